@@ -1,0 +1,199 @@
+//! Two pinned threads, near and far, that do one thing together at a time.
+//!
+//! The threads live as long as the benchmark; between two things the far one sleeps. Waiting inside a thing is
+//! spinning, with a watchdog: if the other side dies or shares the processor after all, an error comes, not a hang.
+
+use std::{
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use shm::sync::{AtomicU64, Ordering};
+
+use crate::error::{BenchError, Result};
+
+/// After this long a wait is given up. Generous: a busy machine may take a processor away for a second.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Polls between two looks at the watchdog's clock: about a millisecond.
+const POLLS_PER_LOOK: u64 = 1 << 20;
+
+type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
+
+/// The near side's handle on the far thread.
+pub struct Duo<'env> {
+    jobs: Sender<Job<'env>>,
+    /// Processors of the near and the far thread.
+    pub cpus: [usize; 2],
+}
+
+impl std::fmt::Debug for Duo<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Duo").field("cpus", &self.cpus).finish_non_exhaustive()
+    }
+}
+
+/// Runs `near` on a thread pinned to the first processor, with a far thread pinned to the second at its disposal.
+/// The caller's own thread stays where it is.
+pub fn on<'env, R: Send>(cpus: [usize; 2], near: impl FnOnce(&mut Duo<'env>) -> Result<R> + Send + 'env) -> Result<R> {
+    thread::scope(|scope| {
+        let (jobs, queue) = mpsc::channel::<Job<'env>>();
+        let (pinned, far_pinned) = mpsc::channel();
+        let far = spawn(scope, "bench-far", move || far_loop(cpus[1], &pinned, &queue))?;
+        let near = spawn(scope, "bench-near", move || -> Result<R> {
+            shm::cpu::pin_current_thread(cpus[0])?;
+            far_pinned.recv().map_err(|_| ended("start"))??;
+            near(&mut Duo { jobs, cpus })
+        })?;
+        let result = near.join().map_err(|_| ended("the near side"));
+        // The near side has dropped its sender: the far loop ends.
+        let far = far.join().map_err(|_| ended("the far side"));
+        let result = result?;
+        far.and(result)
+    })
+}
+
+/// Runs `body` on a thread of its own that is pinned to one processor.
+pub fn pinned<R: Send>(cpu: usize, body: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    thread::scope(|scope| {
+        let thread = spawn(scope, "bench", move || {
+            shm::cpu::pin_current_thread(cpu)?;
+            body()
+        })?;
+        thread.join().map_err(|_| ended("the benchmark"))?
+    })
+}
+
+fn spawn<'scope, R: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: &'static str,
+    body: impl FnOnce() -> R + Send + 'scope,
+) -> Result<thread::ScopedJoinHandle<'scope, R>> {
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, body).map_err(BenchError::io("starting a thread"))
+}
+
+fn far_loop(cpu: usize, pinned: &Sender<Result<()>>, queue: &Receiver<Job<'_>>) {
+    // If the near side is gone already, nobody wants to know.
+    let _ = pinned.send(shm::cpu::pin_current_thread(cpu).map_err(Into::into));
+    while let Ok(job) = queue.recv() {
+        job();
+    }
+}
+
+fn ended(what: &'static str) -> BenchError {
+    BenchError::OtherEnd { what, reason: "its thread panicked".to_owned() }
+}
+
+impl<'env> Duo<'env> {
+    /// Does `near` here and `far` on the far thread, at the same time as far as possible (each side that waits for the
+    /// other must do so itself), and returns what both said. An error of the far side wins: it is the cause.
+    pub fn both<N, F: Send + 'env>(
+        &mut self,
+        what: &'static str,
+        near: impl FnOnce() -> Result<N>,
+        far: impl FnOnce() -> Result<F> + Send + 'env,
+    ) -> Result<(N, F)> {
+        let (tell, told) = mpsc::sync_channel(1);
+        let job: Job<'env> = Box::new(move || {
+            // The near side may have given up.
+            let _ = tell.send(far());
+        });
+        self.jobs.send(job).map_err(|_| ended(what))?;
+        let near = near();
+        // The far side watches its own waits, so this ends.
+        let far = told.recv().map_err(|_| ended(what))?;
+        match (near, far) {
+            (Ok(near), Ok(far)) => Ok((near, far)),
+            (_, Err(BenchError::NoAnswer { .. })) | (Err(BenchError::NoAnswer { .. }), Ok(_)) => Err(no_answer(what)),
+            (_, Err(error)) | (Err(error), Ok(_)) => Err(error),
+        }
+    }
+}
+
+fn no_answer(what: &'static str) -> BenchError {
+    BenchError::NoAnswer { what, seconds: PATIENCE.as_secs() }
+}
+
+/// Spins until `ready`, and says how many polls found nothing. No pause instruction: it costs as much as a line transfer.
+#[inline(always)]
+pub fn poll_until(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<u64> {
+    let mut polls = 0;
+    while !ready() {
+        polls += 1;
+        if polls % POLLS_PER_LOOK == 0 {
+            // Not inlined, so that the loop stays three instructions.
+            watch(what, polls)?;
+        }
+    }
+    Ok(polls)
+}
+
+/// Spins until the word has this value. Acquire: pairs with the Release store of the other side, whichever it is.
+#[inline(always)]
+pub fn await_word(what: &'static str, word: &AtomicU64, value: u64) -> Result<u64> {
+    poll_until(what, || word.load(Ordering::Acquire) == value)
+}
+
+#[cold]
+#[inline(never)]
+fn watch(what: &'static str, polls: u64) -> Result<()> {
+    // The start of the wait is not recorded on the fast path: the first look starts the watchdog.
+    thread_local!(static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) });
+    let now = Instant::now();
+    let since = if polls == POLLS_PER_LOOK { now } else { SINCE.get().unwrap_or(now) };
+    SINCE.set(Some(since));
+    if now.duration_since(since) < PATIENCE { Ok(()) } else { Err(no_answer(what)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> Option<[usize; 2]> {
+        crate::cpus::pair(None, "test").ok()
+    }
+
+    #[test]
+    fn both_sides_answer_and_may_borrow() {
+        let Some(cpus) = two() else { return };
+        let word = AtomicU64::new(0);
+        let sum = on(cpus, |duo| {
+            let mut sum = 0;
+            for round in 0..3u64 {
+                let near = || {
+                    word.store(2 * round + 1, Ordering::Release);
+                    await_word("test", &word, 2 * round + 2)
+                };
+                let word = &word;
+                let far = move || {
+                    await_word("test", word, 2 * round + 1)?;
+                    word.store(2 * round + 2, Ordering::Release);
+                    Ok((round, shm::cpu::current_cpu()))
+                };
+                let (_, (said, cpu)) = duo.both("test", near, far)?;
+                assert_eq!((said, cpu), (round, cpus[1]));
+                sum += said;
+            }
+            Ok(sum)
+        });
+        assert_eq!(sum.unwrap(), 3);
+    }
+
+    #[test]
+    fn an_error_of_the_far_side_wins() {
+        let Some(cpus) = two() else { return };
+        let result: Result<()> = on(cpus, |duo| {
+            let far = || -> Result<()> { Err(BenchError::Usage("far".into())) };
+            duo.both("test", || -> Result<()> { Err(BenchError::Usage("near".into())) }, far)?;
+            Ok(())
+        });
+        assert!(matches!(result, Err(BenchError::Usage(text)) if text == "far"));
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_an_error() {
+        let Some([near, _]) = two() else { return };
+        let result: Result<()> = on([near, 9_999_999], |_| Ok(()));
+        assert!(matches!(result, Err(BenchError::Memory(_))), "{result:?}");
+    }
+}

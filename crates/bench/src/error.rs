@@ -1,0 +1,144 @@
+//! Why a benchmark could not be run.
+
+use std::io;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, BenchError>;
+
+/// A benchmark could not be run, or its result cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// Options that make no sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// Two processors are needed to measure what happens between two processors.
+    #[error("{what} needs two processors and this process may use {allowed:?} only: run it with more (taskset, cpuset), or name them with --cpus")]
+    TooFewCpus {
+        /// What was to be measured.
+        what: &'static str,
+        /// What there is.
+        allowed: Vec<usize>,
+    },
+    /// Shared memory refused.
+    #[error(transparent)]
+    Memory(#[from] shm::Error),
+    /// The node, its manager or the link refused.
+    #[error(transparent)]
+    Api(#[from] tieline::Error),
+    /// A histogram could not be made or merged: an error of this program.
+    #[error("statistics: {0}")]
+    Statistics(String),
+    /// A system file could not be read.
+    #[error("{what}: {source}")]
+    Io {
+        /// Which, or what was tried.
+        what: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// A reading that is no duration and no rate.
+    #[error("a reading of {value} is no measurement: the clock of this machine steps back or stands still; see `tieline bench limits`")]
+    Reading {
+        /// The reading.
+        value: f64,
+    },
+    /// The clock cannot measure what is asked.
+    #[error("the clock of this machine is not fit for this: {reason}")]
+    Clock {
+        /// Why.
+        reason: String,
+    },
+    /// The other end did not answer in time.
+    #[error("{what}: the other end did not answer within {seconds} s: is it running, and not on the same processor?")]
+    NoAnswer {
+        /// What was waited for.
+        what: &'static str,
+        /// For how long.
+        seconds: u64,
+    },
+    /// The thread at the other end ended before its time.
+    #[error("{what}: the other end has ended: {reason}")]
+    OtherEnd {
+        /// What was being measured.
+        what: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// Bytes arrived that were not sent.
+    #[error("{what}: message {message} of {size_bytes} bytes is wrong at byte {at}: {got:#04x} instead of {want:#04x}")]
+    WrongData {
+        /// In which pattern.
+        what: &'static str,
+        /// Number of the message.
+        message: u64,
+        /// Its size.
+        size_bytes: usize,
+        /// First wrong byte.
+        at: usize,
+        /// What should be there.
+        want: u8,
+        /// What is there.
+        got: u8,
+    },
+    /// The thing needs a cluster that the caller did not provide.
+    #[error("{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`")]
+    NoCluster {
+        /// Which figure.
+        id: String,
+    },
+    /// The cluster could not be started, asked or stopped.
+    #[error("the cluster: {0}")]
+    Cluster(String),
+    /// Nothing of this name.
+    #[error("there is no figure `{id}`; known are: {known}")]
+    UnknownId {
+        /// The name given.
+        id: String,
+        /// All names.
+        known: String,
+    },
+    /// The run gave no usable block.
+    #[error("{id}: no undisturbed block in the time given: measure on a quieter machine, or longer")]
+    NoBlocks {
+        /// Which figure.
+        id: String,
+    },
+}
+
+impl BenchError {
+    /// An [`io::Error`] with what was tried.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
+
+impl From<hdrhistogram::CreationError> for BenchError {
+    fn from(error: hdrhistogram::CreationError) -> Self {
+        Self::Statistics(error.to_string())
+    }
+}
+
+impl From<hdrhistogram::AdditionError> for BenchError {
+    fn from(error: hdrhistogram::AdditionError) -> Self {
+        Self::Statistics(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thing, cause, next step.
+    #[test]
+    fn texts() {
+        let cpus = BenchError::TooFewCpus { what: "scipp", allowed: vec![3] }.to_string();
+        assert!(cpus.contains("scipp") && cpus.contains("[3]") && cpus.contains("--cpus"), "{cpus}");
+        let id = BenchError::UnknownId { id: "x".into(), known: "a, b".into() }.to_string();
+        assert!(id.contains("`x`") && id.contains("a, b"), "{id}");
+        let wrong = BenchError::WrongData { what: "scipp", message: 7, size_bytes: 64, at: 3, want: 1, got: 0xff }.to_string();
+        assert!(wrong.contains("message 7") && wrong.contains("byte 3") && wrong.contains("0xff instead of 0x01"), "{wrong}");
+        let io = BenchError::io("/proc/stat")(io::Error::from(io::ErrorKind::NotFound)).to_string();
+        assert!(io.starts_with("/proc/stat: "), "{io}");
+    }
+}

@@ -1,0 +1,330 @@
+//! The form in which a figure leaves the tool: `tieline.figures/1`, described field by field in `docs/schema.md`.
+//!
+//! A figure can be recomputed from its blocks by anybody: [`Figure::of`] does nothing but the arithmetic of
+//! [`crate::stats::paired`] on them, with the seed that [`crate::env::Env`] names.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    env::Env,
+    run::Disturbed,
+    stats::{
+        Interval,
+        paired::{Block, Centre, MIN_BLOCKS, PairedRatio, RESAMPLES},
+    },
+    verdict::{Goal, Verdict},
+};
+
+/// Name of the form. A change that breaks a reader changes the number.
+pub const SCHEMA: &str = "tieline.figures/1";
+
+/// A set of figures of one run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Figures {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Where and how it was measured.
+    pub env: Env,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// What was asked for and could not be measured. A figure that is missing is no pass.
+    pub missing: Vec<Missing>,
+}
+
+/// A figure that was planned and is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Which.
+    pub id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One figure beside its reference.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Figure {
+    /// Name, as in the table of goals.
+    pub id: String,
+    /// Unit of `value`, `ci95`, `reference.value` and `blocks`.
+    pub unit: String,
+    /// What `value` is of the blocks: `p50`, `mean`, or `max`.
+    pub stat: Stat,
+    /// Single measurements behind all blocks of ours.
+    pub n: u64,
+    /// The figure.
+    pub value: f64,
+    /// Its 95 % confidence interval.
+    pub ci95: Interval,
+    /// Message or block size; `null` where there is none.
+    pub size_bytes: Option<u64>,
+    /// Processors used, ours first; empty if unpinned.
+    pub cpus: Vec<usize>,
+    /// Link actually taken: `shm`.
+    pub path: String,
+    /// What it is compared with.
+    pub reference: Reference,
+    /// Value by reference.
+    pub ratio: Ratio,
+    /// What the ratio must keep.
+    pub goal: Goal,
+    /// `[ours, reference]` of every undisturbed block, in order of time.
+    pub blocks: Vec<Block>,
+    /// Blocks left out because the machine moved inside them.
+    pub disturbed_blocks: u64,
+    /// Those blocks: `[ours, reference, moved]`, `moved` being the larger by the smaller of the two outer readings.
+    pub disturbed: Vec<Disturbed>,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// What a reader must know to compare it (placement, batch, kernel of the copy, …).
+    pub notes: Vec<String>,
+}
+
+/// How blocks become a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stat {
+    /// Median of the blocks; ratio = median of the blocks' ratios.
+    P50,
+    /// Mean of the blocks; ratio of the means.
+    Mean,
+    /// The largest block, of readings that are not random (memory in use). Its interval is the value itself.
+    Max,
+}
+
+/// What a figure is compared with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// Where it comes from.
+    pub kind: ReferenceKind,
+    /// What it is.
+    pub name: String,
+    /// Version of a rival; empty otherwise.
+    pub version: String,
+    /// Command line that runs the reference alone; empty if there is none.
+    pub argv: Vec<String>,
+    /// Median (or mean, or the constant) of the reference over the blocks.
+    pub value: f64,
+}
+
+/// Where a reference comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReferenceKind {
+    /// What the machine allows at that moment.
+    Floor,
+    /// Another implementation, measured in the same run.
+    Rival,
+    /// A number of the goal itself.
+    Fixed,
+}
+
+/// Value by reference, with its uncertainty.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The ratio.
+    pub value: f64,
+    /// Its 95 % interval.
+    pub ci95: Interval,
+}
+
+/// What is known of a figure before it is measured.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Name.
+    pub id: String,
+    /// Unit.
+    pub unit: &'static str,
+    /// How blocks become a value.
+    pub stat: Stat,
+    /// Message or block size.
+    pub size_bytes: Option<u64>,
+    /// Processors.
+    pub cpus: Vec<usize>,
+    /// Link taken.
+    pub path: String,
+    /// Kind of reference.
+    pub kind: ReferenceKind,
+    /// Name of the reference.
+    pub reference: String,
+    /// Version of a rival.
+    pub version: String,
+    /// Command of the reference.
+    pub argv: Vec<String>,
+    /// Goal of the ratio.
+    pub goal: Goal,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+impl Figure {
+    /// Computes a figure from its blocks. `None` if there is no undisturbed block, or a reference is 0.
+    pub fn of(spec: Spec, n: u64, blocks: Vec<Block>, disturbed: Vec<Disturbed>, seed: u64) -> Option<Self> {
+        let (paired, verdict) = match spec.stat {
+            Stat::P50 | Stat::Mean => {
+                let centre = if spec.stat == Stat::Mean { Centre::Mean } else { Centre::Median };
+                let paired = PairedRatio::of(&blocks, centre, RESAMPLES, seed)?;
+                (paired, Verdict::of_blocks(spec.goal, paired.ratio_ci95, blocks.len(), disturbed.len()))
+            }
+            Stat::Max => {
+                let paired = worst(&blocks)?;
+                (paired, Verdict::of(spec.goal, paired.ratio_ci95))
+            }
+        };
+        Some(Self {
+            id: spec.id,
+            unit: spec.unit.to_owned(),
+            stat: spec.stat,
+            n,
+            value: paired.ours,
+            ci95: paired.ours_ci95,
+            size_bytes: spec.size_bytes,
+            cpus: spec.cpus,
+            path: spec.path,
+            reference: Reference {
+                kind: spec.kind,
+                name: spec.reference,
+                version: spec.version,
+                argv: spec.argv,
+                value: paired.reference,
+            },
+            ratio: Ratio { value: paired.ratio, ci95: paired.ratio_ci95 },
+            goal: spec.goal,
+            blocks,
+            disturbed_blocks: disturbed.len() as u64,
+            disturbed,
+            verdict,
+            notes: spec.notes,
+        })
+    }
+
+    /// Why the verdict is not what the ratio alone would say, if so.
+    pub fn doubt(&self) -> Option<String> {
+        if self.verdict != Verdict::Inconclusive {
+            return None;
+        }
+        Some(if self.blocks.len() < MIN_BLOCKS {
+            format!("only {} undisturbed blocks of the {MIN_BLOCKS} needed: give it more time", self.blocks.len())
+        } else if self.blocks.len() as u64 <= self.disturbed_blocks {
+            "most blocks were disturbed: measure on a quieter machine".to_owned()
+        } else {
+            "the interval straddles the limit: give it more time".to_owned()
+        })
+    }
+}
+
+/// The largest reading, as a certain value.
+fn worst(blocks: &[Block]) -> Option<PairedRatio> {
+    let block = blocks.iter().copied().max_by(|a, b| a.ours.total_cmp(&b.ours))?;
+    let ratio = block.ratio()?;
+    Some(PairedRatio {
+        ours: block.ours,
+        ours_ci95: Interval::point(block.ours),
+        reference: block.reference,
+        ratio,
+        ratio_ci95: Interval::point(ratio),
+    })
+}
+
+impl Figures {
+    /// All figures together; something missing is a failure.
+    pub fn verdict(&self) -> Verdict {
+        let missing = self.missing.iter().map(|_| Verdict::Fail);
+        Verdict::overall(self.figures.iter().map(|f| f.verdict).chain(missing))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn spec(stat: Stat, goal: Goal) -> Spec {
+        Spec {
+            id: "scipp.half_rtt.4B".to_owned(),
+            unit: "ns",
+            stat,
+            size_bytes: Some(4),
+            cpus: vec![0, 1],
+            path: "shm".to_owned(),
+            kind: ReferenceKind::Floor,
+            reference: "one cache line, both ways".to_owned(),
+            version: String::new(),
+            argv: vec!["tieline".to_owned(), "bench".to_owned(), "limits".to_owned()],
+            goal,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn blocks(n: usize, ours: f64, reference: f64) -> Vec<Block> {
+        (0..n)
+            .map(|i| {
+                let placement = if i % 3 == 0 { 4.0 } else { 1.0 };
+                Block { ours: ours * placement, reference: reference * placement }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn passes_and_fails() {
+        let goal = Goal::at_most(1.1);
+        let good = Figure::of(spec(Stat::P50, goal), 99, blocks(30, 42.0, 40.0), vec![], 1).unwrap();
+        assert_eq!((good.verdict, good.value, good.reference.value, good.n), (Verdict::Pass, 42.0, 40.0, 99));
+        assert!((good.ratio.value - 1.05).abs() < 1e-12 && good.doubt().is_none());
+        let bad = Figure::of(spec(Stat::P50, goal), 99, blocks(30, 60.0, 40.0), vec![], 1).unwrap();
+        assert_eq!(bad.verdict, Verdict::Fail);
+        assert!(Figure::of(spec(Stat::P50, goal), 0, vec![], vec![], 1).is_none());
+    }
+
+    #[test]
+    fn doubts_are_named() {
+        let goal = Goal::at_most(1.1);
+        let few = Figure::of(spec(Stat::P50, goal), 9, blocks(29, 40.0, 40.0), vec![], 1).unwrap();
+        assert!(few.verdict == Verdict::Inconclusive && few.doubt().unwrap().contains("29 undisturbed"));
+        let moved = vec![Disturbed { ours: 1.0, reference: 1.0, moved: 2.0 }; 31];
+        let noisy = Figure::of(spec(Stat::P50, goal), 9, blocks(31, 40.0, 40.0), moved, 1).unwrap();
+        assert!(noisy.verdict == Verdict::Inconclusive && noisy.doubt().unwrap().contains("quieter"));
+        assert_eq!(noisy.disturbed_blocks, 31);
+        let mut near = blocks(40, 44.0, 40.0);
+        near.iter_mut().enumerate().for_each(|(i, b)| b.ours *= 0.98 + 0.001 * i as f64);
+        let near = Figure::of(spec(Stat::P50, goal), 9, near, vec![], 1).unwrap();
+        assert!(near.verdict == Verdict::Inconclusive && near.doubt().unwrap().contains("straddles"));
+    }
+
+    #[test]
+    fn the_worst_reading_decides() {
+        let goal = Goal::at_most(1.0);
+        let run = vec![Block { ours: 5.0, reference: 8.0 }, Block { ours: 7.0, reference: 8.0 }];
+        let figure = Figure::of(spec(Stat::Max, goal), 2, run, vec![], 1).unwrap();
+        assert_eq!((figure.value, figure.ratio.value, figure.verdict), (7.0, 0.875, Verdict::Pass));
+    }
+
+    /// The names in the JSON are a promise.
+    #[test]
+    fn form() {
+        let figure = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
+        let json = serde_json::to_value(&figure).unwrap();
+        let names: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut want = [
+            "id", "unit", "stat", "n", "value", "ci95", "size_bytes", "cpus", "path", "reference", "ratio", "goal", "blocks",
+            "disturbed_blocks", "disturbed", "verdict", "notes",
+        ];
+        want.sort_unstable();
+        assert_eq!(names, want);
+        assert_eq!(json["stat"], "p50");
+        assert_eq!(json["reference"]["kind"], "floor");
+        assert_eq!(json["goal"], serde_json::json!({"op": "<=", "limit": 1.1}));
+        assert_eq!(json["blocks"][1], serde_json::json!([42.0, 40.0]));
+        assert_eq!(json["ratio"]["ci95"].as_array().unwrap().len(), 2);
+        assert_eq!(json["verdict"], "PASS");
+        let back: Figure = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&back).unwrap(), json);
+    }
+
+    #[test]
+    fn missing_is_no_pass() {
+        let figure = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
+        let mut all = Figures { schema: SCHEMA.to_owned(), env: Env::default(), figures: vec![figure], missing: vec![] };
+        assert_eq!(all.verdict(), Verdict::Pass);
+        all.missing.push(Missing { id: "up.64".to_owned(), reason: "no cluster".to_owned() });
+        assert_eq!(all.verdict(), Verdict::Fail);
+    }
+}

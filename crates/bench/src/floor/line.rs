@@ -1,0 +1,180 @@
+//! The cache line that goes to the other core and comes back: nothing that tells another core something can be faster.
+//!
+//! Two forms. *One line*: both directions use one word of one line, as a link with coherent loads allows. *Two lines*:
+//! each direction has its own line, as two segments have. A line's price depends on its address (which slice of the
+//! shared cache answers for it), by 20 % and more: a floor is only fair on the very words that the measured thing uses,
+//! so the words are given by the caller, as each side maps them.
+
+use std::sync::Arc;
+
+use shm::{
+    layout::CacheLine,
+    sync::{AtomicU64, Ordering},
+};
+
+use super::{Shape, settle};
+use crate::{
+    duo::{Duo, await_word},
+    error::Result,
+    stats::Samples,
+    timer::Timer,
+};
+
+const WHAT: &str = "cache line floor";
+
+/// The words of the two directions, as one side maps them. They may be the same word.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'env> {
+    /// Near to far.
+    pub there: &'env AtomicU64,
+    /// Far to near.
+    pub back: &'env AtomicU64,
+}
+
+/// Lines of our own, for a floor that stands alone.
+#[derive(Debug, Default)]
+pub struct Lines {
+    first: CacheLine<AtomicU64>,
+    second: CacheLine<AtomicU64>,
+}
+
+impl Lines {
+    /// Fresh lines.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// One word for both directions.
+    pub fn one(&self) -> Words<'_> {
+        Words { there: &self.first.0, back: &self.first.0 }
+    }
+
+    /// A line for each direction.
+    pub fn two(&self) -> Words<'_> {
+        Words { there: &self.first.0, back: &self.second.0 }
+    }
+}
+
+/// The other side of the probe: a thread, or another process that follows orders.
+pub trait Bouncer {
+    /// Runs [`bounce`] over there with these numbers, while `near` runs here.
+    fn bounce(&mut self, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
+/// Answers each odd value with the next even one.
+pub fn bounce(words: Words<'_>, base: u64, events: u64) -> Result<()> {
+    for n in 1..=events {
+        await_word(WHAT, words.there, base.wrapping_add(2 * n - 1))?;
+        // Release: pairs with the Acquire of the near side's `await_word`.
+        words.back.store(base.wrapping_add(2 * n), Ordering::Release);
+    }
+    Ok(())
+}
+
+/// The far thread of a [`Duo`] as the other side.
+#[derive(Debug)]
+pub struct FarThread<'a, 'env> {
+    /// Whose far thread.
+    pub duo: &'a mut Duo<'env>,
+    /// The words as the far side maps them.
+    pub words: Words<'env>,
+}
+
+impl Bouncer for FarThread<'_, '_> {
+    fn bounce(&mut self, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let words = self.words;
+        self.duo.both(WHAT, near, move || bounce(words, base, events)).map(drop)
+    }
+}
+
+/// Probes one pair of words.
+#[derive(Debug)]
+pub struct LineProbe<'a> {
+    near: Words<'a>,
+    shape: Shape,
+    ticks: Vec<u64>,
+}
+
+impl<'a> LineProbe<'a> {
+    /// A probe whose readings take about a millisecond and a half. `near` is how this side maps the words.
+    pub fn new(timer: &Timer, far: &mut dyn Bouncer, near: Words<'a>) -> Result<Self> {
+        let mut probe = Self { near, shape: Shape::trial(), ticks: Vec::new() };
+        let half_ns = probe.half_round_trip_ns(timer, far, None)?;
+        probe.shape = Shape::for_event(timer, 2.0 * half_ns);
+        Ok(probe)
+    }
+
+    /// Round trips that share a sample.
+    pub const fn batch(&self) -> u32 {
+        self.shape.batch
+    }
+
+    /// Samples of one reading.
+    pub const fn samples(&self) -> u32 {
+        self.shape.samples
+    }
+
+    /// From now on on these words, which must be of the same kind.
+    pub fn move_to(&mut self, near: Words<'a>) {
+        self.near = near;
+    }
+
+    /// One reading: the median of half the round trip, in ns. Samples (of half round trips) are added to `all`.
+    pub fn half_round_trip_ns(
+        &mut self,
+        timer: &Timer,
+        far: &mut dyn Bouncer,
+        all: Option<&mut Samples>,
+    ) -> Result<f64> {
+        let (words, shape) = (self.near, self.shape);
+        // Wherever the words were left: values count on from here, odd ones go there, even ones come back.
+        let base = words.there.load(Ordering::Relaxed).max(words.back.load(Ordering::Relaxed)).next_multiple_of(2);
+        let ticks = &mut self.ticks;
+        far.bounce(base, shape.events(), &mut || {
+            shape.time(ticks, |n| {
+                // Release: pairs with the Acquire in `bounce`.
+                words.there.store(base.wrapping_add(2 * n - 1), Ordering::Release);
+                await_word(WHAT, words.back, base.wrapping_add(2 * n)).map(drop)
+            })
+        })?;
+        Ok(settle(timer, &self.ticks, shape.batch, 2.0, all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_give_a_time() {
+        let Ok(cpus) = crate::cpus::pair(None, "test") else {
+            println!("skipped: needs two processors");
+            return;
+        };
+        let timer = Timer::new().unwrap();
+        let lines = Lines::new();
+        let readings = crate::duo::on(cpus, |duo| {
+            let mut readings = Vec::new();
+            for words in [lines.one(), lines.two()] {
+                let mut all = Samples::new(false)?;
+                let mut far = FarThread { duo: &mut *duo, words };
+                let mut probe = LineProbe::new(&timer, &mut far, words)?;
+                for _ in 0..2 {
+                    readings.push(probe.half_round_trip_ns(&timer, &mut far, Some(&mut all))?);
+                }
+                assert_eq!(all.len(), u64::from(2 * probe.samples()));
+            }
+            Ok(readings)
+        })
+        .unwrap();
+        assert!(readings.iter().all(|ns| *ns > 0.0), "{readings:?}");
+    }
+
+    #[test]
+    fn the_forms_differ_in_their_lines() {
+        let lines = Lines::new();
+        let line_of = |word: &AtomicU64| std::ptr::from_ref(word).addr() / 64;
+        assert_eq!(line_of(lines.one().there), line_of(lines.one().back));
+        assert!(line_of(lines.two().there).abs_diff(line_of(lines.two().back)) >= 2);
+    }
+}

@@ -1,0 +1,128 @@
+//! Waking a sleeper on another core with the kernel's own means: the floor of everything that sleeps.
+
+use std::sync::Arc;
+
+use rustix::{
+    io::Errno,
+    thread::futex,
+};
+use shm::{
+    clock::now_ticks,
+    layout::CacheLine,
+    sync::{AtomicU32, AtomicU64, Ordering},
+};
+
+use super::settle;
+use crate::{
+    duo::{Duo, await_word, poll_until},
+    error::{BenchError, Result},
+    stats::Samples,
+    timer::Timer,
+};
+
+const WHAT: &str = "wake-up floor";
+/// How long a sleeper is left alone before it is woken: long enough that it sleeps, and that its core idles.
+pub const SETTLE_NS: u64 = 100_000;
+/// Wake-ups of one reading.
+pub const WAKES: u32 = 25;
+
+/// Words of the probe; each on its own line.
+#[derive(Debug, Default)]
+struct Bell {
+    /// What the sleeper sleeps on.
+    word: CacheLine<AtomicU32>,
+    /// Counts the sleeper's intentions to sleep.
+    about_to_sleep: CacheLine<AtomicU64>,
+    /// When it was rung.
+    rang_at: CacheLine<AtomicU64>,
+}
+
+/// One way from a store with FUTEX_WAKE on one core until the sleeper runs on the other.
+///
+/// Both ends read the same counter; that it is the same on both cores is what an invariant counter promises.
+#[derive(Debug, Default)]
+pub struct WakeProbe {
+    bell: Arc<Bell>,
+}
+
+impl WakeProbe {
+    /// A probe.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One reading: the median of [`WAKES`] wake-ups, in ns, from the near to the far side.
+    pub fn one_way_ns(&mut self, timer: &Timer, duo: &mut Duo<'_>, all: Option<&mut Samples>) -> Result<f64> {
+        let near_bell = Arc::clone(&self.bell);
+        let far_bell = Arc::clone(&self.bell);
+        let base = near_bell.word.0.load(Ordering::Relaxed);
+        near_bell.about_to_sleep.0.store(0, Ordering::Relaxed);
+        let settle_ticks = timer.ticks(SETTLE_NS);
+        let near = move || {
+            for n in 1..=WAKES {
+                await_word(WHAT, &near_bell.about_to_sleep.0, u64::from(n))?;
+                let since = now_ticks();
+                poll_until(WHAT, || now_ticks().saturating_sub(since) >= settle_ticks)?;
+                near_bell.rang_at.0.store(now_ticks(), Ordering::Relaxed);
+                // Release: pairs with the Acquire of the sleeper, who then reads `rang_at`.
+                near_bell.word.0.store(base.wrapping_add(n), Ordering::Release);
+                futex::wake(&near_bell.word.0, futex::Flags::empty(), 1).map_err(futex_error)?;
+            }
+            Ok(())
+        };
+        let far = move || {
+            let mut ticks = vec![0u64; WAKES as usize];
+            for (n, slot) in (1..=WAKES).zip(&mut ticks) {
+                // Release: pairs with the Acquire of the waker's `await_word`.
+                far_bell.about_to_sleep.0.store(u64::from(n), Ordering::Release);
+                let seen = base.wrapping_add(n - 1);
+                // Acquire: pairs with the Release of the waker.
+                while far_bell.word.0.load(Ordering::Acquire) == seen {
+                    sleep_on(&far_bell.word.0, seen)?;
+                }
+                *slot = now_ticks().saturating_sub(far_bell.rang_at.0.load(Ordering::Relaxed));
+            }
+            Ok(ticks)
+        };
+        let ((), ticks) = duo.both(WHAT, near, far)?;
+        Ok(settle(timer, &ticks, 1, 1.0, all))
+    }
+}
+
+/// Sleeps until somebody wakes the word, with the watchdog's time-out: a waker that died must not leave us asleep.
+fn sleep_on(word: &AtomicU32, seen: u32) -> Result<()> {
+    let patience = rustix::time::Timespec { tv_sec: crate::duo::PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    match futex::wait(word, futex::Flags::empty(), seen, Some(&patience)) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+        Err(Errno::TIMEDOUT) => {
+            Err(BenchError::NoAnswer { what: WHAT, seconds: crate::duo::PATIENCE.as_secs() })
+        }
+        Err(errno) => Err(futex_error(errno)),
+    }
+}
+
+fn futex_error(errno: Errno) -> BenchError {
+    BenchError::Io { what: "futex".to_owned(), source: errno.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_woken() {
+        let Ok(cpus) = crate::cpus::pair(None, "test") else {
+            println!("skipped: needs two processors");
+            return;
+        };
+        let timer = Timer::new().unwrap();
+        let mut all = Samples::new(false).unwrap();
+        let readings = crate::duo::on(cpus, |duo| {
+            let mut probe = WakeProbe::new();
+            Ok([probe.one_way_ns(&timer, duo, Some(&mut all))?, probe.one_way_ns(&timer, duo, Some(&mut all))?])
+        })
+        .unwrap();
+        assert!(readings.iter().all(|ns| *ns > 0.0), "{readings:?}");
+        assert_eq!(all.len(), u64::from(2 * WAKES));
+    }
+}

@@ -1,0 +1,79 @@
+//! Both ends of a benchmark: two attachments, to two nodes or twice to one.
+
+use std::{path::PathBuf, time::Duration};
+
+use proto::wire::status::{LinkStatus, SessionState};
+use tieline::{Node, NodeId, NodeOptions, RemoteMap, RemoteSegment, Segment, SegmentOptions};
+
+use crate::error::{BenchError, Result};
+
+/// How long connecting may take.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which nodes are measured.
+#[derive(Debug, Clone, Default)]
+pub struct Where {
+    /// Where the managers' sockets are; `None`: the default of this user.
+    pub runtime_dir: Option<PathBuf>,
+    /// Name of the cluster; `None`: the default.
+    pub cluster: Option<String>,
+    /// The near node; `None`: the only one, or what the environment says.
+    pub near: Option<NodeId>,
+    /// The far node; `None`: the first other one that the near node has a valid session with, else the near one.
+    pub far: Option<NodeId>,
+}
+
+impl Where {
+    /// Attaches to a node of the cluster, under the name that `tieline status` shows.
+    pub fn attach(&self, node: Option<NodeId>, name: &str) -> Result<Node> {
+        Ok(Node::attach_with(&NodeOptions {
+            node,
+            cluster: self.cluster.clone(),
+            runtime_dir: self.runtime_dir.clone(),
+            name: Some(name.to_owned()),
+        })?)
+    }
+
+    /// Attaches to both nodes.
+    pub fn both(&self) -> Result<[Node; 2]> {
+        let near = self.attach(self.near, "bench near")?;
+        let far = match self.far {
+            Some(far) => far,
+            None => self.some_other(&near)?,
+        };
+        Ok([near, self.attach(Some(far), "bench far")?])
+    }
+
+    fn some_other(&self, near: &Node) -> Result<NodeId> {
+        let status = near.status()?;
+        let valid = |link: &&LinkStatus| link.session == SessionState::Valid;
+        let other = status.links.iter().filter(valid).map(|link| link.peer).find(|peer| *peer != near.id());
+        Ok(other.unwrap_or_else(|| near.id()))
+    }
+}
+
+/// A segment of one node, connected from another.
+#[derive(Debug)]
+pub struct Connected {
+    /// As its owner holds it.
+    pub segment: Segment,
+    /// As the other node sees it.
+    pub remote: RemoteSegment,
+    /// The other node's map of it.
+    pub map: RemoteMap,
+}
+
+/// Creates a segment on `owner`, connects and maps it from `user`.
+pub fn connected(owner: &Node, user: &Node, size_bytes: usize) -> Result<Connected> {
+    let segment = owner.create_segment_with(&SegmentOptions::new(size_bytes))?;
+    segment.make_available()?;
+    let id = segment.id().ok_or_else(|| BenchError::Usage("a segment without an id".to_owned()))?;
+    let remote = user.connect_segment(owner.id(), id, CONNECT_TIMEOUT)?;
+    let map = remote.map()?;
+    Ok(Connected { segment, remote, map })
+}
+
+/// Name of the link that is taken from a node: what its adapter says.
+pub fn path_of(node: &Node) -> String {
+    node.info().adapters.first().map_or_else(|| "unknown".to_owned(), |adapter| adapter.kind.clone())
+}

@@ -1,0 +1,184 @@
+//! Running it: both ends here, or one of them.
+
+use std::time::Instant;
+
+use tieline::{Node, NodeId, SegmentId, SegmentOptions};
+
+use super::{
+    Options, Report, Row, ServeOptions,
+    far::{self, AtPlace, Far, FarProcess, FarThread, Server},
+    near::Near,
+};
+use crate::{
+    cpus, duo,
+    env::{self, Env},
+    error::Result,
+    patterns::{
+        attach::{CONNECT_TIMEOUT, Connected, connected, path_of},
+        pio::{End, PLACES, Placement},
+    },
+    progress::Progress,
+    stats::{Samples, order},
+    timer::Timer,
+};
+
+/// Both directions between two nodes that this process is attached to.
+#[derive(Debug)]
+pub struct Duplex {
+    /// Owned by the far node.
+    pub there: Connected,
+    /// Owned by the near node.
+    pub back: Connected,
+}
+
+impl Duplex {
+    /// Makes both segments and connects them crosswise.
+    pub fn new([near, far]: &[Node; 2]) -> Result<Self> {
+        Ok(Self { there: connected(far, near, far::SEGMENT_BYTES)?, back: connected(near, far, far::SEGMENT_BYTES)? })
+    }
+
+    /// The near and the far end.
+    pub fn ends(&self, placement: Placement) -> Result<(End<'_>, End<'_>)> {
+        let near_there = self.there.map.window()?;
+        let far_there = self.there.segment.window();
+        Ok(match placement {
+            Placement::Shared => (
+                End { out: near_there, input: near_there, placement },
+                End { out: far_there, input: far_there, placement },
+            ),
+            Placement::Own => (
+                End { out: near_there, input: self.back.segment.window(), placement },
+                End { out: self.back.map.window()?, input: far_there, placement },
+            ),
+        })
+    }
+}
+
+/// A floor that changed by more than this share between the probes before and after a reading disturbs it.
+const DISTURBED_ABOVE: f64 = 0.20;
+
+/// Measures with both ends in this process.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpus = cpus::pair(options.cpus, "scipp")?;
+    let nodes = options.place.both()?;
+    let duplex = Duplex::new(&nodes)?;
+    let (near, far) = duplex.ends(options.placement)?;
+    let ids = [nodes[0].id().get(), nodes[1].id().get()];
+    report(options, ids, cpus.to_vec(), path_of(&nodes[0]), |timer| {
+        duo::on(cpus, |duo| {
+            let mut far = FarThread { duo, end: far };
+            rows(options, timer, &Near::new(near)?, &mut far, progress)
+        })
+    })
+}
+
+fn report(
+    options: &Options,
+    nodes: [u32; 2],
+    cpus: Vec<usize>,
+    path: String,
+    measure: impl FnOnce(&Timer) -> Result<Vec<Row>>,
+) -> Result<Report> {
+    let timer = Timer::new()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
+    let rows = measure(&timer)?;
+    env.finish(started, steal);
+    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement: options.placement, rows })
+}
+
+fn rows(
+    options: &Options,
+    timer: &Timer,
+    near: &Near<'_>,
+    far: &mut dyn Far,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (done, size_bytes) in options.sizes_bytes.iter().enumerate() {
+        progress.tell(&format!("{size_bytes} bytes"), done as f64 / options.sizes_bytes.len() as f64);
+        near.check(far, *size_bytes, options.checked)?;
+        rows.push(row(options, timer, near, far, *size_bytes)?);
+    }
+    Ok(rows)
+}
+
+fn row(options: &Options, timer: &Timer, near: &Near<'_>, far: &mut dyn Far, size_bytes: usize) -> Result<Row> {
+    let shape = near.shape(timer, far, size_bytes)?;
+    let mut line = near.line_probe(timer, far, 0)?;
+    let mut all = Samples::new(false)?;
+    let (mut ticks, mut floors) = (Vec::new(), Vec::new());
+    let (mut rounds, mut retries, mut disturbed) = (0, 0, 0);
+    for reading in 0..options.readings {
+        let place = reading as usize % PLACES;
+        line.move_to(near.words(place)?);
+        let before = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
+        let reading = near.round_trips(timer, far, place, size_bytes, shape, &mut ticks, Some(&mut all))?;
+        let after = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
+        floors.extend([before, after]);
+        disturbed += u32::from(before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE));
+        rounds += reading.rounds;
+        retries += reading.retries;
+    }
+    Ok(Row {
+        size_bytes,
+        half_rtt: all.summary(),
+        batch: shape.batch,
+        rounds,
+        retries,
+        // Two places, both directions.
+        checked: u64::from(options.checked) * 4,
+        line_floor_ns: order::median(&floors).unwrap_or(f64::NAN),
+        disturbed,
+        readings: options.readings,
+    })
+}
+
+/// Segments of the two processes: numbered apart from each other and from what programs choose, by the other's node.
+fn segment_of_server(client: NodeId) -> SegmentId {
+    SegmentId(0x5c00_0000 | client.get())
+}
+
+fn segment_of_client(server: NodeId) -> SegmentId {
+    SegmentId(0x5d00_0000 | server.get())
+}
+
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpu = cpus::pair(options.cpus, "scipp")?[0];
+    let node = options.place.attach(options.place.near, "scipp client")?;
+    let server = options.place.far.unwrap_or_else(|| node.id());
+    let mine = node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_client(server)))?;
+    mine.make_available()?;
+    let theirs = node.connect_segment(server, segment_of_server(node.id()), CONNECT_TIMEOUT)?;
+    let map = theirs.map()?;
+    let there = map.window()?;
+    let placement = options.placement;
+    let input = if placement == Placement::Shared { there } else { mine.window() };
+    let near = Near::new(End { out: there, input, placement })?;
+    let ids = [node.id().get(), server.get()];
+    report(options, ids, vec![cpu], path_of(&node), |timer| {
+        duo::pinned(cpu, || {
+            let mut far = FarProcess::new(there, placement)?;
+            let rows = rows(options, timer, &near, &mut far, progress);
+            // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+            let stopped = far.stop();
+            rows.and_then(|rows| stopped.map(|()| rows))
+        })
+    })
+}
+
+/// Serves one [`client`], until it says that it is done or is gone.
+pub fn serve(options: &ServeOptions) -> Result<()> {
+    let cpu = match options.cpu {
+        Some(cpu) => cpu,
+        None => cpus::pair(None, "scipp")?[1],
+    };
+    let node = options.place.attach(options.place.near, "scipp server")?;
+    let mine = node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_server(options.client)))?;
+    mine.make_available()?;
+    let theirs = node.connect_segment(options.client, segment_of_client(node.id()), options.wait)?;
+    let map = theirs.map()?;
+    let mut server = Server::new(mine.window(), map.window()?)?;
+    duo::pinned(cpu, || server.run(&mut || Ok(theirs.check()?)))
+}

@@ -1,0 +1,321 @@
+//! The far side of `scipp`: it follows orders, in a thread of this process or in another process.
+//!
+//! Orders to another process go through words behind the messages in its segment. They come from a peer, so each is
+//! checked before it is followed; a bad one is answered with a code and changes nothing.
+
+use std::time::{Duration, Instant};
+
+use shm::{
+    sync::{AtomicU64, Ordering},
+    window::Window,
+};
+
+use crate::{
+    duo::{Duo, PATIENCE},
+    error::{BenchError, Result},
+    floor::line::{self, Bouncer, Words},
+    patterns::pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
+};
+
+const WHAT: &str = "scipp";
+
+/// What the far side is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Bounce the bare words: the floor.
+    Line,
+    /// Answer each message with one of the same size.
+    Echo,
+    /// The same, checking every byte and answering with known ones.
+    Checked,
+}
+
+/// One order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// What.
+    pub task: Task,
+    /// At which place.
+    pub place: usize,
+    /// Size of messages.
+    pub size_bytes: usize,
+    /// What numbers count on from.
+    pub base: u64,
+    /// How many round trips.
+    pub rounds: u64,
+}
+
+/// More than any reading needs; an order beyond it is a mistake or an attack.
+const ROUNDS_MAX: u64 = 1 << 32;
+
+/// Follows one order at this end.
+pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
+    if order.task == Task::Line {
+        let (back, there) = end.words(order.place)?;
+        return line::bounce(Words { there, back }, order.base, order.rounds);
+    }
+    let port = end.port(order.place, order.size_bytes)?;
+    let mut message = vec![0; order.size_bytes];
+    let base = order.base as u32;
+    for n in 1..=order.rounds as u32 {
+        let (asked, answered) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));
+        port.receive(asked, &mut message)?;
+        if order.task == Task::Checked {
+            pio::check(&message, asked)?;
+            pio::fill(&mut message, answered);
+        }
+        port.send(answered, &message)?;
+    }
+    Ok(())
+}
+
+/// Whoever follows orders.
+pub trait Far {
+    /// Has the order followed over there while `near` runs here.
+    fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
+/// The far thread of this process.
+#[derive(Debug)]
+pub struct FarThread<'a, 'env> {
+    /// Whose far thread.
+    pub duo: &'a mut Duo<'env>,
+    /// The far end, as that side maps it.
+    pub end: End<'env>,
+}
+
+impl Far for FarThread<'_, '_> {
+    fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let end = self.end;
+        self.duo.both(WHAT, near, move || follow(&end, &order)).map(drop)
+    }
+}
+
+/// Any far side bounces words at a place: the floor is probed where the messages go.
+pub struct AtPlace<'a> {
+    /// Who.
+    pub far: &'a mut dyn Far,
+    /// Where.
+    pub place: usize,
+}
+
+impl std::fmt::Debug for AtPlace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AtPlace").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Bouncer for AtPlace<'_> {
+    fn bounce(&mut self, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.far.with(Order { task: Task::Line, place: self.place, size_bytes: 0, base, rounds: events }, near)
+    }
+}
+
+/// Offsets of the words of an order, from the end of the messages.
+mod words {
+    pub(super) const NUMBER: usize = 0;
+    pub(super) const TASK: usize = 8;
+    pub(super) const PLACE: usize = 16;
+    pub(super) const SIZE: usize = 24;
+    pub(super) const BASE: usize = 32;
+    pub(super) const ROUNDS: usize = 40;
+    pub(super) const PLACEMENT: usize = 48;
+    /// On another line: written by the far side.
+    pub(super) const ANSWER: usize = 128;
+}
+
+/// Where the order words begin in the far side's segment.
+pub const CONTROL_OFFSET: usize = pio::SEGMENT_BYTES.next_multiple_of(128);
+/// Bytes of a segment with order words.
+pub const SEGMENT_BYTES: usize = CONTROL_OFFSET + 256;
+
+/// A process that serves at the other end.
+#[derive(Debug)]
+pub struct FarProcess<'a> {
+    control: Control<'a>,
+    placement: pio::Placement,
+    sent: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Control<'a> {
+    window: Window<'a>,
+    number: &'a AtomicU64,
+    answer: &'a AtomicU64,
+}
+
+impl<'a> Control<'a> {
+    fn new(segment: Window<'a>) -> Result<Self> {
+        let window = segment.sub(CONTROL_OFFSET, 256)?;
+        Ok(Self { window, number: window.atomic_u64(words::NUMBER)?, answer: window.atomic_u64(words::ANSWER)? })
+    }
+}
+
+/// What an answer's low byte says.
+mod answer {
+    pub(super) const DONE: u64 = 0;
+    pub(super) const NO_ANSWER: u64 = 1;
+    pub(super) const WRONG_DATA: u64 = 2;
+    pub(super) const REFUSED: u64 = 3;
+}
+
+/// Task words. 0 is none, so that zeroed memory is no order.
+const TASKS: [(u64, Option<Task>); 4] = [(1, Some(Task::Line)), (2, Some(Task::Echo)), (3, Some(Task::Checked)), (4, None)];
+
+fn task_word(task: Option<Task>) -> u64 {
+    TASKS.iter().find(|(_, known)| *known == task).map_or(0, |(word, _)| *word)
+}
+
+impl<'a> FarProcess<'a> {
+    /// The process whose segment this is.
+    pub fn new(segment: Window<'a>, placement: pio::Placement) -> Result<Self> {
+        let control = Control::new(segment)?;
+        Ok(Self { control, placement, sent: control.number.load(Ordering::Relaxed) })
+    }
+
+    fn order(&mut self, task: Option<Task>, order: &Order) -> Result<()> {
+        let window = &self.control.window;
+        let placement = u64::from(self.placement == pio::Placement::Own);
+        let numbers = [
+            (words::TASK, task_word(task)),
+            (words::PLACE, order.place as u64),
+            (words::SIZE, order.size_bytes as u64),
+            (words::BASE, order.base),
+            (words::ROUNDS, order.rounds),
+            (words::PLACEMENT, placement),
+        ];
+        for (offset, number) in numbers {
+            window.store_u64(offset, number)?;
+        }
+        self.sent = self.sent.wrapping_add(1);
+        // Release: pairs with the Acquire in `Server::next`.
+        self.control.number.store(self.sent, Ordering::Release);
+        Ok(())
+    }
+
+    fn answer(&self) -> Result<()> {
+        let since = Instant::now();
+        loop {
+            // Acquire: pairs with the Release of the server.
+            let word = self.control.answer.load(Ordering::Acquire);
+            if word >> 8 == self.sent & (u64::MAX >> 8) {
+                return match word & 0xff {
+                    answer::DONE => Ok(()),
+                    answer::NO_ANSWER => Err(no_answer()),
+                    answer::WRONG_DATA => Err(other_end("a message had wrong bytes")),
+                    _ => Err(other_end("it refused the order: is it the same version?")),
+                };
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(no_answer());
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    /// Tells the process that it may end.
+    pub fn stop(mut self) -> Result<()> {
+        let nothing = Order { task: Task::Line, place: 0, size_bytes: 0, base: 0, rounds: 0 };
+        self.order(None, &nothing)?;
+        self.answer()
+    }
+}
+
+fn no_answer() -> BenchError {
+    BenchError::NoAnswer { what: WHAT, seconds: PATIENCE.as_secs() }
+}
+
+fn other_end(reason: &str) -> BenchError {
+    BenchError::OtherEnd { what: WHAT, reason: reason.to_owned() }
+}
+
+impl Far for FarProcess<'_> {
+    fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.order(Some(order.task), &order)?;
+        let near = near();
+        // The far side's own words are the cause, if it has any.
+        match (near, self.answer()) {
+            (Ok(()), answer) => answer,
+            (Err(near), Ok(()) | Err(BenchError::NoAnswer { .. })) => Err(near),
+            (Err(_), Err(far)) => Err(far),
+        }
+    }
+}
+
+/// Serves orders out of its own segment until it is told to stop.
+#[derive(Debug)]
+pub struct Server<'a> {
+    control: Control<'a>,
+    shared: End<'a>,
+    own: End<'a>,
+    done: u64,
+}
+
+impl<'a> Server<'a> {
+    /// A server in `segment`; `peer` is the other side's segment.
+    pub fn new(segment: Window<'a>, peer: Window<'a>) -> Result<Self> {
+        Ok(Self {
+            control: Control::new(segment)?,
+            shared: End { out: segment, input: segment, placement: pio::Placement::Shared },
+            own: End { out: peer, input: segment, placement: pio::Placement::Own },
+            done: 0,
+        })
+    }
+
+    /// Follows orders. `still_there` is asked between orders and ends the service with its error.
+    pub fn run(&mut self, still_there: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        loop {
+            // Acquire: pairs with the Release in `FarProcess::order`.
+            let number = self.control.number.load(Ordering::Acquire);
+            if number == self.done {
+                still_there()?;
+                // An order starts with a warm-up that bridges this.
+                std::thread::sleep(Duration::from_micros(20));
+                continue;
+            }
+            self.done = number;
+            let (stop, code) = match self.read() {
+                Some(None) => (true, answer::DONE),
+                Some(Some((end, order))) => (false, code_of(&follow(&end, &order))),
+                None => (false, answer::REFUSED),
+            };
+            // Release: pairs with the Acquire in `FarProcess::answer`.
+            self.control.answer.store(number << 8 | code, Ordering::Release);
+            if stop {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The order in the words, each read once and checked; `Some(None)` is the order to stop.
+    fn read(&self) -> Option<Option<(End<'a>, Order)>> {
+        let word = |offset| self.control.window.load_u64(offset).ok();
+        let task = TASKS.iter().find(|(known, _)| Some(*known) == word(words::TASK))?.1;
+        let Some(task) = task else { return Some(None) };
+        let order = Order {
+            task,
+            place: usize::try_from(word(words::PLACE)?).ok().filter(|place| *place < PLACES)?,
+            size_bytes: usize::try_from(word(words::SIZE)?).ok().filter(|size| *size <= MESSAGE_BYTES_MAX)?,
+            base: word(words::BASE)?,
+            rounds: word(words::ROUNDS).filter(|rounds| *rounds < ROUNDS_MAX)?,
+        };
+        let end = match word(words::PLACEMENT)? {
+            0 => self.shared,
+            1 => self.own,
+            _ => return None,
+        };
+        Some(Some((end, order)))
+    }
+}
+
+const fn code_of(result: &Result<()>) -> u64 {
+    match result {
+        Ok(()) => answer::DONE,
+        Err(BenchError::WrongData { .. }) => answer::WRONG_DATA,
+        Err(BenchError::NoAnswer { .. }) => answer::NO_ANSWER,
+        Err(_) => answer::REFUSED,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The request/response benchmark: half a round trip by message size, over stores into the other side's memory.
+//!
+//! Three forms: both ends in this process ([`run`]), or one end each in two processes ([`client`], [`serve`]). Messages
+//! go as [`super::pio`] describes. Each size is first exchanged with every byte checked, then timed; beside each size
+//! stands the cache-line floor, probed on the same words around each reading.
+
+mod both;
+pub mod far;
+pub mod near;
+mod report;
+pub mod sides;
+
+use std::time::Duration;
+
+use tieline::NodeId;
+
+pub use both::{client, run, serve};
+pub use report::{Report, Row};
+
+use super::{attach::Where, pio::Placement};
+
+/// The sizes of the classic table.
+pub const SIZES_BYTES: [usize; 13] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Between which nodes.
+    pub place: Where,
+    /// Processors of the two ends (a client uses the first); `None` for a choice.
+    pub cpus: Option<[usize; 2]>,
+    /// Message sizes, up to 8192.
+    pub sizes_bytes: Vec<usize>,
+    /// Where messages lie.
+    pub placement: Placement,
+    /// Readings of each size, of about a millisecond and a half.
+    pub readings: u32,
+    /// Messages each way of each size whose bytes are all checked.
+    pub checked: u32,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            place: Where::default(),
+            cpus: None,
+            sizes_bytes: SIZES_BYTES.to_vec(),
+            placement: Placement::Shared,
+            readings: 15,
+            checked: 200,
+            argv: Vec::new(),
+        }
+    }
+}
+
+/// How to serve a client in another process.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Cluster, and the node to serve on (`near`).
+    pub place: Where,
+    /// The client's node.
+    pub client: NodeId,
+    /// Processor; `None`: the second of the choice that the client makes.
+    pub cpu: Option<usize>,
+    /// How long to wait for the client.
+    pub wait: Duration,
+}

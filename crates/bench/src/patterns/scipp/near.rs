@@ -1,0 +1,130 @@
+//! The near side of `scipp`: times round trips, and checks them apart from that.
+
+use std::hint::black_box;
+
+use shm::sync::Ordering;
+
+use super::far::{AtPlace, Far, Order, Task};
+use crate::{
+    error::Result,
+    floor::{
+        Shape,
+        line::{LineProbe, Words},
+        settle,
+    },
+    patterns::pio::{self, End},
+    stats::Samples,
+    timer::Timer,
+};
+
+/// The near end.
+#[derive(Debug, Clone, Copy)]
+pub struct Near<'a> {
+    end: End<'a>,
+}
+
+/// One reading.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// Median of half the round trip.
+    pub half_ns: f64,
+    /// Polls of this side that found nothing, of all round trips.
+    pub retries: u64,
+    /// Round trips.
+    pub rounds: u64,
+    /// Samples.
+    pub samples: u64,
+}
+
+impl<'a> Near<'a> {
+    /// A near end; the memory must hold the whole layout.
+    pub fn new(end: End<'a>) -> Result<Self> {
+        end.port(0, pio::MESSAGE_BYTES_MAX)?;
+        Ok(Self { end })
+    }
+
+    /// The end itself.
+    pub const fn end(&self) -> &End<'a> {
+        &self.end
+    }
+
+    /// How this side maps the words of a place.
+    pub fn words(&self, place: usize) -> Result<Words<'a>> {
+        let (there, back) = self.end.words(place)?;
+        Ok(Words { there, back })
+    }
+
+    /// A floor probe on the words of a place.
+    pub fn line_probe(&self, timer: &Timer, far: &mut dyn Far, place: usize) -> Result<LineProbe<'a>> {
+        LineProbe::new(timer, &mut AtPlace { far, place }, self.words(place)?)
+    }
+
+    /// An even number that no word of the place carries now, and none will before the numbers come round.
+    fn base(&self, place: usize) -> Result<u32> {
+        let words = self.words(place)?;
+        let last = |word: &shm::sync::AtomicU64| (word.load(Ordering::Relaxed) >> 32) as u32;
+        let ahead = last(words.there).wrapping_sub(last(words.back)) as i32;
+        let newest = if ahead > 0 { last(words.there) } else { last(words.back) };
+        Ok((newest.wrapping_add(3)) & !1)
+    }
+
+    /// How readings of this size are divided: tries some round trips first.
+    pub fn shape(&self, timer: &Timer, far: &mut dyn Far, size_bytes: usize) -> Result<Shape> {
+        let mut ticks = Vec::new();
+        let trial = self.round_trips(timer, far, 0, size_bytes, Shape::trial(), &mut ticks, None)?;
+        Ok(Shape::for_event(timer, 2.0 * trial.half_ns))
+    }
+
+    /// One reading at a place. Samples (of half round trips) are added to `all`.
+    #[allow(clippy::too_many_arguments)] // Each is a plain fact of the reading; a struct would only rename them.
+    pub fn round_trips(
+        &self,
+        timer: &Timer,
+        far: &mut dyn Far,
+        place: usize,
+        size_bytes: usize,
+        shape: Shape,
+        ticks: &mut Vec<u64>,
+        all: Option<&mut Samples>,
+    ) -> Result<Reading> {
+        let port = self.end.port(place, size_bytes)?;
+        let base = self.base(place)?;
+        let message = vec![0x5a; size_bytes];
+        let mut answer = vec![0; size_bytes];
+        let mut retries = 0;
+        let order = Order { task: Task::Echo, place, size_bytes, base: u64::from(base), rounds: shape.events() };
+        far.with(order, &mut || {
+            shape.time(ticks, |n| {
+                let n = 2 * n as u32;
+                port.send(base.wrapping_add(n - 1), &message)?;
+                retries += port.receive(base.wrapping_add(n), &mut answer)?;
+                black_box(&answer);
+                Ok(())
+            })
+        })?;
+        let half_ns = settle(timer, ticks, shape.batch, 2.0, all);
+        Ok(Reading { half_ns, retries, rounds: shape.events(), samples: u64::from(shape.samples) })
+    }
+
+    /// Sends `rounds` messages there and back, each with other bytes, all checked on both sides. Not timed.
+    pub fn check(&self, far: &mut dyn Far, size_bytes: usize, rounds: u32) -> Result<()> {
+        for place in [0, pio::PLACES - 1] {
+            let port = self.end.port(place, size_bytes)?;
+            let base = self.base(place)?;
+            let (mut message, mut answer) = (vec![0; size_bytes], vec![0; size_bytes]);
+            let order =
+                Order { task: Task::Checked, place, size_bytes, base: u64::from(base), rounds: u64::from(rounds) };
+            far.with(order, &mut || {
+                for n in 1..=rounds {
+                    let (ask, back) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));
+                    pio::fill(&mut message, ask);
+                    port.send(ask, &message)?;
+                    port.receive(back, &mut answer)?;
+                    pio::check(&answer, back)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! `scipp` against its floors, for the paired runner.
+
+use super::{
+    far::{AtPlace, Far, FarThread},
+    near::Near,
+};
+use crate::{
+    duo::Duo,
+    error::Result,
+    floor::{
+        Shape,
+        line::LineProbe,
+        memory::{FreshProbe, FreshWindowProbe},
+    },
+    patterns::pio::{End, PLACES, Placement},
+    run::Sides,
+    stats::Samples,
+    timer::Timer,
+};
+
+/// One message size against the floor: the line on the very words of the messages, plus, for long messages, two copies
+/// of bytes that the other core has just written.
+pub struct ScippSides<'a, 'env> {
+    timer: &'a Timer,
+    duo: &'a mut Duo<'env>,
+    near: Near<'env>,
+    far: End<'env>,
+    size_bytes: usize,
+    shape: Shape,
+    line: LineProbe<'env>,
+    copy: Option<CopyFloor<'env>>,
+    place: usize,
+    ticks: Vec<u64>,
+    /// Every half round trip of ours.
+    pub all: Samples,
+    /// Round trips of ours.
+    pub rounds: u64,
+}
+
+impl std::fmt::Debug for ScippSides<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScippSides").field("size_bytes", &self.size_bytes).finish_non_exhaustive()
+    }
+}
+
+/// The faster of two copies of fresh bytes: the C library's between private buffers, and ours out of the segment.
+#[derive(Debug)]
+struct CopyFloor<'env> {
+    library: FreshProbe,
+    ours: FreshWindowProbe<'env>,
+}
+
+/// Copies of one reading of the copy floor.
+const COPIES: u32 = 250;
+/// Messages up to this size travel in one line and need no copy worth counting.
+const LINE_ONLY_BYTES_MAX: usize = 56;
+
+impl<'a, 'env> ScippSides<'a, 'env> {
+    /// Prepares one size.
+    pub fn new(
+        timer: &'a Timer,
+        duo: &'a mut Duo<'env>,
+        near: Near<'env>,
+        far: End<'env>,
+        size_bytes: usize,
+    ) -> Result<Self> {
+        let mut thread = FarThread { duo: &mut *duo, end: far };
+        let shape = near.shape(timer, &mut thread, size_bytes)?;
+        let line = near.line_probe(timer, &mut thread, 0)?;
+        let copy = if size_bytes > LINE_ONLY_BYTES_MAX {
+            let ours = FreshWindowProbe::new(near.end().bulk_input(size_bytes)?, far.bulk_output(size_bytes)?, COPIES);
+            Some(CopyFloor { library: FreshProbe::new(size_bytes, COPIES), ours })
+        } else {
+            None
+        };
+        let (ticks, all) = (Vec::new(), Samples::new(false)?);
+        Ok(Self { timer, duo, near, far, size_bytes, shape, line, copy, place: 0, ticks, all, rounds: 0 })
+    }
+
+    /// Round trips that share a sample.
+    pub const fn batch(&self) -> u32 {
+        self.shape.batch
+    }
+
+    /// What the floor is called in reports.
+    pub fn floor_name(placement: Placement, size_bytes: usize) -> String {
+        let line = match placement {
+            Placement::Shared => "half the round trip of one cache line, the same line",
+            Placement::Own => "half the round trip of two cache lines, the same lines",
+        };
+        if size_bytes > LINE_ONLY_BYTES_MAX {
+            format!("twice the copy of {size_bytes} bytes just written by the other core + {line}")
+        } else {
+            line.to_owned()
+        }
+    }
+}
+
+impl Sides for ScippSides<'_, '_> {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        self.place = number % PLACES;
+        self.line.move_to(self.near.words(self.place)?);
+        Ok(())
+    }
+
+    fn ours(&mut self) -> Result<f64> {
+        let mut far = FarThread { duo: &mut *self.duo, end: self.far };
+        let reading = self.near.round_trips(
+            self.timer,
+            &mut far,
+            self.place,
+            self.size_bytes,
+            self.shape,
+            &mut self.ticks,
+            Some(&mut self.all),
+        )?;
+        self.rounds += reading.rounds;
+        Ok(reading.half_ns)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        let mut far = FarThread { duo: &mut *self.duo, end: self.far };
+        let far: &mut dyn Far = &mut far;
+        let line = self.line.half_round_trip_ns(self.timer, &mut AtPlace { far, place: self.place }, None)?;
+        let Some(copy) = &mut self.copy else { return Ok(line) };
+        let library = copy.library.copy_ns(self.timer, self.duo, None)?;
+        let ours = copy.ours.copy_ns(self.timer, self.duo, None)?;
+        Ok(line + 2.0 * library.min(ours))
+    }
+}

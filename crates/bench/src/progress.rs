@@ -1,0 +1,21 @@
+//! How a benchmark tells its caller where it is. The library itself prints nothing.
+
+/// Receives where a run stands. Called from a benchmark's own thread, never inside a timed loop.
+pub trait Progress: Send {
+    /// What is being done, and which share of the whole is done (0 … 1).
+    fn tell(&mut self, what: &str, share: f64);
+}
+
+impl<F: FnMut(&str, f64) + Send> Progress for F {
+    fn tell(&mut self, what: &str, share: f64) {
+        self(what, share);
+    }
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quiet;
+
+impl Progress for Quiet {
+    fn tell(&mut self, _what: &str, _share: f64) {}
+}

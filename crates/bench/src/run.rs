@@ -1,0 +1,307 @@
+//! The paired runner: alternates ours and the reference in short blocks until the ratio is known well enough.
+//!
+//! A block has three readings, the outer side before and after the inner one, so that a drift cancels and a processor
+//! that moved is seen: if the two outer readings differ by more than the plan allows, the block is set apart and
+//! counted. That choice looks at the outer side only. Against a floor the outer side is always the floor; against a
+//! rival chance decides, so that neither side gains from being outside.
+//!
+//! The run ends when the interval of the ratio is narrow, never because a verdict looks good: stopping on the verdict
+//! would make a false one likely.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{BenchError, Result},
+    rng::Rng,
+    stats::paired::{Block, Centre, MIN_BLOCKS, PairedRatio},
+};
+
+/// Resamples of the interval that only decides about going on.
+const QUICK_RESAMPLES: usize = 300;
+/// The interval is looked at again after this many blocks.
+const LOOK_EVERY: usize = 10;
+
+/// What is compared. Each call measures for a block's time and returns one value of the same unit.
+pub trait Sides {
+    /// The thing that is measured.
+    fn ours(&mut self) -> Result<f64>;
+    /// What it is compared with.
+    fn reference(&mut self) -> Result<f64>;
+    /// Called before each block with its number (0 also before the warm-up), for what must be equal within a block and differ
+    /// between blocks, such as the place in memory.
+    fn next_block(&mut self, _number: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Which side encloses the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The reference, always: it is the floor, and shows whether the machine moved.
+    ReferenceOutside,
+    /// Drawn for each block.
+    Shuffled,
+}
+
+/// How long and how carefully.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockPlan {
+    /// Undisturbed blocks at least; never below 30 for a verdict.
+    pub min_blocks: usize,
+    /// Blocks at most, disturbed ones included.
+    pub max_blocks: usize,
+    /// Time at most.
+    pub max_time: Duration,
+    /// Ends when half the width of the ratio's interval is below this share of the ratio.
+    pub half_width: f64,
+    /// A block is disturbed when the larger outer reading exceeds the smaller by more than this share.
+    pub disturbed_above: f64,
+    /// Blocks thrown away at the start, at most; fewer once two successive ones agree.
+    pub warm_up_blocks: usize,
+    /// Order of sides.
+    pub order: Order,
+    /// How blocks are summarised.
+    pub centre: Centre,
+    /// For order and resampling.
+    pub seed: u64,
+}
+
+impl BlockPlan {
+    /// A plan of about `max_time` against a floor.
+    pub const fn against_floor(max_time: Duration, seed: u64) -> Self {
+        Self {
+            min_blocks: MIN_BLOCKS,
+            max_blocks: 2000,
+            max_time,
+            half_width: 0.01,
+            disturbed_above: 0.20,
+            warm_up_blocks: 10,
+            order: Order::ReferenceOutside,
+            centre: Centre::Median,
+            seed,
+        }
+    }
+
+    /// A plan of about `max_time` against a rival.
+    pub const fn against_rival(max_time: Duration, seed: u64) -> Self {
+        let plan = Self::against_floor(max_time, seed);
+        Self { order: Order::Shuffled, ..plan }
+    }
+}
+
+/// A block in which the machine moved; in JSON `[ours, reference, moved]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[f64; 3]", into = "[f64; 3]")]
+pub struct Disturbed {
+    /// Ours (mean of two, if it was outside).
+    pub ours: f64,
+    /// Reference (mean of two, if it was outside).
+    pub reference: f64,
+    /// The larger outer reading by the smaller.
+    pub moved: f64,
+}
+
+impl From<[f64; 3]> for Disturbed {
+    fn from([ours, reference, moved]: [f64; 3]) -> Self {
+        Self { ours, reference, moved }
+    }
+}
+
+impl From<Disturbed> for [f64; 3] {
+    fn from(block: Disturbed) -> Self {
+        [block.ours, block.reference, block.moved]
+    }
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockRun {
+    /// Undisturbed blocks in order of time.
+    pub blocks: Vec<Block>,
+    /// The others.
+    pub disturbed: Vec<Disturbed>,
+    /// Blocks thrown away as warm-up.
+    pub warm_up: usize,
+}
+
+/// Runs the plan. `progress` is told (blocks so far, half width of the interval so far, if known).
+pub fn run(
+    plan: &BlockPlan,
+    sides: &mut dyn Sides,
+    progress: &mut dyn FnMut(usize, Option<f64>),
+) -> Result<BlockRun> {
+    let start = Instant::now();
+    run_with_clock(plan, sides, progress, &mut || start.elapsed())
+}
+
+fn run_with_clock(
+    plan: &BlockPlan,
+    sides: &mut dyn Sides,
+    progress: &mut dyn FnMut(usize, Option<f64>),
+    elapsed: &mut dyn FnMut() -> Duration,
+) -> Result<BlockRun> {
+    let mut rng = Rng::new(plan.seed);
+    let warm_up = warm_up(plan, sides)?;
+    let mut run = BlockRun { blocks: Vec::new(), disturbed: Vec::new(), warm_up };
+    loop {
+        sides.next_block(run.blocks.len() + run.disturbed.len())?;
+        one_block(plan, sides, &mut rng, &mut run)?;
+        let total = run.blocks.len() + run.disturbed.len();
+        if total >= plan.max_blocks || elapsed() >= plan.max_time {
+            break;
+        }
+        if !total.is_multiple_of(LOOK_EVERY) {
+            continue;
+        }
+        let width = PairedRatio::of(&run.blocks, plan.centre, QUICK_RESAMPLES, plan.seed)
+            .map(|now| now.ratio_ci95.relative_half_width(now.ratio));
+        progress(total, width);
+        let enough = run.blocks.len() >= plan.min_blocks.max(MIN_BLOCKS) && run.blocks.len() > run.disturbed.len();
+        if enough && width.is_some_and(|w| w <= plan.half_width) {
+            break;
+        }
+    }
+    Ok(run)
+}
+
+/// Throws blocks away until two successive ones agree on both sides; says how many.
+fn warm_up(plan: &BlockPlan, sides: &mut dyn Sides) -> Result<usize> {
+    let mut last: Option<(f64, f64)> = None;
+    sides.next_block(0)?;
+    for done in 0..plan.warm_up_blocks {
+        let now = (checked(sides.ours()?)?, checked(sides.reference()?)?);
+        if last.is_some_and(|was| moved(was.0, now.0) <= 1.05 && moved(was.1, now.1) <= 1.05) {
+            return Ok(done + 1);
+        }
+        last = Some(now);
+    }
+    Ok(plan.warm_up_blocks)
+}
+
+fn one_block(plan: &BlockPlan, sides: &mut dyn Sides, rng: &mut Rng, run: &mut BlockRun) -> Result<()> {
+    let ours_outside = plan.order == Order::Shuffled && rng.coin();
+    let outer = |sides: &mut dyn Sides| if ours_outside { sides.ours() } else { sides.reference() };
+    let before = checked(outer(sides)?)?;
+    let inner = checked(if ours_outside { sides.reference() } else { sides.ours() }?)?;
+    let after = checked(outer(sides)?)?;
+    let mean = before + (after - before) / 2.0;
+    let (ours, reference) = if ours_outside { (mean, inner) } else { (inner, mean) };
+    let moved = moved(before, after);
+    if moved > 1.0 + plan.disturbed_above {
+        run.disturbed.push(Disturbed { ours, reference, moved });
+    } else {
+        run.blocks.push(Block { ours, reference });
+    }
+    Ok(())
+}
+
+/// A reading must be a positive number: anything else is a fault of the measurement, not a result.
+fn checked(value: f64) -> Result<f64> {
+    if value.is_finite() && value > 0.0 { Ok(value) } else { Err(BenchError::Reading { value }) }
+}
+
+fn moved(a: f64, b: f64) -> f64 {
+    a.max(b) / a.min(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine made of a script: floor of each call, ours as a multiple of it.
+    struct Script {
+        floor: Box<dyn FnMut() -> f64>,
+        factor: f64,
+        calls: Vec<char>,
+    }
+
+    impl Sides for Script {
+        fn ours(&mut self) -> Result<f64> {
+            self.calls.push('o');
+            Ok((self.floor)() * self.factor)
+        }
+        fn reference(&mut self) -> Result<f64> {
+            self.calls.push('r');
+            Ok((self.floor)())
+        }
+    }
+
+    fn script(floor: impl FnMut() -> f64 + 'static) -> Script {
+        Script { floor: Box::new(floor), factor: 1.05, calls: Vec::new() }
+    }
+
+    fn plan() -> BlockPlan {
+        BlockPlan::against_floor(Duration::from_secs(10), 1)
+    }
+
+    fn go(plan: &BlockPlan, sides: &mut Script) -> BlockRun {
+        run_with_clock(plan, sides, &mut |_, _| {}, &mut || Duration::ZERO).unwrap()
+    }
+
+    #[test]
+    fn a_quiet_machine_needs_the_minimum() {
+        let mut sides = script(|| 50.0);
+        let run = go(&plan(), &mut sides);
+        assert_eq!((run.blocks.len(), run.disturbed.len(), run.warm_up), (30, 0, 2));
+        assert!(run.blocks.iter().all(|b| (b.ours - 52.5).abs() < 1e-9 && b.reference == 50.0));
+        assert_eq!(sides.calls[..10], ['o', 'r', 'o', 'r', 'r', 'o', 'r', 'r', 'o', 'r']);
+    }
+
+    #[test]
+    fn a_moving_processor_is_set_apart() {
+        // The placement changes once in 64 readings: in the middle of some blocks, between others.
+        let mut n = 0;
+        let mut sides = script(move || {
+            n += 1;
+            if n / 64 % 2 == 0 { 40.0 } else { 160.0 }
+        });
+        let run = go(&plan(), &mut sides);
+        assert!(!run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 4.0), "{:?}", run.disturbed);
+        assert!(run.blocks.iter().all(|b| (b.ours / b.reference - 1.05).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_rival_changes_places() {
+        let mut sides = script(|| 50.0);
+        let run = go(&BlockPlan::against_rival(Duration::from_secs(10), 7), &mut sides);
+        let inner: Vec<char> = sides.calls[2 * run.warm_up..].chunks(3).map(|block| block[1]).collect();
+        let ours_inside = inner.iter().filter(|c| **c == 'o').count();
+        assert!((5..=25).contains(&ours_inside), "{inner:?}");
+        assert!(run.blocks.iter().all(|b| (b.ours / b.reference - 1.05).abs() < 1e-9));
+    }
+
+    #[test]
+    fn ends_by_blocks_and_by_time() {
+        let mut rng = Rng::new(5);
+        let mut noisy = move || 50.0 + rng.below(9) as f64;
+        let limits = BlockPlan { half_width: 0.0, max_blocks: 77, ..plan() };
+        assert_eq!(go(&limits, &mut script(noisy.clone())).blocks.len(), 77);
+        let mut ticks = 0;
+        let run = run_with_clock(&limits, &mut script(move || noisy()), &mut |_, _| {}, &mut || {
+            ticks += 1;
+            Duration::from_secs(ticks)
+        });
+        assert_eq!(run.unwrap().blocks.len(), 10);
+    }
+
+    #[test]
+    fn noise_takes_longer_and_progress_is_told() {
+        let mut rng = Rng::new(5);
+        let mut sides = script(move || 50.0 + rng.below(9) as f64);
+        let mut widths = Vec::new();
+        let tight = BlockPlan { half_width: 0.005, ..plan() };
+        let run = run_with_clock(&tight, &mut sides, &mut |n, w| widths.push((n, w)), &mut || Duration::ZERO).unwrap();
+        assert!(run.blocks.len() > 30 && run.blocks.len() < 2000, "{}", run.blocks.len());
+        assert!(widths.last().unwrap().1.unwrap() <= 0.005);
+    }
+
+    #[test]
+    fn a_broken_reading_ends_it() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let result = run(&plan(), &mut script(move || bad), &mut |_, _| {});
+            assert!(matches!(result, Err(BenchError::Reading { .. })), "{bad}");
+        }
+    }
+}

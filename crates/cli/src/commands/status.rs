@@ -1,0 +1,14 @@
+//! `tieline status`.
+
+use ::verify::status::collect;
+
+use super::target;
+use crate::args::Common;
+use crate::exit::Outcome;
+use crate::output::Output;
+
+pub(super) fn run(common: &Common, output: Output) -> Outcome {
+    let report = collect(&target(common)?);
+    output.result(|| serde_json::to_value(&report), || report.render())?;
+    Ok(report.verdict.exit_status())
+}

@@ -1,0 +1,165 @@
+//! Remote memory: what is put arrives, where it was put, and nowhere else.
+//!
+//! The bodies assert, so they panic on a link that is wrong; that is what they are for.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::missing_panics_doc)]
+
+use link::{Capabilities, LinkError};
+
+use crate::{Body, Subject};
+
+/// Bytes that every subject must have.
+pub const SIZE_BYTES: usize = 64 * 1024;
+
+/// All bodies with what they need.
+pub const BODIES: &[(&str, Capabilities, Body)] = &[
+    ("put_arrives", Capabilities::PUT, put_arrives),
+    ("put_touches_nothing_else", Capabilities::PUT, put_touches_nothing_else),
+    ("get_reads_the_owner", Capabilities::GET, get_reads_the_owner),
+    ("put_from_and_get_to_move_segments", Capabilities::PUT, put_from_and_get_to_move_segments),
+    ("ranges_are_checked", Capabilities::PUT, ranges_are_checked),
+    ("stores_through_a_map_arrive", Capabilities::MAP, stores_through_a_map_arrive),
+    ("puts_arrive_in_order", Capabilities::PUT, puts_arrive_in_order),
+    ("fetch_add_loses_nothing", Capabilities::ATOMICS, fetch_add_loses_nothing),
+    ("compare_swap_swaps_only_the_expected", Capabilities::ATOMICS, compare_swap_swaps_only_the_expected),
+    ("atomics_need_alignment", Capabilities::ATOMICS, atomics_need_alignment),
+];
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+fn owner_bytes(subject: &Subject, offset: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    subject.owner.window().get(offset, &mut bytes).unwrap();
+    bytes
+}
+
+/// Sizes around every kernel's threshold, at odd offsets.
+fn put_arrives(subject: &Subject) {
+    for (round, len) in [0, 1, 3, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 4095, 4096, 20_000].into_iter().enumerate() {
+        for offset in [0, 1, 7, 64, 129] {
+            let bytes = pattern(len, round as u8);
+            subject.remote.put(offset, &bytes).unwrap();
+            subject.remote.barrier().unwrap();
+            assert_eq!(owner_bytes(subject, offset, len), bytes, "{len} bytes at offset {offset}");
+        }
+    }
+}
+
+fn put_touches_nothing_else(subject: &Subject) {
+    let before = pattern(SIZE_BYTES, 9);
+    for (offset, len) in [(0, 1), (1, 2), (63, 2), (100, 1000), (SIZE_BYTES - 300, 300)] {
+        subject.owner.window().put(0, &before).unwrap();
+        subject.remote.put(offset, &vec![0xEE; len]).unwrap();
+        subject.remote.barrier().unwrap();
+        let after = owner_bytes(subject, 0, SIZE_BYTES);
+        assert_eq!(after[..offset], before[..offset]);
+        assert!(after[offset..offset + len].iter().all(|byte| *byte == 0xEE));
+        assert_eq!(after[offset + len..], before[offset + len..]);
+    }
+}
+
+fn get_reads_the_owner(subject: &Subject) {
+    let bytes = pattern(5000, 3);
+    subject.owner.window().put(77, &bytes).unwrap();
+    let mut read = vec![0; 5000];
+    subject.remote.get(77, &mut read).unwrap();
+    assert_eq!(read, bytes);
+}
+
+fn put_from_and_get_to_move_segments(subject: &Subject) {
+    let local = shm::region::Region::create(&shm::region::RegionOptions::new("local", 8192)).unwrap();
+    let bytes = pattern(3000, 5);
+    local.window().put(100, &bytes).unwrap();
+    subject.remote.put_from(4000, local.window().sub(100, 3000).unwrap()).unwrap();
+    subject.remote.barrier().unwrap();
+    assert_eq!(owner_bytes(subject, 4000, 3000), bytes);
+    subject.remote.get_to(4000, local.window().sub(5000, 3000).unwrap()).unwrap();
+    let mut back = vec![0; 3000];
+    local.window().get(5000, &mut back).unwrap();
+    assert_eq!(back, bytes);
+}
+
+fn ranges_are_checked(subject: &Subject) {
+    let size = subject.remote.size_bytes();
+    assert_eq!(size, SIZE_BYTES);
+    for (offset, len) in [(size, 1), (size - 1, 2), (usize::MAX, 1), (usize::MAX - 3, 8)] {
+        let refused = subject.remote.put(offset, &vec![0; len]);
+        assert!(matches!(refused, Err(LinkError::OutOfRange { .. })), "put of {len} at {offset}: {refused:?}");
+        let refused = subject.remote.get(offset, &mut vec![0; len]);
+        assert!(matches!(refused, Err(LinkError::OutOfRange { .. })), "get of {len} at {offset}: {refused:?}");
+    }
+    subject.remote.put(size, &[]).unwrap();
+}
+
+fn stores_through_a_map_arrive(subject: &Subject) {
+    let map = subject.remote.map().unwrap();
+    assert_eq!(map.len(), SIZE_BYTES);
+    map.put(1000, &[1, 2, 3]).unwrap();
+    assert_eq!(owner_bytes(subject, 1000, 3), [1, 2, 3]);
+    subject.owner.window().put(2000, &[4, 5]).unwrap();
+    let mut seen = [0; 2];
+    map.get(2000, &mut seen).unwrap();
+    assert_eq!(seen, [4, 5]);
+}
+
+/// The owner polls a flag that is put after the data: where the flag is, the data is.
+fn puts_arrive_in_order(subject: &Subject) {
+    use shm::sync::Ordering;
+    const ROUNDS: u32 = 2000;
+    const FLAG_AT: usize = 32 * 1024;
+    subject.owner.window().atomic_u32(FLAG_AT).unwrap().store(0, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                subject.remote.put(0, &vec![round as u8; 1024]).unwrap();
+                subject.remote.put(FLAG_AT, &round.to_le_bytes()).unwrap();
+                // Answered by the owner below; bounded by the test's own life.
+                while subject.owner.window().atomic_u32(FLAG_AT + 64).unwrap().load(Ordering::Acquire) != round {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for round in 1..=ROUNDS {
+            while subject.owner.window().atomic_u32(FLAG_AT).unwrap().load(Ordering::Acquire) != round {
+                std::thread::yield_now();
+            }
+            let data = owner_bytes(subject, 0, 1024);
+            let answer = subject.owner.window().atomic_u32(FLAG_AT + 64).unwrap();
+            answer.store(round, Ordering::Release);
+            assert!(data.iter().all(|byte| *byte == round as u8), "flag {round} overtook its data");
+        }
+    });
+}
+
+fn fetch_add_loses_nothing(subject: &Subject) {
+    use shm::sync::Ordering;
+    const EACH: u64 = 20_000;
+    subject.owner.window().put(0, &[0; 64]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..EACH).for_each(|_| { subject.remote.fetch_add_u64(8, 3).unwrap(); }));
+        }
+        // The owner's own atomics take part.
+        let own = subject.owner.window();
+        (0..EACH).for_each(|_| { own.atomic_u64(8).unwrap().fetch_add(1, Ordering::SeqCst); });
+    });
+    assert_eq!(subject.remote.fetch_add_u64(8, 0).unwrap(), EACH * 7);
+    assert_eq!(subject.remote.fetch_add_u32(4, 5).unwrap(), 0);
+    assert_eq!(subject.remote.fetch_add_u32(4, 0).unwrap(), 5);
+}
+
+fn compare_swap_swaps_only_the_expected(subject: &Subject) {
+    subject.owner.window().put(0, &[0; 64]).unwrap();
+    assert_eq!(subject.remote.compare_swap_u64(16, 0, 42).unwrap(), 0);
+    assert_eq!(subject.remote.compare_swap_u64(16, 0, 43).unwrap(), 42);
+    assert_eq!(subject.remote.fetch_add_u64(16, 0).unwrap(), 42);
+    assert_eq!(subject.remote.compare_swap_u32(24, 0, 7).unwrap(), 0);
+    assert_eq!(subject.remote.compare_swap_u32(24, 1, 8).unwrap(), 7);
+}
+
+fn atomics_need_alignment(subject: &Subject) {
+    assert!(matches!(subject.remote.fetch_add_u64(4, 1), Err(LinkError::Misaligned { align: 8, .. })));
+    assert!(matches!(subject.remote.compare_swap_u32(2, 0, 1), Err(LinkError::Misaligned { align: 4, .. })));
+    assert!(matches!(subject.remote.fetch_add_u32(SIZE_BYTES, 1), Err(LinkError::OutOfRange { .. })));
+}

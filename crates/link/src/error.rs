@@ -1,0 +1,58 @@
+//! What can go wrong on a link.
+
+use proto::ids::NodeId;
+
+/// An operation on remote memory failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The link cannot do this at all.
+    #[error("the {link} link cannot {what}: {why}")]
+    NotSupported {
+        /// Which kind of link.
+        link: &'static str,
+        /// What was asked.
+        what: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The range lies outside of the remote memory.
+    #[error("{len} bytes at offset {offset} lie outside of remote memory of {size_bytes} bytes: check offset and length")]
+    OutOfRange {
+        /// First byte.
+        offset: usize,
+        /// How many.
+        len: usize,
+        /// Size of the memory.
+        size_bytes: usize,
+    },
+    /// Not a multiple of what the operation needs.
+    #[error("offset {offset} is not aligned to {align} bytes, which this operation needs")]
+    Misaligned {
+        /// The offset.
+        offset: usize,
+        /// What it should be a multiple of.
+        align: usize,
+    },
+    /// The memory itself is not acceptable.
+    #[error("remote memory cannot be used: {0}")]
+    Memory(#[from] shm::Error),
+    /// The link is down.
+    #[error("the link to node {node} is down: check it with `tieline status`")]
+    Down {
+        /// The other end.
+        node: NodeId,
+    },
+    /// An injected fault (link `hook`) disconnected this memory.
+    #[error("the connection was cut by an injected fault: clear the fault and connect again")]
+    Injected,
+}
+
+/// Result on a link.
+pub type Result<T> = std::result::Result<T, LinkError>;
+
+pub(crate) fn check_range(offset: usize, len: usize, size_bytes: usize) -> Result<()> {
+    match offset.checked_add(len) {
+        Some(end) if end <= size_bytes => Ok(()),
+        _ => Err(LinkError::OutOfRange { offset, len, size_bytes }),
+    }
+}

@@ -1,0 +1,61 @@
+//! The contract of a link. Its tests are crate `conformance`, one body for every implementation.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use shm::window::Window;
+
+use crate::capability::Capabilities;
+use crate::directory::Grant;
+use crate::error::Result;
+
+/// A way from this node to the memory of others.
+pub trait Link: Send + Sync + Debug {
+    /// `shm`, `ofi`, `hook`: for messages and reports.
+    fn name(&self) -> &'static str;
+
+    /// What it can do. Does not change during the life of the link.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Opens the memory that a directory granted.
+    fn open(&self, grant: Grant) -> Result<Arc<dyn RemoteMemory>>;
+}
+
+/// Memory of another node (or of one's own: loopback works).
+///
+/// Ordering: `put`s of one thread to one memory become visible in their order, a later store through a map after an
+/// earlier `put` too. [`RemoteMemory::barrier`] returns when everything this thread has written is visible to the owner.
+pub trait RemoteMemory: Send + Sync + Debug {
+    /// Bytes.
+    fn size_bytes(&self) -> usize;
+
+    /// The memory in this address space; needs [`Capabilities::MAP`].
+    fn map(&self) -> Result<Window<'_>>;
+
+    /// Writes a block; needs [`Capabilities::PUT`]. When it returns, `from` may be changed.
+    fn put(&self, offset: usize, from: &[u8]) -> Result<()>;
+
+    /// Reads a block; needs [`Capabilities::GET`].
+    fn get(&self, offset: usize, into: &mut [u8]) -> Result<()>;
+
+    /// Writes a block out of shared memory of this node (a local segment).
+    fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()>;
+
+    /// Reads a block into shared memory of this node.
+    fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()>;
+
+    /// Adds to 4 bytes, answers what was there; needs [`Capabilities::ATOMICS`]; `offset` is a multiple of 4.
+    fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32>;
+
+    /// Adds to 8 bytes, answers what was there; `offset` is a multiple of 8.
+    fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64>;
+
+    /// Puts `new` where `expected` is; answers what was there (equal to `expected`: it was swapped).
+    fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32>;
+
+    /// Puts `new` where `expected` is; answers what was there (equal to `expected`: it was swapped).
+    fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64>;
+
+    /// Everything that this thread has written to this memory is visible to its owner when this returns.
+    fn barrier(&self) -> Result<()>;
+}

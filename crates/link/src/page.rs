@@ -1,0 +1,285 @@
+//! The state page: what a node manager shows its programs without a message.
+//!
+//! One memfd per manager, written by it alone and mapped read-only by every program of the node. It holds a word per
+//! link (generation and up/down, since when) and a word per import (alive, or how it ended), so that "did anything fail
+//! since I last looked" is one load. The pages behind unused slots are never touched and so cost nothing.
+//!
+//! Layout (little endian, version [`LAYOUT_VERSION`]):
+//!
+//! | offset | content |
+//! |---|---|
+//! | 0 | magic |
+//! | 8 | layout version |
+//! | 16 | node id |
+//! | 24 | incarnation of the manager |
+//! | 128 | changes: bumped after every change of any word |
+//! | 4096 | link words, 16 bytes each, indexed by node id / 4: `generation << 1 \| up`, then `since_ns` |
+//! | … | import words, 8 bytes each, indexed by slot: `generation << 8 \| state` |
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use proto::ids::{MAX_NODE_ID, NodeId};
+use proto::wire::program::{ImportSlot, LossReason};
+use shm::region::{MapAccess, Region, RegionOptions, Reserve};
+use shm::sync::{AtomicU64, Ordering};
+
+use crate::error::{LinkError, Result};
+
+/// Raised with every change of the layout.
+pub const LAYOUT_VERSION: u64 = 1;
+/// How many imports a node can hold at one time.
+pub const IMPORT_SLOTS: u32 = 65_536;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"TLNPAGE1");
+const VERSION_AT: usize = 8;
+const NODE_AT: usize = 16;
+const INCARNATION_AT: usize = 24;
+const CHANGES_AT: usize = 128;
+const LINKS_AT: usize = 4096;
+const LINK_SLOTS: usize = MAX_NODE_ID as usize / 4 + 1;
+const IMPORTS_AT: usize = LINKS_AT + LINK_SLOTS * 16;
+const SIZE_BYTES: usize = IMPORTS_AT + IMPORT_SLOTS as usize * 8;
+
+const _: () = assert!(IMPORTS_AT.is_multiple_of(8));
+
+/// A link as its word shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkWord {
+    /// How often the state changed; 0: there has never been a link to this node.
+    pub generation: u64,
+    /// Now.
+    pub up: bool,
+    /// CLOCK_MONOTONIC nanoseconds of the last change.
+    pub since_ns: u64,
+}
+
+/// How an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportState {
+    /// The slot is not in use.
+    Free,
+    /// The exporter lives.
+    Alive,
+    /// It has ended.
+    Ended(LossReason),
+}
+
+impl ImportState {
+    const fn code(self) -> u64 {
+        match self {
+            Self::Free => 0,
+            Self::Alive => 1,
+            Self::Ended(LossReason::Withdrawn) => 2,
+            Self::Ended(LossReason::Removed) => 3,
+            Self::Ended(LossReason::OwnerDied) => 4,
+            Self::Ended(LossReason::NodeLost) => 5,
+        }
+    }
+
+    const fn from_code(code: u64) -> Option<Self> {
+        Some(match code {
+            0 => Self::Free,
+            1 => Self::Alive,
+            2 => Self::Ended(LossReason::Withdrawn),
+            3 => Self::Ended(LossReason::Removed),
+            4 => Self::Ended(LossReason::OwnerDied),
+            5 => Self::Ended(LossReason::NodeLost),
+            _ => return None,
+        })
+    }
+}
+
+fn link_offset(node: NodeId) -> usize {
+    LINKS_AT + node.get() as usize / 4 * 16
+}
+
+fn import_offset(slot: ImportSlot) -> Result<usize> {
+    if slot.0 >= IMPORT_SLOTS {
+        return Err(shm::Error::Corrupt { what: "import slot of the state page" }.into());
+    }
+    Ok(IMPORTS_AT + slot.0 as usize * 8)
+}
+
+/// The manager's side.
+#[derive(Debug)]
+pub struct PageWriter {
+    region: Region,
+}
+
+impl PageWriter {
+    /// A page with no links and no imports.
+    pub fn create(node: NodeId, incarnation: u64) -> Result<Self> {
+        // Lazy: 600 kB of address space, of which a small cluster touches three pages.
+        let options = RegionOptions { reserve: Reserve::Lazy, ..RegionOptions::new("tieline-state-page", SIZE_BYTES) };
+        let region = Region::create(&options)?;
+        let writer = Self { region };
+        writer.word(VERSION_AT)?.store(LAYOUT_VERSION, Ordering::Relaxed);
+        writer.word(NODE_AT)?.store(u64::from(node.get()), Ordering::Relaxed);
+        writer.word(INCARNATION_AT)?.store(incarnation, Ordering::Relaxed);
+        writer.word(0)?.store(MAGIC, Ordering::Relaxed);
+        // Sealed only now: the mapping just made stays writable, every later one is read-only.
+        writer.region.seal_for_readers()?;
+        Ok(writer)
+    }
+
+    /// What is handed to programs.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.region.fd()
+    }
+
+    fn word(&self, offset: usize) -> Result<&AtomicU64> {
+        Ok(self.region.window().atomic_u64(offset)?)
+    }
+
+    fn changed(&self) -> Result<()> {
+        // Release: pairs with the Acquire load in `PageReader::changes`; who sees the count sees the words before it.
+        self.word(CHANGES_AT)?.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes that the link to `node` came up or went down; `now_ns` is CLOCK_MONOTONIC.
+    pub fn set_link(&self, node: NodeId, up: bool, now_ns: u64) -> Result<()> {
+        let word = self.word(link_offset(node))?;
+        let generation = (word.load(Ordering::Relaxed) >> 1) + 1;
+        self.word(link_offset(node) + 8)?.store(now_ns, Ordering::Relaxed);
+        // Release: pairs with the Acquire load in `PageReader::link`, which then reads `since_ns`.
+        word.store(generation << 1 | u64::from(up), Ordering::Release);
+        self.changed()
+    }
+
+    /// Notes how an import is.
+    pub fn set_import(&self, slot: ImportSlot, state: ImportState) -> Result<()> {
+        let word = self.word(import_offset(slot)?)?;
+        let generation = (word.load(Ordering::Relaxed) >> 8) + 1;
+        // Release: pairs with the Acquire load in `PageReader::import`.
+        word.store(generation << 8 | state.code(), Ordering::Release);
+        self.changed()
+    }
+}
+
+/// A program's side. Nothing in it is trusted further than its own node manager is.
+#[derive(Debug)]
+pub struct PageReader {
+    region: Region,
+}
+
+impl PageReader {
+    /// Maps the page that a manager handed over.
+    pub fn open(fd: OwnedFd) -> Result<Self> {
+        let region = Region::open(fd, MapAccess::ReadOnly)?;
+        let reader = Self { region };
+        let (magic, version) = if reader.region.size_bytes() >= SIZE_BYTES {
+            (reader.word(0)?.load(Ordering::Relaxed), reader.word(VERSION_AT)?.load(Ordering::Relaxed))
+        } else {
+            (0, 0)
+        };
+        if magic != MAGIC || version != LAYOUT_VERSION {
+            return Err(shm::Error::Corrupt { what: "state page of the node manager" }.into());
+        }
+        Ok(reader)
+    }
+
+    fn word(&self, offset: usize) -> Result<&AtomicU64> {
+        Ok(self.region.window().atomic_u64(offset)?)
+    }
+
+    /// The node whose manager writes this page, or what stands there instead.
+    pub fn node(&self) -> Result<u64> {
+        Ok(self.word(NODE_AT)?.load(Ordering::Relaxed))
+    }
+
+    /// Counts all changes of all words: equal means that nothing happened in between.
+    pub fn changes(&self) -> Result<u64> {
+        // Acquire: pairs with the Release in `PageWriter::changed`.
+        Ok(self.word(CHANGES_AT)?.load(Ordering::Acquire))
+    }
+
+    /// The link to a node.
+    pub fn link(&self, node: NodeId) -> Result<LinkWord> {
+        let word = self.word(link_offset(node))?;
+        let since = self.word(link_offset(node) + 8)?;
+        loop {
+            // Acquire: pairs with the Release in `PageWriter::set_link`.
+            let first = word.load(Ordering::Acquire);
+            let since_ns = since.load(Ordering::Acquire);
+            if word.load(Ordering::Relaxed) == first {
+                return Ok(LinkWord { generation: first >> 1, up: first & 1 == 1, since_ns });
+            }
+        }
+    }
+
+    /// An import of this node.
+    pub fn import(&self, slot: ImportSlot) -> Result<ImportState> {
+        // Acquire: pairs with the Release in `PageWriter::set_import`.
+        let word = self.word(import_offset(slot)?)?.load(Ordering::Acquire);
+        ImportState::from_code(word & 0xff)
+            .ok_or(LinkError::Memory(shm::Error::Corrupt { what: "import word of the state page" }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (PageWriter, PageReader) {
+        let writer = PageWriter::create(NodeId::new(4).unwrap(), 7).unwrap();
+        let reader = PageReader::open(writer.fd().try_clone_to_owned().unwrap()).unwrap();
+        (writer, reader)
+    }
+
+    #[test]
+    fn a_new_page_knows_no_links_and_no_imports() {
+        let (_writer, reader) = pair();
+        let word = reader.link(NodeId::new(8).unwrap()).unwrap();
+        assert_eq!(word, LinkWord { generation: 0, up: false, since_ns: 0 });
+        assert_eq!(reader.import(ImportSlot(0)).unwrap(), ImportState::Free);
+        assert_eq!(reader.node().unwrap(), 4);
+    }
+
+    #[test]
+    fn each_change_bumps_the_generation_and_the_count() {
+        let (writer, reader) = pair();
+        let last = NodeId::new(MAX_NODE_ID).unwrap();
+        let before = reader.changes().unwrap();
+        writer.set_link(last, true, 10).unwrap();
+        writer.set_link(last, false, 20).unwrap();
+        assert_eq!(reader.link(last).unwrap(), LinkWord { generation: 2, up: false, since_ns: 20 });
+        assert_eq!(reader.changes().unwrap(), before + 2);
+    }
+
+    #[test]
+    fn every_state_survives_the_page() {
+        let (writer, reader) = pair();
+        let slot = ImportSlot(IMPORT_SLOTS - 1);
+        for state in [
+            ImportState::Alive,
+            ImportState::Ended(LossReason::Withdrawn),
+            ImportState::Ended(LossReason::Removed),
+            ImportState::Ended(LossReason::OwnerDied),
+            ImportState::Ended(LossReason::NodeLost),
+            ImportState::Free,
+        ] {
+            writer.set_import(slot, state).unwrap();
+            assert_eq!(reader.import(slot).unwrap(), state);
+        }
+    }
+
+    #[test]
+    fn slots_outside_of_the_page_are_errors() {
+        let (writer, reader) = pair();
+        assert!(writer.set_import(ImportSlot(IMPORT_SLOTS), ImportState::Alive).is_err());
+        assert!(reader.import(ImportSlot(u32::MAX)).is_err());
+    }
+
+    #[test]
+    fn a_reader_cannot_write_the_page() {
+        let (writer, _reader) = pair();
+        assert!(Region::open(writer.fd().try_clone_to_owned().unwrap(), MapAccess::ReadWrite).is_err());
+    }
+
+    #[test]
+    fn another_memory_is_not_taken_for_a_page() {
+        let other = Region::create(&RegionOptions::new("other", SIZE_BYTES)).unwrap();
+        assert!(PageReader::open(other.fd().try_clone_to_owned().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! What this program has at its manager: kept so that a restarted manager can be told again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use link::page::PageReader;
+use proto::ids::{GroupId, NodeId};
+use proto::wire::program::{
+    ConnectionId, Event, ImportSlot, Imported, Incarnation, LossReason, Refusal, Reply, Request,
+};
+
+use crate::event::ClientEvent;
+use crate::import::{Import, ImportId};
+
+/// Something that this program made: the request that made it, brought up to date, and its descriptors.
+#[derive(Debug, Clone)]
+pub(crate) struct Export {
+    pub(crate) request: Request,
+    pub(crate) descriptors: Arc<[OwnedFd]>,
+}
+
+/// All that a manager knows of this program.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    /// In the order of creation, which is the order of telling.
+    pub(crate) exports: BTreeMap<u64, Export>,
+    pub(crate) imports: BTreeMap<ImportId, Import>,
+    slots: HashMap<u32, ImportId>,
+    /// Who is connected to what this program exports.
+    pub(crate) connected: BTreeMap<ConnectionId, (Imported, NodeId)>,
+    pub(crate) groups: BTreeMap<GroupId, BTreeSet<NodeId>>,
+    next: u64,
+}
+
+/// The name of what a request creates.
+pub(crate) fn created(request: &Request) -> Option<Imported> {
+    match request {
+        Request::CreateSegment { key, .. } => Some(Imported::Segment(*key)),
+        Request::CreateInterrupt { number: Some(number), .. } => Some(Imported::Interrupt(*number)),
+        _ => None,
+    }
+}
+
+impl Book {
+    fn draw(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Notes what a good answer to `request` changed. Gives the import that it made, if it made one.
+    pub(crate) fn note(
+        &mut self,
+        request: &Request,
+        reply: &Reply,
+        kept: Arc<[OwnedFd]>,
+        page: &Arc<PageReader>,
+    ) -> Option<Import> {
+        match (request, reply) {
+            (Request::CreateSegment { .. }, Reply::Done) => self.add_export(request.clone(), kept),
+            (
+                Request::CreateInterrupt { kind, access, incarnation, pollable, .. },
+                Reply::InterruptCreated { number },
+            ) => {
+                let number = Some(*number);
+                let (kind, access, incarnation, pollable) = (*kind, access.clone(), *incarnation, *pollable);
+                let again = Request::CreateInterrupt { number, kind, access, incarnation, pollable };
+                self.add_export(again, kept);
+            }
+            (Request::SetAvailable { key, available, .. }, Reply::Done) => {
+                let wanted = Imported::Segment(*key);
+                for export in self.exports.values_mut().filter(|export| created(&export.request) == Some(wanted)) {
+                    if let Request::CreateSegment { available: now, .. } = &mut export.request {
+                        *now = *available;
+                    }
+                }
+            }
+            (Request::ConnectSegment { node, key }, &Reply::Segment { import, connection, incarnation, .. }) => {
+                let ids = (connection, incarnation);
+                return Some(self.add_import(*node, Imported::Segment(*key), ids, (page.clone(), import)));
+            }
+            (
+                Request::ConnectInterrupt { node, number },
+                &Reply::Interrupt { import, connection, incarnation, .. },
+            ) => {
+                let ids = (connection, incarnation);
+                return Some(self.add_import(*node, Imported::Interrupt(*number), ids, (page.clone(), import)));
+            }
+            (Request::WatchGroup { group }, Reply::Members(members)) => {
+                self.groups.insert(*group, members.iter().copied().collect());
+            }
+            (request, Reply::Done) => self.forget(request),
+            _ => {}
+        }
+        None
+    }
+
+    /// Notes that something is given up: also when the manager could not be told, since it will not be told of it again.
+    pub(crate) fn forget(&mut self, request: &Request) {
+        match request {
+            Request::RemoveSegment { key, .. } => self.remove_export(Imported::Segment(*key)),
+            Request::RemoveInterrupt { number } => self.remove_export(Imported::Interrupt(*number)),
+            Request::Disconnect { import } => {
+                if let Some(id) = self.slots.remove(&import.0) {
+                    self.imports.remove(&id);
+                }
+            }
+            Request::UnwatchGroup { group } => {
+                self.groups.remove(group);
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets an import that may have no slot any more.
+    pub(crate) fn forget_import(&mut self, id: ImportId) {
+        self.imports.remove(&id);
+        self.slots.retain(|_, there| *there != id);
+    }
+
+    fn add_export(&mut self, request: Request, descriptors: Arc<[OwnedFd]>) {
+        let number = self.draw();
+        self.exports.insert(number, Export { request, descriptors });
+    }
+
+    pub(crate) fn remove_export(&mut self, what: Imported) {
+        self.exports.retain(|_, export| created(&export.request) != Some(what));
+        self.connected.retain(|_, (to, _)| *to != what);
+    }
+
+    fn add_import(
+        &mut self,
+        node: NodeId,
+        what: Imported,
+        ids: (ConnectionId, Incarnation),
+        place: (Arc<PageReader>, ImportSlot),
+    ) -> Import {
+        let id = ImportId(self.draw());
+        let slot = place.1;
+        let import = Import::new(id, node, what, ids, place);
+        self.slots.insert(slot.0, id);
+        self.imports.insert(id, import.clone());
+        import
+    }
+
+    /// After a restart of the manager: the slots of the imports that it took back.
+    pub(crate) fn set_slots(&mut self, slots: HashMap<u32, ImportId>) {
+        self.slots = slots;
+    }
+
+    /// A restarted manager took an import back.
+    pub(crate) fn set_slot(&mut self, slot: ImportSlot, id: ImportId) {
+        self.slots.insert(slot.0, id);
+    }
+
+    /// Translates an event of the manager, as of this moment: slots and members change with the next message.
+    pub(crate) fn translate(&mut self, event: Event, descriptors: Vec<OwnedFd>) -> Option<ClientEvent> {
+        Some(match event {
+            Event::Connected { what, node, connection, producer } => {
+                let pidfd = descriptors.into_iter().next();
+                self.connected.insert(connection, (what, node));
+                ClientEvent::Connected { what, node, connection, producer, pidfd }
+            }
+            Event::Disconnected { what, node, connection, died } => {
+                self.connected.remove(&connection);
+                ClientEvent::Disconnected { what, node, connection, died }
+            }
+            Event::Lost { import, reason } => ClientEvent::Lost { import: *self.slots.get(&import.0)?, reason },
+            Event::Link { node, up } => ClientEvent::Link { node, up },
+            Event::Member { group, node, joined } => {
+                let members = self.groups.get_mut(&group)?;
+                let news = if joined { members.insert(node) } else { members.remove(&node) };
+                if !news {
+                    return None;
+                }
+                ClientEvent::Member { group, node, joined }
+            }
+        })
+    }
+
+    /// The connections to one object, as they are told to a restarted manager.
+    pub(crate) fn connections_to(&self, what: Imported) -> Vec<(ConnectionId, NodeId)> {
+        let to_it = self.connected.iter().filter(|(_, (to, _))| *to == what);
+        to_it.map(|(connection, (_, node))| (*connection, *node)).collect()
+    }
+
+    /// After a restart of the manager: who joined and who left meanwhile.
+    pub(crate) fn members_now(&mut self, group: GroupId, now: BTreeSet<NodeId>) -> Vec<ClientEvent> {
+        let Some(before) = self.groups.get_mut(&group) else { return Vec::new() };
+        let left = before.difference(&now).map(|node| (*node, false));
+        let joined = now.difference(before).map(|node| (*node, true));
+        let events = left.chain(joined).map(|(node, joined)| ClientEvent::Member { group, node, joined }).collect();
+        *before = now;
+        events
+    }
+}
+
+/// Why an import cannot be taken back after a restart of the manager.
+pub(crate) fn loss_of(refusal: &Refusal) -> LossReason {
+    match refusal {
+        Refusal::Unreachable { .. } => LossReason::NodeLost,
+        Refusal::NotAvailable { .. } => LossReason::Withdrawn,
+        _ => LossReason::OwnerDied,
+    }
+}

@@ -1,0 +1,78 @@
+//! What a program is told unasked.
+
+use std::os::fd::OwnedFd;
+
+use proto::ids::{GroupId, NodeId};
+use proto::wire::program::{ConnectionId, Imported, LossReason, Refusal};
+use proto::wire::status::NodeInfo;
+
+use crate::import::ImportId;
+
+/// Something happened. Told by the library's thread, one after the other, in the order of happening.
+#[derive(Debug)]
+pub enum ClientEvent {
+    /// Somebody connected to one of this program's objects.
+    Connected {
+        /// Which object.
+        what: Imported,
+        /// From which node.
+        node: NodeId,
+        /// The connection, as this node counts.
+        connection: ConnectionId,
+        /// Number of the producer in the ring of a data interrupt.
+        producer: u16,
+        /// The producer's pidfd, for a data interrupt: proof of death when it is readable.
+        pidfd: Option<OwnedFd>,
+    },
+    /// Somebody went away again.
+    Disconnected {
+        /// Which object.
+        what: Imported,
+        /// From which node.
+        node: NodeId,
+        /// As in `Connected`.
+        connection: ConnectionId,
+        /// It died rather than disconnected.
+        died: bool,
+    },
+    /// An import has ended; [`Import::state`](crate::Import::state) shows it already.
+    Lost {
+        /// Which.
+        import: ImportId,
+        /// Why.
+        reason: LossReason,
+    },
+    /// A session with another node came up or went down.
+    Link {
+        /// Which node.
+        node: NodeId,
+        /// Now.
+        up: bool,
+    },
+    /// A watched group gained or lost a member.
+    Member {
+        /// Which group.
+        group: GroupId,
+        /// Whose copy.
+        node: NodeId,
+        /// Joined or left.
+        joined: bool,
+    },
+    /// The manager of this program's node is gone. What is connected goes on working.
+    ManagerGone {
+        /// This node.
+        node: NodeId,
+    },
+    /// It is back, knows this program's objects again, and takes requests.
+    ManagerBack {
+        /// What it says of itself.
+        info: NodeInfo,
+    },
+    /// The restarted manager did not take this object back: it no longer exists for others.
+    ExportRefused {
+        /// Which.
+        what: Imported,
+        /// In its words.
+        refusal: Refusal,
+    },
+}

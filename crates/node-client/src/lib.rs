@@ -1,0 +1,32 @@
+//! The side of the node manager that lives in a program.
+//!
+//! What it is for: attaching to a node ([`Client`]), asking its manager for segments and interrupts of any node,
+//! and staying attached when the manager is restarted: what the program has made is told to the new one, and
+//! what it was connected to is taken up again. Not one byte of payload passes through here.
+//!
+//! What it must never do: start more than one thread per attachment, need an async runtime, call back while it holds a
+//! lock, or let a manager's death reach what is already connected.
+//!
+//! Where to start reading: [`Client`], then `line` (who listens to the socket), then `library` (the return of a
+//! manager). [`Visit`] is the simplest way to ask a manager something.
+#![forbid(unsafe_code)]
+
+mod book;
+mod client;
+mod error;
+mod event;
+mod import;
+mod library;
+mod line;
+mod options;
+pub mod runtime_dir;
+pub mod seqpacket;
+mod visit;
+
+pub use client::{Client, InterruptGrant, InterruptOffer};
+pub use error::{ClientError, Result};
+pub use event::ClientEvent;
+pub use import::{Import, ImportId};
+pub use link::page::ImportState;
+pub use options::AttachOptions;
+pub use visit::{DEFAULT_LIMIT, Visit};

@@ -1,0 +1,335 @@
+//! Where the node managers of a cluster are found: `<runtime>/<cluster>/node-<id>.sock`.
+//!
+//! Everything here is read-only; only a manager makes or removes anything (crate `node`).
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use proto::ids::NodeId;
+use proto::wire::MAX_NAME_BYTES;
+use rustix::process::{getegid, geteuid, getgroups};
+
+/// Names the runtime directory.
+pub const ENV_RUNTIME_DIR: &str = "TIELINE_RUNTIME_DIR";
+/// Names the cluster.
+pub const ENV_CLUSTER: &str = "TIELINE_CLUSTER";
+/// Names the node.
+pub const ENV_NODE: &str = "TIELINE_NODE";
+/// The cluster if none is named.
+pub const DEFAULT_CLUSTER: &str = "default";
+/// Longest path of a UNIX socket, its closing zero not counted (unix(7)).
+pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// The runtime directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeDirError {
+    /// Not a cluster's name.
+    #[error(
+        "`{name}` is no name for a cluster ({why}): use up to {MAX_NAME_BYTES} letters, digits, `-`, `_` or `.`, \
+         starting with a letter or digit"
+    )]
+    BadClusterName {
+        /// What was given.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Something else stands in the place.
+    #[error("{path} is not a directory: remove it, or name another with --runtime-dir or TIELINE_RUNTIME_DIR")]
+    NotADirectory {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It belongs to somebody whom this user has no reason to trust.
+    #[error(
+        "{path} belongs to user {owner}, not to user {uid}: run as user {owner}, or name another directory with \
+         --runtime-dir or TIELINE_RUNTIME_DIR"
+    )]
+    ForeignOwner {
+        /// Where.
+        path: PathBuf,
+        /// Whose.
+        owner: u32,
+        /// Ours.
+        uid: u32,
+    },
+    /// Others could put their own sockets there.
+    #[error("{path} has mode {mode:04o}, so that others may {others_may}: set it with `chmod {wanted:04o} {path}`")]
+    WrongMode {
+        /// Where.
+        path: PathBuf,
+        /// As found.
+        mode: u32,
+        /// As it should be.
+        wanted: u32,
+        /// What is wrong with it.
+        others_may: &'static str,
+    },
+    /// The kernel's limit.
+    #[error(
+        "the socket path {path} has {len} bytes, the system allows {MAX_SOCKET_PATH_BYTES}: choose a shorter runtime \
+         directory (--runtime-dir, TIELINE_RUNTIME_DIR) or cluster name"
+    )]
+    PathTooLong {
+        /// Which.
+        path: PathBuf,
+        /// How long.
+        len: usize,
+    },
+    /// The system refused.
+    #[error("cannot {what} {path}: {source}{}", hint(.source))]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+fn hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            ": name a directory of your own with --runtime-dir or TIELINE_RUNTIME_DIR"
+        }
+        std::io::ErrorKind::StorageFull => ": free some space there, or name another with --runtime-dir",
+        _ => "",
+    }
+}
+
+/// Result about the runtime directory.
+pub type Result<T> = std::result::Result<T, RuntimeDirError>;
+
+/// A checked cluster name: also a directory's name, so no slashes and no leading dot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterName(String);
+
+impl ClusterName {
+    /// Checks a name.
+    pub fn new(name: &str) -> Result<Self> {
+        let why = if name.is_empty() {
+            "it is empty"
+        } else if name.len() > MAX_NAME_BYTES {
+            "it is too long"
+        } else if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            "it does not start with a letter or digit"
+        } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
+            "it contains other characters"
+        } else {
+            return Ok(Self(name.to_owned()));
+        };
+        Err(RuntimeDirError::BadClusterName { name: name.to_owned(), why })
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where the runtime directory is, from the option, the environment, or the user's defaults. Touches no file.
+pub fn runtime_root(explicit: Option<&Path>) -> PathBuf {
+    let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let chosen = explicit.map(Path::to_path_buf).or_else(|| environment(ENV_RUNTIME_DIR));
+    let chosen = chosen.unwrap_or_else(|| default_root(geteuid().as_raw(), environment("XDG_RUNTIME_DIR")));
+    // A daemon changes its working directory; a path relative to the caller's must survive that.
+    std::path::absolute(&chosen).unwrap_or(chosen)
+}
+
+fn default_root(uid: u32, xdg: Option<PathBuf>) -> PathBuf {
+    match xdg.filter(|path| path.is_absolute()) {
+        _ if uid == 0 => PathBuf::from("/run/tieline"),
+        Some(xdg) => xdg.join("tieline"),
+        None => std::env::temp_dir().join(format!("tieline-{uid}")),
+    }
+}
+
+/// The directory of one cluster. Making one of these touches no file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterDir {
+    root: PathBuf,
+    cluster: ClusterName,
+    path: PathBuf,
+}
+
+impl ClusterDir {
+    /// From options, else `TIELINE_RUNTIME_DIR` and `TIELINE_CLUSTER`, else the defaults.
+    pub fn locate(runtime_dir: Option<&Path>, cluster: Option<&str>) -> Result<Self> {
+        let from_environment = std::env::var(ENV_CLUSTER).ok().filter(|name| !name.is_empty());
+        let name = cluster.map(str::to_owned).or(from_environment);
+        let cluster = ClusterName::new(name.as_deref().unwrap_or(DEFAULT_CLUSTER))?;
+        Ok(Self::new(runtime_root(runtime_dir), cluster))
+    }
+
+    /// The directory of `cluster` below `root`.
+    pub fn new(root: PathBuf, cluster: ClusterName) -> Self {
+        let path = root.join(cluster.as_str());
+        Self { root, cluster, path }
+    }
+
+    /// The runtime directory that it lies in.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whose directory it is.
+    pub fn cluster(&self) -> &ClusterName {
+        &self.cluster
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the node's manager listens for programs.
+    pub fn socket(&self, node: NodeId) -> Result<PathBuf> {
+        checked_length(self.path.join(format!("node-{node}.sock")))
+    }
+
+    /// Where it listens for other managers.
+    pub fn peer_socket(&self, node: NodeId) -> Result<PathBuf> {
+        checked_length(self.path.join(format!("node-{node}.peer")))
+    }
+
+    /// The file that it holds locked; contains its process id.
+    pub fn lock_file(&self, node: NodeId) -> PathBuf {
+        self.path.join(format!("node-{node}.lock"))
+    }
+
+    /// What it says, if it was started in the background.
+    pub fn log_file(&self, node: NodeId) -> PathBuf {
+        self.path.join(format!("node-{node}.log"))
+    }
+
+    /// Nodes with a file of this ending (`sock`, `peer`, `lock`), ascending; dead managers leave theirs behind. None if
+    /// the directory does not exist.
+    pub fn nodes_with(&self, ending: &str) -> Result<Vec<NodeId>> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(RuntimeDirError::Io { what: "read", path: self.path.clone(), source }),
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut nodes: Vec<_> = names.filter_map(|name| node_of_file(&name, ending)).collect();
+        nodes.sort_unstable();
+        Ok(nodes)
+    }
+
+    /// Whether a program may trust what it finds here: the directory is this user's, root's, or another's who opened it
+    /// to this user's group or to all, and nobody else may write in it. A missing directory passes (nothing is found in
+    /// it).
+    pub fn check_for_program(&self) -> Result<()> {
+        for path in [self.root.as_path(), self.path.as_path()] {
+            let Some(metadata) = directory_metadata(path)? else { return Ok(()) };
+            check_unwritable(path, &metadata)?;
+            let uid = geteuid().as_raw();
+            let opened = metadata.mode() & 0o001 != 0
+                || (metadata.mode() & 0o050 == 0o050 && is_member(metadata.gid()));
+            if metadata.uid() != uid && metadata.uid() != 0 && !opened {
+                return Err(RuntimeDirError::ForeignOwner { path: path.into(), owner: metadata.uid(), uid });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The node of a file name like `node-4.sock`.
+pub fn node_of_file(name: &str, ending: &str) -> Option<NodeId> {
+    let digits = name.strip_prefix("node-")?.strip_suffix(ending)?.strip_suffix('.')?;
+    let node: NodeId = digits.parse().ok()?;
+    // `node-04.sock` would parse too, and yet is not what a manager makes.
+    (node.to_string() == digits).then_some(node)
+}
+
+/// What stands at `path`: `None` if nothing, an error if no directory.
+pub fn directory_metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(Some(metadata)),
+        Ok(_) => Err(RuntimeDirError::NotADirectory { path: path.into() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(RuntimeDirError::NotADirectory { path: path.into() })
+        }
+        Err(source) => Err(RuntimeDirError::Io { what: "look at", path: path.into(), source }),
+    }
+}
+
+/// Nobody but the owner may replace what lies in it (a sticky directory protects each owner's files).
+pub fn check_unwritable(path: &Path, metadata: &std::fs::Metadata) -> Result<()> {
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        return Err(RuntimeDirError::WrongMode {
+            path: path.into(),
+            mode,
+            wanted: mode & !0o022,
+            others_may: "put their own sockets there",
+        });
+    }
+    Ok(())
+}
+
+fn checked_length(path: PathBuf) -> Result<PathBuf> {
+    let len = path.as_os_str().len();
+    if len > MAX_SOCKET_PATH_BYTES {
+        return Err(RuntimeDirError::PathTooLong { path, len });
+    }
+    Ok(path)
+}
+
+fn is_member(gid: u32) -> bool {
+    getegid().as_raw() == gid || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clusters_are_checked() {
+        for good in ["default", "a", "lab-2.b_c", "9"] {
+            assert_eq!(ClusterName::new(good).unwrap().as_str(), good);
+        }
+        for (bad, why) in [
+            ("", "empty"),
+            ("..", "does not start"),
+            ("a/b", "other characters"),
+            ("-x", "does not start"),
+            (&"x".repeat(65), "too long"),
+        ] {
+            let text = ClusterName::new(bad).unwrap_err().to_string();
+            assert!(text.contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn defaults_depend_on_the_user() {
+        let xdg = Some(PathBuf::from("/run/user/7"));
+        assert_eq!(default_root(0, xdg.clone()), Path::new("/run/tieline"));
+        assert_eq!(default_root(7, xdg), Path::new("/run/user/7/tieline"));
+        assert_eq!(default_root(7, Some("relative".into())), std::env::temp_dir().join("tieline-7"));
+    }
+
+    #[test]
+    fn only_exact_file_names_are_nodes() {
+        assert_eq!(node_of_file("node-4.sock", "sock"), NodeId::new(4).ok());
+        for other in ["node-04.sock", "node-5.sock", "node-4.peer", "node-.sock", "node-4.sock.tmp", "x"] {
+            assert_eq!(node_of_file(other, "sock"), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn too_long_socket_paths_are_named_before_the_kernel_cuts_them() {
+        let dir = ClusterDir::new(PathBuf::from(format!("/{}", "d".repeat(100))), ClusterName::new("c").unwrap());
+        let text = dir.socket(NodeId::new(4).unwrap()).unwrap_err().to_string();
+        assert!(text.contains("has 115 bytes, the system allows 107"), "{text}");
+    }
+}

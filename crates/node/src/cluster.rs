@@ -1,0 +1,174 @@
+//! A cluster's managers on this machine, seen from outside: bring them up, take them down, list them.
+//!
+//! Each manager is a process of its own, started from a given binary as `<binary> node run --id 4 …`. They are found by the
+//! cluster's directory alone, so any process of the user can go on with what another one began.
+
+mod launch;
+mod list;
+mod ready;
+mod stop;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use node_client::Visit;
+use proto::ids::{BROADCAST_NODE_ID, NodeId};
+use proto::wire::program::{Reply, Request};
+use proto::wire::status::NodeStatus;
+
+use crate::error::{NodeError, Result};
+use crate::lock::{is_held, pid_in_file};
+use crate::runtime_dir::{ClusterDir, prepare, remove_stale};
+
+pub use launch::{Launcher, detach};
+pub use list::{ClusterEntry, NodeEntry, NodeState, list_clusters, list_nodes};
+pub use stop::{DownReport, StopProgress, down};
+
+/// How long a question to one manager may take here.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+
+/// What is to be brought up.
+#[derive(Debug, Clone)]
+pub struct UpOptions {
+    /// Which cluster.
+    pub dir: ClusterDir,
+    /// Which nodes; see [`node_ids`].
+    pub nodes: Vec<NodeId>,
+    /// What is run for each.
+    pub launcher: Launcher,
+    /// The configuration for all of them, if not the usual one.
+    pub config: Option<PathBuf>,
+    /// How long until all sessions have to be valid.
+    pub limit: Duration,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UpProgress {
+    /// It runs already.
+    AlreadyRunning {
+        /// Which.
+        node: NodeId,
+        /// Its process.
+        pid: Option<u32>,
+    },
+    /// Its process was started.
+    Started {
+        /// Which.
+        node: NodeId,
+        /// Its process.
+        pid: u32,
+    },
+    /// So many nodes have valid sessions with all others.
+    Ready {
+        /// How many.
+        ready: usize,
+        /// Of how many.
+        of: usize,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct UpReport {
+    /// Nodes whose managers were started.
+    pub started: Vec<NodeId>,
+    /// Nodes that ran already: those asked for, and others of the cluster.
+    pub already_running: Vec<NodeId>,
+    /// Until all sessions were valid.
+    pub took: Duration,
+}
+
+/// The ids of `count` nodes from `first` on (by default 4): in fours, without the broadcast group, 260 after 248.
+pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
+    let start = match first {
+        Some(first) => first,
+        None => NodeId::nth(0).map_err(|_| NodeError::NoId)?,
+    };
+    let mut ids = Vec::with_capacity(count.min(4096));
+    let mut plain = start.get();
+    while ids.len() < count {
+        let id = NodeId::new(plain).map_err(|bad| NodeError::Ids { count, first: start, why: bad.to_string() })?;
+        ids.push(id);
+        plain += 4;
+        if plain == BROADCAST_NODE_ID {
+            plain += 8;
+        }
+    }
+    Ok(ids)
+}
+
+/// Starts what does not run yet, and waits until all sessions between all nodes of the cluster are valid.
+pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<UpReport> {
+    let start = Instant::now();
+    let dir = &options.dir;
+    // A mistake in it is better said once, here, than by every manager.
+    let settings = crate::config::load(options.config.as_deref())?;
+    prepare(dir, settings.sharing())?;
+    remove_stale(dir)?;
+    let mut already_running: Vec<_> = dir.nodes_with("sock")?;
+    already_running.retain(|node| is_held(dir, *node) != Some(false));
+    let mut children = Vec::new();
+    for node in &options.nodes {
+        if is_held(dir, *node) == Some(true) {
+            progress(UpProgress::AlreadyRunning { node: *node, pid: pid_in_file(dir, *node) });
+            if !already_running.contains(node) {
+                already_running.push(*node);
+            }
+            continue;
+        }
+        let child = options.launcher.start(dir, *node, options.config.as_deref())?;
+        progress(UpProgress::Started { node: *node, pid: child.pid() });
+        children.push(child);
+    }
+    let started: Vec<_> = children.iter().map(launch::Started::node).collect();
+    let mut all: Vec<_> = started.iter().chain(&already_running).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    let outcome = ready::wait(dir, &all, &mut children, start + options.limit, options.limit, progress);
+    launch::remember(children);
+    if let Err(error) = outcome {
+        // A cluster that is only slow may be waited for; one that lacks a manager is of no use.
+        if matches!(error, NodeError::DiedAtStart { .. }) {
+            let _ = down(dir, Some(&started), ASK_LIMIT, &mut |_| {});
+        }
+        return Err(error);
+    }
+    Ok(UpReport { started, already_running, took: start.elapsed() })
+}
+
+/// Asks a manager for the state of its node.
+pub fn status(dir: &ClusterDir, node: NodeId) -> Result<NodeStatus> {
+    let mut visit = Visit::open(dir, node, "tieline status", false, ASK_LIMIT)?;
+    status_of(&mut visit, ASK_LIMIT)
+}
+
+fn status_of(visit: &mut Visit, limit: Duration) -> Result<NodeStatus> {
+    match visit.ask(Request::Status, &[], limit)?.0 {
+        Reply::Status(status) => Ok(status),
+        other => {
+            let what = format!("it answered the question for its state with {other:?}");
+            let what = what.chars().take(200).collect();
+            Err(node_client::ClientError::Protocol { node: visit.info().node, what }.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(ids: &[NodeId]) -> Vec<u32> {
+        ids.iter().map(|id| id.get()).collect()
+    }
+
+    #[test]
+    fn ids_are_given_out_in_fours_around_the_broadcast_group() {
+        assert_eq!(plain(&node_ids(3, None).unwrap()), [4, 8, 12]);
+        assert_eq!(plain(&node_ids(3, NodeId::new(244).ok()).unwrap()), [244, 248, 260]);
+        let by_default: Vec<_> = (0..70).map(|index| NodeId::nth(index).unwrap()).collect();
+        assert_eq!(node_ids(70, None).unwrap(), by_default);
+        let text = node_ids(2, NodeId::new(16_384).ok()).unwrap_err().to_string();
+        assert!(text.contains("2 nodes from node 16384 on do not fit"), "{text}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What there is.
+
+use std::path::Path;
+
+use node_client::seqpacket::Seqpacket;
+use proto::ids::NodeId;
+
+use crate::error::Result;
+use crate::lock::{is_held, pid_in_file};
+use crate::runtime_dir::{ClusterDir, ClusterName, RuntimeDirError};
+
+/// How a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeState {
+    /// Its manager runs.
+    Running {
+        /// Its process; unknown to users who may not read the lock file.
+        pid: Option<u32>,
+    },
+    /// Its manager died and left its files.
+    Dead,
+}
+
+/// One node of a cluster on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeEntry {
+    /// Which.
+    pub node: NodeId,
+    /// How it is.
+    pub state: NodeState,
+}
+
+/// One cluster on this machine.
+#[derive(Debug, Clone)]
+pub struct ClusterEntry {
+    /// Its name.
+    pub cluster: ClusterName,
+    /// Where it is.
+    pub dir: ClusterDir,
+    /// Its nodes, ascending.
+    pub nodes: Vec<NodeEntry>,
+}
+
+/// The nodes of a cluster, ascending; none if it does not run.
+pub fn list_nodes(dir: &ClusterDir) -> Result<Vec<NodeEntry>> {
+    dir.check_for_program()?;
+    let mut nodes = dir.nodes_with("sock")?;
+    nodes.extend(dir.nodes_with("lock")?);
+    nodes.sort_unstable();
+    nodes.dedup();
+    Ok(nodes.into_iter().map(|node| NodeEntry { node, state: state_of(dir, node) }).collect())
+}
+
+fn state_of(dir: &ClusterDir, node: NodeId) -> NodeState {
+    match is_held(dir, node) {
+        Some(true) => NodeState::Running { pid: pid_in_file(dir, node) },
+        Some(false) => NodeState::Dead,
+        // Another user's cluster, opened to this one: whoever answers is there.
+        None => match dir.socket(node).map(|path| Seqpacket::connect(&path)) {
+            Ok(Ok(_) | Err(rustix::io::Errno::AGAIN)) => NodeState::Running { pid: None },
+            _ => NodeState::Dead,
+        },
+    }
+}
+
+/// All clusters below a runtime directory that this user may look into, by name.
+pub fn list_clusters(root: &Path) -> Result<Vec<ClusterEntry>> {
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(RuntimeDirError::Io { what: "read", path: root.into(), source }.into()),
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut clusters = Vec::new();
+    for cluster in names.filter_map(|name| ClusterName::new(&name).ok()) {
+        let dir = ClusterDir::new(root.into(), cluster.clone());
+        // What is no directory, or somebody else's, is no cluster of this user.
+        let Ok(nodes) = list_nodes(&dir) else { continue };
+        if !nodes.is_empty() {
+            clusters.push(ClusterEntry { cluster, dir, nodes });
+        }
+    }
+    clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    Ok(clusters)
+}

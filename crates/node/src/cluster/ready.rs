@@ -1,0 +1,97 @@
+//! Waiting until every manager has a valid session with every other.
+
+use std::time::{Duration, Instant};
+
+use node_client::{ClientError, Visit};
+use proto::ids::NodeId;
+use proto::wire::status::SessionState;
+
+use super::launch::Started;
+use super::{UpProgress, status_of};
+use crate::error::{NodeError, Result};
+use crate::runtime_dir::ClusterDir;
+
+/// Pauses between two rounds of questions; the answers cost the managers time that they need for each other.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// How long one manager may take to answer before the others are asked.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// One manager that is not ready yet.
+struct Candidate {
+    node: NodeId,
+    visit: Option<Visit>,
+    missing: Vec<NodeId>,
+}
+
+pub(super) fn wait(
+    dir: &ClusterDir,
+    nodes: &[NodeId],
+    children: &mut [Started],
+    deadline: Instant,
+    limit: Duration,
+    progress: &mut dyn FnMut(UpProgress),
+) -> Result<()> {
+    let mut waiting: Vec<_> =
+        nodes.iter().map(|node| Candidate { node: *node, visit: None, missing: Vec::new() }).collect();
+    let mut pause = FIRST_PAUSE;
+    let mut ready = 0;
+    loop {
+        let mut still = Vec::with_capacity(waiting.len());
+        for mut candidate in waiting {
+            if !candidate.is_ready(dir, nodes)? {
+                still.push(candidate);
+            }
+        }
+        waiting = still;
+        if nodes.len() - waiting.len() != ready {
+            ready = nodes.len() - waiting.len();
+            progress(UpProgress::Ready { ready, of: nodes.len() });
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        for child in children.iter_mut() {
+            child.check()?;
+        }
+        if Instant::now() >= deadline {
+            let nodes = waiting.into_iter().map(|candidate| (candidate.node, candidate.missing)).collect();
+            return Err(NodeError::NotReady { seconds: limit.as_secs(), nodes, dir: dir.path().into() });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl Candidate {
+    fn is_ready(&mut self, dir: &ClusterDir, nodes: &[NodeId]) -> Result<bool> {
+        let visit = match &mut self.visit {
+            Some(visit) => visit,
+            none => match Visit::open(dir, self.node, "tieline up", false, ANSWER_LIMIT) {
+                Ok(visit) => none.insert(visit),
+                Err(error) => return not_yet(error),
+            },
+        };
+        let status = match status_of(visit, ANSWER_LIMIT) {
+            Ok(status) => status,
+            Err(NodeError::Client(error)) => {
+                self.visit = None;
+                return not_yet(error);
+            }
+            Err(error) => return Err(error),
+        };
+        let valid = |node: &NodeId| {
+            status.links.iter().any(|link| link.peer == *node && link.session == SessionState::Valid)
+        };
+        self.missing = nodes.iter().filter(|node| **node != self.node && !valid(node)).copied().collect();
+        Ok(self.missing.is_empty())
+    }
+}
+
+/// A manager that is only starting has no socket, or nobody at it, or no time; anything else is an error.
+fn not_yet(error: ClientError) -> Result<bool> {
+    match error {
+        ClientError::ManagerGone { .. } | ClientError::TimedOut { .. } => Ok(false),
+        other => Err(other.into()),
+    }
+}

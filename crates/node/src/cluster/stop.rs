@@ -1,0 +1,210 @@
+//! Ending managers, and making sure that they have ended.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use node_client::Visit;
+use node_client::seqpacket::{Seqpacket, timespec};
+use proto::ids::NodeId;
+use proto::wire::program::Request;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::launch::reap;
+use crate::credentials;
+use crate::error::{NodeError, Result};
+use crate::lock::{NodeLock, is_held, pid_in_file};
+use crate::runtime_dir::{ClusterDir, remove_files, remove_if_empty};
+
+/// How long a manager may take to accept the order. One that hangs takes this long, so it is short.
+const ORDER_LIMIT: Duration = Duration::from_secs(2);
+/// How long each of the last resorts may take.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(3);
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopProgress {
+    /// Ended in an orderly way.
+    Stopped {
+        /// Which.
+        node: NodeId,
+    },
+    /// Did not obey in time and was ended by a signal.
+    Killed {
+        /// Which.
+        node: NodeId,
+        /// Its process.
+        pid: u32,
+    },
+    /// Was dead before; its files are removed.
+    Removed {
+        /// Which.
+        node: NodeId,
+    },
+}
+
+/// What was ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DownReport {
+    /// In an orderly way.
+    pub stopped: Vec<NodeId>,
+    /// By a signal.
+    pub killed: Vec<NodeId>,
+    /// Were dead before.
+    pub removed: Vec<NodeId>,
+}
+
+impl DownReport {
+    /// There was nothing to be ended.
+    pub fn is_empty(&self) -> bool {
+        self.stopped.is_empty() && self.killed.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// Ends the managers of these nodes, or of all, and removes their files. Nothing to end is no error. Each gets `limit` to
+/// end in an orderly way, then SIGTERM, then SIGKILL.
+pub fn down(
+    dir: &ClusterDir,
+    nodes: Option<&[NodeId]>,
+    limit: Duration,
+    progress: &mut dyn FnMut(StopProgress),
+) -> Result<DownReport> {
+    dir.check_for_program()?;
+    let mut all = dir.nodes_with("lock")?;
+    all.extend(dir.nodes_with("sock")?);
+    all.extend(dir.nodes_with("peer")?);
+    all.extend(dir.nodes_with("log")?);
+    all.sort_unstable();
+    all.dedup();
+    all.retain(|node| nodes.is_none_or(|nodes| nodes.contains(node)));
+    // First all are told, then all are waited for: so they say goodbye to each other at the same time.
+    let mut running = Vec::new();
+    let mut report = DownReport::default();
+    for node in all {
+        match order(dir, node)? {
+            Some(one) => running.push(one),
+            None => {
+                if remove_leftovers(dir, node) {
+                    report.removed.push(node);
+                    progress(StopProgress::Removed { node });
+                }
+            }
+        }
+    }
+    let deadline = Instant::now() + limit;
+    for one in running {
+        let node = one.node;
+        if one.finish(deadline)? {
+            report.killed.push(node);
+            progress(StopProgress::Killed { node, pid: one.pid });
+        } else {
+            report.stopped.push(node);
+            progress(StopProgress::Stopped { node });
+        }
+        remove_leftovers(dir, node);
+    }
+    reap();
+    remove_if_empty(dir);
+    Ok(report)
+}
+
+/// Removes what a manager that has ended left. Says whether it was a dead one's (its log alone is no sign of that).
+fn remove_leftovers(dir: &ClusterDir, node: NodeId) -> bool {
+    let was_there = dir.lock_file(node).exists() || dir.socket(node).is_ok_and(|path| path.exists());
+    let Ok(Some(lock)) = NodeLock::try_take(dir, node) else { return false };
+    remove_files(dir, node, &lock);
+    let _ = std::fs::remove_file(dir.log_file(node));
+    lock.remove();
+    was_there
+}
+
+/// A manager that has been told to end.
+struct Ending {
+    node: NodeId,
+    pid: u32,
+    process: OwnedFd,
+    /// It has accepted the order; if not, there is no point in waiting for it.
+    obeys: bool,
+    /// Kept open, so that its end is not held up by us.
+    _visit: Option<Visit>,
+}
+
+/// Gives the order. `None`: there is no such manager.
+fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
+    let Some((pid, process)) = identify(dir, node)? else { return Ok(None) };
+    let mut visit = Visit::open(dir, node, "tieline down", false, ORDER_LIMIT).ok();
+    let obeys = visit.as_mut().is_some_and(|visit| visit.ask(Request::Shutdown, &[], ORDER_LIMIT).is_ok());
+    Ok(Some(Ending { node, pid, process, obeys, _visit: visit }))
+}
+
+/// The process of a node's manager, as a descriptor that cannot come to mean another process.
+///
+/// A process id could have been given to another process between our reading it and our opening it. So it is compared
+/// afterwards: the lock is held (hence its holder lives), and the id in the lock file and the one that the kernel noted for
+/// the listening socket are still the one that was opened. The manager has had that id all its life.
+fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
+    for _ in 0..20 {
+        if is_held(dir, node) == Some(false) {
+            return Ok(None);
+        }
+        let Some(pid) = pid_in_file(dir, node) else {
+            // It holds the lock and has not signed it yet.
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let Some(process) = raw.and_then(|raw| pidfd_open(raw, PidfdFlags::empty()).ok()) else {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let same = is_held(dir, node) == Some(true)
+            && pid_in_file(dir, node) == Some(pid)
+            && listener_pid(dir, node).is_none_or(|listener| listener == pid);
+        if same {
+            return Ok(Some((pid, process)));
+        }
+    }
+    let pid = pid_in_file(dir, node).unwrap_or_default();
+    let why = "its lock file and its socket do not name the same living process".to_owned();
+    Err(NodeError::NotStopped { node, pid, why })
+}
+
+/// Who listens on the node's socket, as the kernel noted when it began to; `None` while it starts or ends.
+fn listener_pid(dir: &ClusterDir, node: NodeId) -> Option<u32> {
+    let socket = Seqpacket::connect(&dir.socket(node).ok()?).ok()?;
+    credentials::of_peer(&socket).ok().map(|credentials| credentials.pid)
+}
+
+impl Ending {
+    /// Waits for the end, and brings it about if it does not come. Says whether a signal was needed.
+    fn finish(&self, deadline: Instant) -> Result<bool> {
+        let left = if self.obeys { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+        if self.has_ended_within(left) {
+            return Ok(false);
+        }
+        for signal in [Signal::TERM, Signal::KILL] {
+            if let Err(errno) = pidfd_send_signal(&self.process, signal)
+                && errno != rustix::io::Errno::SRCH
+            {
+                return Err(NodeError::NotStopped { node: self.node, pid: self.pid, why: errno.to_string() });
+            }
+            if self.has_ended_within(SIGNAL_LIMIT) {
+                return Ok(true);
+            }
+        }
+        let why = "it survived SIGKILL: is it stuck in the kernel?".to_owned();
+        Err(NodeError::NotStopped { node: self.node, pid: self.pid, why })
+    }
+
+    fn has_ended_within(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&timespec(left))) {
+                Ok(ready) => return ready > 0,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The node manager: one thread, one epoll set. It carries messages to the machine of crate `proto` and carries out what
+//! that says; it decides nothing itself.
+
+mod inputs;
+mod outputs;
+mod setup;
+
+pub use setup::settings_for;
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use link::page::PageWriter;
+use proto::ids::NodeId;
+use proto::manager::{Input, Manager, PeerConn, ProgramConn};
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use crate::config::Settings;
+use crate::connection::Connection;
+use crate::descriptor::DescriptorTable;
+use crate::error::{NodeError, Result};
+use crate::listener::{Listener, Spare};
+use crate::lock::NodeLock;
+use crate::log_gate::LogGate;
+use crate::notify::notify;
+use crate::runtime_dir::{ClusterDir, remove_files, remove_if_empty};
+use crate::watch::Watch;
+
+/// How long an orderly end may take before the loop is left in any case.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
+/// Events taken from epoll at a time.
+const EVENTS_AT_ONCE: usize = 64;
+
+/// What a manager is started with.
+#[derive(Debug, Clone)]
+pub struct DaemonOptions {
+    /// Where its sockets go.
+    pub dir: ClusterDir,
+    /// Whose manager it is.
+    pub node: NodeId,
+    /// What was configured.
+    pub settings: Settings,
+    /// End in an orderly way on SIGTERM, SIGINT and SIGHUP.
+    pub signals: bool,
+}
+
+/// Ends a running manager in an orderly way, from another thread.
+#[derive(Debug, Clone)]
+pub struct StopHandle {
+    writer: Arc<UnixStream>,
+}
+
+impl StopHandle {
+    /// Asks the manager to end. A second time: at once.
+    pub fn stop(&self) {
+        use std::io::Write;
+        // A full pipe has been written to before.
+        let _ = (&*self.writer).write(b"x");
+    }
+}
+
+/// What an epoll event is about; the number goes into its 64 bits of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Programs,
+    Peers,
+    Watch,
+    Stop,
+    Program(ProgramConn),
+    /// The pidfd of a program: it may die while a fork of it keeps the socket open.
+    ProgramDeath(ProgramConn),
+    Peer(PeerConn),
+}
+
+impl Key {
+    fn encode(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Programs => (0, 0),
+            Self::Peers => (1, 0),
+            Self::Watch => (2, 0),
+            Self::Stop => (3, 0),
+            Self::Program(conn) => (4, conn.0),
+            Self::ProgramDeath(conn) => (5, conn.0),
+            Self::Peer(conn) => (6, conn.0),
+        };
+        kind << 56 | number
+    }
+
+    fn decode(data: u64) -> Option<Self> {
+        let number = data & ((1 << 56) - 1);
+        Some(match data >> 56 {
+            0 => Self::Programs,
+            1 => Self::Peers,
+            2 => Self::Watch,
+            3 => Self::Stop,
+            4 => Self::Program(ProgramConn(number)),
+            5 => Self::ProgramDeath(ProgramConn(number)),
+            6 => Self::Peer(PeerConn(number)),
+            _ => return None,
+        })
+    }
+}
+
+/// A program's connection.
+#[derive(Debug)]
+struct ProgramEnd {
+    connection: Connection,
+    /// Watched for its death; none if it is in a pid namespace that cannot be seen.
+    _pidfd: Option<OwnedFd>,
+}
+
+/// A manager that has started.
+#[derive(Debug)]
+pub struct Daemon {
+    dir: ClusterDir,
+    node: NodeId,
+    lock: Option<NodeLock>,
+    machine: Manager,
+    page: PageWriter,
+    epoll: OwnedFd,
+    programs_listener: Listener,
+    peers_listener: Listener,
+    watch: Option<Watch>,
+    stop_reader: UnixStream,
+    stop_handle: StopHandle,
+    spare: Spare,
+    descriptors: DescriptorTable,
+    descriptor_limit: u64,
+    programs: HashMap<ProgramConn, ProgramEnd>,
+    peers: HashMap<PeerConn, Connection>,
+    /// Connections that wait for a moment rather than for the kernel: few, and mostly none.
+    timed: Vec<Key>,
+    /// What carrying out led to, to be told to the machine when it has been heard out.
+    follow_up: Vec<Input>,
+    next_conn: u64,
+    buffer: Vec<u8>,
+    gate: LogGate,
+    stopping: Option<Instant>,
+    ended: bool,
+}
+
+impl Daemon {
+    /// Takes the node's lock, makes its sockets and its state page. From then on programs can connect; they are answered by
+    /// [`Self::run`].
+    pub fn start(options: &DaemonOptions) -> Result<Self> {
+        setup::start(options)
+    }
+
+    /// For ending it from another thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop_handle.clone()
+    }
+
+    /// Runs until it is asked to end.
+    pub fn run(mut self) -> Result<()> {
+        tracing::info!(node = %self.node, cluster = %self.dir.cluster(), dir = %self.dir.path().display(), "started");
+        notify("READY=1");
+        self.look_for_peers();
+        let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
+        while !self.ended {
+            let timeout = self.next_timeout().map(node_client::seqpacket::timespec);
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.io("wait for events in", errno)),
+            }
+            for event in &events {
+                if let Some(key) = Key::decode(event.data.u64()) {
+                    self.ready(key, event.flags);
+                }
+            }
+            self.pass_time();
+        }
+        self.clean_up();
+        Ok(())
+    }
+
+    fn io(&self, what: &'static str, errno: Errno) -> NodeError {
+        NodeError::Io { what, path: self.dir.path().into(), source: errno.into() }
+    }
+
+    fn ready(&mut self, key: Key, flags: epoll::EventFlags) {
+        match key {
+            Key::Programs => self.accept_programs(),
+            Key::Peers => self.accept_peers(),
+            Key::Watch => self.directory_changed(),
+            Key::Stop => self.stop_asked(),
+            Key::Program(conn) => {
+                if flags.contains(epoll::EventFlags::OUT) {
+                    self.flush(key);
+                }
+                self.read_program(conn);
+            }
+            Key::ProgramDeath(conn) => self.program_died(conn),
+            Key::Peer(conn) => {
+                if flags.contains(epoll::EventFlags::OUT) {
+                    self.flush(key);
+                }
+                self.read_peer(conn);
+            }
+        }
+    }
+
+    /// Time until something is due; `None`: nothing is.
+    fn next_timeout(&self) -> Option<Duration> {
+        let machine = self.machine.next_timeout().map(|at| at.since(clock()));
+        let mut next = machine;
+        let now = Instant::now();
+        let moments = self.timed.iter().filter_map(|key| self.moment_of(*key)).chain(self.stopping);
+        for moment in moments {
+            let left = moment.saturating_duration_since(now);
+            next = Some(next.map_or(left, |next: Duration| next.min(left)));
+        }
+        next
+    }
+
+    fn pass_time(&mut self) {
+        if self.machine.next_timeout().is_some_and(|at| at <= clock()) {
+            self.machine.handle_timeout(clock());
+            self.carry_out();
+        }
+        if !self.timed.is_empty() {
+            self.attend_timed();
+        }
+        if self.stopping.is_some_and(|limit| Instant::now() >= limit) {
+            tracing::warn!(node = %self.node, "the orderly end took too long");
+            self.ended = true;
+        }
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.machine.handle(clock(), input);
+        self.carry_out();
+    }
+
+    fn stop_asked(&mut self) {
+        let mut bytes = [0; 64];
+        let _ = self.stop_reader.read(&mut bytes);
+        self.stop("asked to end");
+    }
+
+    fn stop(&mut self, why: &str) {
+        if self.stopping.is_some() {
+            self.ended = true;
+            return;
+        }
+        tracing::info!(node = %self.node, "ending: {why}");
+        notify("STOPPING=1");
+        self.stopping = Some(Instant::now() + STOP_LIMIT);
+        self.tell(Input::Stop);
+    }
+
+    /// What was said last is sent as far as it goes, and nothing is left of this manager but its log.
+    fn clean_up(&mut self) {
+        for connection in self.connections() {
+            connection.flush();
+        }
+        // Our own removals are no news.
+        self.watch = None;
+        if let Some(lock) = self.lock.take()
+            && lock.is_in_place()
+        {
+            remove_files(&self.dir, self.node, &lock);
+            lock.remove();
+            remove_if_empty(&self.dir);
+        }
+        tracing::info!(node = %self.node, "ended");
+    }
+
+    fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.programs.values_mut().map(|end| &mut end.connection).chain(self.peers.values_mut())
+    }
+
+    fn connection(&mut self, key: Key) -> Option<&mut Connection> {
+        match key {
+            Key::Program(conn) => self.programs.get_mut(&conn).map(|end| &mut end.connection),
+            Key::Peer(conn) => self.peers.get_mut(&conn),
+            _ => None,
+        }
+    }
+
+    fn moment_of(&self, key: Key) -> Option<Instant> {
+        let connection = match key {
+            Key::Program(conn) => self.programs.get(&conn).map(|end| &end.connection),
+            Key::Peer(conn) => self.peers.get(&conn),
+            _ => None,
+        }?;
+        [connection.retry_at, connection.close_at].into_iter().flatten().min()
+    }
+}
+
+/// The machine's clock: CLOCK_MONOTONIC, which all processes of this computer share.
+fn clock() -> proto::time::Instant {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    proto::time::Instant::from_nanos(seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// Watches a descriptor for input.
+fn watch(epoll: &OwnedFd, fd: impl AsFd, key: Key, flags: epoll::EventFlags) -> std::result::Result<(), Errno> {
+    epoll::add(epoll, fd, epoll::EventData::new_u64(key.encode()), flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_kernel() {
+        for key in [
+            Key::Programs,
+            Key::Peers,
+            Key::Watch,
+            Key::Stop,
+            Key::Program(ProgramConn(7)),
+            Key::ProgramDeath(ProgramConn((1 << 56) - 1)),
+            Key::Peer(PeerConn(0)),
+        ] {
+            assert_eq!(Key::decode(key.encode()), Some(key));
+        }
+        assert_eq!(Key::decode(u64::MAX), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! What reaches the manager: connections, messages, deaths, changes of the directory.
+
+use proto::ids::NodeId;
+use proto::manager::{Input, PeerConn, ProgramConn};
+use proto::wire::{CodecError, MAX_DATAGRAM_BYTES, MAX_DESCRIPTORS, decode};
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
+
+use node_client::seqpacket::{Datagram, Seqpacket};
+
+use super::{Daemon, Key, ProgramEnd, watch};
+use crate::connection::Connection;
+use crate::credentials;
+use crate::watch::Happened;
+
+/// Messages taken from one connection before the others get their turn.
+const MESSAGES_AT_ONCE: usize = 16;
+/// Connections accepted before others get their turn.
+const ACCEPTS_AT_ONCE: usize = 16;
+
+/// What one look at a socket gave.
+enum Read {
+    Nothing,
+    End,
+    Datagram(Datagram),
+}
+
+fn read(socket: &Seqpacket, buffer: &mut [u8]) -> Read {
+    match socket.receive(buffer) {
+        Ok(Some(datagram)) => Read::Datagram(datagram),
+        Err(Errno::AGAIN) => Read::Nothing,
+        Ok(None) | Err(_) => Read::End,
+    }
+}
+
+fn message<T: DeserializeOwned>(buffer: &[u8], datagram: &Datagram) -> Result<T, CodecError> {
+    if datagram.truncated {
+        return Err(CodecError::TooLong(MAX_DATAGRAM_BYTES + 1));
+    }
+    if datagram.descriptors_lost && datagram.descriptors.len() >= MAX_DESCRIPTORS {
+        return Err(CodecError::Malformed(format!("more than {MAX_DESCRIPTORS} descriptors came along")));
+    }
+    // Descriptors that this process had no room for are simply not there: the machine refuses what needs them.
+    decode(buffer.get(..datagram.len).unwrap_or_default())
+}
+
+impl Daemon {
+    pub(super) fn accept_programs(&mut self) {
+        for _ in 0..ACCEPTS_AT_ONCE {
+            match self.programs_listener.accept() {
+                Ok(socket) => self.add_program(socket),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    let limit = self.descriptor_limit;
+                    self.warn(format!("a program was turned away: all {limit} descriptors are in use"));
+                    if !self.spare.turn_away(&self.programs_listener, limit) {
+                        return;
+                    }
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn add_program(&mut self, socket: Seqpacket) {
+        let Ok(credentials) = credentials::of_peer(&socket) else { return };
+        self.next_conn += 1;
+        let program = ProgramConn(self.next_conn);
+        let pidfd = i32::try_from(credentials.pid).ok().and_then(Pid::from_raw);
+        let pidfd = pidfd.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
+        let watched = watch(&self.epoll, &socket, Key::Program(program), EventFlags::IN);
+        if watched.is_err() {
+            return;
+        }
+        if let Some(pidfd) = &pidfd {
+            // Without it, only a fork that keeps the socket open would hide this program's death.
+            let _ = watch(&self.epoll, pidfd, Key::ProgramDeath(program), EventFlags::IN);
+        }
+        let end = ProgramEnd { connection: Connection::new(socket), _pidfd: pidfd };
+        self.programs.insert(program, end);
+        self.tell(Input::ProgramConnected { program, credentials });
+    }
+
+    pub(super) fn accept_peers(&mut self) {
+        for _ in 0..ACCEPTS_AT_ONCE {
+            match self.peers_listener.accept() {
+                Ok(socket) => {
+                    self.add_peer(socket, None);
+                }
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    self.warn("another manager was turned away: all descriptors are in use".into());
+                    if !self.spare.turn_away(&self.peers_listener, self.descriptor_limit) {
+                        return;
+                    }
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes a connection with another manager; why not, if it cannot be taken.
+    pub(super) fn add_peer(&mut self, socket: Seqpacket, dialled: Option<NodeId>) -> Option<String> {
+        let credentials = match credentials::of_peer(&socket) {
+            Ok(credentials) => credentials,
+            Err(errno) => return Some(errno.to_string()),
+        };
+        self.next_conn += 1;
+        let peer = PeerConn(self.next_conn);
+        if let Err(errno) = watch(&self.epoll, &socket, Key::Peer(peer), EventFlags::IN) {
+            return Some(errno.to_string());
+        }
+        self.peers.insert(peer, Connection::new(socket));
+        let input = Input::PeerConnected { peer, dialled, credentials };
+        // Dialling happens while the machine is being heard out.
+        if dialled.is_some() { self.follow_up.push(input) } else { self.tell(input) }
+        None
+    }
+
+    pub(super) fn read_program(&mut self, program: ProgramConn) {
+        for _ in 0..MESSAGES_AT_ONCE {
+            if !self.read_program_once(program) {
+                return;
+            }
+        }
+    }
+
+    /// Takes one message; false: there is none.
+    fn read_program_once(&mut self, program: ProgramConn) -> bool {
+        let Some(end) = self.programs.get_mut(&program) else { return false };
+        if end.connection.close_at.is_some() {
+            self.read_closing(Key::Program(program));
+            return false;
+        }
+        let datagram = match read(end.connection.socket(), &mut self.buffer) {
+            Read::Datagram(datagram) => datagram,
+            Read::Nothing => return false,
+            Read::End => {
+                self.drop_program(program);
+                return false;
+            }
+        };
+        let decoded = message(&self.buffer, &datagram);
+        let descriptors = self.descriptors.admit(datagram.descriptors);
+        self.tell(match decoded {
+            Ok(message) => Input::ProgramMessage { program, message, descriptors },
+            Err(error) => Input::ProgramGarbage { program, error, descriptors },
+        });
+        true
+    }
+
+    pub(super) fn read_peer(&mut self, peer: PeerConn) {
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(connection) = self.peers.get_mut(&peer) else { return };
+            if connection.close_at.is_some() {
+                return self.read_closing(Key::Peer(peer));
+            }
+            let datagram = match read(connection.socket(), &mut self.buffer) {
+                Read::Datagram(datagram) => datagram,
+                Read::Nothing => return,
+                Read::End => return self.drop_peer(peer),
+            };
+            let decoded = message(&self.buffer, &datagram);
+            let descriptors = self.descriptors.admit(datagram.descriptors);
+            self.tell(match decoded {
+                Ok(message) => Input::PeerMessage { peer, message, descriptors },
+                Err(error) => Input::PeerGarbage { peer, error, descriptors },
+            });
+        }
+    }
+
+    /// Whoever is being turned away may go on talking; nobody listens.
+    fn read_closing(&mut self, key: Key) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(connection) = self.connection(key) else { break };
+            match read(connection.socket(), &mut buffer) {
+                Read::Datagram(_) => {}
+                Read::Nothing => break,
+                Read::End => self.forget(key),
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    /// The process is dead, whoever still holds its socket. What it said before that counts.
+    pub(super) fn program_died(&mut self, program: ProgramConn) {
+        while self.read_program_once(program) {}
+        if self.programs.contains_key(&program) {
+            self.drop_program(program);
+        }
+    }
+
+    pub(super) fn drop_program(&mut self, program: ProgramConn) {
+        self.forget(Key::Program(program));
+        self.tell(Input::ProgramGone { program });
+    }
+
+    pub(super) fn drop_peer(&mut self, peer: PeerConn) {
+        self.forget(Key::Peer(peer));
+        self.tell(Input::PeerGone { peer });
+    }
+
+    /// Closing takes a descriptor out of the epoll set, since nobody else has it.
+    pub(super) fn forget(&mut self, key: Key) {
+        match key {
+            Key::Program(conn) => drop(self.programs.remove(&conn)),
+            Key::Peer(conn) => drop(self.peers.remove(&conn)),
+            _ => {}
+        }
+    }
+
+    /// Tells the machine of all managers whose sockets stand in the directory.
+    pub(super) fn look_for_peers(&mut self) {
+        match self.dir.nodes_with("peer") {
+            Ok(nodes) => {
+                for node in nodes.into_iter().filter(|node| *node != self.node).collect::<Vec<_>>() {
+                    self.tell(Input::PeerSeen { node });
+                }
+            }
+            Err(error) => self.warn(error.to_string()),
+        }
+    }
+
+    pub(super) fn directory_changed(&mut self) {
+        let happened = self.watch.as_ref().map(crate::watch::Watch::read).unwrap_or_default();
+        for one in happened {
+            match one {
+                Happened::PeerAppeared(node) if node != self.node => self.tell(Input::PeerSeen { node }),
+                Happened::PeerAppeared(_) => {}
+                Happened::LookAgain => self.look_for_peers(),
+                Happened::SomethingRemoved | Happened::DirectoryGone => {
+                    // Without its files nobody can reach this manager, and another one may take its place.
+                    if self.stopping.is_none() && !self.files_are_in_place() {
+                        self.watch = None;
+                        self.stop("its files in the runtime directory were removed");
+                    }
+                }
+            }
+        }
+    }
+
+    fn files_are_in_place(&self) -> bool {
+        let there = |path: node_client::runtime_dir::Result<std::path::PathBuf>| {
+            path.is_ok_and(|path| path.symlink_metadata().is_ok())
+        };
+        self.lock.as_ref().is_some_and(crate::lock::NodeLock::is_in_place)
+            && there(self.dir.socket(self.node))
+            && there(self.dir.peer_socket(self.node))
+    }
+}

@@ -1,0 +1,191 @@
+//! What the machine wants done.
+
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use link::page::ImportState;
+use node_client::seqpacket::Seqpacket;
+use proto::ids::NodeId;
+use proto::manager::{Input, LogLevel, Output};
+use proto::wire::encode;
+use rustix::event::epoll::{self, EventFlags};
+use serde::Serialize;
+
+use super::{Daemon, Key, clock};
+use crate::connection::Sent;
+
+impl Daemon {
+    /// Does what the machine says until it says nothing more.
+    pub(super) fn carry_out(&mut self) {
+        loop {
+            while let Some(output) = self.machine.poll_output() {
+                self.one(output);
+            }
+            if self.follow_up.is_empty() {
+                return;
+            }
+            for input in std::mem::take(&mut self.follow_up) {
+                self.machine.handle(clock(), input);
+            }
+        }
+    }
+
+    fn one(&mut self, output: Output) {
+        match output {
+            Output::ToProgram { program, message, descriptors } => {
+                self.send(Key::Program(program), &message, &descriptors);
+            }
+            Output::ToPeer { peer, message, descriptors } => self.send(Key::Peer(peer), &message, &descriptors),
+            Output::Welcome { program, message } => self.welcome(Key::Program(program), &message),
+            Output::CloseProgram { program } => self.close(Key::Program(program)),
+            Output::ClosePeer { peer } => self.close(Key::Peer(peer)),
+            Output::Dial { node } => self.dial(node),
+            Output::SetLink { node, up } => {
+                if let Err(error) = self.page.set_link(node, up, clock().as_nanos()) {
+                    self.warn(format!("state page: {error}"));
+                }
+            }
+            Output::SetImport { import, ended } => {
+                let state = ended.map_or(ImportState::Alive, ImportState::Ended);
+                if let Err(error) = self.page.set_import(import, state) {
+                    self.warn(format!("state page: {error}"));
+                }
+            }
+            Output::CloseDescriptor { token } => self.descriptors.close(token),
+            Output::Log { level: LogLevel::Info, text } => self.info(&text),
+            Output::Log { level: LogLevel::Warn, text } => self.warn(text),
+            Output::Exit => self.ended = true,
+        }
+    }
+
+    fn send<T: Serialize>(&mut self, key: Key, message: &T, tokens: &[proto::manager::FdToken]) {
+        let bytes = match encode(message) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.warn(format!("a message could not be sent: {error}")),
+        };
+        let connection = match key {
+            Key::Program(conn) => self.programs.get_mut(&conn).map(|end| &mut end.connection),
+            Key::Peer(conn) => self.peers.get_mut(&conn),
+            _ => None,
+        };
+        let Some(connection) = connection else { return };
+        let sent = connection.send(bytes, &self.descriptors.get(tokens));
+        self.after_sending(key, sent);
+    }
+
+    fn welcome(&mut self, key: Key, message: &proto::wire::program::ToProgram) {
+        let Ok(bytes) = encode(message) else { return };
+        let Key::Program(conn) = key else { return };
+        let Some(end) = self.programs.get_mut(&conn) else { return };
+        let sent = end.connection.send(bytes, &[self.page.fd()]);
+        self.after_sending(key, sent);
+    }
+
+    fn after_sending(&mut self, key: Key, sent: Sent) {
+        match sent {
+            Sent::Fine => self.watch_for_room(key),
+            Sent::Overflow => {
+                self.warn(format!("{key:?} does not read what it is sent: cut off"));
+                self.forget(key);
+                match key {
+                    Key::Program(program) => self.follow_up.push(Input::ProgramGone { program }),
+                    Key::Peer(peer) => self.follow_up.push(Input::PeerGone { peer }),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Tells epoll whether room is waited for, and notes who waits for a moment.
+    fn watch_for_room(&mut self, key: Key) {
+        let Some(connection) = self.connection(key) else { return };
+        let waits_for_a_moment = connection.retry_at.is_some() || connection.close_at.is_some();
+        let wanted = connection.waits_for_room();
+        if wanted != connection.wants_write {
+            connection.wants_write = wanted;
+            let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            let data = epoll::EventData::new_u64(key.encode());
+            let connection = match key {
+                Key::Program(conn) => self.programs.get(&conn).map(|end| &end.connection),
+                Key::Peer(conn) => self.peers.get(&conn),
+                _ => None,
+            };
+            if let Some(connection) = connection {
+                // It is in the set; if this fails all the same, the connection's own end is still seen.
+                let _ = epoll::modify(&self.epoll, connection.as_fd(), data, flags);
+            }
+        }
+        if waits_for_a_moment && !self.timed.contains(&key) {
+            self.timed.push(key);
+        }
+    }
+
+    /// There is room again.
+    pub(super) fn flush(&mut self, key: Key) {
+        let Some(connection) = self.connection(key) else { return };
+        connection.flush();
+        if connection.is_flushed() && connection.close_at.is_some() {
+            return self.forget(key);
+        }
+        self.watch_for_room(key);
+    }
+
+    fn close(&mut self, key: Key) {
+        let Some(connection) = self.connection(key) else { return };
+        connection.flush();
+        if connection.is_flushed() {
+            return self.forget(key);
+        }
+        connection.close_soon();
+        self.watch_for_room(key);
+    }
+
+    /// Connections whose moment has come: to try again, or to be closed.
+    pub(super) fn attend_timed(&mut self) {
+        let now = Instant::now();
+        for key in std::mem::take(&mut self.timed) {
+            let Some(connection) = self.connection(key) else { continue };
+            if connection.close_at.is_some_and(|at| at <= now) {
+                self.forget(key);
+            } else if connection.retry_at.is_some_and(|at| at <= now) {
+                self.flush(key);
+            } else if connection.retry_at.is_some() || connection.close_at.is_some() {
+                self.timed.push(key);
+            }
+        }
+    }
+
+    fn dial(&mut self, node: NodeId) {
+        let socket = match self.dir.peer_socket(node) {
+            Ok(path) => Seqpacket::connect(&path).map_err(|errno| errno.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let failed = match socket {
+            Ok(socket) => self.add_peer(socket, Some(node)),
+            Err(why) => Some(why),
+        };
+        if let Some(why) = failed {
+            self.follow_up.push(Input::DialFailed { node, why });
+        }
+    }
+
+    fn info(&mut self, text: &str) {
+        if self.may_log() {
+            tracing::info!("{text}");
+        }
+    }
+
+    pub(super) fn warn(&mut self, text: String) {
+        if self.may_log() {
+            tracing::warn!("{text}");
+        }
+    }
+
+    fn may_log(&mut self) -> bool {
+        let (open, held_back) = self.gate.admit(Instant::now());
+        if held_back > 0 {
+            tracing::warn!("{held_back} lines were left out, there were too many");
+        }
+        open
+    }
+}

@@ -1,0 +1,167 @@
+//! The start of a manager.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use link::page::PageWriter;
+use proto::ids::{AdapterNo, NodeId};
+use proto::manager::{Manager, ManagerConfig};
+use proto::wire::MAX_DATAGRAM_BYTES;
+use proto::wire::status::{AdapterInfo, NodeInfo};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+
+use super::{Daemon, DaemonOptions, Key, StopHandle, clock, watch};
+use crate::config::{Settings, limits};
+use crate::error::{NodeError, Result};
+use crate::listener::{Listener, Spare};
+use crate::lock::{LockError, NodeLock};
+use crate::log_gate::LogGate;
+use crate::runtime_dir::{ClusterDir, prepare, remove_files};
+use crate::watch::Watch;
+
+/// How long programs have to come back after a restart: their pause between attempts is half a second at most.
+const RESUME_GRACE: Duration = Duration::from_secs(3);
+
+pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
+    let (dir, node) = (&options.dir, options.node);
+    let sharing = options.settings.sharing();
+    let lock = lock_in(dir, node, sharing)?;
+    // What a manager that was killed left.
+    remove_files(dir, node, &lock);
+    let descriptor_limit = raise_descriptor_limit();
+    let incarnation = draw().map_err(|errno| io(dir, "draw a random number for", errno))?;
+    let page = PageWriter::create(node, incarnation).map_err(|source| NodeError::Page { node, source })?;
+    let config = machine_config(options, incarnation, descriptor_limit);
+
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(dir, "make an epoll set for", errno))?;
+    let (stop_reader, stop_handle) = stop_pipe(options).map_err(|source| NodeError::Io {
+        what: "make a pipe for signals in",
+        path: dir.path().into(),
+        source,
+    })?;
+    // Before the sockets are there, and before anybody looks: a manager that starts beside us is seen in any case.
+    let directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
+    let programs_listener = Listener::bind(&dir.socket(node)?, sharing.socket_mode(), sharing.gid)?;
+    let peers_listener = Listener::bind(&dir.peer_socket(node)?, 0o600, None)?;
+    let add = |fd: std::os::fd::BorrowedFd<'_>, key| {
+        watch(&epoll, fd, key, EventFlags::IN).map_err(|errno| io(dir, "watch sockets in", errno))
+    };
+    use std::os::fd::AsFd;
+    add(programs_listener.as_fd(), Key::Programs)?;
+    add(peers_listener.as_fd(), Key::Peers)?;
+    add(directory_watch.as_fd(), Key::Watch)?;
+    add(stop_reader.as_fd(), Key::Stop)?;
+
+    Ok(Daemon {
+        dir: dir.clone(),
+        node,
+        lock: Some(lock),
+        machine: Manager::new(config, clock()),
+        page,
+        epoll,
+        programs_listener,
+        peers_listener,
+        watch: Some(directory_watch),
+        stop_reader,
+        stop_handle,
+        spare: Spare::new(),
+        descriptors: crate::descriptor::DescriptorTable::default(),
+        descriptor_limit,
+        programs: std::collections::HashMap::new(),
+        peers: std::collections::HashMap::new(),
+        timed: Vec::new(),
+        follow_up: Vec::new(),
+        next_conn: 0,
+        buffer: vec![0; MAX_DATAGRAM_BYTES],
+        gate: LogGate::new(Instant::now()),
+        stopping: None,
+        ended: false,
+    })
+}
+
+fn io(dir: &ClusterDir, what: &'static str, errno: rustix::io::Errno) -> NodeError {
+    NodeError::Io { what, path: dir.path().into(), source: errno.into() }
+}
+
+/// Makes the directory and locks the node. The last manager of the cluster removes the empty directory, perhaps at just
+/// this moment: then both are tried again.
+fn lock_in(dir: &ClusterDir, node: NodeId, sharing: crate::runtime_dir::Sharing) -> Result<NodeLock> {
+    let mut attempts = 0;
+    loop {
+        prepare(dir, sharing)?;
+        attempts += 1;
+        match NodeLock::take(dir, node) {
+            Err(LockError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound && attempts < 10 => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// As many descriptors as this process may have without asking anybody.
+fn raise_descriptor_limit() -> u64 {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(1 << 20).min(1 << 20);
+    if now.current.is_some_and(|current| current < most)
+        && setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: now.maximum }).is_ok()
+    {
+        return most;
+    }
+    now.current.unwrap_or(most)
+}
+
+fn draw() -> std::result::Result<u64, rustix::io::Errno> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u64) -> ManagerConfig {
+    let settings = &options.settings;
+    ManagerConfig {
+        info: NodeInfo {
+            node: options.node,
+            cluster: options.dir.cluster().to_string(),
+            host: settings.name.clone().unwrap_or_else(host_name),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            manager_pid: std::process::id(),
+            incarnation,
+            adapters: vec![AdapterInfo {
+                number: AdapterNo(0),
+                kind: "shm".to_owned(),
+                capabilities: ["map", "put", "get", "atomics", "doorbell"].map(str::to_owned).to_vec(),
+            }],
+        },
+        uid: geteuid().as_raw(),
+        attach: settings.attach.clone(),
+        heartbeat_interval: settings.heartbeat_interval,
+        heartbeat_limit: settings.heartbeat_limit,
+        resume_grace: RESUME_GRACE,
+        limits: limits(&settings.limits, descriptor_limit),
+    }
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.chars().take(proto::wire::MAX_NAME_BYTES / 4).collect()
+}
+
+fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle)> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    writer.set_nonblocking(true)?;
+    if options.signals {
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+    }
+    Ok((reader, StopHandle { writer: Arc::new(writer) }))
+}
+
+/// Loads what is configured and says which node is meant: the one given, else the one under `[node]`.
+pub fn settings_for(config: Option<&std::path::Path>, node: Option<NodeId>) -> Result<(Settings, NodeId)> {
+    let settings = crate::config::load(config)?;
+    let node = node.or(settings.id).ok_or(NodeError::NoId)?;
+    Ok((settings, node))
+}

@@ -1,0 +1,129 @@
+//! Why a node manager could not start, or a cluster could not be brought up or down.
+
+use std::path::PathBuf;
+
+use node_client::ClientError;
+use node_client::runtime_dir::RuntimeDirError;
+use proto::ids::NodeId;
+
+use crate::config::ConfigError;
+use crate::lock::LockError;
+
+/// A node manager, or the handling of a cluster, failed.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The runtime directory is not acceptable.
+    #[error(transparent)]
+    RuntimeDir(#[from] RuntimeDirError),
+    /// The node has a manager already.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A manager did not do what was asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The state page cannot be made.
+    #[error("state page of node {node} cannot be made: {source}")]
+    Page {
+        /// Which node.
+        node: NodeId,
+        /// Why not.
+        source: link::LinkError,
+    },
+    /// No id was given.
+    #[error("which node? Give --id, or set `id` under [node] in the configuration")]
+    NoId,
+    /// Ids cannot be given out.
+    #[error("{count} nodes from node {first} on do not fit: {why}")]
+    Ids {
+        /// How many were wanted.
+        count: usize,
+        /// The first.
+        first: NodeId,
+        /// What is wrong.
+        why: String,
+    },
+    /// The system refused.
+    #[error("cannot {what} {path}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A manager that was just started has ended.
+    #[error("the manager of node {node} ended at its start ({status}). It said last:\n{log}")]
+    DiedAtStart {
+        /// Which node.
+        node: NodeId,
+        /// Exit status or signal.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// The sessions did not become valid in time.
+    #[error(
+        "after {} s these nodes still wait for sessions: {}. See their logs in {dir}, or give more time", .seconds,
+        waiting(.nodes)
+    )]
+    NotReady {
+        /// How long was waited.
+        seconds: u64,
+        /// Who waits, and for whom (empty: does not answer yet).
+        nodes: Vec<(NodeId, Vec<NodeId>)>,
+        /// Where the logs are.
+        dir: PathBuf,
+    },
+    /// A manager could not be ended.
+    #[error("the manager of node {node} (process {pid}) cannot be ended: {why}")]
+    NotStopped {
+        /// Which node.
+        node: NodeId,
+        /// Its process.
+        pid: u32,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Result about managers and clusters.
+pub type Result<T> = std::result::Result<T, NodeError>;
+
+fn waiting(nodes: &[(NodeId, Vec<NodeId>)]) -> String {
+    let one = |(node, missing): &(NodeId, Vec<NodeId>)| {
+        if missing.is_empty() {
+            return format!("{node} (does not answer)");
+        }
+        let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        format!("{node} (for {})", names.join(" "))
+    };
+    // Nine say as much as sixty.
+    let mut parts: Vec<_> = nodes.iter().take(9).map(one).collect();
+    if nodes.len() > 9 {
+        parts.push(format!("and {} more", nodes.len() - 9));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_is_not_ready_says_who_waits_for_whom() {
+        let node = |id| NodeId::new(id).unwrap();
+        let error = NodeError::NotReady {
+            seconds: 5,
+            nodes: vec![(node(4), vec![node(8), node(12)]), (node(8), vec![])],
+            dir: "/run/x".into(),
+        };
+        let text = error.to_string();
+        for part in ["5 s", "4 (for 8 12)", "8 (does not answer)", "/run/x"] {
+            assert!(text.contains(part), "`{text}` lacks `{part}`");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Programs that attach, rightly and wrongly.
+
+mod support;
+
+use std::os::fd::AsFd;
+
+use node_client::{AttachOptions, Client, ClientError};
+use proto::wire::program::{Refusal, Reply, Request, ToManager, ToProgram};
+use proto::wire::{MAX_DATAGRAM_BYTES, PROTOCOL_VERSION, encode};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use support::{Place, Raw, eventually, memory, node};
+
+fn rejected(raw: &Raw) -> Refusal {
+    match raw.receive() {
+        Some(ToProgram::Rejected(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_program_attaches_asks_and_goes() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    assert_eq!(client.node(), node(4));
+    assert_eq!(client.info().cluster, "t");
+    assert_eq!(client.info().manager_pid, std::process::id());
+    assert!(client.probe(node(4)).unwrap());
+    assert!(!client.probe(node(8)).unwrap());
+    let status = client.status().unwrap();
+    assert_eq!((status.programs.len(), status.programs[0].name.as_str()), (1, "test"));
+    assert_eq!(status.programs[0].pid, std::process::id());
+    let second = place.attach(4);
+    assert_eq!(second.status().unwrap().programs_total, 2);
+    drop(client);
+    eventually("the first program is gone", || second.status().unwrap().programs_total == 1);
+}
+
+#[test]
+fn many_threads_share_one_attachment() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    assert!(client.probe(node(4)).unwrap());
+                    assert!(matches!(client.request(Request::NodeInfo, &[]).unwrap().0, Reply::Info(_)));
+                }
+            });
+        }
+    });
+    assert_eq!(client.status().unwrap().counters.protocol_errors, 0);
+}
+
+#[test]
+fn the_node_is_found_or_the_error_says_how() {
+    let place = Place::new();
+    let options = |node| AttachOptions { node, ..place.attach_options(4) };
+    let attach = |node| Client::attach(&options(node), |_| {}).map(|client| client.node());
+    assert!(matches!(attach(None), Err(ClientError::NoManager { .. })));
+    let _four = place.start(4);
+    assert_eq!(attach(None).unwrap(), node(4));
+    let _eight = place.start(8);
+    let text = attach(None).unwrap_err().to_string();
+    assert!(text.contains("4, 8") && text.contains("TIELINE_NODE"), "{text}");
+    assert_eq!(attach(Some(node(8))).unwrap(), node(8));
+    let text = attach(Some(node(12))).unwrap_err().to_string();
+    assert!(text.contains("no node 12") && text.contains("4, 8"), "{text}");
+}
+
+#[test]
+fn another_version_is_told_both_versions() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let raw = Raw::connect(&place, 4);
+    let mut hello = encode(&ToManager::Hello { name: "old".into(), reattach: false }).unwrap();
+    hello[4..6].copy_from_slice(&(PROTOCOL_VERSION + 7).to_le_bytes());
+    raw.socket.send(&hello, &[]).unwrap();
+    assert_eq!(rejected(&raw), Refusal::Version { theirs: PROTOCOL_VERSION + 7, ours: PROTOCOL_VERSION });
+    assert!(raw.receive().is_none());
+}
+
+#[test]
+fn garbage_closes_its_own_connection_only() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    let good = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
+    let mut truncated = good.clone();
+    truncated.pop();
+    let mut longer = good.clone();
+    longer.push(0);
+    let oversize = vec![b'x'; MAX_DATAGRAM_BYTES + 1];
+    for garbage in [&b"x"[..], b"TLN1", b"TLN1\x01\x00\xff\xff\xff", b"GET / HTTP/1.0\r\n\r\n", &truncated, &longer, &oversize] {
+        let raw = Raw::hello(&place, 4);
+        raw.socket.send(garbage, &[]).unwrap();
+        assert!(matches!(rejected(&raw), Refusal::Invalid(_)), "{garbage:?}");
+        assert!(raw.receive().is_none());
+    }
+    let status = client.status().unwrap();
+    assert_eq!(status.counters.protocol_errors, 7);
+    assert_eq!(status.programs_total, 1);
+}
+
+#[test]
+fn a_first_message_that_is_no_hello_is_refused() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let raw = Raw::connect(&place, 4);
+    raw.socket.send(&encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap(), &[]).unwrap();
+    assert!(matches!(rejected(&raw), Refusal::Invalid(_)));
+}
+
+#[test]
+fn hello_needs_a_pidfd_of_the_program_itself() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let hello = encode(&ToManager::Hello { name: "x".into(), reattach: false }).unwrap();
+    let other = std::process::Command::new("sleep").arg("60").spawn();
+    let mut other = other.unwrap();
+    let pid = rustix::process::Pid::from_raw(other.id().cast_signed()).unwrap();
+    let wrong = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    let region = memory();
+    for descriptors in [vec![], vec![wrong.as_fd()], vec![region.fd()]] {
+        let raw = Raw::connect(&place, 4);
+        raw.socket.send(&hello, &descriptors).unwrap();
+        assert!(matches!(rejected(&raw), Refusal::Invalid(_)));
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn a_flood_of_descriptors_leaves_none_behind() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    let before = client.status().unwrap().descriptors;
+    let region = memory();
+    let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
+    for count in [1, 4, 5, 200] {
+        let raw = Raw::hello(&place, 4);
+        send_with(&raw, &request, &vec![region.fd(); count]);
+        // One that is not wanted is refused or passed over; more than a message may have closes the connection.
+        let answer = raw.receive();
+        if count > 4 {
+            assert!(matches!(answer, Some(ToProgram::Rejected(_))), "{count}: {answer:?}");
+        }
+    }
+    eventually("all are closed", || client.status().unwrap().descriptors == before);
+    let raw = Raw::connect(&place, 4);
+    let myself = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    send_with(&raw, b"x", &[myself.as_fd(); 250]);
+    assert!(matches!(rejected(&raw), Refusal::Invalid(_)));
+    assert_eq!(client.status().unwrap().descriptors, before);
+}
+
+/// As many descriptors as the kernel takes, more than [`node_client::seqpacket::Seqpacket::send`] would.
+fn send_with(raw: &Raw, bytes: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(250))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+    sendmsg(&raw.socket, &[std::io::IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
+}
+
+#[test]
+fn who_does_not_read_is_cut_off_and_the_others_are_served() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    let raw = Raw::hello(&place, 4);
+    let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
+    let start = std::time::Instant::now();
+    loop {
+        match raw.socket.send(&request, &[]) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                assert!(client.probe(node(4)).unwrap());
+            }
+            Err(error) => {
+                assert!(matches!(error, rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET), "{error}");
+                break;
+            }
+        }
+        assert!(start.elapsed() < support::WATCHDOG, "it was never cut off");
+    }
+    eventually("it is forgotten", || client.status().unwrap().programs_total == 1);
+}

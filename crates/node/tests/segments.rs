@@ -1,0 +1,178 @@
+//! Segments and interrupts between two nodes, with real memory.
+
+mod support;
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use node_client::{ClientError, ClientEvent, ImportState, InterruptOffer};
+use proto::ids::InterruptNo;
+use proto::wire::program::{Access, Imported, InterruptKind, LossReason, Refusal};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use shm::region::{MapAccess, Region};
+use support::{Place, await_event, memory, node, offer, segment};
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Refusal {
+    match result {
+        Err(ClientError::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn two_nodes_see_the_same_bytes() {
+    let place = Place::new();
+    let _managers = place.start_all(&[4, 8]);
+    let ((owner, owner_events), importer) = (place.attach_with_events(8), place.attach(4));
+    let ours = offer(&owner, 7);
+    let (import, fd, size) = importer.connect_segment(node(8), segment(7)).unwrap();
+    assert_eq!((size, import.node(), import.state()), (4096, node(8), ImportState::Alive));
+    let theirs = Region::open(fd, MapAccess::ReadWrite).unwrap();
+    theirs.window().put(100, b"through").unwrap();
+    let mut bytes = [0; 7];
+    ours.window().get(100, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"through");
+    let what = Imported::Segment(segment(7));
+    let connection = await_event(&owner_events, |event| match event {
+        ClientEvent::Connected { what: which, node: from, connection, .. } if *which == what && *from == node(4) => {
+            Some(*connection)
+        }
+        _ => None,
+    });
+    assert!(matches!(refusal(owner.remove_segment(segment(7), false)), Refusal::Busy { connections: 1, .. }));
+    importer.disconnect(&import).unwrap();
+    importer.disconnect(&import).unwrap();
+    await_event(&owner_events, |event| match event {
+        ClientEvent::Disconnected { connection: which, died: false, .. } => (*which == connection).then_some(()),
+        _ => None,
+    });
+    owner.remove_segment(segment(7), false).unwrap();
+    assert_eq!(owner.status().unwrap().segments_total, 0);
+}
+
+#[test]
+fn a_node_connects_to_its_own_segments_too() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    let _region = offer(&client, 1);
+    let (import, _fd, _) = client.connect_segment(node(4), segment(1)).unwrap();
+    assert_eq!(import.state(), ImportState::Alive);
+}
+
+#[test]
+fn what_is_not_there_is_said_or_waited_for() {
+    let place = Place::new();
+    let _managers = place.start_all(&[4, 8]);
+    let (owner, importer) = (place.attach(8), place.attach(4));
+    assert!(matches!(refusal(importer.connect_segment(node(8), segment(7))), Refusal::NotFound { .. }));
+    assert!(matches!(refusal(importer.connect_segment(node(12), segment(7))), Refusal::Unreachable { .. }));
+    let region = memory();
+    owner.create_segment(segment(7), 4096, Access::default(), region.fd()).unwrap();
+    assert!(matches!(refusal(importer.connect_segment(node(8), segment(7))), Refusal::NotAvailable { .. }));
+    let short = Duration::from_millis(20);
+    let last = refusal(importer.connect_segment_within(node(8), segment(7), short));
+    assert!(matches!(last, Refusal::NotAvailable { .. }));
+    std::thread::scope(|scope| {
+        let waiting =
+            scope.spawn(|| importer.connect_segment_within(node(8), segment(7), support::WATCHDOG).unwrap().0.state());
+        owner.set_available(segment(7), true, false).unwrap();
+        assert_eq!(waiting.join().unwrap(), ImportState::Alive);
+    });
+    assert!(matches!(
+        refusal(owner.create_segment(segment(7), 4096, Access::default(), region.fd())),
+        Refusal::InUse { .. }
+    ));
+}
+
+#[test]
+fn each_way_of_ending_reaches_the_importer() {
+    let place = Place::new();
+    let _managers = place.start_all(&[4, 8]);
+    let (owner, (importer, events)) = (place.attach(8), place.attach_with_events(4));
+    let lost = |id| {
+        await_event(&events, |event| match event {
+            ClientEvent::Lost { import, reason } if *import == id => Some(*reason),
+            _ => None,
+        })
+    };
+    for (index, expected) in [LossReason::Withdrawn, LossReason::Removed, LossReason::OwnerDied].into_iter().enumerate() {
+        let id = u32::try_from(index).unwrap();
+        let another = place.attach(8);
+        let _region = offer(&another, id);
+        let (import, ..) = importer.connect_segment(node(8), segment(id)).unwrap();
+        match expected {
+            LossReason::Withdrawn => another.set_available(segment(id), false, true).unwrap(),
+            LossReason::Removed => another.remove_segment(segment(id), true).unwrap(),
+            _ => drop(another),
+        }
+        assert_eq!(lost(import.id()), expected);
+        assert_eq!(import.state(), ImportState::Ended(expected));
+        importer.disconnect(&import).unwrap();
+    }
+    assert_eq!(importer.status().unwrap().programs[0].imports, 0);
+    assert!(owner.probe(node(4)).unwrap());
+}
+
+#[test]
+fn memory_that_could_change_its_size_is_refused() {
+    let place = Place::new();
+    let _manager = place.start(4);
+    let client = place.attach(4);
+    let create = |fd: std::os::fd::BorrowedFd<'_>, size| {
+        refusal(client.create_segment(segment(1), size, Access::default(), fd)).to_string()
+    };
+    let unsealed = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&unsealed, 4096).unwrap();
+    let text = create(unsealed.as_fd(), 4096);
+    assert!(text.contains("seal"), "{text}");
+    fcntl_add_seals(&unsealed, SealFlags::GROW).unwrap();
+    create(unsealed.as_fd(), 4096);
+    fcntl_add_seals(&unsealed, SealFlags::SHRINK).unwrap();
+    create(unsealed.as_fd(), 8192);
+    create(std::fs::File::open("/dev/null").unwrap().as_fd(), 4096);
+    create(eventfd(0, EventfdFlags::CLOEXEC).unwrap().as_fd(), 8);
+    client.create_segment(segment(1), 4096, Access::default(), unsealed.as_fd()).unwrap();
+    // Only the program's own pidfd and this memory are held.
+    assert_eq!(client.status().unwrap().descriptors, 2);
+}
+
+#[test]
+fn an_interrupt_arrives_with_its_descriptors() {
+    let place = Place::new();
+    let _managers = place.start_all(&[4, 8]);
+    let ((owner, events), importer) = (place.attach_with_events(8), place.attach(4));
+    let (trigger, waiter) = (memory(), memory());
+    waiter.seal_for_readers().unwrap();
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    let offer = InterruptOffer {
+        number: Some(InterruptNo(5)),
+        kind: InterruptKind::Data,
+        access: Access::default(),
+        trigger: trigger.fd(),
+        waiter: waiter.fd(),
+        event: Some(event.as_fd()),
+    };
+    let (number, incarnation) = owner.create_interrupt(&offer).unwrap();
+    assert_eq!(number, InterruptNo(5));
+    let grant = importer.connect_interrupt(node(8), number).unwrap();
+    assert_eq!((grant.kind, grant.import.incarnation()), (InterruptKind::Data, incarnation));
+    rustix::io::write(grant.event.unwrap(), &3u64.to_ne_bytes()).unwrap();
+    let mut count = [0; 8];
+    rustix::io::read(&event, &mut count).unwrap();
+    assert_eq!(u64::from_ne_bytes(count), 3);
+    assert!(Region::open(grant.waiter, MapAccess::ReadWrite).is_err());
+    let (producer, pid) = await_event(&events, |event| match event {
+        ClientEvent::Connected { producer, pidfd: Some(pidfd), .. } => {
+            Some((*producer, node::descriptor::inspect(pidfd.as_fd())))
+        }
+        _ => None,
+    });
+    assert_eq!(producer, grant.producer);
+    assert_eq!(pid, proto::manager::DescriptorKind::Pid(std::process::id()));
+    owner.remove_interrupt(number).unwrap();
+    support::eventually("the import has ended", || {
+        grant.import.state() == ImportState::Ended(LossReason::Removed)
+    });
+}

@@ -1,0 +1,121 @@
+//! Names of things: nodes, adapters, segments, interrupts, groups.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// The broadcast group of the SISCI API; no node may have this id.
+pub const BROADCAST_NODE_ID: u32 = 252;
+/// Ids above this are refused, so that tables indexed by node stay small.
+pub const MAX_NODE_ID: u32 = 16_384;
+
+/// Number of a node: a positive multiple of 4 up to [`MAX_NODE_ID`], except [`BROADCAST_NODE_ID`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct NodeId(u32);
+
+/// A number that is no node id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} is not a node id: use a multiple of 4 from 4 to {MAX_NODE_ID}, except {BROADCAST_NODE_ID} (the broadcast group)"
+)]
+pub struct BadNodeId(pub u32);
+
+impl NodeId {
+    /// Checks and wraps a node number.
+    pub const fn new(id: u32) -> Result<Self, BadNodeId> {
+        if id == 0 || !id.is_multiple_of(4) || id == BROADCAST_NODE_ID || id > MAX_NODE_ID {
+            return Err(BadNodeId(id));
+        }
+        Ok(Self(id))
+    }
+
+    /// The id of the `index`-th node (from 0) of a cluster that is numbered by default: 4, 8, … 248, 260, ….
+    pub fn nth(index: usize) -> Result<Self, BadNodeId> {
+        let plain = u32::try_from(index).ok().and_then(|i| i.checked_add(1)).and_then(|i| i.checked_mul(4));
+        let plain = plain.ok_or(BadNodeId(u32::MAX))?;
+        // 252 is the broadcast group and 256 is skipped with it: the next id after 248 is 260 by custom.
+        Self::new(if plain >= BROADCAST_NODE_ID { plain + 8 } else { plain })
+    }
+
+    /// The plain number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TryFrom<u32> for NodeId {
+    type Error = BadNodeId;
+    fn try_from(id: u32) -> Result<Self, BadNodeId> {
+        Self::new(id)
+    }
+}
+
+impl From<NodeId> for u32 {
+    fn from(id: NodeId) -> Self {
+        id.0
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number: u32 =
+            text.trim().parse().map_err(|_| format!("`{text}` is not a node id: a number is needed"))?;
+        Self::new(number).map_err(|bad| bad.to_string())
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub u32);
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number! {
+    /// Number of a segment, unique on its node.
+    SegmentId
+}
+number! {
+    /// Number of an adapter on its node, from 0.
+    AdapterNo
+}
+number! {
+    /// Number of an interrupt, unique on its node.
+    InterruptNo
+}
+number! {
+    /// Number of a multicast group, the same on all nodes.
+    GroupId
+}
+
+/// What a directory entry is called: plain segments and the members' copies of groups are numbered apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SegmentKey {
+    /// A segment that a program created under its own id.
+    Segment(SegmentId),
+    /// The copy that this node's member of a group holds. One member a node.
+    GroupCopy(GroupId),
+}
+
+impl fmt::Display for SegmentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Segment(id) => write!(f, "segment {id}"),
+            Self::GroupCopy(id) => write!(f, "copy of group {id}"),
+        }
+    }
+}

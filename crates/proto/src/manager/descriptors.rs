@@ -1,0 +1,106 @@
+//! Descriptors: each token is owned once and given back once; what came is what was promised.
+
+use std::collections::BTreeSet;
+
+use super::{Descriptor, DescriptorKind, FdToken, Manager, Output};
+use crate::wire::program::Refusal;
+
+/// The tokens that this manager has and has not yet given back.
+#[derive(Debug, Default)]
+pub(super) struct Ledger(BTreeSet<FdToken>);
+
+impl Ledger {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FdToken> {
+        self.0.iter()
+    }
+}
+
+impl Manager {
+    /// Takes what came with a message.
+    pub(super) fn adopt(&mut self, descriptors: &[Descriptor]) {
+        self.tokens.0.extend(descriptors.iter().map(|descriptor| descriptor.token));
+    }
+
+    /// Gives a descriptor back; a second time does nothing.
+    pub(super) fn close_token(&mut self, token: FdToken) {
+        if self.tokens.0.remove(&token) {
+            self.out.push_back(Output::CloseDescriptor { token });
+        }
+    }
+
+    pub(super) fn close_tokens(&mut self, descriptors: &[Descriptor]) {
+        for descriptor in descriptors {
+            self.close_token(descriptor.token);
+        }
+    }
+
+    /// Everything that is left (at the end).
+    pub(super) fn close_all_tokens(&mut self) {
+        for token in std::mem::take(&mut self.tokens.0) {
+            self.out.push_back(Output::CloseDescriptor { token });
+        }
+    }
+}
+
+/// A memory whose size nobody can change, of at least `size_bytes`.
+pub(super) fn sealed_memory(
+    descriptor: &Descriptor,
+    what: &str,
+    wanted_bytes: u64,
+    read_only: bool,
+) -> Result<FdToken, Refusal> {
+    let DescriptorKind::Memory { size_bytes, size_sealed, write_sealed } = descriptor.kind else {
+        return Err(Refusal::Invalid(format!(
+            "the descriptor of {what} is not a memfd: create it with memfd_create"
+        )));
+    };
+    if !size_sealed {
+        return Err(Refusal::Invalid(format!(
+            "the memory of {what} can still be resized: seal it with F_SEAL_SHRINK and F_SEAL_GROW"
+        )));
+    }
+    if size_bytes < wanted_bytes {
+        return Err(Refusal::Invalid(format!(
+            "the memory of {what} has {size_bytes} bytes, {wanted_bytes} were announced"
+        )));
+    }
+    if read_only && !write_sealed {
+        return Err(Refusal::Invalid(format!(
+            "the memory of {what} can still be mapped for writing: seal it with F_SEAL_FUTURE_WRITE"
+        )));
+    }
+    Ok(descriptor.token)
+}
+
+/// The two regions of an interrupt, and its eventfd if it is pollable.
+pub(super) fn interrupt_parts(
+    descriptors: &[Descriptor],
+    what: &str,
+    pollable: bool,
+) -> Result<(FdToken, FdToken, Option<FdToken>), Refusal> {
+    let (trigger, waiter, event) = match (descriptors, pollable) {
+        ([trigger, waiter], false) => (trigger, waiter, None),
+        ([trigger, waiter, event], true) => (trigger, waiter, Some(event)),
+        _ => return Err(missing(what, if pollable { 3 } else { 2 }, descriptors.len())),
+    };
+    let trigger = sealed_memory(trigger, &format!("the trigger region of {what}"), 1, false)?;
+    let waiter = sealed_memory(waiter, &format!("the waiter region of {what}"), 1, true)?;
+    if let Some(event) = event
+        && event.kind != DescriptorKind::Event
+    {
+        return Err(Refusal::Invalid(format!("the third descriptor of {what} is not an eventfd")));
+    }
+    Ok((trigger, waiter, event.map(|event| event.token)))
+}
+
+/// Fewer descriptors than the message promises.
+pub(super) fn missing(what: &str, wanted: usize, came: usize) -> Refusal {
+    Refusal::Invalid(format!(
+        "{what} needs {wanted} descriptor(s) and {came} arrived: either they were not sent, or the receiver's limit of open \
+         files is reached (see `ulimit -n`)"
+    ))
+}

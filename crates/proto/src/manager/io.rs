@@ -1,0 +1,223 @@
+//! What goes into the machine and what comes out of it.
+
+use crate::ids::NodeId;
+use crate::wire::CodecError;
+use crate::wire::peer::PeerMessage;
+use crate::wire::program::{ImportSlot, LossReason, ToManager, ToProgram};
+
+/// A descriptor that the driver holds. Each token that reaches the machine leaves it exactly once as [`Output::CloseDescriptor`];
+/// being sent does not consume it (the driver sends a duplicate).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FdToken(pub u64);
+
+/// What the driver found a received descriptor to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DescriptorKind {
+    /// A memfd.
+    Memory {
+        /// Its size.
+        size_bytes: u64,
+        /// Sealed against shrinking and growing, and against further seals or not as the sealer wished.
+        size_sealed: bool,
+        /// No writable mapping can be made any more (F_SEAL_FUTURE_WRITE or F_SEAL_WRITE).
+        write_sealed: bool,
+    },
+    /// A pidfd of this process.
+    Pid(u32),
+    /// An eventfd.
+    Event,
+    /// Anything else.
+    Other,
+}
+
+/// A received descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The driver's name for it.
+    pub token: FdToken,
+    /// What it is.
+    pub kind: DescriptorKind,
+}
+
+/// The driver's number of a connection with a program. Never re-used while the manager runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramConn(pub u64);
+
+/// The driver's number of a connection with another manager. Never re-used while the manager runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerConn(pub u64);
+
+/// Who is at the other end of a socket, from SO_PEERCRED and SO_PEERGROUPS.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Credentials {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group and supplementary groups.
+    pub gids: Vec<u32>,
+    /// Process id.
+    pub pid: u32,
+}
+
+/// What happens to the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A program's socket was accepted.
+    ProgramConnected {
+        /// Its number from now on.
+        program: ProgramConn,
+        /// From the kernel.
+        credentials: Credentials,
+    },
+    /// It said something (already decoded).
+    ProgramMessage {
+        /// Who.
+        program: ProgramConn,
+        /// What.
+        message: ToManager,
+        /// What came beside it.
+        descriptors: Vec<Descriptor>,
+    },
+    /// It said something that is no message; the text says why.
+    ProgramGarbage {
+        /// Who.
+        program: ProgramConn,
+        /// What is wrong with it.
+        error: CodecError,
+        /// What came beside it.
+        descriptors: Vec<Descriptor>,
+    },
+    /// Its socket closed.
+    ProgramGone {
+        /// Whose.
+        program: ProgramConn,
+    },
+    /// Another manager's socket exists in the runtime directory (seen at start, or made later).
+    PeerSeen {
+        /// Whose.
+        node: NodeId,
+    },
+    /// A connection with another manager stands: dialled by us ([`Output::Dial`], then `dialled` names whom), or accepted.
+    PeerConnected {
+        /// Its number from now on.
+        peer: PeerConn,
+        /// Whom we dialled.
+        dialled: Option<NodeId>,
+        /// From the kernel.
+        credentials: Credentials,
+    },
+    /// Dialling failed.
+    DialFailed {
+        /// Whom we dialled.
+        node: NodeId,
+        /// What the kernel said.
+        why: String,
+    },
+    /// It said something.
+    PeerMessage {
+        /// Who.
+        peer: PeerConn,
+        /// What.
+        message: PeerMessage,
+        /// What came beside it.
+        descriptors: Vec<Descriptor>,
+    },
+    /// It said something that is no message.
+    PeerGarbage {
+        /// Who.
+        peer: PeerConn,
+        /// What is wrong with it.
+        error: CodecError,
+        /// What came beside it.
+        descriptors: Vec<Descriptor>,
+    },
+    /// Its socket closed.
+    PeerGone {
+        /// Whose.
+        peer: PeerConn,
+    },
+    /// The administrator asks for an orderly end (SIGTERM).
+    Stop,
+}
+
+/// What the driver has to do, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Send to a program. `descriptors` are duplicated by the send.
+    ToProgram {
+        /// To whom.
+        program: ProgramConn,
+        /// What.
+        message: ToProgram,
+        /// What goes beside it.
+        descriptors: Vec<FdToken>,
+    },
+    /// Send the state page beside this message (only [`ToProgram::Welcome`]).
+    Welcome {
+        /// To whom.
+        program: ProgramConn,
+        /// What.
+        message: ToProgram,
+    },
+    /// Close a program's socket, after what was sent.
+    CloseProgram {
+        /// Whose. No input for it is wanted any more; one that comes is ignored.
+        program: ProgramConn,
+    },
+    /// Send to another manager.
+    ToPeer {
+        /// To whom.
+        peer: PeerConn,
+        /// What.
+        message: PeerMessage,
+        /// What goes beside it.
+        descriptors: Vec<FdToken>,
+    },
+    /// Close a peer's socket, after what was sent.
+    ClosePeer {
+        /// Whose. No input for it is wanted any more; one that comes is ignored.
+        peer: PeerConn,
+    },
+    /// Connect to the manager of this node (its socket in the runtime directory). Answered by exactly one
+    /// [`Input::PeerConnected`] or [`Input::DialFailed`].
+    Dial {
+        /// To whom.
+        node: NodeId,
+    },
+    /// Write the link word of this node in the state page: bumps the generation.
+    SetLink {
+        /// Whose.
+        node: NodeId,
+        /// Its session is valid.
+        up: bool,
+    },
+    /// Write an import's word. `None`: alive (a slot is handed out); `Some`: ended.
+    SetImport {
+        /// Which.
+        import: ImportSlot,
+        /// Why it ended.
+        ended: Option<LossReason>,
+    },
+    /// Close a descriptor.
+    CloseDescriptor {
+        /// Which.
+        token: FdToken,
+    },
+    /// Something an administrator should read in the log.
+    Log {
+        /// How much it matters.
+        level: LogLevel,
+        /// What happened.
+        text: String,
+    },
+    /// The manager has ended: leave the loop.
+    Exit,
+}
+
+/// How much a log line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Normal course.
+    Info,
+    /// Somebody should look.
+    Warn,
+}

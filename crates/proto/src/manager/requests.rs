@@ -1,0 +1,184 @@
+//! What programs ask for: each request gets exactly one reply, now or when a peer has answered.
+
+use super::imports::Shown;
+use super::objects::{NewInterrupt, NewSegment, limit};
+use super::pending::Aim;
+use super::{Descriptor, FdToken, LogLevel, Manager, Output, ProgramConn};
+use crate::ids::NodeId;
+use crate::wire::peer::PeerRequest;
+use crate::wire::program::{Imported, Refusal, Reply, Request, RequestId, ToProgram};
+use crate::wire::status::SessionState;
+
+/// A reply with its descriptors; `None`: a peer has to be asked first.
+pub(super) type Answer = Result<Option<(Reply, Vec<FdToken>)>, Refusal>;
+
+fn now(result: Result<Reply, Refusal>) -> Answer {
+    result.map(|reply| Some((reply, Vec::new())))
+}
+
+/// How many descriptors belong to a request.
+fn wanted(body: &Request) -> usize {
+    match body {
+        Request::CreateSegment { .. } => 1,
+        Request::CreateInterrupt { pollable, .. } => 2 + usize::from(*pollable),
+        _ => 0,
+    }
+}
+
+impl Manager {
+    pub(super) fn request(
+        &mut self,
+        program: ProgramConn,
+        id: RequestId,
+        body: Request,
+        descriptors: &[Descriptor],
+    ) {
+        self.counters.requests += 1;
+        if descriptors.len() > wanted(&body) {
+            self.close_tokens(descriptors);
+            return self.violation(program, "it sent more descriptors than the request needs");
+        }
+        if descriptors.len() < wanted(&body) {
+            self.counters.protocol_errors += 1;
+        }
+        if body == Request::Shutdown {
+            return self.shutdown(program, id);
+        }
+        match self.answer(program, id, body, descriptors) {
+            Ok(Some((reply, tokens))) => self.reply(program, id, Ok(reply), tokens),
+            Ok(None) => {}
+            Err(refusal) => {
+                self.close_tokens(descriptors);
+                self.reply(program, id, Err(refusal), Vec::new());
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        program: ProgramConn,
+        id: RequestId,
+        body: Request,
+        descriptors: &[Descriptor],
+    ) -> Answer {
+        match body {
+            Request::CreateSegment { key, size_bytes, access, incarnation, available } => {
+                let new = NewSegment { key, size_bytes, access, incarnation, available };
+                now(self.create_segment(program, new, descriptors))
+            }
+            Request::SetAvailable { key, available, disconnect } => {
+                now(self.set_available(program, key, available, disconnect))
+            }
+            Request::RemoveSegment { key, force } => now(self.remove_segment(program, key, force)),
+            Request::ConnectSegment { node, key } => self.connect(program, id, node, Imported::Segment(key)),
+            Request::CreateInterrupt { number, kind, access, incarnation, pollable } => {
+                let new = NewInterrupt { number, kind, access, incarnation, pollable };
+                now(self.create_interrupt(program, new, descriptors))
+            }
+            Request::RemoveInterrupt { number } => now(self.remove_interrupt(program, number)),
+            Request::ConnectInterrupt { node, number } => {
+                self.connect(program, id, node, Imported::Interrupt(number))
+            }
+            Request::Disconnect { import } => now(self.disconnect(program, import)),
+            Request::ResumeImport { node, connection, incarnation, what } => {
+                self.resume_import(program, id, node, Shown { connection, incarnation, what })
+            }
+            Request::ResumeExport { what, node, connection } => {
+                now(self.resume_export(program, what, node, connection))
+            }
+            Request::Probe { node } => now(Ok(Reply::Probed { reachable: self.reachable(node) })),
+            Request::WatchGroup { group } => now(self.watch(program, group)),
+            Request::UnwatchGroup { group } => {
+                self.unwatch(program, group);
+                now(Ok(Reply::Done))
+            }
+            Request::NodeInfo => now(Ok(Reply::Info(self.config.info.clone()))),
+            Request::Status => now(Ok(Reply::Status(self.status(self.now)))),
+            Request::ClearCounters => {
+                self.counters = Default::default();
+                now(Ok(Reply::Done))
+            }
+            // Answered before, because the order matters there.
+            Request::Shutdown => now(Ok(Reply::Done)),
+        }
+    }
+
+    pub(super) fn reply(
+        &mut self,
+        program: ProgramConn,
+        id: RequestId,
+        result: Result<Reply, Refusal>,
+        tokens: Vec<FdToken>,
+    ) {
+        if result.is_err() {
+            self.counters.refusals += 1;
+        }
+        self.send_program(program, ToProgram::Reply { id, result }, tokens);
+    }
+
+    fn reachable(&self, node: NodeId) -> bool {
+        node == self.own || self.peers.get(&node).is_some_and(|peer| peer.session.is_valid())
+    }
+
+    fn connect(&mut self, program: ProgramConn, id: RequestId, node: NodeId, what: Imported) -> Answer {
+        self.check_import_limit()?;
+        let requester = self.requester(program);
+        if node == self.own {
+            let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
+            let grant = self.grant(what, self.own, &requester, pidfd)?;
+            let import = self.add_import(program, node, grant.shown, true);
+            return Ok(Some((grant.body.with_import(import), grant.tokens)));
+        }
+        self.check_reachable(node)?;
+        self.check_pending(program)?;
+        let (request, tokens) = match what {
+            Imported::Segment(key) => (PeerRequest::ConnectSegment { key, requester }, Vec::new()),
+            Imported::Interrupt(number) => {
+                let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
+                (PeerRequest::ConnectInterrupt { number, requester }, pidfd.into_iter().collect())
+            }
+        };
+        self.ask(node, Aim::Connect { program, id, what }, request, tokens);
+        Ok(None)
+    }
+
+    /// The session to that node is valid.
+    pub(super) fn check_reachable(&self, node: NodeId) -> Result<(), Refusal> {
+        let why = match self.peers.get(&node) {
+            Some(peer) if peer.session.is_valid() => return Ok(()),
+            Some(peer) if peer.seen => peer.session.reason().unwrap_or(match peer.session.state() {
+                SessionState::Stopped => "its manager was stopped",
+                _ => "there is no session with its manager yet",
+            }),
+            _ => "no manager of this node was seen in the cluster",
+        };
+        Err(Refusal::Unreachable { node, why: why.to_owned() })
+    }
+
+    pub(super) fn check_pending(&self, program: ProgramConn) -> Result<(), Refusal> {
+        let most = self.config.limits.pending_per_program;
+        let under_way =
+            self.programs.get(&program).map_or(0, |entry| entry.pending.len() + entry.waiting.len());
+        if under_way as u64 >= most {
+            return Err(limit("requests of this program that wait for other nodes", most));
+        }
+        Ok(())
+    }
+
+    /// Ends the manager, if this program may.
+    fn shutdown(&mut self, program: ProgramConn, id: RequestId) {
+        let uid = self.programs.get(&program).map_or(u32::MAX, |entry| entry.credentials.uid);
+        if uid != 0 && uid != self.config.uid {
+            let what = format!("stop the manager of node {}", self.own);
+            return self.reply(program, id, Err(Refusal::Denied { what, uid }), Vec::new());
+        }
+        let title = self.program_title(program);
+        self.log(LogLevel::Info, format!("{title} stops this manager"));
+        self.out.push_back(Output::ToProgram {
+            program,
+            message: ToProgram::Reply { id, result: Ok(Reply::Done) },
+            descriptors: Vec::new(),
+        });
+        self.stop();
+    }
+}

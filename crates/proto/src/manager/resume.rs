@@ -1,0 +1,445 @@
+//! After a restart or a lost session: which connections go on.
+
+use std::time::Duration;
+
+use super::exports::{Export, producer_of};
+use super::imports::Shown;
+use super::objects::{Body, limit};
+use super::pending::Aim;
+use super::requests::Answer;
+use super::{FdToken, Manager, ProgramConn, Timer};
+use crate::ids::NodeId;
+use crate::session::Return;
+use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
+use crate::wire::program::{
+    ConnectionId, ImportSlot, Imported, InterruptKind, LossReason, Refusal, Reply, RequestId,
+};
+use crate::wire::status::SessionState;
+
+/// Resumptions that wait for objects of this node to be there again.
+const MAX_WAITING: usize = 1 << 16;
+
+/// Who wants a connection to an object of this node to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asker {
+    Program(ProgramConn, ConnectionId),
+    Peer(NodeId, ConnectionId),
+}
+
+/// A resumption whose object is not there yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    shown: Shown,
+    requester: Requester,
+    /// The asker's request.
+    id: RequestId,
+    /// A peer's producer; it is kept until the answer.
+    pub(super) pidfd: Option<FdToken>,
+}
+
+enum Verdict {
+    GoesOn,
+    Over(Refusal),
+    NotYet,
+}
+
+impl Manager {
+    /// A program that outlived its manager shows an import.
+    pub(super) fn resume_import(
+        &mut self,
+        program: ProgramConn,
+        id: RequestId,
+        node: NodeId,
+        shown: Shown,
+    ) -> Answer {
+        self.check_new_import(node, shown)?;
+        if node == self.own {
+            self.check_pending(program)?;
+            let requester = self.requester(program);
+            let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
+            return match self.judge(node, shown, &requester, pidfd) {
+                Verdict::GoesOn => Ok(Some((self.resume_granted(program, node, shown)?, Vec::new()))),
+                Verdict::Over(refusal) => Err(refusal),
+                Verdict::NotYet => {
+                    let asker = Asker::Program(program, shown.connection);
+                    self.wait(asker, Waiting { shown, requester, id, pidfd: None })?;
+                    Ok(None)
+                }
+            };
+        }
+        let state = self.peers.get(&node).map(|peer| peer.session.state());
+        match state {
+            Some(SessionState::Valid) => {
+                self.check_pending(program)?;
+                let (body, tokens) = self.resume_request(program, shown);
+                self.ask(node, Aim::Resume { program, id, shown }, body, tokens);
+                Ok(None)
+            }
+            // It said goodbye in this manager's life: everything of it is over.
+            Some(SessionState::Stopped) => Err(Refusal::NotFound { what: shown.what.to_string(), node }),
+            _ => Ok(Some((self.resume_unverified(program, node, shown)?, Vec::new()))),
+        }
+    }
+
+    fn resume_request(&self, program: ProgramConn, shown: Shown) -> (PeerRequest, Vec<FdToken>) {
+        let Shown { connection, incarnation, what } = shown;
+        let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
+        let pidfd = pidfd.filter(|_| matches!(what, Imported::Interrupt(_)));
+        let requester = self.requester(program);
+        (PeerRequest::Resume { connection, incarnation, what, requester }, pidfd.into_iter().collect())
+    }
+
+    /// The exporter says that it goes on.
+    pub(super) fn resume_granted(
+        &mut self,
+        program: ProgramConn,
+        node: NodeId,
+        shown: Shown,
+    ) -> Result<Reply, Refusal> {
+        let checked = self.check_new_import(node, shown);
+        if let Err(refusal) = checked {
+            if self.imports.find(node, shown.connection).is_none() {
+                // No slot is left: then it does not go on after all.
+                if node == self.own {
+                    self.drop_export(shown.connection, false);
+                } else {
+                    self.tell_released(node, shown.connection, false, true);
+                }
+            }
+            return Err(refusal);
+        }
+        Ok(Reply::Resumed { import: self.add_import(program, node, shown, true) })
+    }
+
+    /// The exporter cannot be asked now: data goes on, and it is asked when its session returns.
+    pub(super) fn resume_unverified(
+        &mut self,
+        program: ProgramConn,
+        node: NodeId,
+        shown: Shown,
+    ) -> Result<Reply, Refusal> {
+        self.check_new_import(node, shown)?;
+        let granted = self.peer_entry(node).owed_released.remove(&shown.connection).is_some();
+        Ok(Reply::Resumed { import: self.add_import(program, node, shown, granted) })
+    }
+
+    /// The session is valid again: every import from there is resumed.
+    pub(super) fn resume_all(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.get(&node) else { return };
+        for slot in peer.imports.clone() {
+            self.verify(node, slot);
+        }
+    }
+
+    fn verify(&mut self, node: NodeId, slot: ImportSlot) {
+        let Some(import) = self.imports.by_slot.get(&slot) else { return };
+        let (body, tokens) = self.resume_request(import.program, import.shown);
+        let id = self.ask(node, Aim::Verify { slot }, body, tokens);
+        if let Some(import) = self.imports.by_slot.get_mut(&slot) {
+            import.verify = Some(id);
+        }
+    }
+
+    /// A peer wants a connection to go on.
+    pub(super) fn peer_resumes(
+        &mut self,
+        node: NodeId,
+        id: RequestId,
+        shown: Shown,
+        requester: Requester,
+        pidfd: Option<FdToken>,
+    ) {
+        let result = match self.judge(node, shown, &requester, pidfd) {
+            Verdict::GoesOn => Ok(PeerReply::Resumed),
+            Verdict::Over(refusal) => Err(refusal),
+            Verdict::NotYet => {
+                let asker = Asker::Peer(node, shown.connection);
+                match self.wait(asker, Waiting { shown, requester, id, pidfd }) {
+                    Ok(()) => return,
+                    Err(refusal) => Err(refusal),
+                }
+            }
+        };
+        self.send_peer(node, PeerMessage::Reply { id, result }, Vec::new());
+    }
+
+    /// Whether a connection of an importing node goes on; if so it is in the tables and confirmed.
+    fn judge(
+        &mut self,
+        importer: NodeId,
+        shown: Shown,
+        requester: &Requester,
+        pidfd: Option<FdToken>,
+    ) -> Verdict {
+        let Shown { connection, incarnation, what } = shown;
+        let not_found = Refusal::NotFound { what: what.to_string(), node: self.own };
+        let same = self.objects.get(&what).map(|object| object.incarnation == incarnation);
+        if let Some(export) = self.exports.by_id.get(&connection) {
+            if export.importer != importer || export.what != what || same != Some(true) {
+                return Verdict::Over(not_found);
+            }
+            self.confirm(importer, connection);
+            return Verdict::GoesOn;
+        }
+        match same {
+            Some(true) => match self.take_up(importer, shown, Some(requester)) {
+                Ok(()) => {
+                    self.announce_connection(connection, pidfd);
+                    Verdict::GoesOn
+                }
+                Err(refusal) => Verdict::Over(refusal),
+            },
+            None if self.in_grace() && !self.exports.was_ours(connection) => Verdict::NotYet,
+            Some(false) | None => Verdict::Over(not_found),
+        }
+    }
+
+    fn confirm(&mut self, importer: NodeId, connection: ConnectionId) {
+        if importer == self.own {
+            self.local_unconfirmed.remove(&connection);
+        } else if let Some(peer) = self.peers.get_mut(&importer) {
+            peer.unconfirmed.remove(&connection);
+        }
+    }
+
+    /// Enters a connection from before this manager's start. The object is there, and is the same.
+    fn take_up(
+        &mut self,
+        importer: NodeId,
+        shown: Shown,
+        requester: Option<&Requester>,
+    ) -> Result<(), Refusal> {
+        let Shown { connection, what, .. } = shown;
+        let not_available = Refusal::NotAvailable { what: what.to_string(), node: self.own };
+        if let Some(requester) = requester {
+            self.check_access(what, requester)?;
+        }
+        self.check_export_limit()?;
+        let ended_here = self.exports.was_ours(connection);
+        let Some(object) = self.objects.get_mut(&what) else { return Err(not_available) };
+        if ended_here || object.severed {
+            return Err(not_available);
+        }
+        let producer = match &mut object.body {
+            Body::Segment { .. } => None,
+            Body::Interrupt { kind, producers, next_producer, .. } => {
+                let number = producer_of(connection);
+                let is_new = producers.insert(number);
+                *next_producer = (*next_producer).max(number.wrapping_add(1));
+                match (is_new, kind) {
+                    (true, _) => Some(number),
+                    // The number means nothing to a counter.
+                    (false, InterruptKind::Plain) => None,
+                    // Somebody else writes under this number by now.
+                    (false, InterruptKind::Data) => return Err(not_available),
+                }
+            }
+        };
+        object.exports.insert(connection);
+        self.insert_export(connection, Export { what, importer, producer });
+        Ok(())
+    }
+
+    /// An owner that outlived its manager names a connection: it is kept until its importer has had its time.
+    pub(super) fn resume_export(
+        &mut self,
+        program: ProgramConn,
+        what: Imported,
+        node: NodeId,
+        connection: ConnectionId,
+    ) -> Result<Reply, Refusal> {
+        let incarnation = self.own_object(program, what)?.incarnation;
+        let gone = Refusal::NotFound { what: format!("connection {} of {what}", connection.0), node };
+        if let Some(export) = self.exports.by_id.get(&connection) {
+            return if export.what == what && export.importer == node { Ok(Reply::Done) } else { Err(gone) };
+        }
+        let stopped = self.peers.get(&node).is_some_and(|peer| peer.session.state() == SessionState::Stopped);
+        if !self.in_grace() || stopped {
+            return Err(gone);
+        }
+        self.take_up(node, Shown { connection, incarnation, what }, None).map_err(|_| gone)?;
+        if node == self.own {
+            self.local_unconfirmed.insert(connection);
+        } else {
+            self.peer_entry(node).unconfirmed.insert(connection);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn wait(&mut self, asker: Asker, waiting: Waiting) -> Result<(), Refusal> {
+        if self.waiting.len() >= MAX_WAITING {
+            return Err(limit("connections to be resumed", MAX_WAITING as u64));
+        }
+        let key = (waiting.shown.what, asker);
+        match asker {
+            Asker::Program(program, _) => {
+                if self.waiting.contains_key(&key) {
+                    return Err(Refusal::Invalid("this connection is being resumed already".to_owned()));
+                }
+                if let Some(entry) = self.programs.get_mut(&program) {
+                    entry.waiting.insert(key);
+                }
+            }
+            Asker::Peer(node, connection) => {
+                let before = self.peer_entry(node).waiting.insert(connection, key.0);
+                if let Some(other) = before {
+                    self.drop_waiting((other, asker));
+                    self.peer_entry(node).waiting.insert(connection, key.0);
+                }
+            }
+        }
+        self.kept.extend(waiting.pidfd);
+        self.waiting.insert(key, waiting);
+        Ok(())
+    }
+
+    /// A resumption is not wanted any more.
+    pub(super) fn drop_waiting(&mut self, key: (Imported, Asker)) {
+        if let Some(pidfd) = self.forget_waiting(key).and_then(|waiting| waiting.pidfd) {
+            self.close_token(pidfd);
+        }
+    }
+
+    fn forget_waiting(&mut self, key: (Imported, Asker)) -> Option<Waiting> {
+        match key.1 {
+            Asker::Program(program, _) => {
+                if let Some(entry) = self.programs.get_mut(&program) {
+                    entry.waiting.remove(&key);
+                }
+            }
+            Asker::Peer(node, connection) => {
+                if let Some(peer) = self.peers.get_mut(&node) {
+                    peer.waiting.remove(&connection);
+                }
+            }
+        }
+        let waiting = self.waiting.remove(&key)?;
+        if let Some(pidfd) = waiting.pidfd {
+            self.kept.remove(&pidfd);
+        }
+        Some(waiting)
+    }
+
+    /// An object is there: what waited for it is answered.
+    pub(super) fn answer_waiting(&mut self, what: Imported) {
+        let first = (what, Asker::Program(ProgramConn(0), ConnectionId(0)));
+        let keys: Vec<_> =
+            self.waiting.range(first..).map(|(key, _)| *key).take_while(|key| key.0 == what).collect();
+        for key in keys {
+            self.answer_one(key);
+        }
+    }
+
+    fn answer_one(&mut self, key: (Imported, Asker)) {
+        let Some(Waiting { shown, requester, id, pidfd }) = self.forget_waiting(key) else { return };
+        match key.1 {
+            Asker::Peer(node, _) => {
+                self.peer_resumes(node, id, shown, requester, pidfd);
+                if let Some(pidfd) = pidfd.filter(|pidfd| !self.kept.contains(pidfd)) {
+                    self.close_token(pidfd);
+                }
+            }
+            Asker::Program(program, _) => match self.resume_import(program, id, self.own, shown) {
+                Ok(Some((reply, tokens))) => self.reply(program, id, Ok(reply), tokens),
+                Ok(None) => {}
+                Err(refusal) => self.reply(program, id, Err(refusal), Vec::new()),
+            },
+        }
+    }
+
+    /// Re-attaching programs are not waited for any longer.
+    pub(super) fn grace_over(&mut self) {
+        let keys: Vec<_> = self.waiting.keys().copied().collect();
+        for key in keys {
+            self.answer_one(key);
+        }
+        for connection in std::mem::take(&mut self.local_unconfirmed) {
+            self.drop_export(connection, true);
+        }
+        let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+        for node in nodes {
+            if !self.timers.contains(Timer::Sweep(node)) {
+                self.sweep(node);
+            }
+        }
+    }
+
+    /// How long a restarted manager has to say what goes on. If it hangs meanwhile, its session is lost before the time is over.
+    fn settling_time(&self) -> Duration {
+        self.config.resume_grace + self.config.heartbeat_limit
+    }
+
+    /// Notes what a returned peer has to say again, and until when.
+    pub(super) fn expect_resumption(&mut self, node: NodeId, back: Return) {
+        let (now, time) = (self.now, self.settling_time());
+        let peer = self.peer_entry(node);
+        peer.unconfirmed.clone_from(&peer.exports);
+        peer.stale_groups.clone_from(&peer.groups);
+        if back != Return::Reconnected {
+            peer.settles_at = now + time;
+        }
+        let until = peer.settles_at;
+        peer.sweep_at_heartbeat = until <= now;
+        if until > now {
+            self.timers.set(Timer::Sweep(node), until);
+        }
+    }
+
+    /// The peer was silent before it had said everything again: its programs were probably held up like itself.
+    pub(super) fn expect_rest(&mut self, node: NodeId) {
+        let until = self.now + self.settling_time();
+        let peer = self.peer_entry(node);
+        let complete = peer.unconfirmed.is_empty() && peer.stale_groups.is_empty();
+        if !complete && !peer.sweep_at_heartbeat {
+            peer.settles_at = until;
+            self.timers.set(Timer::Sweep(node), until);
+        }
+    }
+
+    /// What a peer has not said again by now is over.
+    pub(super) fn sweep(&mut self, node: NodeId) {
+        self.timers.clear(Timer::Sweep(node));
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if !peer.session.is_valid() {
+            return;
+        }
+        peer.sweep_at_heartbeat = false;
+        let (unconfirmed, stale) =
+            (std::mem::take(&mut peer.unconfirmed), std::mem::take(&mut peer.stale_groups));
+        for connection in unconfirmed {
+            self.drop_export(connection, true);
+        }
+        for group in stale {
+            self.peer_member(node, group, false);
+        }
+    }
+
+    /// A node that a program named, and that nobody has seen within the grace.
+    pub(super) fn never_seen(&mut self, node: NodeId) {
+        if self.peers.get(&node).is_some_and(|peer| !peer.seen) {
+            self.end_everything_of(node, true);
+            self.peers.remove(&node);
+        }
+    }
+
+    /// Nothing of that node goes on.
+    pub(super) fn end_everything_of(&mut self, node: NodeId, died: bool) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        peer.owed_lost.clear();
+        peer.owed_released.clear();
+        let (imports, exports) = (peer.imports.clone(), peer.exports.clone());
+        let (groups, waiting) = (peer.groups.clone(), peer.waiting.clone());
+        for (connection, what) in waiting {
+            self.drop_waiting((what, Asker::Peer(node, connection)));
+        }
+        for slot in imports {
+            self.end_import(slot, LossReason::NodeLost);
+        }
+        for connection in exports {
+            self.drop_export(connection, died);
+        }
+        for group in groups {
+            self.peer_member(node, group, false);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the node says of itself.
+
+use serde::Serialize;
+
+use super::objects::Body;
+use super::{Manager, Peer};
+use crate::ids::{AdapterNo, NodeId};
+use crate::time::Instant;
+use crate::wire::status::{LinkStatus, MAX_LISTED, NodeStatus, ProgramStatus, SegmentStatus, SessionState};
+
+/// What the lists may take of a datagram of [`crate::wire::MAX_DATAGRAM_BYTES`]; the facts and the rest have what is left.
+const LINKS_BYTES: usize = 36 * 1024;
+const PROGRAMS_BYTES: usize = 12 * 1024;
+const SEGMENTS_BYTES: usize = 8 * 1024;
+/// How long reasons may be, from the best to the last resort.
+const REASON_BYTES: [usize; 3] = [160, 40, 0];
+
+impl Manager {
+    /// The state of this node at `now`.
+    pub fn status(&self, now: Instant) -> NodeStatus {
+        let seen = self.peers.values().filter(|peer| peer.seen).count();
+        NodeStatus {
+            info: self.config.info.clone(),
+            uptime_ns: nanos(now.since(self.started)),
+            links: self.links(now),
+            links_total: seen as u64,
+            programs: self.program_list(),
+            programs_total: self.programs.values().filter(|program| program.attached()).count() as u64,
+            segments: self.segment_list(),
+            segments_total: self.segments,
+            interrupts_total: self.interrupts,
+            descriptors: self.tokens.len() as u64,
+            counters: self.counters,
+        }
+    }
+
+    /// All links with their reasons; with shorter ones, or without, if there are too many.
+    fn links(&self, now: Instant) -> Vec<LinkStatus> {
+        let mut links: Vec<LinkStatus> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.seen)
+            .map(|(&node, peer)| self.link(now, node, peer))
+            .collect();
+        for most in REASON_BYTES {
+            for link in &mut links {
+                link.reason = link.reason.take().map(|text| cut(text, most)).filter(|text| !text.is_empty());
+            }
+            if fitting(&links, LINKS_BYTES) == links.len() {
+                return links;
+            }
+        }
+        links.truncate(fitting(&links, LINKS_BYTES));
+        links
+    }
+
+    fn link(&self, now: Instant, node: NodeId, peer: &Peer) -> LinkStatus {
+        let session = &peer.session;
+        let (heartbeats_received, heartbeats_missed) = session.heartbeats();
+        let mut reason = session.reason().map(str::to_owned);
+        if reason.is_none() && session.state() == SessionState::Connecting && !session.dials() {
+            reason = Some("waiting for its manager to connect (the higher id dials)".to_owned());
+        }
+        LinkStatus {
+            adapter: self.config.info.adapters.first().map_or(AdapterNo(0), |adapter| adapter.number),
+            peer: node,
+            peer_host: session.host().to_owned(),
+            session: session.state(),
+            reason,
+            generation: session.generation(),
+            since_ns: nanos(session.since(now)),
+            downtime_ns: nanos(session.downtime(now)),
+            heartbeats_received,
+            heartbeats_missed,
+        }
+    }
+
+    fn program_list(&self) -> Vec<ProgramStatus> {
+        let is_segment = |what: &&_| matches!(what, crate::wire::program::Imported::Segment(_));
+        let attached = self.programs.values().filter(|program| program.attached());
+        let mut list: Vec<ProgramStatus> = attached
+            .take(MAX_LISTED)
+            .map(|program| {
+                let segments = program.objects.iter().filter(is_segment).count();
+                ProgramStatus {
+                    name: program.name.clone(),
+                    pid: program.credentials.pid,
+                    uid: program.credentials.uid,
+                    segments: count(segments),
+                    interrupts: count(program.objects.len() - segments),
+                    imports: count(program.imports.len()),
+                }
+            })
+            .collect();
+        list.truncate(fitting(&list, PROGRAMS_BYTES));
+        list
+    }
+
+    fn segment_list(&self) -> Vec<SegmentStatus> {
+        let segments = self.objects.iter().filter_map(|(what, object)| match object.body {
+            Body::Segment { size_bytes, available, .. } => {
+                let owner = self.programs.get(&object.owner);
+                Some(SegmentStatus {
+                    what: what.to_string(),
+                    size_bytes,
+                    available,
+                    connections: count(object.exports.len()),
+                    owner_pid: owner.map_or(0, |owner| owner.credentials.pid),
+                })
+            }
+            Body::Interrupt { .. } => None,
+        });
+        let mut list: Vec<SegmentStatus> = segments.take(MAX_LISTED).collect();
+        list.truncate(fitting(&list, SEGMENTS_BYTES));
+        list
+    }
+}
+
+/// How many entries from the start fit into so many encoded bytes.
+fn fitting<T: Serialize>(list: &[T], most_bytes: usize) -> usize {
+    let mut left = most_bytes;
+    for (index, entry) in list.iter().enumerate() {
+        let size = postcard::serialize_with_flavor(entry, postcard::ser_flavors::Size::default());
+        match left.checked_sub(size.unwrap_or(usize::MAX)) {
+            Some(rest) => left = rest,
+            None => return index,
+        }
+    }
+    list.len()
+}
+
+fn cut(mut text: String, most_bytes: usize) -> String {
+    let end = (0..=most_bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    text.truncate(end);
+    text
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,139 @@
+//! Between the managers of two nodes.
+
+use serde::{Deserialize, Serialize};
+
+use super::program::{ConnectionId, Imported, Incarnation, InterruptKind, LossReason, Refusal, RequestId};
+use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
+
+/// Who asks on whose behalf.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requester {
+    /// Effective user id, from the kernel.
+    pub uid: u32,
+    /// Effective group id and supplementary groups, from the kernel.
+    pub gids: Vec<u32>,
+    /// Process id in the requester's pid namespace, for display only.
+    pub pid: u32,
+    /// Program name, for display only.
+    pub name: String,
+}
+
+/// What managers say to each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerMessage {
+    /// First message of either side.
+    Hello {
+        /// Who speaks.
+        node: NodeId,
+        /// Drawn at start; another value means that the manager was restarted.
+        incarnation: Incarnation,
+        /// Must be equal on both sides.
+        cluster: String,
+        /// Where it runs, for display.
+        host: String,
+    },
+    /// The hello was not acceptable; the connection closes.
+    Rejected(Refusal),
+    /// I am alive.
+    Heartbeat {
+        /// Counts up.
+        sequence: u64,
+    },
+    /// Last message of a manager that stops on purpose.
+    Bye,
+    /// Asks for something.
+    Request {
+        /// Echoed in the reply.
+        id: RequestId,
+        /// What is asked.
+        body: PeerRequest,
+    },
+    /// Answers one request.
+    Reply {
+        /// The request's id.
+        id: RequestId,
+        /// What came of it.
+        result: Result<PeerReply, Refusal>,
+    },
+    /// The exporter ends a connection.
+    Lost {
+        /// As the sender counts.
+        connection: ConnectionId,
+        /// Why.
+        reason: LossReason,
+    },
+    /// The importer ends a connection.
+    Released {
+        /// As the receiver counts.
+        connection: ConnectionId,
+        /// The importing program died.
+        died: bool,
+    },
+    /// The sender's node holds a copy of the group, or no longer.
+    Member {
+        /// Which.
+        group: GroupId,
+        /// Joined or left.
+        joined: bool,
+    },
+}
+
+/// What a manager asks another for, on behalf of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerRequest {
+    /// The descriptor of a segment.
+    ConnectSegment {
+        /// Which.
+        key: SegmentKey,
+        /// For whom.
+        requester: Requester,
+    },
+    /// The descriptors of an interrupt. Descriptors: the producer's pidfd.
+    ConnectInterrupt {
+        /// Which.
+        number: InterruptNo,
+        /// For whom.
+        requester: Requester,
+    },
+    /// After a restart of a manager, or a lost session: the connection is still wanted.
+    /// Descriptors: for an interrupt, the producer's pidfd.
+    Resume {
+        /// As the receiver counts.
+        connection: ConnectionId,
+        /// Of the object.
+        incarnation: Incarnation,
+        /// What it is.
+        what: Imported,
+        /// For whom.
+        requester: Requester,
+    },
+}
+
+/// What comes back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerReply {
+    /// Descriptors: the memfd.
+    Segment {
+        /// As the sender counts.
+        connection: ConnectionId,
+        /// Bytes.
+        size_bytes: u64,
+        /// Of the object.
+        incarnation: Incarnation,
+    },
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, the eventfd.
+    Interrupt {
+        /// As the sender counts.
+        connection: ConnectionId,
+        /// Of the object.
+        incarnation: Incarnation,
+        /// Counter or messages.
+        kind: InterruptKind,
+        /// Number of the producer.
+        producer: u16,
+        /// An eventfd comes along.
+        pollable: bool,
+    },
+    /// The connection goes on.
+    Resumed,
+}

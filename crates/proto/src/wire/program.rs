@@ -1,0 +1,411 @@
+//! Between a program and the manager of its node.
+
+use serde::{Deserialize, Serialize};
+
+use super::status::{NodeInfo, NodeStatus};
+use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
+
+/// Number of a request within one connection; the reply carries it again.
+pub type RequestId = u64;
+
+/// Index of an import (a connected segment or interrupt of this program) in the node's state page.
+/// The manager hands it out; the word at this index says whether the other end still lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ImportSlot(pub u32);
+
+/// Names one connection cluster-wide, as its exporter counts them; a re-attaching importer shows it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConnectionId(pub u64);
+
+/// Distinguishes two objects that bore the same id one after the other on the same node. Drawn at random by the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation(pub u64);
+
+/// Who may connect besides the owner's uid.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Access {
+    /// Further user ids.
+    pub uids: Vec<u32>,
+    /// Members of this group.
+    pub gid: Option<u32>,
+}
+
+/// What a program sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToManager {
+    /// First message. Descriptors: a pidfd of the program itself (the manager checks that it is the peer's).
+    Hello {
+        /// What `status` shows, at most [`super::MAX_NAME_BYTES`] bytes.
+        name: String,
+        /// What a program that outlived its manager had: `Attach` lines follow as ordinary requests before others.
+        reattach: bool,
+    },
+    /// Everything else; each is answered by exactly one [`ToProgram::Reply`] with the same id.
+    Request {
+        /// Echoed in the reply.
+        id: RequestId,
+        /// What is asked.
+        body: Request,
+    },
+}
+
+/// How an interrupt delivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InterruptKind {
+    /// A counter: triggers are latched and counted.
+    Plain,
+    /// A ring for many producers: each trigger carries a message.
+    Data,
+}
+
+/// A question or an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Reserves the key on this node and deposits the memory. Descriptors: the memfd, sealed against resizing.
+    /// The manager checks size and seals. Reply: [`Reply::Done`].
+    CreateSegment {
+        /// What it is called.
+        key: SegmentKey,
+        /// Bytes.
+        size_bytes: u64,
+        /// Who may connect.
+        access: Access,
+        /// Owner's random number for this object.
+        incarnation: Incarnation,
+        /// Already available (used when re-attaching).
+        available: bool,
+    },
+    /// Opens the segment to connections, or closes it to new ones. Reply: [`Reply::Done`].
+    SetAvailable {
+        /// Which.
+        key: SegmentKey,
+        /// Open or closed.
+        available: bool,
+        /// When closing: also end the connections there are (their importers see `Withdrawn`).
+        disconnect: bool,
+    },
+    /// Forgets the segment. Reply: `Done`, or [`Refusal::Busy`] while it is connected and `force` is false.
+    RemoveSegment {
+        /// Which.
+        key: SegmentKey,
+        /// Even while connected; importers see `Removed`.
+        force: bool,
+    },
+    /// Asks for a segment of any node (this one included). Reply: [`Reply::Segment`] with the memfd.
+    ConnectSegment {
+        /// On which node.
+        node: NodeId,
+        /// Which.
+        key: SegmentKey,
+    },
+    /// Deposits an interrupt. Descriptors: trigger region (shared for writing), waiter region (sealed, for reading),
+    /// and, if `pollable`, an eventfd. Reply: [`Reply::InterruptCreated`].
+    CreateInterrupt {
+        /// A wish, or `None` for any free number.
+        number: Option<InterruptNo>,
+        /// Counter or messages.
+        kind: InterruptKind,
+        /// Who may connect.
+        access: Access,
+        /// Owner's random number for this object.
+        incarnation: Incarnation,
+        /// An eventfd comes along.
+        pollable: bool,
+    },
+    /// Forgets the interrupt; importers see `Removed`. Reply: `Done`.
+    RemoveInterrupt {
+        /// Which.
+        number: InterruptNo,
+    },
+    /// Asks for an interrupt of any node. Reply: [`Reply::Interrupt`] with its descriptors.
+    ConnectInterrupt {
+        /// On which node.
+        node: NodeId,
+        /// Which.
+        number: InterruptNo,
+    },
+    /// Gives up an import. Reply: `Done`.
+    Disconnect {
+        /// Which.
+        import: ImportSlot,
+    },
+    /// A program that outlived its manager shows an import again. Reply: [`Reply::Resumed`], or
+    /// [`Refusal::NotFound`] if the exporter died in between.
+    ResumeImport {
+        /// On which node.
+        node: NodeId,
+        /// As the exporter counts.
+        connection: ConnectionId,
+        /// Of the object.
+        incarnation: Incarnation,
+        /// What it is.
+        what: Imported,
+    },
+    /// Is this node there? Reply: [`Reply::Probed`].
+    Probe {
+        /// Which.
+        node: NodeId,
+    },
+    /// From now on events name joins and departures of the group's members. Reply: [`Reply::Members`].
+    WatchGroup {
+        /// Which.
+        group: GroupId,
+    },
+    /// No more events for this group. Reply: `Done`.
+    UnwatchGroup {
+        /// Which.
+        group: GroupId,
+    },
+    /// Reply: [`Reply::Info`].
+    NodeInfo,
+    /// Reply: [`Reply::Status`].
+    Status,
+    /// Clears the counters. Reply: `Done`.
+    ClearCounters,
+    /// Ends the manager (same uid as the manager, or root). Reply: `Done`, then the socket closes.
+    Shutdown,
+    /// A program that outlived its manager names a connection to one of its objects (after it has created the object again).
+    /// Reply: [`Reply::Done`]: it is kept, and if its importer does not show up within the manager's grace time, an
+    /// [`Event::Disconnected`] follows. [`Refusal::NotFound`]: the importer is gone already.
+    ResumeExport {
+        /// Which object.
+        what: Imported,
+        /// Who had connected.
+        node: NodeId,
+        /// As in [`Event::Connected`].
+        connection: ConnectionId,
+    },
+}
+
+/// What an import is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Imported {
+    /// A segment.
+    Segment(SegmentKey),
+    /// An interrupt.
+    Interrupt(InterruptNo),
+}
+
+impl std::fmt::Display for Imported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Segment(key) => key.fmt(f),
+            Self::Interrupt(number) => write!(f, "interrupt {number}"),
+        }
+    }
+}
+
+/// What a manager sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToProgram {
+    /// The answer to hello. Descriptors: the node's state page, read-only.
+    Welcome {
+        /// Facts of the node.
+        info: NodeInfo,
+    },
+    /// Hello was refused; the socket closes.
+    Rejected(Refusal),
+    /// The answer to one request.
+    Reply {
+        /// The request's id.
+        id: RequestId,
+        /// What came of it.
+        result: Result<Reply, Refusal>,
+    },
+    /// Something happened.
+    Event(Event),
+}
+
+/// Good answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done, nothing to add.
+    Done,
+    /// Descriptors: the segment's memfd.
+    Segment {
+        /// Where its life is shown.
+        import: ImportSlot,
+        /// For `ResumeImport`.
+        connection: ConnectionId,
+        /// Bytes.
+        size_bytes: u64,
+        /// Of the object.
+        incarnation: Incarnation,
+    },
+    /// The interrupt exists under this number.
+    InterruptCreated {
+        /// As wished, or drawn.
+        number: InterruptNo,
+    },
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, the eventfd.
+    Interrupt {
+        /// Where its life is shown.
+        import: ImportSlot,
+        /// For `ResumeImport`.
+        connection: ConnectionId,
+        /// Of the object.
+        incarnation: Incarnation,
+        /// Counter or messages.
+        kind: InterruptKind,
+        /// Number of this producer in the ring of a data interrupt.
+        producer: u16,
+        /// An eventfd comes along.
+        pollable: bool,
+    },
+    /// The import goes on in this slot.
+    Resumed {
+        /// In the new state page.
+        import: ImportSlot,
+    },
+    /// Whether the node answers.
+    Probed {
+        /// Its session is valid.
+        reachable: bool,
+    },
+    /// Nodes that hold a copy of the group, ascending.
+    Members(Vec<NodeId>),
+    /// Facts of this node.
+    Info(NodeInfo),
+    /// State of this node.
+    Status(NodeStatus),
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LossReason {
+    /// The owner made the segment unavailable and asked to disconnect.
+    Withdrawn,
+    /// The owner removed it.
+    Removed,
+    /// The owning program died or detached.
+    OwnerDied,
+    /// The session to the owner's node was lost.
+    NodeLost,
+}
+
+/// What a program is told unasked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// Somebody connected to one of this program's objects. Descriptors: for a data interrupt, the producer's pidfd.
+    /// When this node's manager was restarted, connections from before are announced again, under the same number.
+    Connected {
+        /// Which.
+        what: Imported,
+        /// From which node.
+        node: NodeId,
+        /// The connection, as this node counts.
+        connection: ConnectionId,
+        /// Number of the producer in the ring of a data interrupt.
+        producer: u16,
+    },
+    /// Somebody went away again (or died).
+    Disconnected {
+        /// Which.
+        what: Imported,
+        /// From which node.
+        node: NodeId,
+        /// As in `Connected`.
+        connection: ConnectionId,
+        /// It died rather than disconnected.
+        died: bool,
+    },
+    /// An import has ended. The state page showed it before this event was sent.
+    Lost {
+        /// Which.
+        import: ImportSlot,
+        /// Why.
+        reason: LossReason,
+    },
+    /// A session came up or went down.
+    Link {
+        /// To which node.
+        node: NodeId,
+        /// Now.
+        up: bool,
+    },
+    /// A watched group gained or lost a member.
+    Member {
+        /// Which group.
+        group: GroupId,
+        /// Which node's copy.
+        node: NodeId,
+        /// Joined or left.
+        joined: bool,
+    },
+}
+
+/// Bad answers; each becomes an error that names the thing, the cause and the next step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// The id is taken.
+    #[error("{what} exists already on this node (owner: {owner}): choose another id or remove it first")]
+    InUse {
+        /// What.
+        what: String,
+        /// Name and pid of its owner.
+        owner: String,
+    },
+    /// Nothing of this name.
+    #[error("no {what} on node {node}: create it and make it available there first")]
+    NotFound {
+        /// What.
+        what: String,
+        /// Where it was looked for.
+        node: NodeId,
+    },
+    /// It exists, but is not open to connections.
+    #[error(
+        "{what} on node {node} is not available: its owner has not made it available, or has withdrawn it"
+    )]
+    NotAvailable {
+        /// What.
+        what: String,
+        /// Where.
+        node: NodeId,
+    },
+    /// The uid may not.
+    #[error("user {uid} may not {what}: ask its owner to share it with this user, or run as the same user")]
+    Denied {
+        /// What was tried.
+        what: String,
+        /// Who tried.
+        uid: u32,
+    },
+    /// No session.
+    #[error("node {node} is not reachable ({why}): check it with `tieline status`")]
+    Unreachable {
+        /// Which.
+        node: NodeId,
+        /// Why, as far as known.
+        why: String,
+    },
+    /// Still connected.
+    #[error("{what} is still connected {connections} time(s): disconnect first, or force")]
+    Busy {
+        /// What.
+        what: String,
+        /// How often.
+        connections: u32,
+    },
+    /// A limit of this node.
+    #[error("{what}: the limit of {limit} is reached: raise it in the configuration, or release some")]
+    Limit {
+        /// Of what.
+        what: String,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The request itself is wrong.
+    #[error("request refused: {0}")]
+    Invalid(String),
+    /// Other version.
+    #[error(
+        "version {theirs} of the control protocol was spoken, this node manager speaks {ours}: install the same tieline on both sides"
+    )]
+    Version {
+        /// The program's.
+        theirs: u16,
+        /// The manager's.
+        ours: u16,
+    },
+}

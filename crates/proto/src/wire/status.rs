@@ -1,0 +1,157 @@
+//! What a node says of itself; the same structures are printed as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AdapterNo, NodeId};
+
+/// Facts that do not change while the manager runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// This node.
+    pub node: NodeId,
+    /// Its cluster.
+    pub cluster: String,
+    /// Host name.
+    pub host: String,
+    /// Version of tieline.
+    pub version: String,
+    /// Process id of the manager.
+    pub manager_pid: u32,
+    /// Drawn at start.
+    pub incarnation: u64,
+    /// Its adapters.
+    pub adapters: Vec<AdapterInfo>,
+}
+
+/// One adapter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterInfo {
+    /// From 0.
+    pub number: AdapterNo,
+    /// `shm`.
+    pub kind: String,
+    /// What its links can do: `map`, `put`, `get`, `atomics`, `doorbell`.
+    pub capabilities: Vec<String>,
+}
+
+/// State of a session with another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionState {
+    /// Being set up.
+    Connecting,
+    /// Heartbeats arrive.
+    Valid,
+    /// No heartbeat for longer than the limit, or the connection broke.
+    Lost,
+    /// The other side was refused (version, cluster, user).
+    Refused,
+    /// The other manager said goodbye.
+    Stopped,
+}
+
+/// One link, as this node sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Which adapter.
+    pub adapter: AdapterNo,
+    /// Who is at the other end.
+    pub peer: NodeId,
+    /// Where that is.
+    pub peer_host: String,
+    /// The session over it.
+    pub session: SessionState,
+    /// Why it is not valid, where it is not.
+    pub reason: Option<String>,
+    /// How often its state changed.
+    pub generation: u64,
+    /// Nanoseconds since the last change of state.
+    pub since_ns: u64,
+    /// Nanoseconds that it was down since this manager started, this time included.
+    pub downtime_ns: u64,
+    /// Heartbeats that arrived.
+    pub heartbeats_received: u64,
+    /// Heartbeats that were due and did not arrive.
+    pub heartbeats_missed: u64,
+}
+
+/// Counters of a node manager, since start or since they were cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counters {
+    /// Requests of programs.
+    pub requests: u64,
+    /// Of these, refused.
+    pub refusals: u64,
+    /// Connections given out to segments and interrupts of this node.
+    pub connections: u64,
+    /// Programs that attached.
+    pub attaches: u64,
+    /// Programs that went away without detaching.
+    pub program_deaths: u64,
+    /// Messages that could not be decoded, or broke a rule.
+    pub protocol_errors: u64,
+    /// Sessions that were lost.
+    pub sessions_lost: u64,
+}
+
+/// One attached program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramStatus {
+    /// As it named itself.
+    pub name: String,
+    /// Process id.
+    pub pid: u32,
+    /// User.
+    pub uid: u32,
+    /// Segments that it owns.
+    pub segments: u32,
+    /// Interrupts that it owns.
+    pub interrupts: u32,
+    /// Imports that it holds.
+    pub imports: u32,
+}
+
+/// One segment of this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentStatus {
+    /// `segment 7` or `copy of group 1`.
+    pub what: String,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Open to connections.
+    pub available: bool,
+    /// Connections to it.
+    pub connections: u32,
+    /// Process id of its owner.
+    pub owner_pid: u32,
+}
+
+/// State of a node. Lists are cut so that the whole fits into one datagram; the totals are not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Facts.
+    pub info: NodeInfo,
+    /// Nanoseconds since the manager started.
+    pub uptime_ns: u64,
+    /// Links, by peer: 250 always fit (where space is short, their reasons are cut or left out first).
+    pub links: Vec<LinkStatus>,
+    /// How many links there are.
+    pub links_total: u64,
+    /// Programs, at most [`MAX_LISTED`].
+    pub programs: Vec<ProgramStatus>,
+    /// How many programs there are.
+    pub programs_total: u64,
+    /// Segments, at most [`MAX_LISTED`].
+    pub segments: Vec<SegmentStatus>,
+    /// How many segments there are.
+    pub segments_total: u64,
+    /// How many interrupts there are.
+    pub interrupts_total: u64,
+    /// Descriptors that the manager holds for programs.
+    pub descriptors: u64,
+    /// Counters.
+    pub counters: Counters,
+}
+
+/// Longest list of programs and of segments in a [`NodeStatus`].
+pub const MAX_LISTED: usize = 128;

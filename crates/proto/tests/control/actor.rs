@@ -1,0 +1,401 @@
+//! A program as a script: what it has, what it has asked, and how it comes back after its manager was gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto::ids::{GroupId, NodeId, SegmentKey};
+use proto::manager::{Credentials, DescriptorKind};
+use proto::time::Instant;
+use proto::wire::program::{
+    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
+    Reply, Request, RequestId, ToManager, ToProgram,
+};
+
+use crate::page::Page;
+
+/// A message and what goes beside it.
+pub type Letter = (ToManager, Vec<DescriptorKind>);
+
+/// An object that this program owns.
+#[derive(Debug, Clone)]
+pub struct Owned {
+    pub incarnation: Incarnation,
+    pub access: Access,
+    pub shape: Shape,
+    pub connections: BTreeMap<ConnectionId, Producer>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Shape {
+    Segment { size_bytes: u64, available: bool },
+    Interrupt { kind: InterruptKind, pollable: bool },
+}
+
+/// Who is connected to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Producer {
+    pub node: NodeId,
+    pub number: u16,
+    /// The present manager has said so.
+    pub stated: bool,
+}
+
+/// An import.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// In the page of the present manager; `None` while it is being resumed.
+    pub slot: Option<ImportSlot>,
+    pub incarnation: Incarnation,
+    pub what: Imported,
+    pub since: Instant,
+    pub ended: Option<LossReason>,
+}
+
+#[derive(Debug)]
+pub struct Actor {
+    pub node: usize,
+    pub credentials: Credentials,
+    pub name: String,
+    /// The socket to its manager.
+    pub channel: Option<u64>,
+    pub attached: bool,
+    pub dead: bool,
+    /// It has been attached before.
+    pub veteran: bool,
+    /// It comes back by itself when its manager is gone.
+    pub returns: bool,
+    pub rejected: Option<Refusal>,
+    next_id: RequestId,
+    pub outstanding: BTreeMap<RequestId, Request>,
+    /// Replies that nobody has fetched, if `keeps` is set.
+    pub replies: BTreeMap<RequestId, (Result<Reply, Refusal>, Vec<DescriptorKind>)>,
+    pub events: Vec<(Event, Vec<DescriptorKind>)>,
+    /// Keeps replies and events for a test to look at.
+    pub keeps: bool,
+    pub objects: BTreeMap<Imported, Owned>,
+    pub imports: BTreeMap<(NodeId, ConnectionId), Held>,
+    pub watches: BTreeMap<GroupId, BTreeSet<NodeId>>,
+    /// Objects that could not be created again.
+    pub bereft: Vec<(Imported, Incarnation)>,
+}
+
+impl Actor {
+    pub fn new(node: usize, credentials: Credentials, name: &str) -> Self {
+        Self {
+            node,
+            credentials,
+            name: name.to_owned(),
+            channel: None,
+            attached: false,
+            dead: false,
+            veteran: false,
+            returns: true,
+            rejected: None,
+            next_id: 1,
+            outstanding: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            events: Vec::new(),
+            keeps: true,
+            objects: BTreeMap::new(),
+            imports: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            bereft: Vec::new(),
+        }
+    }
+
+    pub fn hello(&self) -> Letter {
+        let hello = ToManager::Hello { name: self.name.clone(), reattach: self.veteran };
+        (hello, vec![DescriptorKind::Pid(self.credentials.pid)])
+    }
+
+    /// Asks; what is in doubt until the answer is booked so that a lost answer does no harm.
+    pub fn ask(&mut self, body: Request, beside: Vec<DescriptorKind>) -> (RequestId, Letter) {
+        let id = self.next_id;
+        self.next_id += 1;
+        if let Request::Disconnect { import } = &body {
+            self.imports.retain(|_, held| held.slot != Some(*import));
+        }
+        self.outstanding.insert(id, body.clone());
+        (id, (ToManager::Request { id, body }, beside))
+    }
+
+    /// The socket closed.
+    pub fn closed(&mut self) {
+        self.channel = None;
+        self.attached = false;
+        for (_, body) in std::mem::take(&mut self.outstanding) {
+            match body {
+                Request::RemoveSegment { key, .. } => {
+                    self.objects.remove(&Imported::Segment(key));
+                }
+                Request::RemoveInterrupt { number } => {
+                    self.objects.remove(&Imported::Interrupt(number));
+                }
+                Request::SetAvailable { key, available, .. } => self.note_available(key, available),
+                _ => {}
+            }
+        }
+        for object in self.objects.values_mut() {
+            for producer in object.connections.values_mut() {
+                producer.stated = false;
+            }
+        }
+        for held in self.imports.values_mut() {
+            held.slot = None;
+        }
+    }
+
+    fn note_available(&mut self, key: SegmentKey, open: bool) {
+        if let Some(owned) = self.objects.get_mut(&Imported::Segment(key))
+            && let Shape::Segment { available, .. } = &mut owned.shape
+        {
+            *available = open;
+        }
+    }
+
+    /// A message came. What it answers at once is returned.
+    pub fn deliver(
+        &mut self,
+        now: Instant,
+        page: &Page,
+        message: ToProgram,
+        beside: Vec<DescriptorKind>,
+    ) -> Vec<Letter> {
+        match message {
+            ToProgram::Welcome { .. } => {
+                assert!(!self.attached, "welcome twice");
+                self.attached = true;
+                if std::mem::replace(&mut self.veteran, true) { self.come_back() } else { Vec::new() }
+            }
+            ToProgram::Rejected(refusal) => {
+                self.rejected = Some(refusal);
+                Vec::new()
+            }
+            ToProgram::Reply { id, result } => {
+                let body = self.outstanding.remove(&id).expect("a reply to a request that was made, once");
+                self.note_reply(now, page, &body, &result, &beside);
+                if self.keeps {
+                    self.replies.insert(id, (result, beside));
+                }
+                Vec::new()
+            }
+            ToProgram::Event(event) => {
+                self.note_event(page, &event, &beside);
+                if self.keeps {
+                    self.events.push((event, beside));
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// Shows everything to a manager that does not know it.
+    fn come_back(&mut self) -> Vec<Letter> {
+        let mut letters = Vec::new();
+        for (what, owned) in self.objects.clone() {
+            let Owned { incarnation, access, .. } = owned;
+            let (body, beside) = match (what, owned.shape) {
+                (Imported::Segment(key), Shape::Segment { size_bytes, available }) => (
+                    Request::CreateSegment { key, size_bytes, access, incarnation, available },
+                    vec![memory(size_bytes)],
+                ),
+                (Imported::Interrupt(number), Shape::Interrupt { kind, pollable }) => (
+                    Request::CreateInterrupt { number: Some(number), kind, access, incarnation, pollable },
+                    interrupt_parts(pollable),
+                ),
+                _ => unreachable!("an object has its own shape"),
+            };
+            letters.push(self.ask(body, beside).1);
+            for (connection, producer) in owned.connections {
+                let body = Request::ResumeExport { what, node: producer.node, connection };
+                letters.push(self.ask(body, Vec::new()).1);
+            }
+        }
+        for ((node, connection), held) in self.imports.clone() {
+            if held.ended.is_none() {
+                let Held { incarnation, what, .. } = held;
+                let body = Request::ResumeImport { node, connection, incarnation, what };
+                letters.push(self.ask(body, Vec::new()).1);
+            }
+        }
+        self.imports.retain(|_, held| held.ended.is_none());
+        for group in self.watches.keys().copied().collect::<Vec<_>>() {
+            letters.push(self.ask(Request::WatchGroup { group }, Vec::new()).1);
+        }
+        letters
+    }
+
+    fn note_reply(
+        &mut self,
+        now: Instant,
+        page: &Page,
+        body: &Request,
+        result: &Result<Reply, Refusal>,
+        beside: &[DescriptorKind],
+    ) {
+        match (body, result) {
+            (Request::CreateSegment { key, size_bytes, access, incarnation, available }, Ok(_)) => {
+                let shape = Shape::Segment { size_bytes: *size_bytes, available: *available };
+                self.note_created(Imported::Segment(*key), *incarnation, access, shape);
+            }
+            (
+                Request::CreateInterrupt { kind, access, incarnation, pollable, .. },
+                Ok(Reply::InterruptCreated { number }),
+            ) => {
+                let shape = Shape::Interrupt { kind: *kind, pollable: *pollable };
+                self.note_created(Imported::Interrupt(*number), *incarnation, access, shape);
+            }
+            (Request::CreateSegment { key, incarnation, .. }, Err(_)) => {
+                self.note_not_created(Imported::Segment(*key), *incarnation);
+            }
+            (Request::CreateInterrupt { number: Some(number), incarnation, .. }, Err(_)) => {
+                self.note_not_created(Imported::Interrupt(*number), *incarnation);
+            }
+            (Request::RemoveSegment { key, .. }, Ok(_)) => {
+                self.objects.remove(&Imported::Segment(*key));
+            }
+            (Request::RemoveInterrupt { number }, Ok(_)) => {
+                self.objects.remove(&Imported::Interrupt(*number));
+            }
+            (Request::SetAvailable { key, available, disconnect }, Ok(_)) => {
+                self.note_available(*key, *available);
+                if *disconnect
+                    && !*available
+                    && let Some(owned) = self.objects.get_mut(&Imported::Segment(*key))
+                {
+                    owned.connections.clear();
+                }
+            }
+            (
+                Request::ConnectSegment { node, key },
+                Ok(Reply::Segment { import, connection, size_bytes, incarnation }),
+            ) => {
+                let [DescriptorKind::Memory { size_bytes: real, size_sealed: true, .. }] = beside else {
+                    panic!("a segment comes with its memory, not with {beside:?}")
+                };
+                assert!(real >= size_bytes);
+                self.note_import(now, page, (*node, *connection), *import, *incarnation, Imported::Segment(*key));
+            }
+            (
+                Request::ConnectInterrupt { node, number },
+                Ok(Reply::Interrupt { import, connection, incarnation, pollable, .. }),
+            ) => {
+                assert_eq!(beside, interrupt_parts(*pollable), "an interrupt comes with its parts");
+                let what = Imported::Interrupt(*number);
+                self.note_import(now, page, (*node, *connection), *import, *incarnation, what);
+            }
+            (Request::ResumeImport { node, connection, .. }, Ok(Reply::Resumed { import })) => {
+                let held = self.imports.get_mut(&(*node, *connection)).expect("it was resumed because it is held");
+                held.slot = Some(*import);
+            }
+            (Request::ResumeImport { node, connection, .. }, Err(refusal)) => {
+                let reason = match refusal {
+                    Refusal::NotFound { .. } => LossReason::OwnerDied,
+                    Refusal::NotAvailable { .. } => LossReason::Withdrawn,
+                    other => panic!("a connection is not resumed: {other}"),
+                };
+                if let Some(held) = self.imports.get_mut(&(*node, *connection)) {
+                    held.ended = Some(reason);
+                }
+            }
+            (Request::ResumeExport { what, connection, .. }, result) => {
+                let Some(owned) = self.objects.get_mut(what) else { return };
+                match result {
+                    Ok(_) => {
+                        if let Some(producer) = owned.connections.get_mut(connection) {
+                            producer.stated = true;
+                        }
+                    }
+                    Err(_) => {
+                        owned.connections.remove(connection);
+                    }
+                }
+            }
+            (Request::WatchGroup { group }, Ok(Reply::Members(members))) => {
+                self.watches.insert(*group, members.iter().copied().collect());
+            }
+            (Request::UnwatchGroup { group }, _) => {
+                self.watches.remove(group);
+            }
+            _ => {}
+        }
+    }
+
+    fn note_created(&mut self, what: Imported, incarnation: Incarnation, access: &Access, shape: Shape) {
+        let connections = self.objects.remove(&what).map(|owned| owned.connections).unwrap_or_default();
+        self.objects.insert(what, Owned { incarnation, access: access.clone(), shape, connections });
+    }
+
+    fn note_not_created(&mut self, what: Imported, incarnation: Incarnation) {
+        if self.objects.get(&what).is_some_and(|owned| owned.incarnation == incarnation) {
+            self.objects.remove(&what);
+            self.bereft.push((what, incarnation));
+        }
+    }
+
+    fn note_import(
+        &mut self,
+        now: Instant,
+        page: &Page,
+        id: (NodeId, ConnectionId),
+        slot: ImportSlot,
+        incarnation: Incarnation,
+        what: Imported,
+    ) {
+        assert!(page.imports.contains_key(&slot), "the page knows an import before its program does");
+        let held = Held { slot: Some(slot), incarnation, what, since: now, ended: None };
+        assert!(self.imports.insert(id, held).is_none(), "connection {id:?} is given out twice");
+    }
+
+    fn note_event(&mut self, page: &Page, event: &Event, beside: &[DescriptorKind]) {
+        match event {
+            Event::Connected { what, node, connection, producer } => {
+                let Some(owned) = self.objects.get_mut(what) else { return };
+                let data = matches!(owned.shape, Shape::Interrupt { kind: InterruptKind::Data, .. });
+                match beside {
+                    [DescriptorKind::Pid(_)] if data => {}
+                    [] if !data => {}
+                    other => panic!("{what} was connected with {other:?} beside it"),
+                }
+                owned.connections.remove(connection);
+                let twice = owned.connections.values().any(|one| one.stated && one.number == *producer);
+                assert!(!data || !twice, "producer {producer} of {what} is given out twice");
+                let entry = Producer { node: *node, number: *producer, stated: true };
+                owned.connections.insert(*connection, entry);
+            }
+            Event::Disconnected { what, connection, .. } => {
+                if let Some(owned) = self.objects.get_mut(what) {
+                    owned.connections.remove(connection);
+                }
+            }
+            Event::Lost { import, reason } => {
+                let _ = page;
+                if let Some(held) = self.imports.values_mut().find(|held| held.slot == Some(*import)) {
+                    assert_eq!(held.ended, None, "{import:?} is lost twice");
+                    held.ended = Some(*reason);
+                }
+            }
+            Event::Member { group, node, joined } => {
+                if let Some(members) = self.watches.get_mut(group) {
+                    let news = if *joined { members.insert(*node) } else { members.remove(node) };
+                    assert!(news, "node {node} joins or leaves group {group} twice");
+                }
+            }
+            Event::Link { .. } => {}
+        }
+    }
+}
+
+/// A memfd as it should be.
+pub fn memory(size_bytes: u64) -> DescriptorKind {
+    DescriptorKind::Memory { size_bytes, size_sealed: true, write_sealed: false }
+}
+
+/// The descriptors of an interrupt as they should be.
+pub fn interrupt_parts(pollable: bool) -> Vec<DescriptorKind> {
+    let waiter = DescriptorKind::Memory { size_bytes: 4096, size_sealed: true, write_sealed: true };
+    let mut parts = vec![memory(4096), waiter];
+    if pollable {
+        parts.push(DescriptorKind::Event);
+    }
+    parts
+}

@@ -1,0 +1,175 @@
+//! What can go wrong with shared memory, as text that says what to do next.
+
+use rustix::io::Errno;
+
+/// Result of this crate's functions.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// An error of this crate: it names the thing, the cause and, where there is one, the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A region of no bytes was asked for.
+    #[error("a region of 0 bytes cannot be made: ask for at least 1 byte")]
+    Empty,
+    /// The name of a region is longer than the kernel takes, or holds a zero byte.
+    #[error("the region's name is not usable: at most 249 bytes and no zero byte")]
+    BadName,
+    /// The kernel would not make the region.
+    #[error("cannot create a region of {size_bytes} bytes: {what} failed ({errno})")]
+    Create {
+        /// The system call that failed.
+        what: &'static str,
+        /// The size that was asked for.
+        size_bytes: usize,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// More memory was asked for than there is, found before anything was allocated.
+    #[error(
+        "a region of {size_bytes} bytes is too large: {available_bytes} bytes are available under {limit}; make it smaller or raise that limit"
+    )]
+    TooLarge {
+        /// The size that was asked for.
+        size_bytes: usize,
+        /// What could have been had.
+        available_bytes: usize,
+        /// Which limit it was.
+        limit: &'static str,
+    },
+    /// There are not enough free huge pages.
+    #[error(
+        "a region of {size_bytes} bytes needs {pages} free huge pages of {page_kib} KiB and there are fewer: write a larger number to /sys/kernel/mm/hugepages/hugepages-{page_kib}kB/nr_hugepages, or use base pages"
+    )]
+    NoHugePages {
+        /// The size that was asked for.
+        size_bytes: usize,
+        /// How many pages of that size it takes.
+        pages: usize,
+        /// Size of one page in KiB.
+        page_kib: usize,
+    },
+    /// The kernel has no huge pages of that size at all.
+    #[error("huge pages of {page_kib} KiB are not supported by this kernel or processor ({errno}): use base pages")]
+    HugePagesUnsupported {
+        /// Size of one page in KiB.
+        page_kib: usize,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// The process has no descriptor left.
+    #[error(
+        "no file descriptor left for {what}: the process may have {limit} (RLIMIT_NOFILE); raise it with `ulimit -n`, or close some"
+    )]
+    DescriptorLimit {
+        /// What the descriptor was for.
+        what: &'static str,
+        /// The soft limit; `u64::MAX` if there is none and the whole system is out of descriptors.
+        limit: u64,
+    },
+    /// Memory could not be locked.
+    #[error(
+        "cannot lock {size_bytes} bytes in memory: the limit is {limit_bytes} bytes (RLIMIT_MEMLOCK); raise it with `ulimit -l`, or do not lock"
+    )]
+    LockLimit {
+        /// The size that should have been locked.
+        size_bytes: usize,
+        /// The soft limit.
+        limit_bytes: u64,
+    },
+    /// The memory node does not exist or may not be used.
+    #[error("NUMA node {node} does not exist here or may not be used: see /sys/devices/system/node/online")]
+    NoSuchNumaNode {
+        /// The node that was asked for.
+        node: u32,
+    },
+    /// The kernel cannot place memory on a node.
+    #[error("this kernel cannot place memory on a NUMA node ({errno}): leave the node out")]
+    NumaUnsupported {
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// A descriptor that should be a region is something else.
+    #[error("the descriptor is no memory file (memfd): a region was expected")]
+    NotMemory,
+    /// A memory file whose size its owner could still change.
+    #[error(
+        "the memory file is not sealed against {missing}: its owner could take the memory away, so it is refused"
+    )]
+    NotSealed {
+        /// The missing seal.
+        missing: &'static str,
+    },
+    /// A memory file has a size that cannot be used.
+    #[error("the memory file has {size_bytes} bytes, which cannot be mapped as a region")]
+    WrongSize {
+        /// The size that the kernel reports.
+        size_bytes: u64,
+    },
+    /// The region may only be read.
+    #[error("the region is read-only here: its owner sealed it, or it was mapped for reading")]
+    ReadOnly,
+    /// A seal can no longer be set, or other writers are in the way.
+    #[error("the region cannot be sealed ({errno}): it was sealed before")]
+    Seal {
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// A range of bytes does not lie in the window.
+    #[error("{len} bytes at offset {offset} do not lie in a window of {size} bytes")]
+    OutOfRange {
+        /// First byte.
+        offset: usize,
+        /// Number of bytes.
+        len: usize,
+        /// Size of the window in bytes.
+        size: usize,
+    },
+    /// An offset does not have the alignment of the type that should lie there.
+    #[error("offset {offset} is not a multiple of {align}")]
+    Misaligned {
+        /// The offset.
+        offset: usize,
+        /// What it should be a multiple of, in bytes.
+        align: usize,
+    },
+    /// The content of shared memory makes no sense: the other side is wrong or hostile.
+    #[error("corrupt shared memory: {what}; close this connection")]
+    Corrupt {
+        /// What does not make sense.
+        what: &'static str,
+    },
+    /// The processor number is not one that this thread may run on.
+    #[error("cannot run on processor {cpu} ({errno}): see Cpus_allowed_list in /proc/self/status")]
+    CpuNotAllowed {
+        /// The processor.
+        cpu: usize,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// A descriptor that should be a process is something else.
+    #[error("the descriptor is no process (pidfd)")]
+    NotProcess,
+    /// A system call failed that has no error of its own here.
+    #[error("{what} failed ({errno})")]
+    System {
+        /// The system call or what it was for.
+        what: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+}
+
+impl Error {
+    /// Turns the error of a call that makes a descriptor into [`Error::DescriptorLimit`] where that is the reason.
+    pub(crate) fn of_new_descriptor(what: &'static str, errno: Errno) -> Self {
+        match errno {
+            Errno::MFILE => {
+                let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+                Self::DescriptorLimit { what, limit: limit.current.unwrap_or(u64::MAX) }
+            }
+            Errno::NFILE => Self::DescriptorLimit { what, limit: u64::MAX },
+            errno => Self::System { what, errno },
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The reading end of a row of lines: the algorithm alone, over any memory. The protocol is described in `writer`.
+
+use super::control::{self, Control, FIELD_BITS, LINE_WORDS, PAYLOAD_WORDS};
+use super::words::Words;
+use crate::sync::Ordering;
+
+/// How many lines ahead the reader fetches while the writer is ahead; measured best from 4 to 8.
+const PREFETCH_LINES: u64 = 4;
+/// The reader gives lines back when it has used up this part of the ring (or finds nothing more).
+const GIVE_BACK_PART: u64 = 8;
+
+/// Why a reader is broken: what the writer did that no writer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadWriter(pub(super) &'static str);
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Index of its first word.
+    pub(super) word: usize,
+    /// Its length in bytes. The record lies within the ring.
+    pub(super) len: usize,
+    /// Whether it runs over several lines.
+    pub(super) is_long: bool,
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub(super) struct LineReader<D, C> {
+    data: D,
+    /// This side's own words; word [`LineReader::CONSUMED`] of them.
+    own: C,
+    /// Number of lines, a power of two.
+    lines: u64,
+    /// The line that is being read, or will be next.
+    line: u64,
+    /// Payload words of `line` that are used up.
+    used: u32,
+    /// Fields of the records of `line` that were seen and are not used up, beginning with the one at `used`.
+    fields: u64,
+    /// The control word of `line` as last seen; 0 if nothing was seen.
+    seen: u64,
+    /// What the other side was last told.
+    given_back: u64,
+    /// After so many lines the other side is told.
+    quantum: u64,
+    broken: Option<BadWriter>,
+}
+
+impl<D: Words, C: Words> LineReader<D, C> {
+    /// Index of this side's word that counts the lines given back.
+    pub(super) const CONSUMED: usize = 0;
+
+    /// A reader at the beginning of `lines` (a power of two, at least 4) lines.
+    pub(super) fn new(data: D, own: C, lines: u64) -> Self {
+        debug_assert!(lines.is_power_of_two() && lines >= 4);
+        let quantum = (lines / GIVE_BACK_PART).max(1);
+        Self { data, own, lines, line: 0, used: 0, fields: 0, seen: 0, given_back: 0, quantum, broken: None }
+    }
+
+    pub(super) fn data(&self) -> &D {
+        &self.data
+    }
+
+    pub(super) fn own(&self) -> &C {
+        &self.own
+    }
+
+    /// The next record, if there is one. It stays the next until [`LineReader::advance`].
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Option<Found>, BadWriter> {
+        if control::first_field(self.fields) == 0 {
+            return self.look();
+        }
+        self.next_short().map(Some)
+    }
+
+    /// Goes past a record that [`LineReader::next`] returned last.
+    #[inline]
+    pub(super) fn advance(&mut self, found: Found) {
+        if found.is_long {
+            self.go_to(self.line + control::long_lines(found.len));
+        } else {
+            let words = control::short_words(found.len);
+            self.used += words;
+            self.fields >>= FIELD_BITS * words;
+        }
+    }
+
+    /// Whether there is nothing to read now. A bad writer counts as something, so that the next read reports it.
+    pub(super) fn is_empty(&self) -> bool {
+        if self.broken.is_some() || control::first_field(self.fields) != 0 {
+            return false;
+        }
+        // Acquire, twice: as in look.
+        let word = self.control_word(self.line);
+        if self.seen & control::CLOSED == 0 && word == self.seen {
+            return true;
+        }
+        let used_up = match control::decode(word) {
+            Control::Short { fields, closed } => closed && self.used > 0 && self.field_at_used(fields) == 0,
+            _ => false,
+        };
+        used_up && self.control_word(self.line + 1) == 0
+    }
+
+    /// Tells the writer which lines it may use again, if there is news.
+    #[inline]
+    pub(super) fn give_back(&mut self) {
+        if self.given_back != self.line {
+            self.given_back = self.line;
+            // Release: pairs with the Acquire in LineWriter::look_at_reader. Our reads of these lines happen before
+            // the writer's next stores into them.
+            self.own.word(Self::CONSUMED).store(self.line, Ordering::Release);
+        }
+    }
+
+    /// The record of the lowest field, which is not 0.
+    #[inline]
+    fn next_short(&mut self) -> Result<Found, BadWriter> {
+        let len = control::first_field(self.fields) as usize - 1;
+        if self.used + control::short_words(len) > PAYLOAD_WORDS {
+            return Err(self.break_off("a short record that leaves its line"));
+        }
+        let word = self.word_of(self.line) + 1 + self.used as usize;
+        Ok(Found { word, len, is_long: false })
+    }
+
+    /// Looks at the control word again: the seen records are used up.
+    fn look(&mut self) -> Result<Option<Found>, BadWriter> {
+        if let Some(reason) = self.broken {
+            return Err(reason);
+        }
+        // Four turns at most: this line turns out to be closed, the next is a wrap, the first one is read. Whatever
+        // else the words say is an error below.
+        loop {
+            if self.seen & control::CLOSED != 0 {
+                self.go_to(self.line + 1);
+            }
+            let word = self.control_word(self.line);
+            if word == self.seen {
+                self.give_back();
+                return Ok(None);
+            }
+            match control::decode(word) {
+                Control::Short { fields, closed } => {
+                    let rest = self.field_at_used(fields);
+                    if rest == 0 && (self.used == 0 || !closed) {
+                        return Err(self.break_off("a line without records"));
+                    }
+                    if closed && self.seen == 0 {
+                        // The writer is ahead by a line at least, so it no longer owns what is fetched here.
+                        self.data.prefetch(self.word_of(self.line + PREFETCH_LINES));
+                    }
+                    self.seen = word;
+                    self.fields = rest;
+                    if control::first_field(rest) != 0 {
+                        return self.next_short().map(Some);
+                    }
+                    if rest != 0 {
+                        return Err(self.break_off("a gap between records"));
+                    }
+                }
+                Control::Long { len } => return self.long(len as usize).map(Some),
+                Control::Wrap => self.wrap()?,
+                Control::Nonsense => return Err(self.break_off("a control word that means nothing")),
+            }
+        }
+    }
+
+    /// A long record of `len` bytes that begins in this line.
+    fn long(&mut self, len: usize) -> Result<Found, BadWriter> {
+        if self.used != 0 {
+            return Err(self.break_off("a long record behind short ones"));
+        }
+        if self.offset() + control::long_lines(len) > self.lines {
+            return Err(self.break_off("a long record that leaves the ring"));
+        }
+        // Nothing is noted: until advance, the control word is simply read again.
+        Ok(Found { word: self.word_of(self.line) + 1, len, is_long: true })
+    }
+
+    fn wrap(&mut self) -> Result<(), BadWriter> {
+        let offset = self.offset();
+        // At the first line it would lead back to itself, for ever.
+        if self.used != 0 || offset == 0 {
+            return Err(self.break_off("a wrap in the wrong place"));
+        }
+        self.go_to(self.line + self.lines - offset);
+        Ok(())
+    }
+
+    #[inline]
+    fn go_to(&mut self, line: u64) {
+        self.line = line;
+        self.used = 0;
+        self.fields = 0;
+        self.seen = 0;
+        if line - self.given_back >= self.quantum {
+            self.give_back();
+        }
+    }
+
+    /// The fields from `used` on.
+    #[inline]
+    fn field_at_used(&self, fields: u64) -> u64 {
+        // `used` is at most 7, so the shift is below 64.
+        fields >> (FIELD_BITS * self.used)
+    }
+
+    /// Declares the writer broken; whatever was said first stands.
+    #[cold]
+    pub(super) fn break_off(&mut self, why: &'static str) -> BadWriter {
+        let reason = *self.broken.get_or_insert(BadWriter(why));
+        self.fields = 0;
+        reason
+    }
+
+    #[inline]
+    fn control_word(&self, line: u64) -> u64 {
+        // Acquire: pairs with the Release in LineWriter::store_control.
+        self.data.word(self.word_of(line)).load(Ordering::Acquire)
+    }
+
+    /// Where the line lies in the ring.
+    #[inline]
+    fn offset(&self) -> u64 {
+        self.line & (self.lines - 1)
+    }
+
+    #[inline]
+    fn word_of(&self, line: u64) -> usize {
+        // Below 2^32 lines, so nothing is cut off.
+        (line & (self.lines - 1)) as usize * LINE_WORDS
+    }
+}

@@ -1,0 +1,164 @@
+//! The end that reads records.
+
+use crate::Result;
+use crate::doorbell::{Ringer, Waiter};
+use crate::region::{MapAccess, Region};
+use crate::ring::PopError;
+use crate::ring::ends::{self, What, lines};
+use crate::ring::mapped::Mapped;
+use crate::ring::reader::{Found, LineReader};
+use crate::ring::words::Words;
+use crate::window::Window;
+use rustix::fd::{BorrowedFd, OwnedFd};
+
+/// A consumer that has no producer yet.
+#[derive(Debug)]
+pub struct ConsumerHalf {
+    region: Region,
+}
+
+impl ConsumerHalf {
+    /// Makes the consumer's words; the producer decides how large the ring is.
+    ///
+    /// # Errors
+    /// As [`Region::create`].
+    pub fn create() -> Result<Self> {
+        Ok(Self { region: ends::create(What::RecordConsumer, 0, 0, 0, false)? })
+    }
+
+    /// The descriptor for the producer, who can only read it.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.region.fd()
+    }
+
+    /// Connects with the producer's descriptor.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] if it is no producer's region or says impossible things, and as [`Region::open`].
+    pub fn connect(self, producer: OwnedFd) -> Result<Consumer> {
+        let (theirs, count, _) = ends::open(producer, What::RecordProducer, MapAccess::ReadOnly)?;
+        let data = lines::row(theirs, count)?;
+        Ok(Consumer { reader: LineReader::new(data, ends::count_row(self.region)?, count) })
+    }
+}
+
+/// The end that reads records. One thread at a time; move it where it is needed.
+#[derive(Debug)]
+pub struct Consumer {
+    reader: LineReader<Mapped, Mapped>,
+}
+
+impl Consumer {
+    /// Takes the next record into `buffer`: its length, or `None` if there is none now.
+    ///
+    /// # Errors
+    /// [`PopError::TooSmall`]: the record stays where it is. [`PopError::Corrupt`]: the producer is wrong or hostile, and
+    /// this ring is finished.
+    #[inline]
+    pub fn pop_into(&mut self, buffer: &mut [u8]) -> core::result::Result<Option<usize>, PopError> {
+        let Some(found) = self.reader.next()? else { return Ok(None) };
+        let buffer_bytes = buffer.len();
+        let Some(destination) = buffer.get_mut(..found.len) else {
+            return Err(PopError::TooSmall { record_bytes: found.len, buffer_bytes });
+        };
+        if found.is_long {
+            self.reader.data().read_long(found.word, destination);
+        } else {
+            self.reader.data().read_short(found.word, destination);
+        }
+        self.reader.advance(found);
+        Ok(Some(found.len))
+    }
+
+    /// Takes the next record by showing it to `look` where it lies: what that returns, or `None` if there is no record.
+    ///
+    /// The producer cannot know that it is being looked at, but a hostile one can change the bytes meanwhile: copy out
+    /// what is checked.
+    ///
+    /// # Errors
+    /// [`PopError::Corrupt`].
+    #[inline]
+    pub fn pop_with<R>(&mut self, look: impl FnOnce(&Window<'_>) -> R) -> core::result::Result<Option<R>, PopError> {
+        let Some(found) = self.reader.next()? else { return Ok(None) };
+        let result = look(&self.window(found));
+        self.reader.advance(found);
+        Ok(Some(result))
+    }
+
+    /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and says how many.
+    ///
+    /// # Errors
+    /// [`PopError::Corrupt`], if not even one was taken.
+    #[inline]
+    pub fn drain(&mut self, max: usize, mut look: impl FnMut(&Window<'_>)) -> core::result::Result<usize, PopError> {
+        let mut taken = 0;
+        while taken < max {
+            match self.reader.next() {
+                Ok(Some(found)) => {
+                    look(&self.window(found));
+                    self.reader.advance(found);
+                }
+                Ok(None) => break,
+                Err(bad) if taken == 0 => return Err(bad.into()),
+                // It stays broken, so the next call says so.
+                Err(_) => break,
+            }
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Length of the next record in bytes, if there is one. It stays the next; a hostile producer may still change it.
+    ///
+    /// # Errors
+    /// [`PopError::Corrupt`].
+    #[inline]
+    pub fn next_len(&mut self) -> core::result::Result<Option<usize>, PopError> {
+        Ok(self.reader.next()?.map(|found| found.len))
+    }
+
+    /// Whether there is nothing to take now. False also if the producer is found to be broken, so that the next pop says so.
+    ///
+    /// Look at this after arming [`Consumer::waiter`]: arming ends with a sequentially consistent fence, and the
+    /// producer's ringing begins with one, so either this sees the record or the producer sees the armed word.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.reader.is_empty()
+    }
+
+    /// Lets the producer have the room of all records taken so far.
+    ///
+    /// This happens by itself whenever an eighth of the ring was used up or a pop found nothing; call it before ringing
+    /// [`Consumer::room_ringer`], or if a consumer stops in between.
+    #[inline]
+    pub fn give_back(&mut self) {
+        self.reader.give_back();
+    }
+
+    /// For sleeping until a record comes: the producer has to ring [`super::Producer::ringer`].
+    #[inline]
+    #[must_use]
+    pub fn waiter(&self) -> Waiter<'_> {
+        ends::waiter(self.reader.own(), self.reader.data())
+    }
+
+    /// Wakes a producer that waits for room: call it after [`Consumer::give_back`].
+    #[inline]
+    #[must_use]
+    pub fn room_ringer(&self) -> Ringer<'_> {
+        ends::ringer(self.reader.own(), self.reader.data())
+    }
+
+    /// This side's region: its descriptor, and all words that this side can write.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        self.reader.own().region()
+    }
+
+    #[inline]
+    fn window(&self, found: Found) -> Window<'_> {
+        self.reader.data().window(found.word, found.len, MapAccess::ReadOnly)
+    }
+}

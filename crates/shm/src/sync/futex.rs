@@ -1,0 +1,84 @@
+//! Sleeping on a word of shared memory.
+//!
+//! The word may lie in any shared mapping: these are the shared futexes of Linux, which find each other by the page and
+//! not by the address. Under loom the kernel is replaced by a model with the same promise: "is the word still `expected`"
+//! and "go to sleep" are one step with respect to [`wake`].
+
+use super::AtomicU32;
+use crate::clock::Deadline;
+
+/// Why [`wait`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Somebody called [`wake`], or the word no longer held the expected value. May be spurious: look again.
+    Look,
+    /// The deadline passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+/// Sleeps while `word` holds `expected`, until woken, until `deadline`, or until a signal comes.
+#[cfg(not(loom))]
+pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Woken {
+    use core::num::NonZeroU32;
+    use rustix::io::Errno;
+    use rustix::thread::futex;
+
+    // An absolute deadline (FUTEX_WAIT_BITSET) needs no arithmetic when a signal interrupts the sleep.
+    let timeout = deadline.map(|d| d.timespec());
+    match futex::wait_bitset(word, futex::Flags::empty(), expected, timeout.as_ref(), NonZeroU32::MAX) {
+        Err(Errno::TIMEDOUT) => Woken::TimedOut,
+        Err(Errno::INTR) => Woken::Interrupted,
+        // AGAIN: the word has changed. Anything else (a word that cannot be slept on) must not become a hang.
+        Ok(()) | Err(_) => Woken::Look,
+    }
+}
+
+/// Wakes up to `count` sleepers of `word`; returns how many there were.
+#[cfg(not(loom))]
+pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), count).unwrap_or(0)
+}
+
+#[cfg(loom)]
+pub use model::{wait, wake};
+
+#[cfg(loom)]
+mod model {
+    use super::{AtomicU32, Deadline, Woken};
+    use crate::sync::Ordering;
+    use loom::sync::{Condvar, Mutex};
+
+    // One bucket for all words: a wake-up for another word is a spurious one, which callers must bear anyway.
+    struct Bucket {
+        wakes: Mutex<usize>,
+        sleepers: Condvar,
+    }
+
+    loom::lazy_static! {
+        static ref BUCKET: Bucket = Bucket { wakes: Mutex::new(0), sleepers: Condvar::new() };
+    }
+
+    /// Model of the kernel's wait: the word is looked at under the lock of the bucket. Deadlines never pass.
+    pub fn wait(word: &AtomicU32, expected: u32, _deadline: Option<Deadline>) -> Woken {
+        let Ok(mut wakes) = BUCKET.wakes.lock() else { return Woken::Look };
+        if word.load(Ordering::Relaxed) != expected {
+            return Woken::Look;
+        }
+        let before = *wakes;
+        while *wakes == before {
+            let Ok(guard) = BUCKET.sleepers.wait(wakes) else { return Woken::Look };
+            wakes = guard;
+        }
+        Woken::Look
+    }
+
+    /// Model of the kernel's wake.
+    pub fn wake(_word: &AtomicU32, _count: u32) -> usize {
+        let Ok(mut wakes) = BUCKET.wakes.lock() else { return 0 };
+        *wakes += 1;
+        BUCKET.sleepers.notify_all();
+        1
+    }
+}

@@ -1,0 +1,132 @@
+//! What can go wrong, in words that name the thing, the cause and the next step.
+
+use link::LinkError;
+use node_client::ClientError;
+use proto::ids::{BadNodeId, NodeId};
+use proto::wire::program::LossReason;
+
+/// An operation of the API failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The node manager could not be reached, or refused.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The link refused.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Memory of this program could not be made.
+    #[error(transparent)]
+    Memory(#[from] shm::Error),
+    /// A number that is no node id.
+    #[error(transparent)]
+    NodeId(#[from] BadNodeId),
+    /// The other end is gone; what was mapped stays readable, but nobody is there.
+    #[error("{what} of node {node} is gone: {}; connect again", why(*reason))]
+    Lost {
+        /// What.
+        what: String,
+        /// Of which node.
+        node: NodeId,
+        /// Why.
+        reason: LossReason,
+    },
+    /// The life cycle does not allow this now.
+    #[error("{what} is {state}: {next_step}")]
+    WrongState {
+        /// What.
+        what: String,
+        /// How it is.
+        state: &'static str,
+        /// What to do first.
+        next_step: &'static str,
+    },
+    /// In use right now.
+    #[error("{what} is in use: wait until it is done, or abort it")]
+    Busy {
+        /// What.
+        what: String,
+    },
+    /// No room.
+    #[error("{what}: the limit of {limit} is reached")]
+    Limit {
+        /// Of what.
+        what: String,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The receiver does not keep up.
+    #[error("{what} is full: its owner has not taken the earlier messages yet; try again later")]
+    Full {
+        /// What.
+        what: String,
+    },
+    /// A message is longer than what it is for.
+    #[error("a message of {len} bytes is longer than the {limit} bytes that {what} takes")]
+    TooLong {
+        /// What.
+        what: String,
+        /// The message.
+        len: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// What was waited for did not happen.
+    #[error("{what}: nothing happened within the time given")]
+    TimedOut {
+        /// What was waited for.
+        what: String,
+    },
+    /// Used in a forked child.
+    #[error("{what} belongs to the parent process: attach again in the child")]
+    Forked {
+        /// What.
+        what: String,
+    },
+    /// A thread could not be started.
+    #[error("no thread for the {what} could be started ({source}): check the limits on processes and memory")]
+    Thread {
+        /// For what.
+        what: &'static str,
+        /// From the kernel.
+        source: std::io::Error,
+    },
+    /// The kernel refused.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// From the kernel.
+        source: std::io::Error,
+    },
+    /// The call itself is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// The other side broke a rule of shared memory.
+    #[error("{what} of node {node} broke a rule of shared memory and is not used any more: {detail}")]
+    Corrupt {
+        /// What.
+        what: String,
+        /// Of which node.
+        node: NodeId,
+        /// Which rule.
+        detail: String,
+    },
+    /// Stopped for a reason that was told once already.
+    #[error("{what} failed earlier; its error has been returned already")]
+    Failed {
+        /// What.
+        what: String,
+    },
+}
+
+/// Result of the API.
+pub type Result<T> = std::result::Result<T, Error>;
+
+pub(crate) const fn why(reason: LossReason) -> &'static str {
+    match reason {
+        LossReason::Withdrawn => "its owner withdrew it",
+        LossReason::Removed => "its owner removed it",
+        LossReason::OwnerDied => "the program that owned it ended",
+        LossReason::NodeLost => "its node was stopped",
+    }
+}

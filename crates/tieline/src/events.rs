@@ -1,0 +1,244 @@
+//! From the library thread to whoever waits: bounded queues, found by what the event is about.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use node_client::{ClientEvent, Import, ImportId};
+use proto::ids::{GroupId, NodeId};
+use proto::wire::program::Imported;
+
+use crate::remote::{RemoteEvent, lost};
+use crate::segment::SegmentEvent;
+
+/// More events than this are not kept for somebody who never asks.
+const KEPT: usize = 4096;
+
+/// A bounded queue of events. The oldest gives way, because the newest says how things are.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    items: Mutex<VecDeque<T>>,
+    came: Condvar,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { items: Mutex::default(), came: Condvar::new() }
+    }
+}
+
+impl<T> Queue<T> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, item: T) {
+        let mut items = self.lock();
+        if items.len() == KEPT {
+            items.pop_front();
+        }
+        items.push_back(item);
+        self.came.notify_all();
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        self.lock().pop_front()
+    }
+
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<T> {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut items = self.lock();
+        loop {
+            if let Some(item) = items.pop_front() {
+                return Some(item);
+            }
+            let left = deadline.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            items = self.came.wait_timeout(items, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// A producer that connected to a data interrupt: its number and its pidfd.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) producer: u16,
+    pub(crate) pidfd: Option<OwnedFd>,
+}
+
+/// Nodes that hold a copy of a group, as events have told.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    nodes: Mutex<BTreeSet<NodeId>>,
+    version: shm::sync::AtomicU64,
+}
+
+impl Members {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<NodeId>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn change(&self, node: NodeId, joined: bool) {
+        let mut nodes = self.lock();
+        if joined {
+            nodes.insert(node);
+        } else {
+            nodes.remove(&node);
+        }
+        // Release: pairs with the Acquire in `version`.
+        self.version.fetch_add(1, shm::sync::Ordering::Release);
+    }
+
+    /// Changes whenever the members do: one load on the way of each put.
+    pub(crate) fn version(&self) -> u64 {
+        // Acquire: pairs with the Release in `change`.
+        self.version.load(shm::sync::Ordering::Acquire)
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.lock().iter().copied().collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Sinks {
+    segments: BTreeMap<Imported, Weak<Queue<SegmentEvent>>>,
+    arrivals: BTreeMap<Imported, Weak<Queue<Arrival>>>,
+    imports: BTreeMap<ImportId, Weak<Queue<RemoteEvent>>>,
+    groups: BTreeMap<GroupId, Vec<Weak<Members>>>,
+}
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    sinks: Mutex<Sinks>,
+}
+
+/// Undone when dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    registry: Weak<Registry>,
+    what: Registered,
+}
+
+#[derive(Debug)]
+enum Registered {
+    Segment(Imported, Weak<Queue<SegmentEvent>>),
+    Arrivals(Imported, Weak<Queue<Arrival>>),
+    Import(ImportId),
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Sinks> {
+        self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn registration(self: &Arc<Self>, what: Registered) -> Registration {
+        Registration { registry: Arc::downgrade(self), what }
+    }
+
+    pub(crate) fn register_segment(self: &Arc<Self>, what: Imported, queue: &Arc<Queue<SegmentEvent>>) -> Registration {
+        let queue = Arc::downgrade(queue);
+        put_unless_taken(&mut self.lock().segments, what, &queue);
+        self.registration(Registered::Segment(what, queue))
+    }
+
+    pub(crate) fn register_arrivals(self: &Arc<Self>, what: Imported, queue: &Arc<Queue<Arrival>>) -> Registration {
+        let queue = Arc::downgrade(queue);
+        put_unless_taken(&mut self.lock().arrivals, what, &queue);
+        self.registration(Registered::Arrivals(what, queue))
+    }
+
+    pub(crate) fn register_import(self: &Arc<Self>, import: &Import, queue: &Arc<Queue<RemoteEvent>>) -> Registration {
+        self.lock().imports.insert(import.id(), Arc::downgrade(queue));
+        // It may have ended between the manager's answer and this line; the state page knows.
+        if let Some(reason) = lost(import) {
+            queue.push(RemoteEvent::Lost(reason));
+        }
+        self.registration(Registered::Import(import.id()))
+    }
+
+    pub(crate) fn register_group(&self, group: GroupId, members: &Arc<Members>) {
+        let mut sinks = self.lock();
+        let watchers = sinks.groups.entry(group).or_default();
+        watchers.retain(|watcher| watcher.strong_count() > 0);
+        watchers.push(Arc::downgrade(members));
+    }
+
+    /// True when nobody watches the group any more.
+    pub(crate) fn group_is_unwatched(&self, group: GroupId) -> bool {
+        let mut sinks = self.lock();
+        let Some(watchers) = sinks.groups.get_mut(&group) else { return true };
+        watchers.retain(|watcher| watcher.strong_count() > 0);
+        watchers.is_empty()
+    }
+
+    /// Called by the library's thread.
+    pub(crate) fn dispatch(&self, event: ClientEvent) {
+        match event {
+            ClientEvent::Connected { what, node, producer, pidfd, .. } => {
+                self.to_segment(what, SegmentEvent::Connected { node });
+                let arrivals = self.lock().arrivals.get(&what).and_then(Weak::upgrade);
+                if let Some(arrivals) = arrivals {
+                    arrivals.push(Arrival { producer, pidfd });
+                }
+            }
+            ClientEvent::Disconnected { what, node, died, .. } => {
+                self.to_segment(what, SegmentEvent::Disconnected { node, died });
+            }
+            ClientEvent::Lost { import, reason } => {
+                let queue = self.lock().imports.get(&import).and_then(Weak::upgrade);
+                if let Some(queue) = queue {
+                    queue.push(RemoteEvent::Lost(reason));
+                }
+            }
+            ClientEvent::Member { group, node, joined } => {
+                let watchers = self.lock().groups.get(&group).cloned().unwrap_or_default();
+                for members in watchers.iter().filter_map(Weak::upgrade) {
+                    members.change(node, joined);
+                }
+            }
+            // Nothing waits for these: the state page shows links, and requests fail by themselves.
+            ClientEvent::Link { .. }
+            | ClientEvent::ManagerGone { .. }
+            | ClientEvent::ManagerBack { .. }
+            | ClientEvent::ExportRefused { .. } => {}
+        }
+    }
+
+    fn to_segment(&self, what: Imported, event: SegmentEvent) {
+        let queue = self.lock().segments.get(&what).and_then(Weak::upgrade);
+        if let Some(queue) = queue {
+            queue.push(event);
+        }
+    }
+}
+
+/// A second object of one name will be refused by the manager; until then the first one keeps its events.
+fn put_unless_taken<T>(sinks: &mut BTreeMap<Imported, Weak<Queue<T>>>, what: Imported, queue: &Weak<Queue<T>>) {
+    let taken = sinks.get(&what).is_some_and(|there| there.strong_count() > 0);
+    if !taken {
+        sinks.insert(what, Weak::clone(queue));
+    }
+}
+
+fn remove_if_mine<T>(sinks: &mut BTreeMap<Imported, Weak<Queue<T>>>, what: Imported, queue: &Weak<Queue<T>>) {
+    if sinks.get(&what).is_some_and(|there| Weak::ptr_eq(there, queue)) {
+        sinks.remove(&what);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let Some(registry) = self.registry.upgrade() else { return };
+        let mut sinks = registry.lock();
+        match &self.what {
+            Registered::Segment(what, queue) => remove_if_mine(&mut sinks.segments, *what, queue),
+            Registered::Arrivals(what, queue) => remove_if_mine(&mut sinks.arrivals, *what, queue),
+            Registered::Import(import) => drop(sinks.imports.remove(import)),
+        }
+    }
+}

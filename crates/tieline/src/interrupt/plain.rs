@@ -1,0 +1,202 @@
+//! Interrupts without a message.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use node_client::Import;
+use proto::ids::{InterruptNo, NodeId};
+use proto::wire::program::InterruptKind;
+use shm::doorbell::{Spin, WaitOutcome};
+use shm::sync::{AtomicBool, Ordering};
+
+use super::words::{OwnerWords, RemoteWords, connect, deadline, gone, system};
+use crate::error::{Error, Result};
+use crate::node::Node;
+use crate::options::InterruptOptions;
+use crate::remote::lost;
+
+/// An interrupt of this program.
+#[derive(Debug)]
+pub struct Interrupt {
+    node: Node,
+    number: InterruptNo,
+    words: OwnerWords,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// Triggers that have been told of.
+    seen: u32,
+    spin: Spin,
+}
+
+impl Interrupt {
+    pub(crate) fn create(node: &Node, options: &InterruptOptions) -> Result<Self> {
+        let words = OwnerWords::create(0, options.pollable)?;
+        let (number, _) = node.client().create_interrupt(&words.offer(options, InterruptKind::Plain))?;
+        let waiting = Mutex::new(Waiting { seen: 0, spin: Spin::new() });
+        let interrupt = Self { node: node.clone(), number, words, waiting };
+        if options.pollable {
+            interrupt.words.bell()?.arm_eventfd();
+        }
+        Ok(interrupt)
+    }
+
+    /// Its number.
+    pub fn number(&self) -> InterruptNo {
+        self.number
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many triggers came since the last call, without waiting. Re-arms the descriptor of a pollable interrupt.
+    pub fn take(&self) -> Result<u32> {
+        let mut waiting = self.lock();
+        let bell = self.words.bell()?;
+        if let Some(eventfd) = &self.words.eventfd {
+            match rustix::io::read(eventfd, &mut [0; 8]) {
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => {}
+                Err(errno) => return Err(system("reading an eventfd")(errno)),
+            }
+            bell.arm_eventfd();
+        }
+        Ok(waiting.advance(bell.value()))
+    }
+
+    /// Waits until somebody has triggered; answers how many times since the last call. `None` waits for ever.
+    ///
+    /// Spins first, for as long as that has paid lately, then sleeps. One thread waits at a time.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<u32> {
+        let mut waiting = self.lock();
+        let bell = self.words.bell()?;
+        let deadline = deadline(timeout);
+        loop {
+            let Waiting { seen, spin } = &mut *waiting;
+            let came = match bell.wait(*seen, spin, deadline) {
+                WaitOutcome::Changed(value) => waiting.advance(value),
+                WaitOutcome::Interrupted => 0,
+                WaitOutcome::TimedOut => waiting.advance(bell.value()),
+            };
+            if came > 0 {
+                if self.words.eventfd.is_some() {
+                    bell.arm_eventfd();
+                }
+                return Ok(came);
+            }
+            if deadline.is_some_and(|deadline| deadline.has_passed()) {
+                return Err(Error::TimedOut { what: format!("interrupt {}", self.number) });
+            }
+        }
+    }
+
+    /// For poll, select and epoll: readable after a trigger, until [`Self::take`]. Only if made `pollable`.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
+        self.words.eventfd.as_ref().map(AsFd::as_fd).ok_or_else(|| {
+            Error::Invalid(format!("interrupt {} has no descriptor: create it with `pollable`", self.number))
+        })
+    }
+
+    /// Calls `callback` with the number of triggers, from a library thread and with no lock held, until the handler is
+    /// dropped.
+    pub fn on_trigger(self, callback: impl FnMut(u32) + Send + 'static) -> Result<Handler> {
+        let interrupt = Arc::new(self);
+        let closing = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new()
+            .name("tieline-intr".into())
+            .spawn({
+                let (interrupt, closing) = (Arc::clone(&interrupt), Arc::clone(&closing));
+                move || call_back(&interrupt, &closing, callback)
+            })
+            .map_err(|source| Error::Thread { what: "interrupt callback", source })?;
+        Ok(Handler { interrupt, closing, thread: Some(thread) })
+    }
+}
+
+impl Waiting {
+    fn advance(&mut self, value: u32) -> u32 {
+        // Wraps with the counter: at most 2^32 - 1 triggers can be told apart from none.
+        let came = value.wrapping_sub(self.seen);
+        self.seen = value;
+        came
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        drop(self.node.client().remove_interrupt(self.number));
+    }
+}
+
+fn call_back(interrupt: &Interrupt, closing: &AtomicBool, mut callback: impl FnMut(u32)) {
+    while let Ok(came) = interrupt.wait(None) {
+        // Acquire: pairs with the Release in `Handler::drop`.
+        if closing.load(Ordering::Acquire) {
+            return;
+        }
+        callback(came);
+    }
+}
+
+/// Keeps a callback running. Dropping it ends the callback's thread and removes the interrupt.
+#[derive(Debug)]
+pub struct Handler {
+    interrupt: Arc<Interrupt>,
+    closing: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handler {
+    /// The interrupt's number.
+    pub fn number(&self) -> InterruptNo {
+        self.interrupt.number
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `call_back`.
+        self.closing.store(true, Ordering::Release);
+        drop(self.interrupt.words.ring_self());
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            drop(thread.join());
+        }
+    }
+}
+
+/// An interrupt of a program on any node.
+#[derive(Debug)]
+pub struct RemoteInterrupt {
+    node: Node,
+    peer: NodeId,
+    number: InterruptNo,
+    import: Import,
+    words: RemoteWords,
+}
+
+impl RemoteInterrupt {
+    pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
+        let connected = connect(node, peer, number, InterruptKind::Plain, timeout)?;
+        Ok(Self { node: node.clone(), peer, number, import: connected.import, words: connected.words })
+    }
+
+    /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps.
+    pub fn trigger(&self) -> Result<()> {
+        match lost(&self.import) {
+            None => self.words.ring(),
+            Some(reason) => Err(gone(self.peer, self.number, reason)),
+        }
+    }
+}
+
+impl Drop for RemoteInterrupt {
+    fn drop(&mut self) {
+        drop(self.node.client().disconnect(&self.import));
+    }
+}

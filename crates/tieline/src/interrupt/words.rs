@@ -1,0 +1,164 @@
+//! The memory of an interrupt: a region that triggers write and a region that only the waiter writes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use node_client::{Import, InterruptOffer};
+use proto::ids::{InterruptNo, NodeId};
+use proto::wire::program::{InterruptKind, LossReason};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use shm::clock::Deadline;
+use shm::doorbell::{Rang, Ringer, Waiter};
+use shm::region::{MapAccess, Region, RegionOptions};
+
+use crate::error::{Error, Result};
+use crate::node::Node;
+use crate::options::InterruptOptions;
+
+/// Where the bell's words lie in their regions.
+const SIGNAL_AT: usize = 0;
+const ARMED_AT: usize = 0;
+/// What precedes the ring of a data interrupt in the trigger region.
+pub(super) const HEADER_BYTES: usize = 4096;
+
+/// The owner's side.
+#[derive(Debug)]
+pub(super) struct OwnerWords {
+    pub(super) trigger: Region,
+    pub(super) waiter: Region,
+    pub(super) eventfd: Option<OwnedFd>,
+}
+
+/// The side of somebody who triggers.
+#[derive(Debug)]
+pub(super) struct RemoteWords {
+    pub(super) trigger: Region,
+    waiter: Region,
+    eventfd: Option<OwnedFd>,
+}
+
+pub(super) fn system(what: &'static str) -> impl FnOnce(Errno) -> Error {
+    move |errno| Error::System { what, source: errno.into() }
+}
+
+pub(super) fn deadline(timeout: Option<Duration>) -> Option<Deadline> {
+    timeout.map(|timeout| Deadline::after_ns(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 2)))
+}
+
+impl OwnerWords {
+    pub(super) fn create(ring_bytes: usize, pollable: bool) -> Result<Self> {
+        let trigger = Region::create(&RegionOptions::new("tieline-interrupt", HEADER_BYTES + ring_bytes))?;
+        let waiter = Region::create(&RegionOptions::new("tieline-interrupt-waiter", HEADER_BYTES))?;
+        waiter.seal_for_readers()?;
+        // A forked child that waited on its parent's interrupt would steal its triggers.
+        trigger.dont_fork()?;
+        waiter.dont_fork()?;
+        let eventfd = if pollable {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            Some(eventfd(0, flags).map_err(system("making an eventfd for an interrupt"))?)
+        } else {
+            None
+        };
+        Ok(Self { trigger, waiter, eventfd })
+    }
+
+    pub(super) fn offer<'a>(&'a self, options: &InterruptOptions, kind: InterruptKind) -> InterruptOffer<'a> {
+        InterruptOffer {
+            number: options.number,
+            kind,
+            access: options.access.clone(),
+            trigger: self.trigger.fd(),
+            waiter: self.waiter.fd(),
+            event: self.eventfd.as_ref().map(AsFd::as_fd),
+        }
+    }
+
+    pub(super) fn bell(&self) -> Result<Waiter<'_>> {
+        let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
+        let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
+        Ok(Waiter::new(signal, armed))
+    }
+
+    /// Rings one's own bell, to wake a waiting library thread.
+    pub(super) fn ring_self(&self) -> Result<()> {
+        let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
+        let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
+        ring(&Ringer::new(signal, armed), self.eventfd.as_ref())
+    }
+}
+
+impl RemoteWords {
+    fn open(trigger: OwnedFd, waiter: OwnedFd, eventfd: Option<OwnedFd>) -> Result<Self> {
+        let trigger = Region::open(trigger, MapAccess::ReadWrite)?;
+        let waiter = Region::open(waiter, MapAccess::ReadOnly)?;
+        trigger.dont_fork()?;
+        waiter.dont_fork()?;
+        Ok(Self { trigger, waiter, eventfd })
+    }
+
+    pub(super) fn ring(&self) -> Result<()> {
+        let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
+        let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
+        ring(&Ringer::new(signal, armed), self.eventfd.as_ref())
+    }
+}
+
+fn ring(ringer: &Ringer<'_>, eventfd: Option<&OwnedFd>) -> Result<()> {
+    if ringer.ring() == Rang::Eventfd
+        && let Some(eventfd) = eventfd
+    {
+        match rustix::io::write(eventfd, &1u64.to_ne_bytes()) {
+            // AGAIN: the counter is full, so the descriptor is readable already.
+            Ok(_) | Err(Errno::AGAIN) => {}
+            Err(errno) => return Err(system("ringing an eventfd")(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// A connected interrupt of either kind.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) import: Import,
+    pub(super) words: RemoteWords,
+    pub(super) producer: u16,
+}
+
+/// Connects to an interrupt and checks that it is of the kind that is meant.
+pub(super) fn connect(
+    node: &Node,
+    peer: NodeId,
+    number: InterruptNo,
+    kind: InterruptKind,
+    timeout: Duration,
+) -> Result<Connected> {
+    let grant = if timeout.is_zero() {
+        node.client().connect_interrupt(peer, number)?
+    } else {
+        node.client().connect_interrupt_within(peer, number, timeout)?
+    };
+    let words = if grant.kind == kind {
+        RemoteWords::open(grant.trigger, grant.waiter, grant.event)
+    } else {
+        Err(Error::Invalid(format!(
+            "interrupt {number} of node {peer} {}",
+            match grant.kind {
+                InterruptKind::Plain => "carries no messages: connect with `connect_interrupt`",
+                InterruptKind::Data => "carries messages: connect with `connect_data_interrupt`",
+            }
+        )))
+    };
+    match words {
+        Ok(words) => Ok(Connected { import: grant.import, words, producer: grant.producer }),
+        Err(error) => {
+            drop(node.client().disconnect(&grant.import));
+            Err(error)
+        }
+    }
+}
+
+#[cold]
+pub(super) fn gone(node: NodeId, number: InterruptNo, reason: LossReason) -> Error {
+    Error::Lost { what: format!("interrupt {number}"), node, reason }
+}

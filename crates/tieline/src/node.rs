@@ -1,0 +1,135 @@
+//! The node that a program belongs to: everything begins here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::Link;
+use link::shm_link::ShmLink;
+use node_client::{AttachOptions, Client};
+use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::wire::status::{NodeInfo, NodeStatus};
+
+use crate::dma::DmaQueue;
+use crate::error::Result;
+use crate::events::Registry;
+use crate::group::{Group, GroupMember};
+use crate::interrupt::{Interrupt, RemoteInterrupt};
+use crate::options::{InterruptOptions, NodeOptions, SegmentOptions};
+use crate::remote::RemoteSegment;
+use crate::segment::Segment;
+
+/// An attachment to a node. Clones share it; everything made from it keeps it alive.
+#[derive(Debug, Clone)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    link: Arc<dyn Link>,
+    events: Arc<Registry>,
+}
+
+impl Node {
+    /// Attaches to the only node of the cluster on this machine, or to the one that the environment names.
+    pub fn attach() -> Result<Self> {
+        Self::attach_with(&NodeOptions::default())
+    }
+
+    /// Attaches to a given node.
+    pub fn attach_with(options: &NodeOptions) -> Result<Self> {
+        Self::attach_over(options, Arc::new(ShmLink))
+    }
+
+    /// Attaches, with a link of one's own (for instance [`link::hook::HookLink`]) between this program and all memory.
+    pub fn attach_over(options: &NodeOptions, link: Arc<dyn Link>) -> Result<Self> {
+        let events = Arc::new(Registry::default());
+        let sink = Arc::clone(&events);
+        let attach = AttachOptions {
+            runtime_dir: options.runtime_dir.clone(),
+            cluster: options.cluster.clone(),
+            node: options.node,
+            name: options.name.clone(),
+        };
+        let client = Client::attach(&attach, move |event| sink.dispatch(event))?;
+        Ok(Self { inner: Arc::new(Inner { client, link, events }) })
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    pub(crate) fn link(&self) -> &dyn Link {
+        &*self.inner.link
+    }
+
+    pub(crate) fn events(&self) -> &Arc<Registry> {
+        &self.inner.events
+    }
+
+    /// The node's number.
+    pub fn id(&self) -> NodeId {
+        self.info().node
+    }
+
+    /// Facts of the node.
+    pub fn info(&self) -> NodeInfo {
+        self.inner.client.info()
+    }
+
+    /// State of the node, as its manager sees it.
+    pub fn status(&self) -> Result<NodeStatus> {
+        Ok(self.inner.client.status()?)
+    }
+
+    /// Whether a node answers. One's own always does.
+    pub fn probe(&self, node: NodeId) -> Result<bool> {
+        Ok(self.inner.client.probe(node)?)
+    }
+
+    /// Creates a segment with a given id.
+    pub fn create_segment(&self, id: SegmentId, size_bytes: usize) -> Result<Segment> {
+        self.create_segment_with(&SegmentOptions::new(size_bytes).id(id))
+    }
+
+    /// Creates a segment.
+    pub fn create_segment_with(&self, options: &SegmentOptions) -> Result<Segment> {
+        Segment::create(self, options)
+    }
+
+    /// Connects to a segment; waits up to `timeout` for the node and the segment to be there. Zero: an error at once.
+    pub fn connect_segment(&self, node: NodeId, id: SegmentId, timeout: Duration) -> Result<RemoteSegment> {
+        RemoteSegment::connect(self, node, SegmentKey::Segment(id), timeout)
+    }
+
+    /// Creates an interrupt: a latched, counted signal from other programs to this one.
+    pub fn create_interrupt(&self, options: &InterruptOptions) -> Result<Interrupt> {
+        Interrupt::create(self, options)
+    }
+
+    /// Connects to an interrupt of any node.
+    pub fn connect_interrupt(&self, node: NodeId, number: InterruptNo, timeout: Duration) -> Result<RemoteInterrupt> {
+        RemoteInterrupt::connect(self, node, number, timeout)
+    }
+
+    /// Makes a DMA queue whose copies are made by the caller.
+    pub fn dma_queue(&self, max_entries: usize) -> Result<DmaQueue> {
+        DmaQueue::new(max_entries, false)
+    }
+
+    /// Makes a DMA queue with an engine thread: copies go on beside the program, and callbacks are possible.
+    pub fn dma_engine(&self, max_entries: usize) -> Result<DmaQueue> {
+        DmaQueue::new(max_entries, true)
+    }
+
+    /// Joins a group: this node's copy, which everything put to the group reaches.
+    pub fn join_group(&self, group: GroupId, size_bytes: usize) -> Result<GroupMember> {
+        GroupMember::join(self, group, size_bytes)
+    }
+
+    /// Connects to a group for writing to all its members' copies. Members may come and go.
+    pub fn connect_group(&self, group: GroupId) -> Result<Group> {
+        Group::connect(self, group)
+    }
+}

@@ -1,0 +1,212 @@
+//! Remote segments: memory of a program on another node (or one's own).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::{Capabilities, Grant, LinkError, RemoteMemory};
+use node_client::{Import, ImportState};
+use proto::ids::{NodeId, SegmentKey};
+use proto::wire::program::LossReason;
+use shm::window::Window;
+
+use crate::error::{Error, Result};
+use crate::events::{Queue, Registration};
+use crate::node::Node;
+use crate::sequence::Sequence;
+
+/// What happens to a remote segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteEvent {
+    /// The other end is gone.
+    Lost(LossReason),
+}
+
+/// What remote segments, maps, sequences and DMA queues share.
+#[derive(Debug)]
+pub struct RemoteInner {
+    node: Node,
+    peer: NodeId,
+    key: SegmentKey,
+    import: Import,
+    pub(crate) memory: Arc<dyn RemoteMemory>,
+    events: Arc<Queue<RemoteEvent>>,
+    _registration: Registration,
+}
+
+/// A connected segment of another node.
+#[derive(Debug)]
+pub struct RemoteSegment {
+    pub(crate) inner: Arc<RemoteInner>,
+}
+
+/// A map of a remote segment: keeps it mapped for as long as it lives.
+#[derive(Debug, Clone)]
+pub struct RemoteMap {
+    inner: Arc<RemoteInner>,
+}
+
+impl RemoteInner {
+    pub(crate) fn lost(&self) -> Option<LossReason> {
+        lost(&self.import)
+    }
+
+    pub(crate) fn link_generation(&self) -> Result<u64> {
+        Ok(self.node.client().link(self.peer)?.generation)
+    }
+
+    /// One load, before each put, get, atomic and DMA batch.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        match self.lost() {
+            None => Ok(()),
+            Some(reason) => Err(self.gone(reason)),
+        }
+    }
+
+    #[cold]
+    fn gone(&self, reason: LossReason) -> Error {
+        Error::Lost { what: self.key.to_string(), node: self.peer, reason }
+    }
+}
+
+/// Why the other end of an import is gone, if it is.
+#[inline]
+pub(crate) fn lost(import: &Import) -> Option<LossReason> {
+    match import.state() {
+        ImportState::Ended(reason) => Some(reason),
+        // Free: the manager was restarted and has not taken the import up again. Nothing is known, so nothing is reported.
+        ImportState::Alive | ImportState::Free => None,
+    }
+}
+
+impl Drop for RemoteInner {
+    fn drop(&mut self) {
+        // A manager that is away, or an exporter that is gone, needs no goodbye.
+        drop(self.node.client().disconnect(&self.import));
+    }
+}
+
+impl RemoteSegment {
+    pub(crate) fn connect(node: &Node, peer: NodeId, key: SegmentKey, timeout: Duration) -> Result<Self> {
+        let (import, memory, size_bytes) = if timeout.is_zero() {
+            node.client().connect_segment(peer, key)?
+        } else {
+            node.client().connect_segment_within(peer, key, timeout)?
+        };
+        let memory = match node.link().open(Grant { node: peer, size_bytes, memory }) {
+            Ok(memory) => memory,
+            Err(error) => {
+                drop(node.client().disconnect(&import));
+                return Err(error.into());
+            }
+        };
+        let events = Arc::new(Queue::default());
+        let registration = node.events().register_import(&import, &events);
+        let inner = RemoteInner { node: node.clone(), peer, key, import, memory, events, _registration: registration };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The owner's node.
+    pub fn node(&self) -> NodeId {
+        self.inner.peer
+    }
+
+    /// Bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.inner.memory.size_bytes()
+    }
+
+    /// What the link to it can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.node.link().capabilities()
+    }
+
+    /// Whether the other end still lives: one load.
+    pub fn check(&self) -> Result<()> {
+        self.inner.check_usable()
+    }
+
+    /// Maps it for plain loads and stores. Any number of maps share one mapping.
+    ///
+    /// Stores through a map do not look whether the owner still lives: see [`RemoteSegment::sequence`].
+    pub fn map(&self) -> Result<RemoteMap> {
+        self.inner.check_usable()?;
+        self.inner.memory.map()?;
+        Ok(RemoteMap { inner: Arc::clone(&self.inner) })
+    }
+
+    /// Writes a block. When it returns, `from` may be changed; [`Self::barrier`] makes sure that it has arrived.
+    pub fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.put(offset, from)?)
+    }
+
+    /// Reads a block.
+    pub fn get(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.get(offset, into)?)
+    }
+
+    /// Everything that this thread has written is visible to the owner when this returns.
+    pub fn barrier(&self) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.barrier()?)
+    }
+
+    /// Watches link and owner from now on.
+    pub fn sequence(&self) -> Result<Sequence> {
+        Sequence::start(&self.inner)
+    }
+
+    /// Adds to the 4 bytes at `offset` (a multiple of 4); answers what was there. Atomic also against the owner's atomics.
+    pub fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.fetch_add_u32(offset, add)?)
+    }
+
+    /// Adds to the 8 bytes at `offset` (a multiple of 8); answers what was there.
+    pub fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.fetch_add_u64(offset, add)?)
+    }
+
+    /// Puts `new` in place of `expected`; answers what was there (`expected`: it was swapped).
+    pub fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.compare_swap_u32(offset, expected, new)?)
+    }
+
+    /// Puts `new` in place of `expected`; answers what was there (`expected`: it was swapped).
+    pub fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.compare_swap_u64(offset, expected, new)?)
+    }
+
+    /// The next thing that happened to it.
+    pub fn wait_event(&self, timeout: Duration) -> Result<RemoteEvent> {
+        let what = || format!("event of {} of node {}", self.inner.key, self.inner.peer);
+        self.inner.events.wait(timeout).ok_or_else(|| Error::TimedOut { what: what() })
+    }
+}
+
+impl RemoteMap {
+    /// The mapped memory. Bounds are checked; whether the owner lives is not.
+    pub fn window(&self) -> Result<Window<'_>> {
+        Ok(self.inner.memory.map()?)
+    }
+
+    /// The first byte, for programs that do their own loads and stores. Valid for [`Self::size_bytes`] while the map lives.
+    pub fn as_ptr(&self) -> Result<*mut u8> {
+        Ok(self.window()?.as_ptr())
+    }
+
+    /// Bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.inner.memory.size_bytes()
+    }
+}
+
+const _: () = {
+    const fn is_error_sync<T: Send + Sync>() {}
+    is_error_sync::<RemoteSegment>();
+    is_error_sync::<LinkError>();
+};

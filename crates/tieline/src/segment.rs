@@ -1,0 +1,231 @@
+//! Segments: memory of this program that programs of other nodes may reach.
+//!
+//! Life cycle: create (the id is taken and the memory is there) → prepare → make available (others may connect) →
+//! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: who was
+//! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms nobody with it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use node_client::ClientError;
+use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
+use proto::wire::program::{Access, Imported, Refusal};
+use shm::region::{Region, RegionOptions, Reserve};
+use shm::window::Window;
+
+use crate::error::{Error, Result};
+use crate::events::{Queue, Registration};
+use crate::node::Node;
+use crate::options::SegmentOptions;
+
+/// Where a segment stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Its id is taken, its memory is there.
+    Created,
+    /// Ready to be made available.
+    Prepared,
+    /// Others may connect.
+    Available,
+    /// Was available; no new connections.
+    Withdrawn,
+}
+
+impl SegmentState {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created but not prepared",
+            Self::Prepared => "prepared",
+            Self::Available => "available",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+/// What happens to a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentEvent {
+    /// Somebody connected.
+    Connected {
+        /// From which node.
+        node: NodeId,
+    },
+    /// Somebody is connected no more.
+    Disconnected {
+        /// From which node.
+        node: NodeId,
+        /// It died rather than disconnected.
+        died: bool,
+    },
+}
+
+/// The memory behind a segment; DMA queues hold on to it while they copy.
+#[derive(Debug)]
+pub struct SegmentMemory {
+    region: Region,
+    size_bytes: usize,
+}
+
+impl SegmentMemory {
+    pub(crate) fn window(&self) -> Window<'_> {
+        let whole = self.region.window();
+        // The region is at least as long as the segment: `create` made it so.
+        whole.sub(0, self.size_bytes).unwrap_or(whole)
+    }
+}
+
+/// A segment of this program.
+#[derive(Debug)]
+pub struct Segment {
+    node: Node,
+    key: SegmentKey,
+    memory: Arc<SegmentMemory>,
+    state: Mutex<SegmentState>,
+    events: Arc<Queue<SegmentEvent>>,
+    registration: Option<Registration>,
+}
+
+/// How many free ids are tried for a segment that wants any.
+const AUTO_ID_TRIES: u32 = 4096;
+/// Where automatic ids begin, out of the way of ids that people choose.
+const AUTO_ID_BASE: u32 = 0x4000_0000;
+
+impl Segment {
+    pub(crate) fn create(node: &Node, options: &SegmentOptions) -> Result<Self> {
+        let region = Region::create(&RegionOptions {
+            pages: options.pages,
+            lock: options.lock,
+            numa_node: options.numa_node,
+            // Memory that is missing is an error here, not a signal in the middle of a store.
+            reserve: Reserve::Eager,
+            ..RegionOptions::new("tieline-segment", options.size_bytes)
+        })?;
+        let memory = Arc::new(SegmentMemory { region, size_bytes: options.size_bytes });
+        if let Some(id) = options.id {
+            return Self::register(node, SegmentKey::Segment(id), memory, &options.access);
+        }
+        let start = AUTO_ID_BASE | (std::process::id() << 8);
+        for step in 0..AUTO_ID_TRIES {
+            let key = SegmentKey::Segment(SegmentId(start.wrapping_add(step)));
+            match Self::register(node, key, Arc::clone(&memory), &options.access) {
+                Err(Error::Client(ClientError::Refused(Refusal::InUse { .. }))) => {}
+                done => return done,
+            }
+        }
+        Err(Error::Limit { what: "segments with automatic ids".into(), limit: u64::from(AUTO_ID_TRIES) })
+    }
+
+    pub(crate) fn create_group_copy(node: &Node, group: GroupId, size_bytes: usize) -> Result<Self> {
+        let options = RegionOptions { reserve: Reserve::Eager, ..RegionOptions::new("tieline-group", size_bytes) };
+        let memory = Arc::new(SegmentMemory { region: Region::create(&options)?, size_bytes });
+        Self::register(node, SegmentKey::GroupCopy(group), memory, &Access::default())
+    }
+
+    fn register(node: &Node, key: SegmentKey, memory: Arc<SegmentMemory>, access: &Access) -> Result<Self> {
+        let events = Arc::new(Queue::default());
+        // Registered before the manager knows of it, so that no event can come too early.
+        let registration = node.events().register_segment(Imported::Segment(key), &events);
+        let size_bytes = memory.size_bytes as u64;
+        node.client().create_segment(key, size_bytes, access.clone(), memory.region.fd())?;
+        Ok(Self {
+            node: node.clone(),
+            key,
+            memory,
+            state: Mutex::new(SegmentState::Created),
+            events,
+            registration: Some(registration),
+        })
+    }
+
+    fn state_mut(&self) -> MutexGuard<'_, SegmentState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its id; a group's copy has none.
+    pub fn id(&self) -> Option<SegmentId> {
+        match self.key {
+            SegmentKey::Segment(id) => Some(id),
+            SegmentKey::GroupCopy(_) => None,
+        }
+    }
+
+    /// Bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.memory.size_bytes
+    }
+
+    /// Its memory, for loads and stores. Others may write to it at any time.
+    pub fn window(&self) -> Window<'_> {
+        self.memory.window()
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<SegmentMemory> {
+        &self.memory
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> SegmentState {
+        *self.state_mut()
+    }
+
+    /// Makes it ready for the adapter. On shared memory nothing is left to do for it; the step exists because other
+    /// links register memory here. May be repeated.
+    pub fn prepare(&self) -> Result<()> {
+        let mut state = self.state_mut();
+        if *state == SegmentState::Created {
+            *state = SegmentState::Prepared;
+        }
+        Ok(())
+    }
+
+    /// Lets others connect. Prepares it first where that has not been done.
+    pub fn make_available(&self) -> Result<()> {
+        let mut state = self.state_mut();
+        self.node.client().set_available(self.key, true, false)?;
+        *state = SegmentState::Available;
+        Ok(())
+    }
+
+    /// Lets nobody connect any more. With `disconnect`, those who are connected see
+    /// [`LossReason::Withdrawn`](crate::LossReason).
+    pub fn withdraw(&self, disconnect: bool) -> Result<()> {
+        let mut state = self.state_mut();
+        if *state != SegmentState::Available {
+            return Err(Error::WrongState {
+                what: self.key.to_string(),
+                state: state.name(),
+                next_step: "make it available before withdrawing it",
+            });
+        }
+        self.node.client().set_available(self.key, false, disconnect)?;
+        *state = SegmentState::Withdrawn;
+        Ok(())
+    }
+
+    /// Removes it. Without `force` it is an error while somebody is connected, and the segment is given back unharmed.
+    // The large error is the segment itself: whoever may not remove it goes on using it.
+    #[allow(clippy::result_large_err)]
+    pub fn remove(mut self, force: bool) -> std::result::Result<(), (Self, Error)> {
+        match self.node.client().remove_segment(self.key, force) {
+            Ok(()) => {
+                self.registration = None;
+                Ok(())
+            }
+            Err(error) => Err((self, error.into())),
+        }
+    }
+
+    /// The next thing that happened to it: in order, none lost up to the 4,096 that are kept.
+    pub fn wait_event(&self, timeout: Duration) -> Result<SegmentEvent> {
+        self.events.wait(timeout).ok_or_else(|| Error::TimedOut { what: format!("event of {}", self.key) })
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // `remove` has cleared it when the segment is gone already; a manager that is away forgets it by itself.
+        if self.registration.is_some() {
+            drop(self.node.client().remove_segment(self.key, true));
+        }
+    }
+}

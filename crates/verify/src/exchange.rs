@@ -1,0 +1,189 @@
+//! A checked exchange between every ordered pair of nodes.
+//!
+//! For each pair (A, B) a program of B puts pseudo-random blocks of several sizes into a segment of A, in a different
+//! place each, and raises an interrupt of A; the program of A then compares every byte, with the rest of the segment, and
+//! the same blocks are read back through the link. A wrong byte names pair, size, offset and both values.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tieline::{InterruptOptions, Node, NodeId, Segment, SegmentOptions};
+
+use crate::Target;
+use crate::verdict::Verdict;
+
+/// Sizes around the thresholds of all copy kernels.
+const SIZES: [usize; 8] = [1, 8, 63, 64, 255, 4096, 65_536, 300_001];
+/// What lies between two blocks and must stay as it was.
+const GAP: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One ordered pair.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PairReport {
+    /// Who wrote.
+    pub from: NodeId,
+    /// Whose memory was written.
+    pub to: NodeId,
+    /// Bytes that were compared.
+    pub bytes: u64,
+    /// From connecting to the last comparison, in nanoseconds.
+    pub duration_ns: u64,
+    /// What was wrong, if anything.
+    pub error: Option<String>,
+}
+
+/// All pairs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ExchangeReport {
+    /// By writer, then by owner.
+    pub pairs: Vec<PairReport>,
+    /// All pairs right.
+    pub verdict: Verdict,
+}
+
+impl ExchangeReport {
+    /// Pairs that failed.
+    pub fn failures(&self) -> impl Iterator<Item = &PairReport> {
+        self.pairs.iter().filter(|pair| pair.error.is_some())
+    }
+}
+
+/// Runs the exchange between all nodes of `target`; `progress` is told after each pair how many of how many are done.
+pub fn run(target: &Target, seed: u64, mut progress: impl FnMut(usize, usize)) -> ExchangeReport {
+    let attached: Vec<(NodeId, Result<Node, String>)> = target
+        .nodes
+        .iter()
+        .map(|node| (*node, target.attach(*node, "tieline-verify").map_err(|error| error.to_string())))
+        .collect();
+    let total = attached.len() * attached.len().saturating_sub(1);
+    let mut pairs = Vec::with_capacity(total);
+    for (to, owner) in &attached {
+        for (from, writer) in attached.iter().filter(|(from, _)| from != to) {
+            let start = Instant::now();
+            let pair_seed = seed ^ (u64::from(from.get()) << 32 | u64::from(to.get()));
+            let outcome = match (owner, writer) {
+                (Ok(owner), Ok(writer)) => pair(owner, writer, *to, pair_seed),
+                (Err(error), _) => Err(format!("node {to}: {error}")),
+                (_, Err(error)) => Err(format!("node {from}: {error}")),
+            };
+            pairs.push(PairReport {
+                from: *from,
+                to: *to,
+                bytes: *outcome.as_ref().unwrap_or(&0),
+                duration_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                error: outcome.err(),
+            });
+            progress(pairs.len(), total);
+        }
+    }
+    let verdict = if total > 0 && pairs.iter().all(|pair| pair.error.is_none()) { Verdict::Pass } else { Verdict::Fail };
+    ExchangeReport { pairs, verdict }
+}
+
+/// Where each block goes: after a gap, one after the other.
+fn plan() -> (Vec<(usize, usize)>, usize) {
+    let mut blocks = Vec::with_capacity(SIZES.len());
+    let mut at = GAP;
+    for size in SIZES {
+        blocks.push((at, size));
+        at += size + GAP;
+    }
+    (blocks, at)
+}
+
+fn pair(owner: &Node, writer: &Node, to: NodeId, seed: u64) -> Result<u64, String> {
+    let (blocks, size) = plan();
+    let segment = owner.create_segment_with(&SegmentOptions::new(size)).map_err(text)?;
+    segment.make_available().map_err(text)?;
+    let interrupt = owner.create_interrupt(&InterruptOptions::default()).map_err(text)?;
+    let id = segment.id().ok_or("a plain segment without an id")?;
+    let remote = writer.connect_segment(to, id, PATIENCE).map_err(text)?;
+    let bell = writer.connect_interrupt(to, interrupt.number(), PATIENCE).map_err(text)?;
+
+    let mut expected = vec![0; size];
+    let mut random = Random(seed | 1);
+    for (offset, len) in blocks.iter().copied() {
+        let block = expected.get_mut(offset..offset + len).ok_or("plan out of range")?;
+        random.fill(block);
+        remote.put(offset, block).map_err(text)?;
+    }
+    remote.barrier().map_err(text)?;
+    bell.trigger().map_err(text)?;
+    interrupt.wait(Some(PATIENCE)).map_err(|error| format!("the interrupt did not arrive: {error}"))?;
+    compare("in the owner's memory", &local(&segment)?, &expected)?;
+    let mut back = vec![0; size];
+    remote.get(0, &mut back).map_err(text)?;
+    compare("read back through the link", &back, &expected)?;
+    Ok(2 * size as u64)
+}
+
+fn text(error: tieline::Error) -> String {
+    error.to_string()
+}
+
+fn local(segment: &Segment) -> Result<Vec<u8>, String> {
+    let mut bytes = vec![0; segment.size_bytes()];
+    segment.window().get(0, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+fn compare(place: &str, found: &[u8], expected: &[u8]) -> Result<(), String> {
+    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
+    let Some((offset, (found, expected))) = differing.next() else { return Ok(()) };
+    Err(format!(
+        "wrong data {place}: byte {offset} is {found:#04x}, should be {expected:#04x}; {} bytes differ",
+        differing.count() + 1
+    ))
+}
+
+/// xorshift64 (Marsaglia, Journal of Statistical Software 8:14, 2003): repeatable filling, not chance.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            *byte = (self.0 >> 24) as u8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_do_not_touch_each_other_or_the_ends() {
+        let (blocks, size) = plan();
+        let mut end = 0;
+        for (offset, len) in blocks {
+            assert_eq!(offset, end + GAP);
+            end = offset + len;
+        }
+        assert_eq!(size, end + GAP);
+    }
+
+    #[test]
+    fn one_wrong_byte_is_found_and_named() {
+        let mut found = vec![0u8; 1000];
+        compare("here", &found, &vec![0; 1000]).unwrap();
+        found[777] = 3;
+        let error = compare("here", &found, &vec![0; 1000]).unwrap_err();
+        assert!(error.contains("byte 777 is 0x03, should be 0x00; 1 bytes differ"), "{error}");
+    }
+
+    #[test]
+    fn the_filling_is_repeatable_and_depends_on_the_seed() {
+        let filled = |seed| {
+            let mut bytes = [0; 64];
+            Random(seed | 1).fill(&mut bytes);
+            bytes
+        };
+        assert_eq!(filled(4), filled(4));
+        assert_ne!(filled(4), filled(8));
+    }
+}

@@ -1,0 +1,20 @@
+//! Tests of a cluster, and the verdict on it.
+//!
+//! What it is for: [`diag`] tests one node statically, [`exchange`] sends checked data between every pair, [`run`] does
+//! all of it in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON.
+//!
+//! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
+//!
+//! Where to start reading: [`run`].
+#![forbid(unsafe_code)]
+
+pub mod diag;
+pub mod exchange;
+pub mod latency;
+pub mod run;
+pub mod status;
+pub mod target;
+pub mod verdict;
+
+pub use target::Target;
+pub use verdict::Verdict;

@@ -1,0 +1,124 @@
+//! Node managers in processes of their own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail};
+use tieline::{Node, NodeId, NodeOptions};
+
+/// A cluster in a private runtime directory. Taken down, and its directory removed, when dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    dir: tempfile::TempDir,
+    name: String,
+    nodes: Vec<NodeId>,
+}
+
+/// The binary under test: built by `./run test`, or by `cargo build -p cli`.
+pub fn tieline_binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("TIELINE_BIN") {
+        return Ok(path.into());
+    }
+    let own = std::env::current_exe()?;
+    // A test lies in target/<profile>/deps, the binary one above; a helper program lies beside it.
+    let found = own.ancestors().skip(1).take(2).map(|dir| dir.join("tieline")).find(|path| path.is_file());
+    found.context("the binary `tieline` is not built: run `cargo build -p cli` (with --release for a release test)")
+}
+
+impl Cluster {
+    /// Starts `count` nodes and waits until every session is valid.
+    pub fn up(count: usize) -> Result<Self> {
+        let cluster = Self::empty()?;
+        let output = cluster.tieline(&["up", "--nodes", &count.to_string()])?;
+        if !output.status.success() {
+            bail!("up failed: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        }
+        let nodes = (0..count).map(NodeId::nth).collect::<Result<_, _>>()?;
+        Ok(Self { nodes, ..cluster })
+    }
+
+    /// A runtime directory without nodes.
+    pub fn empty() -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("tieline-test-").tempdir()?;
+        Ok(Self { dir, name: "test".into(), nodes: Vec::new() })
+    }
+
+    /// Its runtime directory.
+    pub fn runtime_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where the sockets of its nodes are.
+    pub fn cluster_dir(&self) -> PathBuf {
+        self.dir.path().join(&self.name)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its nodes.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// Attaches to its `index`-th node.
+    pub fn attach(&self, index: usize) -> tieline::Result<Node> {
+        Node::attach_with(&self.options(index))
+    }
+
+    /// How to attach to its `index`-th node.
+    pub fn options(&self, index: usize) -> NodeOptions {
+        NodeOptions {
+            node: self.nodes.get(index).copied(),
+            cluster: Some(self.name.clone()),
+            runtime_dir: Some(self.dir.path().into()),
+            name: Some(format!("test-{index}")),
+        }
+    }
+
+    /// A command of the binary under test, in this cluster and nothing else of the environment of tieline.
+    pub fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = Command::new(tieline_binary()?);
+        command.args(arguments);
+        self.set_environment(&mut command);
+        Ok(command)
+    }
+
+    /// Points a program at this cluster.
+    pub fn set_environment(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| name.starts_with("TIELINE_") && name != "TIELINE_BIN") {
+                command.env_remove(name);
+            }
+        }
+        command.env("TIELINE_RUNTIME_DIR", self.dir.path()).env("TIELINE_CLUSTER", &self.name).env("NO_COLOR", "1");
+    }
+
+    /// Runs the binary under test in this cluster.
+    pub fn tieline(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = self.command(arguments)?;
+        command.stdin(std::process::Stdio::null());
+        command.output().with_context(|| format!("running tieline {arguments:?}"))
+    }
+
+    /// Runs it, and gives status and standard output as text.
+    pub fn run(&self, arguments: &[&str]) -> Result<(i32, String, String)> {
+        let output = self.tieline(arguments)?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok((output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr)))
+    }
+
+    /// Process id of a node's manager, as the manager itself says.
+    pub fn manager_pid(&self, index: usize) -> Result<u32> {
+        Ok(self.attach(index)?.info().manager_pid)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here; `down` on nothing is no failure.
+        drop(self.tieline(&["down"]));
+    }
+}

@@ -1,0 +1,19 @@
+//! Developer commands, so that a rule of the house is something that fails rather than something remembered.
+//!
+//! What it is for: `tidy` checks the text of the tree, `licences` what the dependencies may be used under, and
+//! `doc-commands` runs what the documentation tells a reader to type.
+//!
+//! What it must never do: change the tree, reach the network, or be needed by a crate that users get.
+//!
+//! Where to start reading: [`tidy::check`] and the list of rules in it; [`doc_commands`] for the format of the
+//! documentation's examples.
+#![forbid(unsafe_code)]
+
+pub mod doc_commands;
+pub mod finding;
+pub mod licences;
+pub mod markdown;
+pub mod rust;
+pub mod surface;
+pub mod tidy;
+pub mod tree;

@@ -1,0 +1,245 @@
+//! `./run` itself, with a cargo that only pretends.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output};
+
+/// A folder with a `cargo` and a `rustc`, in front of the search path. Removed at the end.
+struct Pretence {
+    folder: PathBuf,
+}
+
+/// What cargo prints for each kind of call; a test replaces what it wants to see fail.
+const CARGO: &str = r#"
+case "$*" in
+    "deny --version") exit 1 ;;
+    *doc-commands*) echo 'documented commands: 4 passed, 0 failed' ;;
+    *"--lib loom"*) echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.1s' ;;
+    "test "*) echo 'test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s'
+              echo '  test result: ok. 100 passed; 0 failed; 0 ignored; indented, so from inside a test'
+              echo 'test result: ok. 6 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s' ;;
+esac
+"#;
+
+impl Pretence {
+    fn new(name: &str, rust_version: &str, cargo: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tieline-run-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let pretence = Self { folder };
+        pretence.program("cargo", cargo);
+        pretence.program("rustc", &format!("echo 'rustc {rust_version} (abc 2026-01-01)'"));
+        pretence
+    }
+
+    fn program(&self, name: &str, body: &str) {
+        let path = self.folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// For a run that leaves daemons: a pipe would be waited for here.
+    fn run_to_file(&self, arguments: &[&str]) -> ExitStatus {
+        let output = fs::File::create(self.folder.join("output")).unwrap();
+        self.command(arguments).stdout(output.try_clone().unwrap()).stderr(output).status().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let search_path = format!("{}:{}", self.folder.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new(script());
+        command
+            .args(arguments)
+            .env("PATH", search_path)
+            .env("CI", "true")
+            .env("TMPDIR", &self.folder)
+            .env("CARGO_TARGET_DIR", self.folder.join("target"))
+            .env_remove("DESTDIR");
+        command
+    }
+}
+
+impl Drop for Pretence {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("run")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn last_line(output: &Output) -> String {
+    text(&output.stdout).lines().last().unwrap_or("").to_owned()
+}
+
+/// How many steps pass as one each: those of `lint` and `test` that are no test runs.
+fn checks(output: &Output) -> usize {
+    let names = ["fmt", "clippy", "tidy", "scripts", "shellcheck", "licences", "rustdoc", "build"];
+    let stdout = text(&output.stdout);
+    names.iter().filter(|name| stdout.contains(&format!("== {name}: passed"))).count()
+}
+
+/// Steps that this machine does not do: cargo deny is pretended away, shellcheck may be missing for real.
+fn skipped_steps(output: &Output) -> usize {
+    text(&output.stdout).matches(": SKIPPED: ").count()
+}
+
+#[test]
+fn alone_it_lists_its_verbs_and_each_is_there() {
+    let output = Command::new(script()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let source = fs::read_to_string(script()).unwrap();
+    let listed: Vec<String> = text(&output.stdout)
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next().map(str::to_owned))
+        .collect();
+    for verb in ["build", "verify", "test", "test-programs", "soak", "install"] {
+        assert!(listed.iter().any(|there| there == verb), "{verb} is not listed");
+    }
+    for verb in listed {
+        let function = format!("\nverb_{}() {{", verb.replace('-', "_"));
+        assert!(source.contains(&function), "{verb} is listed and not there");
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_apart_from_what_cannot_run() {
+    let pretence = Pretence::new("usage", "99.0.0", CARGO);
+    for (arguments, status) in [
+        (&["fly"][..], 2),
+        (&["test", "x"], 2),
+        (&["../run"], 2),
+        (&["soak", "--minutes"], 2),
+        (&["soak", "--minutes", "-1"], 2),
+        (&["install", "--prefix", "relative"], 2),
+        (&["test-programs"], 4),
+        (&["uninstall", "--prefix", "/nowhere/at/all"], 4),
+    ] {
+        let output = pretence.run(arguments);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output.stderr));
+        assert!(!output.stderr.is_empty(), "{arguments:?} does not say why");
+    }
+}
+
+#[test]
+fn an_old_rust_is_named_with_the_next_step() {
+    let output = Pretence::new("old", "1.63.0", CARGO).run(&["build"]);
+    assert_eq!(output.status.code(), Some(4));
+    let error = text(&output.stderr);
+    assert!(error.contains("1.63.0 is too old") && error.contains("rustup update"), "{error}");
+}
+
+#[test]
+fn all_is_summed_in_the_last_line() {
+    let output = Pretence::new("sum", "99.0.0", CARGO).run(&["test"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let passed = 5 + 6 + 2 + 4 + checks(&output);
+    let skipped = 1 + skipped_steps(&output);
+    assert_eq!(last_line(&output), format!("{passed} passed, 0 failed, {skipped} skipped"));
+    assert!(checks(&output) >= 7 && skipped_steps(&output) >= 1, "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_failing_step_stops_no_other_and_is_named() {
+    // Clippy fails; a test fails; the loom build does not compile; two documented commands fail.
+    let cargo = r#"
+case "$*" in
+    "deny --version") exit 1 ;;
+    "clippy --version") ;;
+    clippy*) exit 101 ;;
+    *doc-commands*) echo 'documented commands: 4 passed, 2 failed'; exit 1 ;;
+    *"--lib loom"*) echo 'error: could not compile'; exit 101 ;;
+    "test "*) echo 'test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s'
+              exit 101 ;;
+esac"#;
+    let output = Pretence::new("fail", "99.0.0", cargo).run(&["test"]);
+    assert_eq!(output.status.code(), Some(1));
+    let passed = 5 + 4 + checks(&output);
+    assert_eq!(last_line(&output), format!("{passed} passed, 5 failed, {} skipped", skipped_steps(&output)));
+    for name in ["clippy", "tests", "loom", "documents"] {
+        assert!(
+            text(&output.stdout).contains(&format!("\nfailed: {name}\n")),
+            "{name}: {}",
+            text(&output.stdout)
+        );
+    }
+}
+
+#[test]
+fn a_run_without_a_test_has_failed() {
+    let cargo = "case \"$*\" in \"deny --version\") exit 1 ;; esac";
+    let output = Pretence::new("none", "99.0.0", cargo).run(&["test"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(last_line(&output).contains(" 3 failed"), "{}", last_line(&output));
+}
+
+#[test]
+fn a_daemon_that_a_test_left_does_not_hold_it_up() {
+    let pretence = Pretence::new("daemon", "99.0.0", "");
+    // Keeps its output open while this folder is there, and complains when that lasts: somebody waits for it.
+    let alive = pretence.folder.join("alive");
+    let daemon = format!(
+        "( turn=0; while [ -e '{0}' ]; do sleep 0.1; turn=$((turn + 1)); \
+         [ $turn -lt 600 ] || {{ : >'{0}.waited'; exit; }}; done ) &",
+        alive.display()
+    );
+    fs::write(&alive, "").unwrap();
+    pretence.program("cargo", &format!("{daemon}\n{CARGO}"));
+    let output = pretence.run_to_file(&["lint"]);
+    let waited = pretence.folder.join("alive.waited").exists();
+    fs::remove_file(&alive).unwrap();
+    assert_eq!(output.code(), Some(0));
+    assert!(!waited, "./run waited for a daemon");
+}
+
+#[test]
+fn what_is_installed_is_what_is_removed() {
+    let pretence = Pretence::new("install", "99.0.0", "");
+    let target = pretence.folder.join("target/release");
+    fs::create_dir_all(&target).unwrap();
+    // Answers to one classic name, and to its own for all others.
+    fs::write(target.join("tieline"), "#!/bin/sh\necho help\n").unwrap();
+    fs::set_permissions(target.join("tieline"), fs::Permissions::from_mode(0o755)).unwrap();
+    let prefix = pretence.folder.join("usr");
+    let foreign = prefix.join("bin/query");
+    fs::create_dir_all(prefix.join("bin")).unwrap();
+    fs::write(&foreign, "of somebody else").unwrap();
+
+    let arguments = ["--prefix", prefix.to_str().unwrap()];
+    for _ in 0..2 {
+        let output = pretence.run(&["install", arguments[0], arguments[1]]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("left alone"), "{}", text(&output.stderr));
+    }
+    let list = fs::read_to_string(prefix.join("share/doc/tieline/installed-files")).unwrap();
+    let unique: std::collections::BTreeSet<&str> = list.lines().collect();
+    assert!(list.lines().count() > 4 && unique.len() == list.lines().count(), "named twice: {list}");
+    for file in list.lines() {
+        assert!(Path::new(file).exists(), "{file}");
+    }
+    assert!(!prefix.join("bin/scipp").exists(), "the pretended binary does not answer to this name");
+
+    let output = pretence.run(&["uninstall", arguments[0], arguments[1]]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for file in list.lines() {
+        assert!(!Path::new(file).exists(), "{file}");
+    }
+    assert!(!prefix.join("share/doc/tieline").exists());
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), "of somebody else");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_named_before_anything_is_copied() {
+    let output = Pretence::new("readonly", "99.0.0", "").run(&["install", "--prefix", "/proc/tieline"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("cannot write to /proc"), "{}", text(&output.stderr));
+}
