@@ -55,5 +55,5 @@ fn a_directory_that_others_may_write_is_not_used() {
     std::fs::set_permissions(cluster.cluster_dir(), PermissionsExt::from_mode(0o777)).unwrap();
     let (status, out, err) = cluster.run(&["up", "--nodes", "1"]).unwrap();
     assert!(status == 2 || status == 4, "{out}{err}");
-    assert!(err.contains("write"), "{err}");
+    assert!(err.contains("mode 0777") && err.contains("chmod 0700"), "{err}");
 }

@@ -28,13 +28,13 @@ pub fn tieline_binary() -> Result<PathBuf> {
 impl Cluster {
     /// Starts `count` nodes and waits until every session is valid.
     pub fn up(count: usize) -> Result<Self> {
-        let cluster = Self::empty()?;
+        let mut cluster = Self::empty()?;
         let output = cluster.tieline(&["up", "--nodes", &count.to_string()])?;
         if !output.status.success() {
             bail!("up failed: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         }
-        let nodes = (0..count).map(NodeId::nth).collect::<Result<_, _>>()?;
-        Ok(Self { nodes, ..cluster })
+        cluster.nodes = (0..count).map(NodeId::nth).collect::<Result<_, _>>()?;
+        Ok(cluster)
     }
 
     /// A runtime directory without nodes.

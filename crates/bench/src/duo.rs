@@ -1,22 +1,17 @@
 //! Two pinned threads, near and far, that do one thing together at a time.
 //!
 //! The threads live as long as the benchmark; between two things the far one sleeps. Waiting inside a thing is
-//! spinning, with a watchdog: if the other side dies or shares the processor after all, an error comes, not a hang.
+//! spinning, with a watchdog ([`crate::poll`]): if the other side dies or shares the processor after all, an error comes, not a hang.
 
 use std::{
     sync::mpsc::{self, Receiver, Sender},
     thread,
-    time::{Duration, Instant},
 };
 
-use shm::sync::{AtomicU64, Ordering};
-
-use crate::error::{BenchError, Result};
-
-/// After this long a wait is given up. Generous: a busy machine may take a processor away for a second.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Polls between two looks at the watchdog's clock: about a millisecond.
-const POLLS_PER_LOOK: u64 = 1 << 20;
+use crate::{
+    error::{BenchError, Result},
+    poll::no_answer,
+};
 
 type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
 
@@ -110,44 +105,12 @@ impl<'env> Duo<'env> {
     }
 }
 
-fn no_answer(what: &'static str) -> BenchError {
-    BenchError::NoAnswer { what, seconds: PATIENCE.as_secs() }
-}
-
-/// Spins until `ready`, and says how many polls found nothing. No pause instruction: it costs as much as a line transfer.
-#[inline(always)]
-pub fn poll_until(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<u64> {
-    let mut polls = 0;
-    while !ready() {
-        polls += 1;
-        if polls % POLLS_PER_LOOK == 0 {
-            // Not inlined, so that the loop stays three instructions.
-            watch(what, polls)?;
-        }
-    }
-    Ok(polls)
-}
-
-/// Spins until the word has this value. Acquire: pairs with the Release store of the other side, whichever it is.
-#[inline(always)]
-pub fn await_word(what: &'static str, word: &AtomicU64, value: u64) -> Result<u64> {
-    poll_until(what, || word.load(Ordering::Acquire) == value)
-}
-
-#[cold]
-#[inline(never)]
-fn watch(what: &'static str, polls: u64) -> Result<()> {
-    // The start of the wait is not recorded on the fast path: the first look starts the watchdog.
-    thread_local!(static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) });
-    let now = Instant::now();
-    let since = if polls == POLLS_PER_LOOK { now } else { SINCE.get().unwrap_or(now) };
-    SINCE.set(Some(since));
-    if now.duration_since(since) < PATIENCE { Ok(()) } else { Err(no_answer(what)) }
-}
-
 #[cfg(test)]
 mod tests {
+    use shm::sync::{AtomicU64, Ordering};
+
     use super::*;
+    use crate::poll::Poll;
 
     fn two() -> Option<[usize; 2]> {
         crate::cpus::pair(None, "test").ok()
@@ -162,11 +125,11 @@ mod tests {
             for round in 0..3u64 {
                 let near = || {
                     word.store(2 * round + 1, Ordering::Release);
-                    await_word("test", &word, 2 * round + 2)
+                    Poll::Paused.word("test", &word, 2 * round + 2)
                 };
                 let word = &word;
                 let far = move || {
-                    await_word("test", word, 2 * round + 1)?;
+                    Poll::Paused.word("test", word, 2 * round + 1)?;
                     word.store(2 * round + 2, Ordering::Release);
                     Ok((round, shm::cpu::current_cpu()))
                 };

@@ -8,6 +8,7 @@ pub mod floor;
 pub mod layout;
 pub mod limits;
 pub mod patterns;
+pub mod poll;
 pub mod progress;
 pub mod rng;
 pub mod run;

@@ -3,7 +3,8 @@
 //! A block has three readings, the outer side before and after the inner one, so that a drift cancels and a processor
 //! that moved is seen: if the two outer readings differ by more than the plan allows, the block is set apart and
 //! counted. That choice looks at the outer side only. Against a floor the outer side is always the floor; against a
-//! rival chance decides, so that neither side gains from being outside.
+//! rival chance decides, so that neither side gains from being outside. Against a constant, which cannot move, a
+//! separate probe watches the machine ([`Sides::watch`]).
 //!
 //! The run ends when the interval of the ratio is narrow, never because a verdict looks good: stopping on the verdict
 //! would make a false one likely.
@@ -29,6 +30,10 @@ pub trait Sides {
     fn ours(&mut self) -> Result<f64>;
     /// What it is compared with.
     fn reference(&mut self) -> Result<f64>;
+    /// What the machine allows just now, where the reference cannot show it.
+    fn watch(&mut self) -> Result<Option<f64>> {
+        Ok(None)
+    }
     /// Called before each block with its number (0 also before the warm-up), for what must be equal within a block and differ
     /// between blocks, such as the place in memory.
     fn next_block(&mut self, _number: usize) -> Result<()> {
@@ -183,12 +188,14 @@ fn warm_up(plan: &BlockPlan, sides: &mut dyn Sides) -> Result<usize> {
 fn one_block(plan: &BlockPlan, sides: &mut dyn Sides, rng: &mut Rng, run: &mut BlockRun) -> Result<()> {
     let ours_outside = plan.order == Order::Shuffled && rng.coin();
     let outer = |sides: &mut dyn Sides| if ours_outside { sides.ours() } else { sides.reference() };
+    let watched_before = sides.watch()?;
     let before = checked(outer(sides)?)?;
     let inner = checked(if ours_outside { sides.reference() } else { sides.ours() }?)?;
     let after = checked(outer(sides)?)?;
+    let watched = watched_before.zip(sides.watch()?);
     let mean = before + (after - before) / 2.0;
     let (ours, reference) = if ours_outside { (mean, inner) } else { (inner, mean) };
-    let moved = moved(before, after);
+    let moved = moved(before, after).max(watched.map_or(1.0, |(a, b)| moved(a, b)));
     if moved > 1.0 + plan.disturbed_above {
         run.disturbed.push(Disturbed { ours, reference, moved });
     } else {
@@ -270,6 +277,26 @@ mod tests {
         let ours_inside = inner.iter().filter(|c| **c == 'o').count();
         assert!((5..=25).contains(&ours_inside), "{inner:?}");
         assert!(run.blocks.iter().all(|b| (b.ours / b.reference - 1.05).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_constant_is_watched() {
+        struct Watched(u32);
+        impl Sides for Watched {
+            fn ours(&mut self) -> Result<f64> {
+                Ok(70.0)
+            }
+            fn reference(&mut self) -> Result<f64> {
+                Ok(60.0)
+            }
+            fn watch(&mut self) -> Result<Option<f64>> {
+                self.0 += 1;
+                Ok(Some(if self.0.is_multiple_of(5) { 90.0 } else { 60.0 }))
+            }
+        }
+        let run = run(&BlockPlan { max_blocks: 50, ..plan() }, &mut Watched(0), &mut |_, _| {}).unwrap();
+        assert!(!run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 1.5 && d.reference == 60.0));
+        assert!(run.blocks.len() >= 30);
     }
 
     #[test]

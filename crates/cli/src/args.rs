@@ -19,7 +19,7 @@ use tieline::NodeId;
                   tieline down                   stop them\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage, \
                   3 inconclusive, 4 could not run."
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What all commands take.
     #[command(flatten)]
     pub common: Common,
@@ -30,7 +30,7 @@ pub struct Cli {
 
 /// What all commands take.
 #[derive(Debug, Clone, Args)]
-pub struct Common {
+pub(crate) struct Common {
     /// Directory of the clusters' sockets [default: /run/tieline as root, else $XDG_RUNTIME_DIR/tieline, else a private one]
     #[arg(long, global = true, env = "TIELINE_RUNTIME_DIR", value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub struct Common {
 
 /// All commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Start nodes on this machine, each with a manager of its own, and wait until all see each other
     #[command(after_help = "Examples:\n  tieline up --nodes 9\n  tieline --cluster lab up --nodes 2")]
     Up(Up),
@@ -86,7 +86,7 @@ pub enum Command {
 
 /// `up`.
 #[derive(Debug, Args)]
-pub struct Up {
+pub(crate) struct Up {
     /// How many nodes, numbered 4, 8, 12, …
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: u32,
@@ -94,7 +94,7 @@ pub struct Up {
 
 /// `verify`.
 #[derive(Debug, Args)]
-pub struct Verify {
+pub(crate) struct Verify {
     /// How many nodes to start for the test
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=64), conflicts_with = "running")]
     pub nodes: u32,
@@ -108,7 +108,7 @@ pub struct Verify {
 
 /// `node`.
 #[derive(Debug, Subcommand)]
-pub enum NodeAction {
+pub(crate) enum NodeAction {
     /// Run the manager of a node in the foreground (what a service does)
     Run {
         /// Which node [default: from the configuration]
@@ -146,7 +146,7 @@ pub enum NodeAction {
 
 /// `bench`.
 #[derive(Debug, Subcommand)]
-pub enum Bench {
+pub(crate) enum Bench {
     /// Request and response by stores into remote memory: half round trip by size
     Scipp(Scipp),
     /// What this machine allows at this moment: cache line, copies, wake-ups, clock
@@ -157,7 +157,7 @@ pub enum Bench {
 
 /// `bench scipp`.
 #[derive(Debug, Args)]
-pub struct Scipp {
+pub(crate) struct Scipp {
     /// Be the server end, for the client on the node --rn
     #[arg(long, conflicts_with = "client", requires = "rn")]
     pub server: bool,
@@ -167,11 +167,35 @@ pub struct Scipp {
     /// Node of the other end
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
+    /// Where messages lie: both in one line of one segment, or each in the other side's segment
+    #[arg(long, value_enum, default_value_t = Placement::Shared)]
+    pub placement: Placement,
+    /// The classic table
+    #[arg(long)]
+    pub classic: bool,
+}
+
+/// Where messages of `scipp` lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Placement {
+    /// Request and response in one cache line of one segment
+    Shared,
+    /// Each side writes into the other's segment, as on adapters without coherent loads
+    Own,
+}
+
+impl From<Placement> for bench::patterns::pio::Placement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Shared => Self::Shared,
+            Placement::Own => Self::Own,
+        }
+    }
 }
 
 /// `bench acceptance`.
 #[derive(Debug, Args)]
-pub struct Acceptance {
+pub(crate) struct Acceptance {
     /// Only these figures
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,

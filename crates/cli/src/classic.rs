@@ -8,14 +8,14 @@ const NAMES: [(&str, &[&str]); 4] = [
     ("dis_diag", &["diag"]),
     ("disinfo", &["query"]),
     ("query", &["query"]),
-    ("scipp", &["bench", "scipp"]),
+    ("scipp", &["bench", "scipp", "--classic"]),
 ];
 
 /// Options that the classic programs take with one dash.
 const SINGLE_DASH: [&str; 6] = ["-server", "-client", "-rn", "-size", "-json", "-help"];
 
 /// Turns a call by a classic name into a call of `tieline`.
-pub fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_owned();
     let Some((_, command)) = NAMES.iter().find(|(classic, _)| name == *classic) else { return arguments };
     let rest = arguments.split_off(1);
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn a_classic_name_becomes_its_command() {
         let translated = translate(words("/opt/DIS/bin/scipp -server -rn 8"));
-        assert_eq!(translated, words("tieline bench scipp --server --rn 8"));
+        assert_eq!(translated, words("tieline bench scipp --classic --server --rn 8"));
         assert_eq!(translate(words("dis_diag -V 9")), words("tieline diag -V 9"));
     }
 

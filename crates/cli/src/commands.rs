@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod acceptance;
 mod bench;
 mod cluster;
 mod diag;
@@ -9,17 +10,22 @@ mod status;
 mod verify;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use node_client::runtime_dir::ClusterDir;
-use tieline::{NodeId, NodeOptions};
 use ::verify::Target;
+use ::verify::own::OwnCluster;
+use ::node::cluster::Launcher;
+use node_client::runtime_dir::ClusterDir;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tieline::{NodeId, NodeOptions};
 
 use crate::args::{Cli, Command, Common};
 use crate::exit::{Failure, Outcome, USAGE};
 use crate::output::Output;
 
 /// Runs the command and turns what came of it into an exit status.
-pub fn run(cli: Cli) -> ExitCode {
+pub(crate) fn run(cli: Cli) -> ExitCode {
     let output = Output { json: cli.common.json, quiet: cli.common.quiet };
     match dispatch(&cli, output) {
         Ok(status) => ExitCode::from(status),
@@ -82,4 +88,29 @@ fn node_options(common: &Common, name: &str) -> NodeOptions {
 /// Wrong usage, in words.
 fn usage(text: impl Into<String>) -> Failure {
     Failure { status: USAGE, error: anyhow::Error::msg(text.into()) }
+}
+
+/// How long a cluster may take to come up: a machine under load is slow, not broken.
+const UP_LIMIT: Duration = Duration::from_secs(60);
+
+/// A cluster for one test, to be started. From now on Ctrl-C and SIGTERM take it away before they end this process.
+fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<OwnCluster, Failure> {
+    let own = OwnCluster {
+        root: cluster_dir(common)?.root().to_path_buf(),
+        purpose,
+        nodes,
+        launcher: Launcher::this_binary()?,
+        config: common.config.clone(),
+        limit: UP_LIMIT,
+    };
+    let dir = own.dir()?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            OwnCluster::remove(&dir);
+            // As a shell would report a program that the signal ended.
+            std::process::exit(128 + signal);
+        }
+    })?;
+    Ok(own)
 }

@@ -1,17 +1,15 @@
 //! The exit status, the same for all commands (`docs/exit-status.md`).
 
 /// Pass, or done.
-pub const PASS: u8 = 0;
-/// A check failed.
-pub const FAIL: u8 = 1;
+pub(crate) const PASS: u8 = 0;
 /// Wrong usage or configuration.
-pub const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 /// Could not run; the reason is printed.
-pub const CANNOT: u8 = 4;
+pub(crate) const CANNOT: u8 = 4;
 
 /// An error with the status that it ends with.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// One of the above.
     pub status: u8,
     /// For standard error.
@@ -20,7 +18,7 @@ pub struct Failure {
 
 impl Failure {
     /// Wrong usage or configuration.
-    pub fn usage(error: impl Into<anyhow::Error>) -> Self {
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self { status: USAGE, error: error.into() }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// How a command prints.
 #[derive(Debug, Clone, Copy)]
-pub struct Output {
+pub(crate) struct Output {
     /// Results as JSON.
     pub json: bool,
     /// No progress.
@@ -16,7 +16,7 @@ pub struct Output {
 
 impl Output {
     /// A result: its JSON, or its text. A reader that has gone away is no error.
-    pub fn result(self, json: impl FnOnce() -> Result<Value, serde_json::Error>, text: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn result(self, json: impl FnOnce() -> Result<Value, serde_json::Error>, text: impl FnOnce() -> String) -> Result<()> {
         let text = if self.json { format!("{:#}\n", json()?) } else { text() };
         match std::io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -25,7 +25,7 @@ impl Output {
     }
 
     /// A step of long work. On a terminal it replaces the one before.
-    pub fn progress(self, text: &str) {
+    pub(crate) fn progress(self, text: &str) {
         if self.quiet {
             return;
         }
@@ -40,7 +40,7 @@ impl Output {
     }
 
     /// Ends progress on a terminal.
-    pub fn progress_done(self) {
+    pub(crate) fn progress_done(self) {
         let mut err = std::io::stderr().lock();
         if !self.quiet && err.is_terminal() {
             drop(write!(err, "\r\x1b[K"));
@@ -49,7 +49,7 @@ impl Output {
     }
 
     /// Something that a person should know although the command goes on.
-    pub fn note(self, text: &str) {
+    pub(crate) fn note(self, text: &str) {
         drop(writeln!(std::io::stderr().lock(), "tieline: {text}"));
     }
 }

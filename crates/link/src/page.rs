@@ -188,6 +188,11 @@ impl PageReader {
         Ok(self.word(NODE_AT)?.load(Ordering::Relaxed))
     }
 
+    /// Drawn by the manager when it started: another number means another manager, whose generations begin anew.
+    pub fn incarnation(&self) -> Result<u64> {
+        Ok(self.word(INCARNATION_AT)?.load(Ordering::Relaxed))
+    }
+
     /// Counts all changes of all words: equal means that nothing happened in between.
     pub fn changes(&self) -> Result<u64> {
         // Acquire: pairs with the Release in `PageWriter::changed`.

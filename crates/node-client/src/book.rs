@@ -69,13 +69,18 @@ impl Book {
             }
             (Request::SetAvailable { key, available, .. }, Reply::Done) => {
                 let wanted = Imported::Segment(*key);
-                for export in self.exports.values_mut().filter(|export| created(&export.request) == Some(wanted)) {
+                for export in
+                    self.exports.values_mut().filter(|export| created(&export.request) == Some(wanted))
+                {
                     if let Request::CreateSegment { available: now, .. } = &mut export.request {
                         *now = *available;
                     }
                 }
             }
-            (Request::ConnectSegment { node, key }, &Reply::Segment { import, connection, incarnation, .. }) => {
+            (
+                Request::ConnectSegment { node, key },
+                &Reply::Segment { import, connection, incarnation, .. },
+            ) => {
                 let ids = (connection, incarnation);
                 return Some(self.add_import(*node, Imported::Segment(*key), ids, (page.clone(), import)));
             }
@@ -84,7 +89,12 @@ impl Book {
                 &Reply::Interrupt { import, connection, incarnation, .. },
             ) => {
                 let ids = (connection, incarnation);
-                return Some(self.add_import(*node, Imported::Interrupt(*number), ids, (page.clone(), import)));
+                return Some(self.add_import(
+                    *node,
+                    Imported::Interrupt(*number),
+                    ids,
+                    (page.clone(), import),
+                ));
             }
             (Request::WatchGroup { group }, Reply::Members(members)) => {
                 self.groups.insert(*group, members.iter().copied().collect());
@@ -165,7 +175,9 @@ impl Book {
                 self.connected.remove(&connection);
                 ClientEvent::Disconnected { what, node, connection, died }
             }
-            Event::Lost { import, reason } => ClientEvent::Lost { import: *self.slots.get(&import.0)?, reason },
+            Event::Lost { import, reason } => {
+                ClientEvent::Lost { import: *self.slots.get(&import.0)?, reason }
+            }
             Event::Link { node, up } => ClientEvent::Link { node, up },
             Event::Member { group, node, joined } => {
                 let members = self.groups.get_mut(&group)?;
@@ -189,7 +201,8 @@ impl Book {
         let Some(before) = self.groups.get_mut(&group) else { return Vec::new() };
         let left = before.difference(&now).map(|node| (*node, false));
         let joined = now.difference(before).map(|node| (*node, true));
-        let events = left.chain(joined).map(|(node, joined)| ClientEvent::Member { group, node, joined }).collect();
+        let events =
+            left.chain(joined).map(|(node, joined)| ClientEvent::Member { group, node, joined }).collect();
         *before = now;
         events
     }

@@ -13,7 +13,7 @@ use proto::wire::status::{NodeInfo, NodeStatus};
 use crate::book::Book;
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
-use crate::import::Import;
+use crate::import::{Import, Place};
 use crate::line::{Answer, Line, Shared, State};
 use crate::options::AttachOptions;
 use crate::runtime_dir::ClusterDir;
@@ -87,18 +87,27 @@ pub struct InterruptOffer<'a> {
 impl Client {
     /// Attaches to a node and starts the library's thread, which calls `events` for all that happens. The callback may
     /// use the client, but a long one delays the next event.
-    pub fn attach(options: &AttachOptions, events: impl Fn(ClientEvent) + Send + Sync + 'static) -> Result<Self> {
+    pub fn attach(
+        options: &AttachOptions,
+        events: impl Fn(ClientEvent) + Send + Sync + 'static,
+    ) -> Result<Self> {
         let dir = options.cluster_dir()?;
         let node = options.node_in(&dir)?;
         let name = options.program_name();
         let mut visit = match Visit::open(&dir, node, &name, false, DEFAULT_LIMIT) {
             // The only node there is has died and left its socket behind: nothing runs here.
-            Err(ClientError::ManagerGone { .. }) if options.node.is_none() && dir.nodes_with("sock")?.len() < 2 => {
-                return Err(ClientError::NoManager { cluster: dir.cluster().clone(), dir: dir.path().into() });
+            Err(ClientError::ManagerGone { .. })
+                if options.node.is_none() && dir.nodes_with("sock")?.len() < 2 =>
+            {
+                return Err(ClientError::NoManager {
+                    cluster: dir.cluster().clone(),
+                    dir: dir.path().into(),
+                });
             }
             other => other?,
         };
-        let page = PageReader::open(visit.take_page()?).map_err(|source| ClientError::Page { node, source })?;
+        let page =
+            PageReader::open(visit.take_page()?).map_err(|source| ClientError::Page { node, source })?;
         let shared = Arc::new(Shared::new((dir, node, name), first_state(visit, page), Box::new(events))?);
         let library = shared.clone();
         std::thread::Builder::new()
@@ -195,7 +204,10 @@ impl Client {
         memory: BorrowedFd<'_>,
     ) -> Result<Incarnation> {
         let incarnation = draw()?;
-        self.order(Request::CreateSegment { key, size_bytes, access, incarnation, available: false }, &[memory])?;
+        self.order(
+            Request::CreateSegment { key, size_bytes, access, incarnation, available: false },
+            &[memory],
+        )?;
         Ok(incarnation)
     }
 
@@ -253,7 +265,9 @@ impl Client {
         let memory = answer.descriptors.into_iter().next();
         match (answer.import, memory) {
             (Some(import), Some(memory)) => Ok((import, memory, size_bytes)),
-            _ => Err(ClientError::Protocol { node: self.node(), what: "a segment without its memory".into() }),
+            _ => {
+                Err(ClientError::Protocol { node: self.node(), what: "a segment without its memory".into() })
+            }
         }
     }
 
@@ -308,7 +322,10 @@ impl Client {
             (Some(import), Some(trigger), Some(waiter)) if event.is_some() == pollable => {
                 Ok(InterruptGrant { import, kind, producer, trigger, waiter, event })
             }
-            _ => Err(ClientError::Protocol { node: self.node(), what: "an interrupt without its regions".into() }),
+            _ => Err(ClientError::Protocol {
+                node: self.node(),
+                what: "an interrupt without its regions".into(),
+            }),
         }
     }
 
@@ -324,10 +341,11 @@ impl Client {
             }
             slot
         };
-        match slot {
-            Some(import) => self.give_up(Request::Disconnect { import }),
-            None => Ok(()),
+        if let Some(import) = slot {
+            self.give_up(Request::Disconnect { import })?;
         }
+        import.move_to(Place::GivenUp);
+        Ok(())
     }
 
     /// Whether a node answers: its manager's session is valid.
@@ -404,7 +422,8 @@ fn may_pass(error: &ClientError) -> bool {
 /// A random number that tells this object from others of the same name.
 fn draw() -> Result<Incarnation> {
     let mut bytes = [0u8; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(io("draw a random number"))?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(io("draw a random number"))?;
     Ok(Incarnation(u64::from_ne_bytes(bytes)))
 }
 

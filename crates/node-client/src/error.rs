@@ -52,8 +52,10 @@ pub enum ClientError {
     #[error(transparent)]
     RuntimeDir(#[from] RuntimeDirError),
     /// This user may not attach.
-    #[error("this user may not attach to node {node} ({why}): run as the user of its manager, or let its \
-             administrator add the user under [access] in the configuration")]
+    #[error(
+        "this user may not attach to node {node} ({why}): run as the user of its manager, or let its \
+             administrator add the user under [access] in the configuration"
+    )]
     Denied {
         /// Which node.
         node: NodeId,
@@ -61,8 +63,10 @@ pub enum ClientError {
         why: String,
     },
     /// Program and manager are of different versions.
-    #[error("the manager speaks version {theirs} of the control protocol, this program version {PROTOCOL_VERSION}: \
-             install the same tieline on both sides")]
+    #[error(
+        "the manager speaks version {theirs} of the control protocol, this program version {PROTOCOL_VERSION}: \
+             install the same tieline on both sides"
+    )]
     Version {
         /// The manager's.
         theirs: u16,
@@ -80,8 +84,10 @@ pub enum ClientError {
         limit: Duration,
     },
     /// The manager of this program's node is not there at the moment. What is connected goes on working.
-    #[error("the manager of node {node} is gone ({why}): what is connected goes on working, new requests need it: \
-             start it again with `tieline node start --id {node}`, the program re-attaches by itself")]
+    #[error(
+        "the manager of node {node} is gone ({why}): what is connected goes on working, new requests need it: \
+             start it again with `tieline node start --id {node}`, the program re-attaches by itself"
+    )]
     ManagerGone {
         /// Which node.
         node: NodeId,
@@ -89,7 +95,9 @@ pub enum ClientError {
         why: String,
     },
     /// Used in a child of the process that attached.
-    #[error("this process is a fork of process {parent}, whose attachment it cannot use: attach again in the child")]
+    #[error(
+        "this process is a fork of process {parent}, whose attachment it cannot use: attach again in the child"
+    )]
     Forked {
         /// Who attached.
         parent: u32,
@@ -101,7 +109,9 @@ pub enum ClientError {
         node: NodeId,
     },
     /// The manager said something that makes no sense here.
-    #[error("the manager of node {node} broke the protocol ({what}): is another program listening in its place?")]
+    #[error(
+        "the manager of node {node} broke the protocol ({what}): is another program listening in its place?"
+    )]
     Protocol {
         /// Which node.
         node: NodeId,
@@ -143,7 +153,9 @@ fn hint(errno: Errno) -> &'static str {
         Errno::MFILE => ": this process has no descriptor left, raise the limit with `ulimit -n`",
         Errno::NFILE => ": the system has no descriptor left, raise fs.file-max",
         Errno::NOMEM => ": out of memory",
-        Errno::TOOMANYREFS => ": too many descriptors of this user are on their way, raise the limit with `ulimit -n`",
+        Errno::TOOMANYREFS => {
+            ": too many descriptors of this user are on their way, raise the limit with `ulimit -n`"
+        }
         _ => "",
     }
 }
@@ -174,14 +186,20 @@ mod tests {
                 ClientError::SeveralNodes { cluster: cluster.clone(), nodes: nodes.clone() },
                 &["`lab`", "4, 8", "TIELINE_NODE"],
             ),
-            (ClientError::NoSuchNode { cluster, node: node(12), nodes }, &["no node 12", "4, 8", "tieline node start"]),
+            (
+                ClientError::NoSuchNode { cluster, node: node(12), nodes },
+                &["no node 12", "4, 8", "tieline node start"],
+            ),
             (ClientError::Denied { node: node(4), why: "uid 7".into() }, &["node 4", "uid 7", "[access]"]),
             (ClientError::Version { theirs: 9 }, &["version 9", "install the same"]),
             (
                 ClientError::TimedOut { what: "a probe", limit: Duration::from_secs(2) },
                 &["a probe", "2000 ms", "tieline status"],
             ),
-            (ClientError::ManagerGone { node: node(4), why: "closed".into() }, &["node 4", "closed", "node start"]),
+            (
+                ClientError::ManagerGone { node: node(4), why: "closed".into() },
+                &["node 4", "closed", "node start"],
+            ),
             (ClientError::Forked { parent: 77 }, &["77", "attach again"]),
             (ClientError::Io { what: "connect", errno: Errno::MFILE }, &["connect", "ulimit -n"]),
         ];

@@ -18,6 +18,8 @@ pub(crate) enum Place {
     Page(Arc<PageReader>, ImportSlot),
     /// Nowhere: a restarted manager did not know it any more.
     Ended(LossReason),
+    /// Given up by this program; its slot may be another import's by now.
+    GivenUp,
 }
 
 impl Place {
@@ -26,6 +28,7 @@ impl Place {
             // A word that makes no sense is the end of it: the page cannot be relied on.
             Self::Page(page, slot) => page.import(*slot).unwrap_or(ImportState::Ended(LossReason::NodeLost)),
             Self::Ended(reason) => ImportState::Ended(*reason),
+            Self::GivenUp => ImportState::Free,
         }
     }
 }
@@ -83,7 +86,8 @@ impl Import {
         self.inner.incarnation
     }
 
-    /// Whether the other end lives: no message, two loads; a lock besides once the manager has been restarted.
+    /// Whether the other end lives: no message, two loads; a lock besides once the manager has been restarted. `Free`: it
+    /// was given up with [`Client::disconnect`](crate::Client::disconnect).
     pub fn state(&self) -> ImportState {
         // Acquire: pairs with the Release in `Import::move_to`.
         if !self.inner.moved.load(Ordering::Acquire) {
@@ -102,7 +106,7 @@ impl Import {
 
     /// Nothing is left to be resumed.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state(), ImportState::Ended(_))
+        self.state() != ImportState::Alive
     }
 
     /// From now on its life shows there.

@@ -28,8 +28,9 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
 const RESUME_PAUSE: Duration = Duration::from_millis(50);
 /// How long after the manager's return an import's node may stay unreachable until the import counts as lost.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
-/// Imports that are asked for at one time, well below any manager's limit of pending requests.
-const RESUMES_AT_ONCE: usize = 16;
+/// Imports that are asked for at one time, below a manager's usual limit of pending requests; beyond that limit it refuses,
+/// and they are asked for again.
+const RESUMES_AT_ONCE: usize = 128;
 
 /// Runs until the attachment is closed.
 pub(crate) fn run(shared: &Shared) {
@@ -109,7 +110,9 @@ fn listen(shared: &Shared) {
 fn tell(shared: &Shared) {
     loop {
         let Some(event) = shared.lock().events.pop_front() else { return };
-        (shared.sink)(event);
+        // A callback that panics has said so on standard error; that is no reason to leave the program without events and
+        // without a way back to its manager.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (shared.sink)(event)));
     }
 }
 
@@ -126,7 +129,7 @@ fn chores(shared: &Shared) -> Option<Duration> {
         state.pending.values().filter(|pending| matches!(pending.waiter, Waiter::Resume(_))).count()
     };
     while resuming(&state) < RESUMES_AT_ONCE {
-        let Some(id) = state.to_resume.pop_front() else { return None };
+        let id = state.to_resume.pop_front()?;
         let Some(import) = state.book.imports.get(&id) else { continue };
         let inner = &import.inner;
         let request = Request::ResumeImport {
@@ -300,7 +303,8 @@ fn publish(
     state.next_id = state.next_id.max(parts.next_id);
     state.book.set_slots(HashMap::new());
     state.resume_until = Some(Instant::now() + RESUME_LIMIT);
-    state.to_resume = state.book.imports.iter().filter(|(_, import)| !import.has_ended()).map(|(id, _)| *id).collect();
+    state.to_resume =
+        state.book.imports.iter().filter(|(_, import)| !import.has_ended()).map(|(id, _)| *id).collect();
     state.events.extend(meanwhile);
     for (event, descriptors) in parts.events {
         state.events.extend(state.book.translate(event, descriptors));

@@ -43,7 +43,7 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// A thread that waits; its turn is signalled when the answer is there or when it is to listen.
-    Thread { turn: Arc<Condvar>, answer: Option<Result<Answer>>, listen: bool },
+    Thread { turn: Arc<Condvar>, answer: Option<Box<Result<Answer>>>, listen: bool },
     /// It gave up. What was made must be undone when the answer comes after all.
     GaveUp,
     /// The library's thread wants an import back from a restarted manager.
@@ -118,7 +118,8 @@ impl Shared {
         sink: Box<dyn Fn(ClientEvent) + Send + Sync>,
     ) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io("create an epoll set"))?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io("create an eventfd"))?;
+        let wake =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io("create an eventfd"))?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)
             .map_err(io("watch an eventfd"))?;
         let process = process_id();
@@ -235,12 +236,12 @@ impl Shared {
                     }
                     answer
                 }
-                _ => Some(Err(ClientError::Closed { node: self.node })),
+                _ => Some(Box::new(Err(ClientError::Closed { node: self.node }))),
             };
             if let Some(answer) = done {
                 state.pending.remove(&id);
                 self.stop_listening(&mut state, buffer.take());
-                return answer;
+                return *answer;
             }
             if left.is_zero() {
                 if let Some(pending) = state.pending.get_mut(&id) {
@@ -280,7 +281,9 @@ impl Shared {
     ) {
         let message = match received {
             Ok(Some(datagram)) => understand(self.node, buffer, datagram),
-            Ok(None) | Err(Errno::CONNRESET) => return self.line_down(state, "it closed the connection".into()),
+            Ok(None) | Err(Errno::CONNRESET) => {
+                return self.line_down(state, "it closed the connection".into());
+            }
             Err(errno) => return self.line_down(state, format!("receiving from it failed: {errno}")),
         };
         match message {
@@ -302,11 +305,11 @@ impl Shared {
     fn answered(&self, state: &mut State, id: RequestId, result: Result<Reply>, descriptors: Vec<OwnedFd>) {
         let Some(pending) = state.pending.get_mut(&id) else { return };
         if let Waiter::Thread { turn, answer, .. } = &mut pending.waiter {
-            *answer = Some(result.map(|reply| {
+            *answer = Some(Box::new(result.map(|reply| {
                 let kept = std::mem::replace(&mut pending.kept, Arc::new([]));
                 let import = state.book.note(&pending.request, &reply, kept, &state.page);
                 Answer { reply, descriptors, import }
-            }));
+            })));
             turn.notify_one();
             return;
         }
@@ -318,7 +321,9 @@ impl Shared {
                 self.wake_library();
             }
             Waiter::Rewatch => {
-                if let (Request::WatchGroup { group }, Ok(Reply::Members(members))) = (&pending.request, result) {
+                if let (Request::WatchGroup { group }, Ok(Reply::Members(members))) =
+                    (&pending.request, result)
+                {
                     let events = state.book.members_now(*group, members.into_iter().collect());
                     state.events.extend(events);
                     self.wake_library();
@@ -359,7 +364,7 @@ impl Shared {
     fn fail_pending(&self, state: &mut State, error: impl Fn() -> ClientError) {
         state.pending.retain(|_, pending| match &mut pending.waiter {
             Waiter::Thread { turn, answer, .. } => {
-                answer.get_or_insert_with(|| Err(error()));
+                answer.get_or_insert_with(|| Box::new(Err(error())));
                 turn.notify_one();
                 true
             }
@@ -401,7 +406,10 @@ fn send(socket: &Seqpacket, bytes: &[u8], descriptors: &[BorrowedFd<'_>], deadli
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(ClientError::Io { what: "send to the node manager, which does not read", errno: Errno::AGAIN });
+            return Err(ClientError::Io {
+                what: "send to the node manager, which does not read",
+                errno: Errno::AGAIN,
+            });
         }
         socket.wait(Wanted::Write, Some(left)).map_err(io("wait for the node manager"))?;
     }
@@ -434,4 +442,53 @@ fn undo(request: &Request, reply: &Reply) -> Option<Request> {
 /// This process's id, asked each time: a fork keeps everything but that.
 fn process_id() -> u32 {
     rustix::process::getpid().as_raw_pid().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime_dir::ClusterName;
+    use proto::ids::NodeId;
+
+    #[test]
+    fn a_fork_is_told_to_attach_for_itself() {
+        let page = link::page::PageWriter::create(NodeId::new(4).unwrap(), 1).unwrap();
+        let page = PageReader::open(page.fd().try_clone_to_owned().unwrap()).unwrap();
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let unix = rustix::net::AddressFamily::UNIX;
+        let (ours, theirs) =
+            rustix::net::socketpair(unix, rustix::net::SocketType::SEQPACKET, flags, None).unwrap();
+        let info = NodeInfo {
+            node: NodeId::new(4).unwrap(),
+            cluster: "t".into(),
+            host: String::new(),
+            version: String::new(),
+            manager_pid: 1,
+            incarnation: 1,
+            adapters: Vec::new(),
+        };
+        let state = State {
+            line: Line::Up(Arc::new(Seqpacket::from_fd(ours))),
+            info,
+            page: Arc::new(page),
+            next_id: 0,
+            pending: HashMap::new(),
+            buffer: Some(vec![0; 100]),
+            armed: false,
+            book: Book::default(),
+            events: VecDeque::new(),
+            chores: VecDeque::new(),
+            to_resume: VecDeque::new(),
+            resume_until: None,
+        };
+        let dir = ClusterDir::new("/nowhere".into(), ClusterName::new("t").unwrap());
+        let place = (dir, NodeId::new(4).unwrap(), "test".to_owned());
+        let mut shared = Shared::new(place, state, Box::new(|_| {})).unwrap();
+        // What a child sees: another process id than the one that attached.
+        shared.process += 1;
+        let error = shared.call(Request::Status, &[], Duration::from_secs(1), true).unwrap_err();
+        assert!(matches!(error, ClientError::Forked { parent } if parent == shared.process), "{error}");
+        let nothing = Seqpacket::from_fd(theirs).receive(&mut [0; 100]);
+        assert_eq!(nothing.map(drop), Err(Errno::AGAIN));
+    }
 }

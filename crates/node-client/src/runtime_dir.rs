@@ -36,7 +36,9 @@ pub enum RuntimeDirError {
         why: &'static str,
     },
     /// Something else stands in the place.
-    #[error("{path} is not a directory: remove it, or name another with --runtime-dir or TIELINE_RUNTIME_DIR")]
+    #[error(
+        "{path} is not a directory: remove it, or name another with --runtime-dir or TIELINE_RUNTIME_DIR"
+    )]
     NotADirectory {
         /// Where.
         path: PathBuf,
@@ -55,7 +57,9 @@ pub enum RuntimeDirError {
         uid: u32,
     },
     /// Others could put their own sockets there.
-    #[error("{path} has mode {mode:04o}, so that others may {others_may}: set it with `chmod {wanted:04o} {path}`")]
+    #[error(
+        "{path} has mode {mode:04o}, so that others may {others_may}: set it with `chmod {wanted:04o} {path}`"
+    )]
     WrongMode {
         /// Where.
         path: PathBuf,
@@ -286,7 +290,8 @@ fn checked_length(path: PathBuf) -> Result<PathBuf> {
 }
 
 fn is_member(gid: u32) -> bool {
-    getegid().as_raw() == gid || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
+    getegid().as_raw() == gid
+        || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
 }
 
 #[cfg(test)]
@@ -328,7 +333,8 @@ mod tests {
 
     #[test]
     fn too_long_socket_paths_are_named_before_the_kernel_cuts_them() {
-        let dir = ClusterDir::new(PathBuf::from(format!("/{}", "d".repeat(100))), ClusterName::new("c").unwrap());
+        let dir =
+            ClusterDir::new(PathBuf::from(format!("/{}", "d".repeat(100))), ClusterName::new("c").unwrap());
         let text = dir.socket(NodeId::new(4).unwrap()).unwrap_err().to_string();
         assert!(text.contains("has 115 bytes, the system allows 107"), "{text}");
     }

@@ -49,7 +49,9 @@ impl Visit {
                 Ok(Self { node, socket, buffer, next_id: 0, info, page, events: VecDeque::new() })
             }
             ToProgram::Rejected(refusal) => Err(rejected(node, refusal)),
-            _ => Err(ClientError::Protocol { node, what: "it answered the hello with something else".into() }),
+            _ => {
+                Err(ClientError::Protocol { node, what: "it answered the hello with something else".into() })
+            }
         }
     }
 
@@ -75,7 +77,8 @@ impl Visit {
         let what = name_of(&body);
         let bytes = encode(&ToManager::Request { id: wanted, body })?;
         let deadline = Instant::now() + limit;
-        let mut waiting = Waiting { node: self.node, socket: &self.socket, what, limit, deadline, reset: false };
+        let mut waiting =
+            Waiting { node: self.node, socket: &self.socket, what, limit, deadline, reset: false };
         waiting.send(&bytes, descriptors)?;
         loop {
             let (message, descriptors) = waiting.receive(&mut self.buffer)?;
@@ -100,7 +103,8 @@ impl Visit {
 
     /// The state page, once.
     pub(crate) fn take_page(&mut self) -> Result<OwnedFd> {
-        let missing = || ClientError::Protocol { node: self.node, what: "a welcome without a state page".into() };
+        let missing =
+            || ClientError::Protocol { node: self.node, what: "a welcome without a state page".into() };
         self.page.take().ok_or_else(missing)
     }
 }
@@ -167,7 +171,10 @@ pub(crate) fn understand(
 ) -> Result<(ToProgram, Vec<OwnedFd>)> {
     if datagram.descriptors_lost {
         // Said of this process first: it is by far the likelier cause.
-        return Err(ClientError::Io { what: "receive a descriptor from the node manager", errno: Errno::MFILE });
+        return Err(ClientError::Io {
+            what: "receive a descriptor from the node manager",
+            errno: Errno::MFILE,
+        });
     }
     let message = match decode(buffer.get(..datagram.len).unwrap_or_default()) {
         Ok(message) if !datagram.truncated => message,
@@ -187,7 +194,9 @@ pub(crate) fn gone(node: NodeId) -> ClientError {
 pub(crate) fn rejected(node: NodeId, refusal: Refusal) -> ClientError {
     match refusal {
         Refusal::Version { ours, .. } => ClientError::Version { theirs: ours },
-        Refusal::Denied { what, uid } => ClientError::Denied { node, why: format!("user {uid} may not {what}") },
+        Refusal::Denied { what, uid } => {
+            ClientError::Denied { node, why: format!("user {uid} may not {what}") }
+        }
         other => ClientError::Refused(other),
     }
 }
@@ -206,7 +215,9 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));
             }
-            Errno::AGAIN => return Err(ClientError::TimedOut { what: "the connection", limit: DEFAULT_LIMIT }),
+            Errno::AGAIN => {
+                return Err(ClientError::TimedOut { what: "the connection", limit: DEFAULT_LIMIT });
+            }
             Errno::NOENT => {
                 return Err(ClientError::ManagerGone { node, why: "it has no socket".into() });
             }
@@ -215,7 +226,10 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
                 return Err(ClientError::ManagerGone { node, why });
             }
             Errno::ACCESS | Errno::PERM => {
-                return Err(ClientError::Denied { node, why: format!("{} cannot be opened", path.display()) });
+                return Err(ClientError::Denied {
+                    node,
+                    why: format!("{} cannot be opened", path.display()),
+                });
             }
             errno => return Err(ClientError::Io { what: "connect to the node manager", errno }),
         }

@@ -11,7 +11,8 @@ use proto::wire::program::Access;
 use shm::region::{MapAccess, Region, RegionOptions};
 
 fn attach(node: NodeId) -> Result<Client, Box<dyn Error>> {
-    let options = AttachOptions { node: Some(node), name: Some("connect".into()), ..AttachOptions::default() };
+    let options =
+        AttachOptions { node: Some(node), name: Some("connect".into()), ..AttachOptions::default() };
     Ok(Client::attach(&options, |_| {})?)
 }
 
@@ -40,7 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         from.probe(to.node())?;
         probed.push(start.elapsed());
     }
-    for (what, times) in [("connect and map", &mut connected), ("round trip to the own manager", &mut probed)] {
+    for (what, times) in [("connect and map", &mut connected), ("round trip to the own manager", &mut probed)]
+    {
         times.sort_unstable();
         let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
         println!("{what}: min {:?}, median {:?}, 90 % {:?}, 99 % {:?}", at(0), at(50), at(90), at(99));

@@ -26,7 +26,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                 limit: Duration::from_secs(30),
             };
             let report = up(&options, &mut |_| {})?;
-            println!("{} started, {} ran already, {:?}", report.started.len(), report.already_running.len(), report.took);
+            println!(
+                "{} started, {} ran already, {:?}",
+                report.started.len(),
+                report.already_running.len(),
+                report.took
+            );
             Ok(())
         }
         ["down"] => {

@@ -88,7 +88,8 @@ pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
     let mut ids = Vec::with_capacity(count.min(4096));
     let mut plain = start.get();
     while ids.len() < count {
-        let id = NodeId::new(plain).map_err(|bad| NodeError::Ids { count, first: start, why: bad.to_string() })?;
+        let id =
+            NodeId::new(plain).map_err(|bad| NodeError::Ids { count, first: start, why: bad.to_string() })?;
         ids.push(id);
         plain += 4;
         if plain == BROADCAST_NODE_ID {
@@ -117,7 +118,7 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
             }
             continue;
         }
-        let child = options.launcher.start(dir, *node, options.config.as_deref())?;
+        let child = options.launcher.start(dir, *node, crate::config::named(options.config.as_deref()))?;
         progress(UpProgress::Started { node: *node, pid: child.pid() });
         children.push(child);
     }

@@ -63,6 +63,8 @@ pub struct Settings {
     pub heartbeat_interval: Duration,
     /// `[manager] heartbeat_limit_ms`.
     pub heartbeat_limit: Duration,
+    /// `[manager] resume_grace_ms`: how long after a start programs are waited for that outlived the last manager.
+    pub resume_grace: Duration,
     /// `[manager] max_…`.
     pub limits: LimitSettings,
     /// `[access]`: who may attach besides the manager's user.
@@ -92,6 +94,8 @@ impl Default for Settings {
             // A dead manager is noticed by its socket; heartbeats are for one that hangs, so they may be rare.
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(5),
+            // Programs look for their manager every half second at least.
+            resume_grace: Duration::from_secs(3),
             limits: LimitSettings::default(),
             attach: Access::default(),
         }
@@ -128,6 +132,7 @@ struct NodeSection {
 struct ManagerSection {
     heartbeat_interval_ms: Option<u32>,
     heartbeat_limit_ms: Option<u32>,
+    resume_grace_ms: Option<u32>,
     max_programs: Option<u64>,
     max_segments: Option<u64>,
     max_interrupts: Option<u64>,
@@ -149,10 +154,16 @@ enum Group {
     Name(String),
 }
 
-/// Reads the configuration: `explicit`, else `TIELINE_CONFIG`, else the system's and the user's files.
-pub fn load(explicit: Option<&Path>) -> Result<Settings, ConfigError> {
+/// The configuration that was named: `explicit`, else `TIELINE_CONFIG`. Absolute, since a daemon changes its directory.
+pub fn named(explicit: Option<&Path>) -> Option<PathBuf> {
     let environment = std::env::var_os(ENV_CONFIG).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let files = match explicit.map(Path::to_path_buf).or(environment) {
+    let path = explicit.map(Path::to_path_buf).or(environment)?;
+    Some(std::path::absolute(&path).unwrap_or(path))
+}
+
+/// Reads the configuration: the one that was [`named`], else the system's and the user's files.
+pub fn load(explicit: Option<&Path>) -> Result<Settings, ConfigError> {
+    let files = match named(explicit) {
         Some(path) if path.is_dir() => files_in(&path)?,
         Some(path) => vec![path],
         None => {
@@ -198,15 +209,20 @@ fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigE
     settings.id = document.node.id.or(settings.id);
     if let Some(name) = document.node.name {
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
-            return Err(wrong("node.name", format!("{} bytes, but 1 to {MAX_NAME_BYTES} are possible", name.len())));
+            return Err(wrong(
+                "node.name",
+                format!("{} bytes, but 1 to {MAX_NAME_BYTES} are possible", name.len()),
+            ));
         }
         settings.name = Some(name);
     }
 
     let manager = document.manager;
-    let milliseconds = |value: Option<u32>, before| value.map_or(before, |ms| Duration::from_millis(ms.into()));
+    let milliseconds =
+        |value: Option<u32>, before| value.map_or(before, |ms| Duration::from_millis(ms.into()));
     settings.heartbeat_interval = milliseconds(manager.heartbeat_interval_ms, settings.heartbeat_interval);
     settings.heartbeat_limit = milliseconds(manager.heartbeat_limit_ms, settings.heartbeat_limit);
+    settings.resume_grace = milliseconds(manager.resume_grace_ms, settings.resume_grace);
     if settings.heartbeat_interval < Duration::from_millis(10) {
         return Err(wrong("manager.heartbeat_interval_ms", "must be at least 10".into()));
     }
@@ -243,7 +259,8 @@ fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigE
         Some(Group::Number(gid)) => settings.attach.gid = Some(gid),
         Some(Group::Name(name)) => {
             let gid = gid_of(&name, &std::fs::read_to_string("/etc/group").unwrap_or_default());
-            let unknown = || wrong("access.group", format!("`{name}` is not in /etc/group: give the group's number"));
+            let unknown =
+                || wrong("access.group", format!("`{name}` is not in /etc/group: give the group's number"));
             settings.attach.gid = Some(gid.ok_or_else(unknown)?);
         }
         None => {}
@@ -265,7 +282,12 @@ fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let start = error.span().map_or(0, |span| span.start).min(text.len());
     let before = text.get(..start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
-    ConfigError::Malformed { path: path.into(), line, key: key_at(text, line), message: error.message().to_owned() }
+    ConfigError::Malformed {
+        path: path.into(),
+        line,
+        key: key_at(text, line),
+        message: error.message().to_owned(),
+    }
 }
 
 /// The key of a line, with the section that it stands in.
@@ -310,7 +332,8 @@ mod tests {
     #[test]
     fn later_files_override_key_by_key() {
         let mut settings = Settings::default();
-        let first = "[node]\nid = 8\nname = \"a\"\n[manager]\nheartbeat_interval_ms = 100\nmax_segments = 7\n";
+        let first =
+            "[node]\nid = 8\nname = \"a\"\n[manager]\nheartbeat_interval_ms = 100\nmax_segments = 7\n";
         apply(&mut settings, Path::new("1"), first).unwrap();
         let second = "[node]\nname = \"b\"\n[access]\ngroup = 5\nuids = [1, 2]\n";
         apply(&mut settings, Path::new("2"), second).unwrap();

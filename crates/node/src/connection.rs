@@ -77,7 +77,9 @@ impl Connection {
                 Err(_) => return Sent::Fine,
             }
         }
-        let Ok(kept) = descriptors.iter().map(|fd| fd.try_clone_to_owned()).collect::<std::io::Result<Vec<_>>>() else {
+        let Ok(kept) =
+            descriptors.iter().map(|fd| fd.try_clone_to_owned()).collect::<std::io::Result<Vec<_>>>()
+        else {
             return Sent::Overflow;
         };
         self.queued_bytes += bytes.len();
@@ -179,8 +181,8 @@ mod tests {
     fn descriptors_in_the_queue_are_bounded_too() {
         let (mut connection, _other) = pair();
         let file = std::fs::File::open("/dev/null").unwrap();
-        let overflowed =
-            (0..10_000).any(|_| connection.send(vec![0; 8192], &[file.as_fd(), file.as_fd()]) == Sent::Overflow);
+        let overflowed = (0..10_000)
+            .any(|_| connection.send(vec![0; 8192], &[file.as_fd(), file.as_fd()]) == Sent::Overflow);
         assert!(overflowed && connection.queued_descriptors <= MAX_QUEUED_DESCRIPTORS + 2);
     }
 

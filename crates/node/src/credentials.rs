@@ -32,8 +32,14 @@ fn supplementary_groups(status: &str, uid: u32, gid: u32) -> Vec<u32> {
         let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_whitespace().map(|number| number.parse().ok()).collect()
     };
-    let all_are = |field, wanted| numbers(field).is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| *id == wanted));
-    if all_are("Uid:", uid) && all_are("Gid:", gid) { numbers("Groups:").unwrap_or_default() } else { Vec::new() }
+    let all_are = |field, wanted| {
+        numbers(field).is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| *id == wanted))
+    };
+    if all_are("Uid:", uid) && all_are("Gid:", gid) {
+        numbers("Groups:").unwrap_or_default()
+    } else {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]
@@ -46,7 +52,10 @@ mod tests {
     fn groups_count_only_for_the_user_that_connected() {
         assert_eq!(supplementary_groups(STATUS, 7, 8), vec![8, 20, 30]);
         assert_eq!(supplementary_groups(STATUS, 9, 8), Vec::<u32>::new());
-        assert_eq!(supplementary_groups(&STATUS.replace("7\t7\t7\t7", "7\t0\t0\t0"), 7, 8), Vec::<u32>::new());
+        assert_eq!(
+            supplementary_groups(&STATUS.replace("7\t7\t7\t7", "7\t0\t0\t0"), 7, 8),
+            Vec::<u32>::new()
+        );
         assert_eq!(supplementary_groups("", 7, 8), Vec::<u32>::new());
     }
 

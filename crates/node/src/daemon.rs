@@ -302,7 +302,12 @@ fn clock() -> proto::time::Instant {
 }
 
 /// Watches a descriptor for input.
-fn watch(epoll: &OwnedFd, fd: impl AsFd, key: Key, flags: epoll::EventFlags) -> std::result::Result<(), Errno> {
+fn watch(
+    epoll: &OwnedFd,
+    fd: impl AsFd,
+    key: Key,
+    flags: epoll::EventFlags,
+) -> std::result::Result<(), Errno> {
     epoll::add(epoll, fd, epoll::EventData::new_u64(key.encode()), flags)
 }
 

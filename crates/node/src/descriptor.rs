@@ -88,7 +88,11 @@ mod tests {
     fn memory_is_told_by_its_seals() {
         let fd = memfd_create("m", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&fd, 4096).unwrap();
-        let kind = |size_sealed, write_sealed| DescriptorKind::Memory { size_bytes: 4096, size_sealed, write_sealed };
+        let kind = |size_sealed, write_sealed| DescriptorKind::Memory {
+            size_bytes: 4096,
+            size_sealed,
+            write_sealed,
+        };
         assert_eq!(inspect(fd.as_fd()), kind(false, false));
         fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
         assert_eq!(inspect(fd.as_fd()), kind(false, false));
@@ -100,7 +104,8 @@ mod tests {
 
     #[test]
     fn processes_events_and_others_are_told_apart() {
-        let myself = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
+        let myself =
+            rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
         assert_eq!(inspect(myself.unwrap().as_fd()), DescriptorKind::Pid(std::process::id()));
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         assert_eq!(inspect(event.as_fd()), DescriptorKind::Event);

@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use node_client::seqpacket::Seqpacket;
 use proto::wire::encode;
-use proto::wire::program::{Refusal, ToProgram};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
+use serde::Serialize;
 
 use crate::error::{NodeError, Result};
 use crate::runtime_dir::give_to_group;
@@ -33,7 +33,8 @@ impl Listener {
         let early = early_name(path);
         let _ = std::fs::remove_file(&early);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(fail("make the socket"))?;
+        let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(fail("make the socket"))?;
         let address = SocketAddrUnix::new(&early).map_err(fail("name the socket"))?;
         bind(&fd, &address).map_err(fail("make the socket"))?;
         let modes = std::fs::set_permissions(&early, std::fs::Permissions::from_mode(mode));
@@ -42,7 +43,11 @@ impl Listener {
             give_to_group(&early, gid)?;
         }
         listen(&fd, BACKLOG).map_err(fail("listen at"))?;
-        std::fs::rename(&early, path).map_err(|source| NodeError::Io { what: "put in place", path: path.into(), source })?;
+        std::fs::rename(&early, path).map_err(|source| NodeError::Io {
+            what: "put in place",
+            path: path.into(),
+            source,
+        })?;
         Ok(Self { fd })
     }
 
@@ -53,8 +58,8 @@ impl Listener {
     }
 }
 
-/// A shorter name than the one in use, so that the kernel's limit is not reached by it.
-fn early_name(path: &Path) -> std::path::PathBuf {
+/// What a socket is called until it listens: shorter than its name, so that the kernel's limit is not reached by it.
+pub(crate) fn early_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default().to_string_lossy().replace("node-", "").as_str());
     path.with_file_name(name)
@@ -84,20 +89,19 @@ impl Spare {
         self.fd = std::fs::File::open("/dev/null").ok().map(OwnedFd::from);
     }
 
-    /// Takes a connection and refuses it; false: even that was not possible.
-    pub(crate) fn turn_away(&mut self, listener: &Listener, limit: u64) -> bool {
+    /// Takes a connection, says why it is refused, and closes it.
+    pub(crate) fn turn_away(&mut self, listener: &Listener, refusal: &impl Serialize) {
         self.fd = None;
-        let taken = listener.accept();
-        if let Ok(socket) = &taken {
-            let refusal = Refusal::Limit { what: "descriptors of the node manager".into(), limit };
-            if let Ok(bytes) = encode(&ToProgram::Rejected(refusal)) {
+        if let Ok(socket) = listener.accept() {
+            if let Ok(bytes) = encode(refusal) {
                 // Best effort: it sees the socket close in any case.
                 let _ = socket.send(&bytes, &[]);
             }
+        } else {
+            // The whole system has no descriptor left. The connection stays in the queue and would wake the loop again at
+            // once; nothing tells when there is room.
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        let done = taken.is_ok();
-        drop(taken);
         self.refill();
-        done
     }
 }

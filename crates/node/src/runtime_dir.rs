@@ -8,6 +8,7 @@ pub use node_client::runtime_dir::*;
 use proto::ids::{MAX_NODE_ID, NodeId};
 use rustix::process::{Gid, geteuid};
 
+use crate::listener::early_name;
 use crate::lock::NodeLock;
 
 /// Who, besides its owner, has to reach the managers in a directory.
@@ -15,14 +16,14 @@ use crate::lock::NodeLock;
 pub struct Sharing {
     /// Members of this group.
     pub gid: Option<u32>,
-    /// Single users. There is no mode for them, so the directory is opened for all to enter (not to list), the socket for
-    /// all to connect, and the manager decides by the kernel's word on who it is.
+    /// Single users. There is no mode for them, so the directory is opened for all to look into, the socket for all to
+    /// connect, and the manager decides by the kernel's word on who it is.
     pub others: bool,
 }
 
 impl Sharing {
     fn directory_mode(self) -> u32 {
-        0o700 | if self.gid.is_some() { 0o050 } else { 0 } | if self.others { 0o011 } else { 0 }
+        0o700 | if self.gid.is_some() { 0o050 } else { 0 } | if self.others { 0o055 } else { 0 }
     }
 
     /// Mode of the socket for programs: to connect is to write.
@@ -85,7 +86,8 @@ fn prepare_root(root: &Path, sharing: Sharing) -> Result<()> {
 }
 
 fn existing(path: &Path) -> Result<std::fs::Metadata> {
-    let vanished = || RuntimeDirError::Io { what: "look at", path: path.into(), source: ErrorKind::NotFound.into() };
+    let vanished =
+        || RuntimeDirError::Io { what: "look at", path: path.into(), source: ErrorKind::NotFound.into() };
     directory_metadata(path)?.ok_or_else(vanished)
 }
 
@@ -108,8 +110,11 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
 
 /// Hands a file to the group that may attach.
 pub(crate) fn give_to_group(path: &Path, gid: u32) -> Result<()> {
-    rustix::fs::chown(path, None, Some(Gid::from_raw(gid)))
-        .map_err(|errno| RuntimeDirError::Io { what: "give to the group under [access]", path: path.into(), source: errno.into() })
+    rustix::fs::chown(path, None, Some(Gid::from_raw(gid))).map_err(|errno| RuntimeDirError::Io {
+        what: "give to the group under [access]",
+        path: path.into(),
+        source: errno.into(),
+    })
 }
 
 /// Removes what the manager that last held this lock left.
@@ -117,6 +122,7 @@ pub fn remove_files(dir: &ClusterDir, node: NodeId, lock: &NodeLock) {
     debug_assert_eq!(lock.node(), node);
     for path in [dir.socket(node), dir.peer_socket(node)].into_iter().flatten() {
         // What cannot be removed shows when the new socket is put in its place.
+        let _ = std::fs::remove_file(early_name(&path));
         let _ = std::fs::remove_file(path);
     }
 }

@@ -1,4 +1,6 @@
 //! Programs that attach, rightly and wrongly.
+// Helpers of tests are tests, which clippy cannot see.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 
@@ -93,7 +95,15 @@ fn garbage_closes_its_own_connection_only() {
     let mut longer = good.clone();
     longer.push(0);
     let oversize = vec![b'x'; MAX_DATAGRAM_BYTES + 1];
-    for garbage in [&b"x"[..], b"TLN1", b"TLN1\x01\x00\xff\xff\xff", b"GET / HTTP/1.0\r\n\r\n", &truncated, &longer, &oversize] {
+    for garbage in [
+        &b"x"[..],
+        b"TLN1",
+        b"TLN1\x01\x00\xff\xff\xff",
+        b"GET / HTTP/1.0\r\n\r\n",
+        &truncated,
+        &longer,
+        &oversize,
+    ] {
         let raw = Raw::hello(&place, 4);
         raw.socket.send(garbage, &[]).unwrap();
         assert!(matches!(rejected(&raw), Refusal::Invalid(_)), "{garbage:?}");

@@ -1,4 +1,6 @@
 //! Segments and interrupts between two nodes, with real memory.
+// Helpers of tests are tests, which clippy cannot see.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 
@@ -35,7 +37,9 @@ fn two_nodes_see_the_same_bytes() {
     assert_eq!(&bytes, b"through");
     let what = Imported::Segment(segment(7));
     let connection = await_event(&owner_events, |event| match event {
-        ClientEvent::Connected { what: which, node: from, connection, .. } if *which == what && *from == node(4) => {
+        ClientEvent::Connected { what: which, node: from, connection, .. }
+            if *which == what && *from == node(4) =>
+        {
             Some(*connection)
         }
         _ => None,
@@ -44,7 +48,9 @@ fn two_nodes_see_the_same_bytes() {
     importer.disconnect(&import).unwrap();
     importer.disconnect(&import).unwrap();
     await_event(&owner_events, |event| match event {
-        ClientEvent::Disconnected { connection: which, died: false, .. } => (*which == connection).then_some(()),
+        ClientEvent::Disconnected { connection: which, died: false, .. } => {
+            (*which == connection).then_some(())
+        }
         _ => None,
     });
     owner.remove_segment(segment(7), false).unwrap();
@@ -75,8 +81,9 @@ fn what_is_not_there_is_said_or_waited_for() {
     let last = refusal(importer.connect_segment_within(node(8), segment(7), short));
     assert!(matches!(last, Refusal::NotAvailable { .. }));
     std::thread::scope(|scope| {
-        let waiting =
-            scope.spawn(|| importer.connect_segment_within(node(8), segment(7), support::WATCHDOG).unwrap().0.state());
+        let waiting = scope.spawn(|| {
+            importer.connect_segment_within(node(8), segment(7), support::WATCHDOG).unwrap().0.state()
+        });
         owner.set_available(segment(7), true, false).unwrap();
         assert_eq!(waiting.join().unwrap(), ImportState::Alive);
     });
@@ -97,7 +104,9 @@ fn each_way_of_ending_reaches_the_importer() {
             _ => None,
         })
     };
-    for (index, expected) in [LossReason::Withdrawn, LossReason::Removed, LossReason::OwnerDied].into_iter().enumerate() {
+    for (index, expected) in
+        [LossReason::Withdrawn, LossReason::Removed, LossReason::OwnerDied].into_iter().enumerate()
+    {
         let id = u32::try_from(index).unwrap();
         let another = place.attach(8);
         let _region = offer(&another, id);

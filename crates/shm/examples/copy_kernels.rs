@@ -7,27 +7,42 @@
 #![allow(clippy::print_stdout)]
 
 use shm::clock::{Clock, now_ticks};
-use shm::copy::{Kernel, copy, kernels};
+use shm::copy::{Kernel, Plan, copy, kernels};
 use shm::region::{Region, RegionOptions};
 
-const SIZES: [usize; 9] =
-    [64, 512, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+const SIZES: [usize; 9] = [64, 512, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 const BLOCKS: usize = 31;
 const BYTES_PER_BLOCK: usize = 8 << 20;
 
-type Copy<'a> = Box<dyn Fn(*mut u8, *const u8, usize) + 'a>;
+/// What is compared: the planned copy, and each kernel by itself.
+#[derive(Clone, Copy)]
+struct Side {
+    name: &'static str,
+    kernel: Option<Kernel>,
+}
+
+impl Side {
+    fn run(&self, target: &Region, source: &Region) {
+        let size = source.size_bytes().min(target.size_bytes());
+        // SAFETY: two regions of this program, so two mappings that do not overlap, both at least `size` long; only
+        // available kernels are listed.
+        unsafe {
+            match self.kernel {
+                Some(kernel) => kernel.run(target.as_ptr(), source.as_ptr(), size),
+                None => copy(target.as_ptr(), source.as_ptr(), size),
+            }
+        }
+    }
+}
 
 fn main() -> Result<(), shm::Error> {
-    let available: Vec<Kernel> = kernels().into_iter().filter(|kernel| kernel.available).collect();
-    // SAFETY (of all closures): they are only called with two regions that are distinct and long enough.
-    let mut sides: Vec<(&str, Copy)> = vec![("copy", Box::new(|d, s, n| unsafe { copy(d, s, n) }))];
-    for kernel in &available {
-        // SAFETY: as above; the kernel is available.
-        sides.push((kernel.name, Box::new(move |d, s, n| unsafe { kernel.run(d, s, n) })));
-    }
+    let available = kernels().into_iter().filter(|kernel| kernel.available);
+    let mut sides = vec![Side { name: "copy", kernel: None }];
+    sides.extend(available.map(|kernel| Side { name: kernel.name, kernel: Some(kernel) }));
+    println!("{:?}", Plan::current());
     print!("{:>10}", "bytes");
-    for (name, _) in &sides {
-        print!("{name:>15}");
+    for side in &sides {
+        print!("{:>15}", side.name);
     }
     println!("   copy / fastest");
     for size in SIZES {
@@ -55,7 +70,7 @@ fn shuffle(order: &mut [usize], random: &mut u64) {
     }
 }
 
-fn measure(sides: &[(&str, Copy)], target: &Region, source: &Region, size: usize) -> Vec<f64> {
+fn measure(sides: &[Side], target: &Region, source: &Region, size: usize) -> Vec<f64> {
     let clock = Clock::global();
     let rounds = (BYTES_PER_BLOCK / size).clamp(1, 20_000);
     let mut samples = vec![Vec::with_capacity(BLOCKS); sides.len()];
@@ -64,11 +79,10 @@ fn measure(sides: &[(&str, Copy)], target: &Region, source: &Region, size: usize
     for block in 0..=BLOCKS {
         shuffle(&mut order, &mut random);
         for &side in &order {
-            let run = &sides[side].1;
-            run(target.as_ptr(), source.as_ptr(), size);
+            sides[side].run(target, source);
             let start = now_ticks();
             for _ in 0..rounds {
-                run(target.as_ptr(), source.as_ptr(), size);
+                sides[side].run(target, source);
             }
             let ns = clock.ns(now_ticks() - start);
             // The first block only warms up.

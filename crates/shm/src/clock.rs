@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn who_comes_while_another_computes_is_not_kept_waiting() {
-        let once = Once { state: AtomicU8::new(BEING_WRITTEN), clock: UnsafeCell::new(MaybeUninit::uninit()) };
+        let once =
+            Once { state: AtomicU8::new(BEING_WRITTEN), clock: UnsafeCell::new(MaybeUninit::uninit()) };
         let clock = Clock { cost_ticks: 4711, ..Clock::global() };
         assert_eq!(once.get(|| clock), clock);
         let free = Once { state: AtomicU8::new(UNSET), ..once };

@@ -50,7 +50,9 @@ pub enum Error {
         page_kib: usize,
     },
     /// The kernel has no huge pages of that size at all.
-    #[error("huge pages of {page_kib} KiB are not supported by this kernel or processor ({errno}): use base pages")]
+    #[error(
+        "huge pages of {page_kib} KiB are not supported by this kernel or processor ({errno}): use base pages"
+    )]
     HugePagesUnsupported {
         /// Size of one page in KiB.
         page_kib: usize,
@@ -64,8 +66,24 @@ pub enum Error {
     DescriptorLimit {
         /// What the descriptor was for.
         what: &'static str,
-        /// The soft limit; `u64::MAX` if there is none and the whole system is out of descriptors.
+        /// The soft limit.
         limit: u64,
+    },
+    /// The whole system has no descriptor left.
+    #[error(
+        "no file descriptor left for {what} in the whole system: raise the sysctl fs.file-max, or close some"
+    )]
+    SystemDescriptorLimit {
+        /// What the descriptor was for.
+        what: &'static str,
+    },
+    /// The kernel gave no descriptor, for another reason than a limit.
+    #[error("no file descriptor for {what} ({errno})")]
+    NewDescriptor {
+        /// What the descriptor was for.
+        what: &'static str,
+        /// The kernel's reason.
+        errno: Errno,
     },
     /// Memory could not be locked.
     #[error(
@@ -168,8 +186,64 @@ impl Error {
                 let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
                 Self::DescriptorLimit { what, limit: limit.current.unwrap_or(u64::MAX) }
             }
-            Errno::NFILE => Self::DescriptorLimit { what, limit: u64::MAX },
-            errno => Self::System { what, errno },
+            Errno::NFILE => Self::SystemDescriptorLimit { what },
+            errno => Self::NewDescriptor { what, errno },
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Every error names the thing, and those that the user can do something about name the next step.
+    #[test]
+    fn texts() {
+        let errno = Errno::NOMEM;
+        let (size_bytes, page_kib) = (4096, 2048);
+        let cases = [
+            (Error::Empty, "0 bytes", "ask for at least 1 byte"),
+            (Error::BadName, "name", "at most 249 bytes"),
+            (Error::Create { what: "mmap", size_bytes, errno }, "region of 4096 bytes", "mmap failed"),
+            (
+                Error::TooLarge { size_bytes, available_bytes: 9, limit: "a limit" },
+                "9 bytes",
+                "make it smaller or raise",
+            ),
+            (
+                Error::NoHugePages { size_bytes, pages: 3, page_kib },
+                "3 free huge pages of 2048 KiB",
+                "nr_hugepages",
+            ),
+            (Error::HugePagesUnsupported { page_kib, errno }, "2048 KiB", "use base pages"),
+            (Error::DescriptorLimit { what: "a region", limit: 20 }, "for a region", "RLIMIT_NOFILE"),
+            (Error::LockLimit { size_bytes, limit_bytes: 7 }, "lock 4096 bytes", "RLIMIT_MEMLOCK"),
+            (Error::NoSuchNumaNode { node: 5 }, "NUMA node 5", "/sys/devices/system/node/online"),
+            (Error::NumaUnsupported { errno }, "NUMA", "leave the node out"),
+            (Error::NotMemory, "memfd", "a region was expected"),
+            (Error::NotSealed { missing: "growing" }, "sealed against growing", "refused"),
+            (Error::WrongSize { size_bytes: 5 }, "5 bytes", "cannot be mapped"),
+            (Error::ReadOnly, "read-only", "sealed"),
+            (Error::Seal { errno }, "sealed", "before"),
+            (Error::OutOfRange { offset: 1, len: 2, size: 3 }, "2 bytes at offset 1", "window of 3 bytes"),
+            (Error::Misaligned { offset: 3, align: 8 }, "offset 3", "multiple of 8"),
+            (Error::Corrupt { what: "index 7" }, "index 7", "close this connection"),
+            (Error::CpuNotAllowed { cpu: 9, errno }, "processor 9", "Cpus_allowed_list"),
+            (Error::NotProcess, "process", "pidfd"),
+            (Error::System { what: "fstat", errno }, "fstat", "failed"),
+        ];
+        for (error, thing, next_step) in cases {
+            let text = error.to_string();
+            assert!(text.contains(thing) && text.contains(next_step), "{error:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_full_system_is_not_blamed_on_the_process() {
+        let error = Error::of_new_descriptor("a region", Errno::NFILE);
+        assert_eq!(error, Error::SystemDescriptorLimit { what: "a region" });
+        assert!(error.to_string().contains("fs.file-max"), "{error}");
+        let other = Error::of_new_descriptor("a process", Errno::SRCH);
+        assert_eq!(other, Error::NewDescriptor { what: "a process", errno: Errno::SRCH });
     }
 }

@@ -26,7 +26,7 @@ impl PidFd {
     /// A descriptor of this process, to be sent to those who want to know when it ends.
     ///
     /// # Errors
-    /// [`Error::DescriptorLimit`], [`Error::System`].
+    /// [`Error::DescriptorLimit`]; [`Error::NewDescriptor`], for instance if there is no such process.
     pub fn open_self() -> Result<Self> {
         Self::open(rustix::process::getpid())
     }
@@ -35,7 +35,7 @@ impl PidFd {
     /// unreaped child of the caller, or one that is otherwise known to live.
     ///
     /// # Errors
-    /// [`Error::DescriptorLimit`], [`Error::System`].
+    /// [`Error::DescriptorLimit`]; [`Error::NewDescriptor`], for instance if there is no such process.
     pub fn open(pid: Pid) -> Result<Self> {
         rustix::process::pidfd_open(pid, PidfdFlags::empty())
             .map(Self)

@@ -215,6 +215,8 @@ fn map(fd: &OwnedFd, mapped_bytes: usize, access: MapAccess) -> core::result::Re
         MapAccess::ReadOnly => ProtFlags::READ,
     };
     // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
-    let start = unsafe { rustix::mm::mmap(ptr::null_mut::<c_void>(), mapped_bytes, protection, MapFlags::SHARED, fd, 0) }?;
+    let start = unsafe {
+        rustix::mm::mmap(ptr::null_mut::<c_void>(), mapped_bytes, protection, MapFlags::SHARED, fd, 0)
+    }?;
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
 }

@@ -34,8 +34,6 @@ pub mod record;
 
 #[cfg(all(test, loom))]
 mod tests_loom;
-#[cfg(all(test, not(loom)))]
-mod tests;
 
 use reader::BadWriter;
 

@@ -15,7 +15,9 @@ pub use loom::sync::atomic::{
 
 /// The processor's atomics, also under loom: for process-wide settings that are no part of a protocol.
 pub mod plain {
-    pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+    pub use core::sync::atomic::{
+        AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+    };
 }
 
 /// Tells the processor (or loom) that this is a busy wait.

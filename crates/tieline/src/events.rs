@@ -109,7 +109,12 @@ struct Sinks {
     arrivals: BTreeMap<Imported, Weak<Queue<Arrival>>>,
     imports: BTreeMap<ImportId, Weak<Queue<RemoteEvent>>>,
     groups: BTreeMap<GroupId, Vec<Weak<Members>>>,
+    /// Producers that connected before the maker of the interrupt had its number back.
+    unclaimed: VecDeque<(Imported, Arrival)>,
 }
+
+/// More unclaimed arrivals than this are not kept: they can only be of interrupts that are gone again.
+const UNCLAIMED: usize = 256;
 
 /// Who waits for what.
 #[derive(Debug, Default)]
@@ -147,8 +152,13 @@ impl Registry {
     }
 
     pub(crate) fn register_arrivals(self: &Arc<Self>, what: Imported, queue: &Arc<Queue<Arrival>>) -> Registration {
+        let mut sinks = self.lock();
+        let (early, rest): (Vec<_>, Vec<_>) = sinks.unclaimed.drain(..).partition(|(whose, _)| *whose == what);
+        sinks.unclaimed = VecDeque::from(rest);
+        early.into_iter().for_each(|(_, arrival)| queue.push(arrival));
         let queue = Arc::downgrade(queue);
-        put_unless_taken(&mut self.lock().arrivals, what, &queue);
+        put_unless_taken(&mut sinks.arrivals, what, &queue);
+        drop(sinks);
         self.registration(Registered::Arrivals(what, queue))
     }
 
@@ -181,9 +191,8 @@ impl Registry {
         match event {
             ClientEvent::Connected { what, node, producer, pidfd, .. } => {
                 self.to_segment(what, SegmentEvent::Connected { node });
-                let arrivals = self.lock().arrivals.get(&what).and_then(Weak::upgrade);
-                if let Some(arrivals) = arrivals {
-                    arrivals.push(Arrival { producer, pidfd });
+                if matches!(what, Imported::Interrupt(_)) {
+                    self.arrived(what, Arrival { producer, pidfd });
                 }
             }
             ClientEvent::Disconnected { what, node, died, .. } => {
@@ -206,6 +215,18 @@ impl Registry {
             | ClientEvent::ManagerGone { .. }
             | ClientEvent::ManagerBack { .. }
             | ClientEvent::ExportRefused { .. } => {}
+        }
+    }
+
+    fn arrived(&self, what: Imported, arrival: Arrival) {
+        let mut sinks = self.lock();
+        if let Some(queue) = sinks.arrivals.get(&what).and_then(Weak::upgrade) {
+            queue.push(arrival);
+        } else if arrival.pidfd.is_some() {
+            if sinks.unclaimed.len() == UNCLAIMED {
+                sinks.unclaimed.pop_front();
+            }
+            sinks.unclaimed.push_back((what, arrival));
         }
     }
 

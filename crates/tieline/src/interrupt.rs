@@ -4,9 +4,9 @@
 //! A trigger before the wait is not lost. Anybody who may connect can also write the count: a hostile peer can raise the
 //! interrupt at will or hide the triggers of others, nothing else.
 
-//mod data;
+mod data;
 mod plain;
 mod words;
 
-//pub use data::{DataInterrupt, RemoteDataInterrupt};
+pub use data::{DataInterrupt, RemoteDataInterrupt};
 pub use plain::{Handler, Interrupt, RemoteInterrupt};

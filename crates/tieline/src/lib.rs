@@ -40,7 +40,7 @@ pub mod sequence;
 pub use dma::{Direction, DmaEntry, DmaQueue, DmaState};
 pub use error::{Error, Result};
 pub use group::{Delivered, Group, GroupMember};
-pub use interrupt::{Handler, Interrupt, RemoteInterrupt};
+pub use interrupt::{DataInterrupt, Handler, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
 pub use node::Node;
 pub use options::{InterruptOptions, NodeOptions, SegmentOptions};
 pub use remote::{RemoteEvent, RemoteMap, RemoteSegment};

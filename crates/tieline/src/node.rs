@@ -13,7 +13,7 @@ use crate::dma::DmaQueue;
 use crate::error::Result;
 use crate::events::Registry;
 use crate::group::{Group, GroupMember};
-use crate::interrupt::{Interrupt, RemoteInterrupt};
+use crate::interrupt::{DataInterrupt, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
 use crate::options::{InterruptOptions, NodeOptions, SegmentOptions};
 use crate::remote::RemoteSegment;
 use crate::segment::Segment;
@@ -111,6 +111,26 @@ impl Node {
     /// Connects to an interrupt of any node.
     pub fn connect_interrupt(&self, node: NodeId, number: InterruptNo, timeout: Duration) -> Result<RemoteInterrupt> {
         RemoteInterrupt::connect(self, node, number, timeout)
+    }
+
+    /// Creates an interrupt whose triggers carry up to `message_bytes` each; `depth` of them are kept.
+    pub fn create_data_interrupt(
+        &self,
+        options: &InterruptOptions,
+        message_bytes: usize,
+        depth: usize,
+    ) -> Result<DataInterrupt> {
+        DataInterrupt::create(self, options, message_bytes, depth)
+    }
+
+    /// Connects to a data interrupt of any node.
+    pub fn connect_data_interrupt(
+        &self,
+        node: NodeId,
+        number: InterruptNo,
+        timeout: Duration,
+    ) -> Result<RemoteDataInterrupt> {
+        RemoteDataInterrupt::connect(self, node, number, timeout)
     }
 
     /// Makes a DMA queue whose copies are made by the caller.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::page::LinkWord;
 use link::{Capabilities, Grant, LinkError, RemoteMemory};
 use node_client::{Import, ImportState};
 use proto::ids::{NodeId, SegmentKey};
@@ -50,8 +51,10 @@ impl RemoteInner {
         lost(&self.import)
     }
 
-    pub(crate) fn link_generation(&self) -> Result<u64> {
-        Ok(self.node.client().link(self.peer)?.generation)
+    /// The link to the owner's node, and which manager says so.
+    pub(crate) fn link_word(&self) -> Result<(u64, LinkWord)> {
+        let page = self.node.client().page();
+        Ok((page.incarnation()?, page.link(self.peer)?))
     }
 
     /// One load, before each put, get, atomic and DMA batch.

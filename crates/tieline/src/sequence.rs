@@ -22,12 +22,37 @@ pub enum SequenceStatus {
 #[derive(Debug)]
 pub struct Sequence {
     remote: Arc<RemoteInner>,
+    seen: Seen,
+}
+
+/// What the state page said when it was looked at last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    /// Which manager wrote the page.
+    incarnation: u64,
     generation: u64,
+    up: bool,
+}
+
+impl Seen {
+    fn now(remote: &RemoteInner) -> Result<Self> {
+        let (incarnation, link) = remote.link_word()?;
+        Ok(Self { incarnation, generation: link.generation, up: link.up })
+    }
+
+    /// Whether stores may be missing. A manager that was restarted begins to count anew (from 0, before its first session
+    /// with that node): its death is no failure of the link.
+    fn failed_since(self, earlier: Self) -> bool {
+        if self.incarnation != earlier.incarnation || earlier.generation == 0 {
+            return self.generation > 0 && !self.up;
+        }
+        self.generation != earlier.generation
+    }
 }
 
 impl Sequence {
     pub(crate) fn start(remote: &Arc<RemoteInner>) -> Result<Self> {
-        Ok(Self { generation: remote.link_generation()?, remote: Arc::clone(remote) })
+        Ok(Self { seen: Seen::now(remote)?, remote: Arc::clone(remote) })
     }
 
     /// Says what happened since the start or the last check, and starts anew.
@@ -35,11 +60,28 @@ impl Sequence {
         if let Some(reason) = self.remote.lost() {
             return Ok(SequenceStatus::Lost(reason));
         }
-        let generation = self.remote.link_generation()?;
-        if generation != self.generation {
-            self.generation = generation;
-            return Ok(SequenceStatus::Retriable);
-        }
-        Ok(SequenceStatus::Ok)
+        let now = Seen::now(&self.remote)?;
+        let failed = now.failed_since(std::mem::replace(&mut self.seen, now));
+        Ok(if failed { SequenceStatus::Retriable } else { SequenceStatus::Ok })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seen(incarnation: u64, generation: u64, up: bool) -> Seen {
+        Seen { incarnation, generation, up }
+    }
+
+    #[test]
+    fn a_change_of_the_link_is_a_failure_and_a_restarted_manager_is_none() {
+        assert!(!seen(1, 1, true).failed_since(seen(1, 1, true)));
+        assert!(seen(1, 2, false).failed_since(seen(1, 1, true)));
+        assert!(seen(1, 3, true).failed_since(seen(1, 1, true)), "down and up again is a failure too");
+        assert!(!seen(2, 0, false).failed_since(seen(1, 1, true)), "not seen again yet");
+        assert!(!seen(2, 1, true).failed_since(seen(2, 0, false)), "seen again");
+        assert!(!seen(2, 1, true).failed_since(seen(1, 7, true)));
+        assert!(seen(2, 2, false).failed_since(seen(1, 7, true)));
     }
 }

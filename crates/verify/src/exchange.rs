@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_filling_is_repeatable_and_depends_on_the_seed() {
-        let filled = |seed| {
+        let filled = |seed: u64| {
             let mut bytes = [0; 64];
             Random(seed | 1).fill(&mut bytes);
             bytes

@@ -11,6 +11,7 @@
 pub mod diag;
 pub mod exchange;
 pub mod latency;
+pub mod own;
 pub mod run;
 pub mod status;
 pub mod target;

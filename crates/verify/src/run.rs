@@ -1,17 +1,15 @@
 //! The whole verification: up (or a cluster that runs) → status → diag on all nodes → a checked exchange between every
 //! pair → request/response latency on one pair → verdict.
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use node::NodeError;
-use node::cluster::{Launcher, UpOptions, UpProgress, node_ids};
-use node_client::runtime_dir::{ClusterDir, ClusterName};
 use serde::Serialize;
 
 use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
 use crate::latency::{self, LatencyReport};
+use crate::own::OwnCluster;
 use crate::status::{self, ClusterReport};
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -20,8 +18,6 @@ mod render;
 
 /// Schema of the report.
 pub const SCHEMA: &str = "tieline.verify/1";
-/// How long a manager of the test's own cluster may take to stop.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// On what.
 #[derive(Debug)]
@@ -30,37 +26,6 @@ pub enum Start {
     Running(Target),
     /// One of the test's own, gone again afterwards.
     Own(OwnCluster),
-}
-
-/// A cluster that lives for one verification, under a name that nobody else uses.
-#[derive(Debug)]
-pub struct OwnCluster {
-    /// Runtime directory to make it in.
-    pub root: PathBuf,
-    /// How many nodes.
-    pub nodes: usize,
-    /// What is run for each.
-    pub launcher: Launcher,
-    /// Configuration, if not the usual one.
-    pub config: Option<PathBuf>,
-    /// How long all sessions may take to become valid.
-    pub limit: Duration,
-}
-
-impl OwnCluster {
-    /// Its directory: the name holds this process's id.
-    pub fn dir(&self) -> Result<ClusterDir, NodeError> {
-        let name = ClusterName::new(&format!("verify-{}", std::process::id()))?;
-        Ok(ClusterDir::new(self.root.clone(), name))
-    }
-
-    /// Stops its nodes and removes their files, logs included. Nothing there is no error.
-    pub fn remove(dir: &ClusterDir) {
-        // Best effort, in the order that leaves least behind: what cannot be stopped keeps its files.
-        if node::cluster::down(dir, None, STOP_LIMIT, &mut |_| ()).is_ok() {
-            drop(std::fs::remove_dir_all(dir.path()));
-        }
-    }
 }
 
 /// What is done and how.
@@ -108,15 +73,6 @@ pub struct Report {
     pub duration_s: f64,
 }
 
-/// Removes the test's own cluster however the run ends.
-struct Removal(ClusterDir);
-
-impl Drop for Removal {
-    fn drop(&mut self) {
-        OwnCluster::remove(&self.0);
-    }
-}
-
 /// Collects steps and times them.
 struct Steps<'a> {
     done: Vec<Step>,
@@ -140,9 +96,18 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
     let (target, _removal) = match &options.start {
         Start::Running(target) => (target.clone(), None),
         Start::Own(own) => {
-            let dir = own.dir()?;
-            let removal = Removal(dir.clone());
-            (up(own, &dir, &mut steps)?, Some(removal))
+            let (target, removal) = steps.run("up", |tell| match own.up(tell) {
+                Ok((target, removal, took)) => {
+                    let detail =
+                        format!("{} nodes, all sessions valid after {:.2} s", target.nodes.len(), took.as_secs_f64());
+                    (Ok((target, removal)), Verdict::Pass, detail)
+                }
+                Err(error) => {
+                    let detail = error.to_string();
+                    (Err(error), Verdict::Fail, detail)
+                }
+            })?;
+            (target, Some(removal))
         }
     };
     let status = steps.run("status", |_| {
@@ -192,29 +157,4 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
         latency,
         duration_s: start.elapsed().as_secs_f64(),
     })
-}
-
-fn up(own: &OwnCluster, dir: &ClusterDir, steps: &mut Steps<'_>) -> Result<Target, NodeError> {
-    let nodes = node_ids(own.nodes, None)?;
-    let options = UpOptions {
-        dir: dir.clone(),
-        nodes: nodes.clone(),
-        launcher: own.launcher.clone(),
-        config: own.config.clone(),
-        limit: own.limit,
-    };
-    steps.run("up", |tell| {
-        let report = node::cluster::up(&options, &mut |progress| {
-            if let UpProgress::Ready { ready, of } = progress {
-                tell(&format!("up: {ready} of {of} nodes see all others"));
-            }
-        });
-        let detail = match &report {
-            Ok(report) => format!("{} nodes, all sessions valid after {:.2} s", nodes.len(), report.took.as_secs_f64()),
-            Err(error) => error.to_string(),
-        };
-        let verdict = if report.is_ok() { Verdict::Pass } else { Verdict::Fail };
-        (report, verdict, detail)
-    })?;
-    Ok(Target { runtime_dir: Some(dir.root().into()), cluster: Some(dir.cluster().as_str().into()), nodes })
 }

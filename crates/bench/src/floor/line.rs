@@ -14,9 +14,10 @@ use shm::{
 
 use super::{Shape, settle};
 use crate::{
-    duo::{Duo, await_word},
+    duo::Duo,
     error::Result,
-    stats::Samples,
+    poll::Poll,
+    stats::{Samples, order},
     timer::Timer,
 };
 
@@ -58,14 +59,14 @@ impl Lines {
 /// The other side of the probe: a thread, or another process that follows orders.
 pub trait Bouncer {
     /// Runs [`bounce`] over there with these numbers, while `near` runs here.
-    fn bounce(&mut self, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+    fn bounce(&mut self, poll: Poll, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 /// Answers each odd value with the next even one.
-pub fn bounce(words: Words<'_>, base: u64, events: u64) -> Result<()> {
+pub fn bounce(words: Words<'_>, poll: Poll, base: u64, events: u64) -> Result<()> {
     for n in 1..=events {
-        await_word(WHAT, words.there, base.wrapping_add(2 * n - 1))?;
-        // Release: pairs with the Acquire of the near side's `await_word`.
+        poll.word(WHAT, words.there, base.wrapping_add(2 * n - 1))?;
+        // Release: pairs with the Acquire of the near side's `Poll::word`.
         words.back.store(base.wrapping_add(2 * n), Ordering::Release);
     }
     Ok(())
@@ -81,9 +82,9 @@ pub struct FarThread<'a, 'env> {
 }
 
 impl Bouncer for FarThread<'_, '_> {
-    fn bounce(&mut self, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    fn bounce(&mut self, poll: Poll, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let words = self.words;
-        self.duo.both(WHAT, near, move || bounce(words, base, events)).map(drop)
+        self.duo.both(WHAT, near, move || bounce(words, poll, base, events)).map(drop)
     }
 }
 
@@ -91,17 +92,45 @@ impl Bouncer for FarThread<'_, '_> {
 #[derive(Debug)]
 pub struct LineProbe<'a> {
     near: Words<'a>,
+    poll: Poll,
     shape: Shape,
     ticks: Vec<u64>,
+}
+
+/// Time of one reading while the ways of polling are compared, and how often each is read.
+pub const TRIAL_NS: f64 = 300_000.0;
+const TRIALS: usize = 5;
+
+/// The way of polling with the lower median of readings taken in turn, and that median.
+pub fn fastest(mut reading: impl FnMut(Poll) -> Result<f64>) -> Result<(Poll, f64)> {
+    let mut readings = Poll::ALL.map(|poll| (poll, Vec::with_capacity(TRIALS)));
+    for _ in 0..TRIALS {
+        for (poll, readings) in &mut readings {
+            readings.push(reading(*poll)?);
+        }
+    }
+    let [tight, paused] = readings.map(|(poll, readings)| (poll, order::median(&readings).unwrap_or(f64::INFINITY)));
+    Ok(if paused.1 < tight.1 { paused } else { tight })
 }
 
 impl<'a> LineProbe<'a> {
     /// A probe whose readings take about a millisecond and a half. `near` is how this side maps the words.
     pub fn new(timer: &Timer, far: &mut dyn Bouncer, near: Words<'a>) -> Result<Self> {
-        let mut probe = Self { near, shape: Shape::trial(), ticks: Vec::new() };
+        let mut probe = Self { near, poll: Poll::Tight, shape: Shape::trial(), ticks: Vec::new() };
         let half_ns = probe.half_round_trip_ns(timer, far, None)?;
+        probe.shape = Shape::lasting(timer, 2.0 * half_ns, TRIAL_NS);
+        let (poll, half_ns) = fastest(|poll| {
+            probe.poll = poll;
+            probe.half_round_trip_ns(timer, far, None)
+        })?;
+        probe.poll = poll;
         probe.shape = Shape::for_event(timer, 2.0 * half_ns);
         Ok(probe)
+    }
+
+    /// How it polls: the faster way when it was made.
+    pub const fn poll(&self) -> Poll {
+        self.poll
     }
 
     /// Round trips that share a sample.
@@ -126,15 +155,15 @@ impl<'a> LineProbe<'a> {
         far: &mut dyn Bouncer,
         all: Option<&mut Samples>,
     ) -> Result<f64> {
-        let (words, shape) = (self.near, self.shape);
+        let (words, poll, shape) = (self.near, self.poll, self.shape);
         // Wherever the words were left: values count on from here, odd ones go there, even ones come back.
         let base = words.there.load(Ordering::Relaxed).max(words.back.load(Ordering::Relaxed)).next_multiple_of(2);
         let ticks = &mut self.ticks;
-        far.bounce(base, shape.events(), &mut || {
+        far.bounce(poll, base, shape.events(), &mut || {
             shape.time(ticks, |n| {
                 // Release: pairs with the Acquire in `bounce`.
                 words.there.store(base.wrapping_add(2 * n - 1), Ordering::Release);
-                await_word(WHAT, words.back, base.wrapping_add(2 * n)).map(drop)
+                poll.word(WHAT, words.back, base.wrapping_add(2 * n)).map(drop)
             })
         })?;
         Ok(settle(timer, &self.ticks, shape.batch, 2.0, all))
@@ -168,6 +197,18 @@ mod tests {
         })
         .unwrap();
         assert!(readings.iter().all(|ns| *ns > 0.0), "{readings:?}");
+    }
+
+    #[test]
+    fn the_faster_way_is_taken() {
+        let mut n = 0.0;
+        let (poll, ns) = fastest(|poll| {
+            n += 1.0;
+            Ok(if poll == Poll::Paused { 48.0 } else { 77.0 } + if n == 2.0 { 900.0 } else { 0.0 })
+        })
+        .unwrap();
+        assert_eq!((poll, ns), (Poll::Paused, 48.0));
+        assert_eq!(fastest(|poll| Ok(if poll == Poll::Paused { 60.0 } else { 40.0 })).unwrap(), (Poll::Tight, 40.0));
     }
 
     #[test]

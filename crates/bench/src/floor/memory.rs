@@ -13,8 +13,9 @@ use shm::{
 
 use super::{Shape, settle};
 use crate::{
-    duo::{Duo, await_word},
+    duo::Duo,
     error::Result,
+    poll::Poll,
     stats::Samples,
     timer::Timer,
 };
@@ -126,9 +127,9 @@ impl FreshProbe {
         let mut ticks = vec![0u64; self.samples as usize];
         let near = || {
             for (n, slot) in (1..=rounds).zip(&mut ticks) {
-                // Release: pairs with the Acquire of the far side's `await_word`.
+                // Release: pairs with the Acquire of the far side's `Poll::word`.
                 turn.store(base + 2 * n - 1, Ordering::Release);
-                await_word(FRESH, turn, base + 2 * n)?;
+                Poll::Paused.word(FRESH, turn, base + 2 * n)?;
                 // The lock is free: its line comes over before the clock is read.
                 let fresh = lock(shared);
                 let start = now_ticks();
@@ -141,9 +142,9 @@ impl FreshProbe {
         let (far_shared, far_turn) = (Arc::clone(shared), Arc::clone(turn));
         let far = move || {
             for n in 1..=rounds {
-                await_word(FRESH, &far_turn, base + 2 * n - 1)?;
+                Poll::Paused.word(FRESH, &far_turn, base + 2 * n - 1)?;
                 lock(&far_shared).fill(n as u8);
-                // Release: pairs with the Acquire of the near side's `await_word`.
+                // Release: pairs with the Acquire of the near side's `Poll::word`.
                 far_turn.store(base + 2 * n, Ordering::Release);
             }
             Ok(())
@@ -178,9 +179,9 @@ impl<'env> FreshWindowProbe<'env> {
         let mut ticks = vec![0u64; self.samples as usize];
         let near = || {
             for (n, slot) in (1..=rounds).zip(&mut ticks) {
-                // Release: pairs with the Acquire of the far side's `await_word`.
+                // Release: pairs with the Acquire of the far side's `Poll::word`.
                 turn.store(base + 2 * n - 1, Ordering::Release);
-                await_word(FRESH, turn, base + 2 * n)?;
+                Poll::Paused.word(FRESH, turn, base + 2 * n)?;
                 let start = now_ticks();
                 near_window.get(0, own)?;
                 *slot = now_ticks_ordered().saturating_sub(start);
@@ -191,9 +192,9 @@ impl<'env> FreshWindowProbe<'env> {
         let far_turn = Arc::clone(turn);
         let far = move || {
             for n in 1..=rounds {
-                await_word(FRESH, &far_turn, base + 2 * n - 1)?;
+                Poll::Paused.word(FRESH, &far_turn, base + 2 * n - 1)?;
                 far_window.fill(0, far_window.len(), n as u8)?;
-                // Release: pairs with the Acquire of the near side's `await_word`.
+                // Release: pairs with the Acquire of the near side's `Poll::word`.
                 far_turn.store(base + 2 * n, Ordering::Release);
             }
             Ok(())

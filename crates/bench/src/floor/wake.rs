@@ -14,8 +14,9 @@ use shm::{
 
 use super::settle;
 use crate::{
-    duo::{Duo, await_word, poll_until},
+    duo::Duo,
     error::{BenchError, Result},
+    poll::{PATIENCE, Poll},
     stats::Samples,
     timer::Timer,
 };
@@ -26,23 +27,59 @@ pub const SETTLE_NS: u64 = 100_000;
 /// Wake-ups of one reading.
 pub const WAKES: u32 = 25;
 
-/// Words of the probe; each on its own line.
+/// Words of a measurement; each on its own line.
 #[derive(Debug, Default)]
-struct Bell {
-    /// What the sleeper sleeps on.
-    word: CacheLine<AtomicU32>,
+struct Marks {
     /// Counts the sleeper's intentions to sleep.
     about_to_sleep: CacheLine<AtomicU64>,
     /// When it was rung.
     rang_at: CacheLine<AtomicU64>,
 }
 
-/// One way from a store with FUTEX_WAKE on one core until the sleeper runs on the other.
+/// One reading of any way to wake: the median of [`WAKES`] wake-ups in ns, from the near to the far side.
 ///
-/// Both ends read the same counter; that it is the same on both cores is what an invariant counter promises.
+/// `ring(n)` wakes the sleeper for the `n`-th time (from 1); `sleep(n)` sleeps until then. Both ends read the same
+/// counter; that it is the same on both cores is what an invariant counter promises.
+pub fn one_way_ns<'env>(
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    mut ring: impl FnMut(u32) -> Result<()>,
+    mut sleep: impl FnMut(u32) -> Result<()> + Send + 'env,
+    all: Option<&mut Samples>,
+) -> Result<f64> {
+    let marks = Arc::new(Marks::default());
+    let far_marks = Arc::clone(&marks);
+    let settle_ticks = timer.ticks(SETTLE_NS);
+    let near = || {
+        for n in 1..=WAKES {
+            Poll::Paused.word(WHAT, &marks.about_to_sleep.0, u64::from(n))?;
+            let since = now_ticks();
+            Poll::Tight.until(WHAT, || now_ticks().saturating_sub(since) >= settle_ticks)?;
+            // Relaxed: the ring itself publishes it.
+            marks.rang_at.0.store(now_ticks(), Ordering::Relaxed);
+            ring(n)?;
+        }
+        Ok(())
+    };
+    let far = move || {
+        let mut ticks = vec![0u64; WAKES as usize];
+        for (n, slot) in (1..=WAKES).zip(&mut ticks) {
+            // Release: pairs with the Acquire of the waker's `Poll::word`.
+            far_marks.about_to_sleep.0.store(u64::from(n), Ordering::Release);
+            sleep(n)?;
+            *slot = now_ticks().saturating_sub(far_marks.rang_at.0.load(Ordering::Relaxed));
+        }
+        Ok(ticks)
+    };
+    let ((), ticks) = duo.both(WHAT, near, far)?;
+    Ok(settle(timer, &ticks, 1, 1.0, all))
+}
+
+/// One way from a store with FUTEX_WAKE on one core until the sleeper runs on the other.
 #[derive(Debug, Default)]
 pub struct WakeProbe {
-    bell: Arc<Bell>,
+    /// What the sleeper sleeps on.
+    word: Arc<CacheLine<AtomicU32>>,
 }
 
 impl WakeProbe {
@@ -51,51 +88,34 @@ impl WakeProbe {
         Self::default()
     }
 
-    /// One reading: the median of [`WAKES`] wake-ups, in ns, from the near to the far side.
+    /// One reading.
     pub fn one_way_ns(&mut self, timer: &Timer, duo: &mut Duo<'_>, all: Option<&mut Samples>) -> Result<f64> {
-        let near_bell = Arc::clone(&self.bell);
-        let far_bell = Arc::clone(&self.bell);
-        let base = near_bell.word.0.load(Ordering::Relaxed);
-        near_bell.about_to_sleep.0.store(0, Ordering::Relaxed);
-        let settle_ticks = timer.ticks(SETTLE_NS);
-        let near = move || {
-            for n in 1..=WAKES {
-                await_word(WHAT, &near_bell.about_to_sleep.0, u64::from(n))?;
-                let since = now_ticks();
-                poll_until(WHAT, || now_ticks().saturating_sub(since) >= settle_ticks)?;
-                near_bell.rang_at.0.store(now_ticks(), Ordering::Relaxed);
-                // Release: pairs with the Acquire of the sleeper, who then reads `rang_at`.
-                near_bell.word.0.store(base.wrapping_add(n), Ordering::Release);
-                futex::wake(&near_bell.word.0, futex::Flags::empty(), 1).map_err(futex_error)?;
+        let (near, far) = (Arc::clone(&self.word), Arc::clone(&self.word));
+        let base = near.0.load(Ordering::Relaxed);
+        let ring = move |n: u32| {
+            // Release: pairs with the Acquire of the sleeper.
+            near.0.store(base.wrapping_add(n), Ordering::Release);
+            futex::wake(&near.0, futex::Flags::empty(), 1).map(drop).map_err(futex_error)
+        };
+        let sleep = move |n: u32| {
+            let seen = base.wrapping_add(n - 1);
+            // Acquire: pairs with the Release of the waker.
+            while far.0.load(Ordering::Acquire) == seen {
+                sleep_on(&far.0, seen)?;
             }
             Ok(())
         };
-        let far = move || {
-            let mut ticks = vec![0u64; WAKES as usize];
-            for (n, slot) in (1..=WAKES).zip(&mut ticks) {
-                // Release: pairs with the Acquire of the waker's `await_word`.
-                far_bell.about_to_sleep.0.store(u64::from(n), Ordering::Release);
-                let seen = base.wrapping_add(n - 1);
-                // Acquire: pairs with the Release of the waker.
-                while far_bell.word.0.load(Ordering::Acquire) == seen {
-                    sleep_on(&far_bell.word.0, seen)?;
-                }
-                *slot = now_ticks().saturating_sub(far_bell.rang_at.0.load(Ordering::Relaxed));
-            }
-            Ok(ticks)
-        };
-        let ((), ticks) = duo.both(WHAT, near, far)?;
-        Ok(settle(timer, &ticks, 1, 1.0, all))
+        one_way_ns(timer, duo, ring, sleep, all)
     }
 }
 
 /// Sleeps until somebody wakes the word, with the watchdog's time-out: a waker that died must not leave us asleep.
 fn sleep_on(word: &AtomicU32, seen: u32) -> Result<()> {
-    let patience = rustix::time::Timespec { tv_sec: crate::duo::PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let patience = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
     match futex::wait(word, futex::Flags::empty(), seen, Some(&patience)) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
         Err(Errno::TIMEDOUT) => {
-            Err(BenchError::NoAnswer { what: WHAT, seconds: crate::duo::PATIENCE.as_secs() })
+            Err(BenchError::NoAnswer { what: WHAT, seconds: PATIENCE.as_secs() })
         }
         Err(errno) => Err(futex_error(errno)),
     }

@@ -15,8 +15,8 @@ use shm::{
 };
 
 use crate::{
-    duo::poll_until,
     error::{BenchError, Result},
+    poll::Poll,
 };
 
 /// Largest message.
@@ -160,9 +160,9 @@ impl Port<'_> {
 
     /// Waits for the message of this number and copies it out; says how many polls found nothing.
     #[inline(always)]
-    pub fn receive(&self, number: u32, into: &mut [u8]) -> Result<u64> {
+    pub fn receive(&self, number: u32, into: &mut [u8], poll: Poll) -> Result<u64> {
         if self.size_bytes <= LINE_BYTES_MAX {
-            let (polls, word) = arrival(self.input_words[0], number)?;
+            let (polls, word) = arrival(self.input_words[0], number, poll)?;
             if self.size_bytes <= WORD_BYTES_MAX {
                 out_of_word(word as u32, into);
             } else {
@@ -173,7 +173,7 @@ impl Port<'_> {
         let mut polls = 0;
         for ((at, chunk), word) in (BULK_OFFSET..).step_by(self.chunk_bytes).zip(into.chunks_mut(self.chunk_bytes)).zip(self.input_words)
         {
-            polls += arrival(word, number)?.0;
+            polls += arrival(word, number, poll)?.0;
             self.input.get(at, chunk)?;
         }
         Ok(polls)
@@ -199,9 +199,9 @@ fn out_of_word(word: u32, into: &mut [u8]) {
 
 /// Spins until the word carries this number. Acquire: pairs with the Release of the sender.
 #[inline(always)]
-fn arrival(word: &AtomicU64, number: u32) -> Result<(u64, u64)> {
+fn arrival(word: &AtomicU64, number: u32, poll: Poll) -> Result<(u64, u64)> {
     let mut seen = 0;
-    let polls = poll_until(WHAT, || {
+    let polls = poll.until(WHAT, || {
         seen = word.load(Ordering::Acquire);
         (seen >> 32) as u32 == number
     })?;
@@ -263,7 +263,7 @@ mod tests {
                         let (mut message, mut got) = (vec![0; size], vec![0xee; size]);
                         fill(&mut message, number);
                         from.send(number, &message).unwrap();
-                        assert_eq!(to.receive(number, &mut got).unwrap(), 0);
+                        assert_eq!(to.receive(number, &mut got, Poll::Tight).unwrap(), 0);
                         check(&got, number).unwrap();
                     }
                 }

@@ -38,7 +38,7 @@ impl Launcher {
         Ok(Self { program: std::env::current_exe().map_err(fail)?, leading: Vec::new() })
     }
 
-    pub(super) fn start(&self, dir: &ClusterDir, node: NodeId, config: Option<&Path>) -> Result<Started> {
+    pub(super) fn start(&self, dir: &ClusterDir, node: NodeId, config: Option<PathBuf>) -> Result<Started> {
         let path = dir.log_file(node);
         let fail = |source| NodeError::Io { what: "open the log", path: path.clone(), source };
         let (log, log_start) = open_log(&path).map_err(fail)?;
@@ -47,13 +47,16 @@ impl Launcher {
         command.args(&self.leading).args(["node", "run", "--background", "--id"]).arg(node.to_string());
         command.arg("--cluster").arg(dir.cluster().as_str()).arg("--runtime-dir").arg(dir.root());
         if let Some(config) = config {
-            let config = std::path::absolute(config).unwrap_or_else(|_| config.into());
             command.arg("--config").arg(config);
         }
+        // A service manager that waits for the caller is not to be told of its children.
+        command.env_remove("NOTIFY_SOCKET");
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        let child = command
-            .spawn()
-            .map_err(|source| NodeError::Io { what: "run", path: self.program.clone(), source })?;
+        let child = command.spawn().map_err(|source| NodeError::Io {
+            what: "run",
+            path: self.program.clone(),
+            source,
+        })?;
         Ok(Started { node, child, log: path, log_start })
     }
 }

@@ -178,7 +178,8 @@ fn listener_pid(dir: &ClusterDir, node: NodeId) -> Option<u32> {
 impl Ending {
     /// Waits for the end, and brings it about if it does not come. Says whether a signal was needed.
     fn finish(&self, deadline: Instant) -> Result<bool> {
-        let left = if self.obeys { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+        let left =
+            if self.obeys { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
         if self.has_ended_within(left) {
             return Ok(false);
         }

@@ -2,6 +2,8 @@
 
 use proto::ids::NodeId;
 use proto::manager::{Input, PeerConn, ProgramConn};
+use proto::wire::peer::PeerMessage;
+use proto::wire::program::{Refusal, ToProgram};
 use proto::wire::{CodecError, MAX_DATAGRAM_BYTES, MAX_DESCRIPTORS, decode};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -52,16 +54,19 @@ impl Daemon {
             match self.programs_listener.accept() {
                 Ok(socket) => self.add_program(socket),
                 Err(Errno::MFILE | Errno::NFILE) => {
-                    let limit = self.descriptor_limit;
-                    self.warn(format!("a program was turned away: all {limit} descriptors are in use"));
-                    if !self.spare.turn_away(&self.programs_listener, limit) {
-                        return;
-                    }
+                    let refusal = self.no_descriptors();
+                    self.warn(format!("a program was turned away: {refusal}"));
+                    self.spare.turn_away(&self.programs_listener, &ToProgram::Rejected(refusal));
+                    return;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => return,
             }
         }
+    }
+
+    fn no_descriptors(&self) -> Refusal {
+        Refusal::Limit { what: "descriptors of the node manager".to_owned(), limit: self.descriptor_limit }
     }
 
     fn add_program(&mut self, socket: Seqpacket) {
@@ -90,10 +95,10 @@ impl Daemon {
                     self.add_peer(socket, None);
                 }
                 Err(Errno::MFILE | Errno::NFILE) => {
-                    self.warn("another manager was turned away: all descriptors are in use".into());
-                    if !self.spare.turn_away(&self.peers_listener, self.descriptor_limit) {
-                        return;
-                    }
+                    let refusal = self.no_descriptors();
+                    self.warn(format!("another manager was turned away: {refusal}"));
+                    self.spare.turn_away(&self.peers_listener, &PeerMessage::Rejected(refusal));
+                    return;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => return,
@@ -115,7 +120,11 @@ impl Daemon {
         self.peers.insert(peer, Connection::new(socket));
         let input = Input::PeerConnected { peer, dialled, credentials };
         // Dialling happens while the machine is being heard out.
-        if dialled.is_some() { self.follow_up.push(input) } else { self.tell(input) }
+        if dialled.is_some() {
+            self.follow_up.push(input)
+        } else {
+            self.tell(input)
+        }
         None
     }
 

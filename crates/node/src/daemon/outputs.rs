@@ -35,7 +35,9 @@ impl Daemon {
             Output::ToProgram { program, message, descriptors } => {
                 self.send(Key::Program(program), &message, &descriptors);
             }
-            Output::ToPeer { peer, message, descriptors } => self.send(Key::Peer(peer), &message, &descriptors),
+            Output::ToPeer { peer, message, descriptors } => {
+                self.send(Key::Peer(peer), &message, &descriptors)
+            }
             Output::Welcome { program, message } => self.welcome(Key::Program(program), &message),
             Output::CloseProgram { program } => self.close(Key::Program(program)),
             Output::ClosePeer { peer } => self.close(Key::Peer(peer)),

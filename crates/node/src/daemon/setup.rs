@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use link::page::PageWriter;
 use proto::ids::{AdapterNo, NodeId};
@@ -21,9 +21,6 @@ use crate::log_gate::LogGate;
 use crate::runtime_dir::{ClusterDir, prepare, remove_files};
 use crate::watch::Watch;
 
-/// How long programs have to come back after a restart: their pause between attempts is half a second at most.
-const RESUME_GRACE: Duration = Duration::from_secs(3);
-
 pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     let (dir, node) = (&options.dir, options.node);
     let sharing = options.settings.sharing();
@@ -35,7 +32,8 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     let page = PageWriter::create(node, incarnation).map_err(|source| NodeError::Page { node, source })?;
     let config = machine_config(options, incarnation, descriptor_limit);
 
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(dir, "make an epoll set for", errno))?;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+        .map_err(|errno| io(dir, "make an epoll set for", errno))?;
     let (stop_reader, stop_handle) = stop_pipe(options).map_err(|source| NodeError::Io {
         what: "make a pipe for signals in",
         path: dir.path().into(),
@@ -93,7 +91,8 @@ fn lock_in(dir: &ClusterDir, node: NodeId, sharing: crate::runtime_dir::Sharing)
         prepare(dir, sharing)?;
         attempts += 1;
         match NodeLock::take(dir, node) {
-            Err(LockError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound && attempts < 10 => {}
+            Err(LockError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound && attempts < 10 => {}
             other => return Ok(other?),
         }
     }
@@ -137,7 +136,7 @@ fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u
         attach: settings.attach.clone(),
         heartbeat_interval: settings.heartbeat_interval,
         heartbeat_limit: settings.heartbeat_limit,
-        resume_grace: RESUME_GRACE,
+        resume_grace: settings.resume_grace,
         limits: limits(&settings.limits, descriptor_limit),
     }
 }
@@ -152,7 +151,8 @@ fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle
     reader.set_nonblocking(true)?;
     writer.set_nonblocking(true)?;
     if options.signals {
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
+        {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
     }

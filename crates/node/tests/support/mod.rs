@@ -111,8 +111,13 @@ impl Place {
 
     /// A manager in a process of its own: a test binary that contains [`child_role`], run again.
     pub fn start_process(&self, id: u32) -> ChildProcess {
-        let child = ChildProcess::start("manager", &[("TL_ROOT", self.root.to_str().unwrap()), ("TL_ID", &id.to_string())]);
-        eventually("the manager's socket", || Seqpacket::connect(&self.dir().socket(node(id)).unwrap()).is_ok());
+        let child = ChildProcess::start(
+            "manager",
+            &[("TL_ROOT", self.root.to_str().unwrap()), ("TL_ID", &id.to_string())],
+        );
+        eventually("the manager's socket", || {
+            Seqpacket::connect(&self.dir().socket(node(id)).unwrap()).is_ok()
+        });
         child
     }
 }
@@ -123,9 +128,14 @@ impl Drop for Place {
     }
 }
 
-/// Settings for tests: heartbeats are rare, so that a slow machine loses no session.
+/// Settings for tests. A machine so slow that it loses a session gets it back.
 pub fn quick() -> Settings {
-    Settings { heartbeat_interval: Duration::from_secs(1), heartbeat_limit: Duration::from_secs(60), ..Settings::default() }
+    Settings {
+        heartbeat_interval: Duration::from_millis(200),
+        heartbeat_limit: Duration::from_secs(3),
+        resume_grace: Duration::from_millis(1500),
+        ..Settings::default()
+    }
 }
 
 pub fn set_mode(path: &Path, mode: u32) {
@@ -201,7 +211,10 @@ pub fn offer(client: &Client, id: u32) -> Region {
 }
 
 /// The next event that is wanted; others are passed over.
-pub fn await_event<T>(events: &Receiver<ClientEvent>, mut wanted: impl FnMut(&ClientEvent) -> Option<T>) -> T {
+pub fn await_event<T>(
+    events: &Receiver<ClientEvent>,
+    mut wanted: impl FnMut(&ClientEvent) -> Option<T>,
+) -> T {
     let start = Instant::now();
     loop {
         let left = WATCHDOG.saturating_sub(start.elapsed());

@@ -28,6 +28,9 @@ const MAX_GROUPS: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) session: Session,
+    /// The link to it stands, as the state page says. A lost session does not end it: memory that is mapped stays
+    /// mapped whoever dies, so nothing is reported to programs; an orderly end of the node does.
+    pub(super) link_up: bool,
     /// Its manager's socket was seen, or it has spoken. Otherwise only a program has named it.
     pub(super) seen: bool,
     /// Connections of its programs to objects of this node.
@@ -77,6 +80,7 @@ impl Manager {
             timers.set(Timer::Unseen(node), unseen_at);
             Peer {
                 session: Session::new(settings, now),
+                link_up: false,
                 seen: false,
                 exports: BTreeSet::new(),
                 imports: BTreeSet::new(),
@@ -368,9 +372,8 @@ impl Manager {
     }
 
     fn session_up(&mut self, node: NodeId, back: Return) {
-        self.out.push_back(Output::SetLink { node, up: true });
         self.log(LogLevel::Info, format!("session with node {node} is valid"));
-        self.event_to_all(&Event::Link { node, up: true });
+        self.set_link(node, true);
         if back == Return::Revived {
             self.expect_rest(node);
         } else {
@@ -397,9 +400,20 @@ impl Manager {
         }
         let level = if state == SessionState::Stopped { LogLevel::Info } else { LogLevel::Warn };
         self.log(level, format!("session with node {node} is down: {why}"));
-        self.out.push_back(Output::SetLink { node, up: false });
-        self.event_to_all(&Event::Link { node, up: false });
+        if state == SessionState::Stopped {
+            self.set_link(node, false);
+        }
         self.fail_pending(node);
+    }
+
+    /// Shows programs that the link changed, if it did.
+    fn set_link(&mut self, node: NodeId, up: bool) {
+        let peer = self.peer_entry(node);
+        if peer.link_up != up {
+            peer.link_up = up;
+            self.out.push_back(Output::SetLink { node, up });
+            self.event_to_all(&Event::Link { node, up });
+        }
     }
 
     /// Says what was held back while the session was down; a restarted manager would not know what is meant.

@@ -22,7 +22,7 @@ impl Manager {
         for slot in slots {
             self.end_import(slot, LossReason::NodeLost);
         }
-        let up = self.peers.iter().filter(|(_, peer)| peer.session.is_valid());
+        let up = self.peers.iter().filter(|(_, peer)| peer.link_up);
         let up: Vec<NodeId> = up.map(|(&node, _)| node).collect();
         for node in up {
             self.out.push_back(Output::SetLink { node, up: false });

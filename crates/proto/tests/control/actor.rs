@@ -10,7 +10,6 @@ use proto::wire::program::{
     Reply, Request, RequestId, ToManager, ToProgram,
 };
 
-use crate::page::Page;
 
 /// A message and what goes beside it.
 pub type Letter = (ToManager, Vec<DescriptorKind>);
@@ -46,6 +45,7 @@ pub struct Held {
     pub slot: Option<ImportSlot>,
     pub incarnation: Incarnation,
     pub what: Imported,
+    /// When it was asked for.
     pub since: Instant,
     pub ended: Option<LossReason>,
 }
@@ -65,7 +65,7 @@ pub struct Actor {
     pub returns: bool,
     pub rejected: Option<Refusal>,
     next_id: RequestId,
-    pub outstanding: BTreeMap<RequestId, Request>,
+    pub outstanding: BTreeMap<RequestId, (Request, Instant)>,
     /// Replies that nobody has fetched, if `keeps` is set.
     pub replies: BTreeMap<RequestId, (Result<Reply, Refusal>, Vec<DescriptorKind>)>,
     pub events: Vec<(Event, Vec<DescriptorKind>)>,
@@ -73,6 +73,8 @@ pub struct Actor {
     pub keeps: bool,
     pub objects: BTreeMap<Imported, Owned>,
     pub imports: BTreeMap<(NodeId, ConnectionId), Held>,
+    /// Imports that ended while the manager was gone.
+    pub not_resumed: Vec<(NodeId, Held)>,
     pub watches: BTreeMap<GroupId, BTreeSet<NodeId>>,
     /// Objects that could not be created again.
     pub bereft: Vec<(Imported, Incarnation)>,
@@ -97,6 +99,7 @@ impl Actor {
             keeps: true,
             objects: BTreeMap::new(),
             imports: BTreeMap::new(),
+            not_resumed: Vec::new(),
             watches: BTreeMap::new(),
             bereft: Vec::new(),
         }
@@ -108,13 +111,13 @@ impl Actor {
     }
 
     /// Asks; what is in doubt until the answer is booked so that a lost answer does no harm.
-    pub fn ask(&mut self, body: Request, beside: Vec<DescriptorKind>) -> (RequestId, Letter) {
+    pub fn ask(&mut self, now: Instant, body: Request, beside: Vec<DescriptorKind>) -> (RequestId, Letter) {
         let id = self.next_id;
         self.next_id += 1;
         if let Request::Disconnect { import } = &body {
             self.imports.retain(|_, held| held.slot != Some(*import));
         }
-        self.outstanding.insert(id, body.clone());
+        self.outstanding.insert(id, (body.clone(), now));
         (id, (ToManager::Request { id, body }, beside))
     }
 
@@ -122,7 +125,7 @@ impl Actor {
     pub fn closed(&mut self) {
         self.channel = None;
         self.attached = false;
-        for (_, body) in std::mem::take(&mut self.outstanding) {
+        for (_, (body, _)) in std::mem::take(&mut self.outstanding) {
             match body {
                 Request::RemoveSegment { key, .. } => {
                     self.objects.remove(&Imported::Segment(key));
@@ -156,7 +159,6 @@ impl Actor {
     pub fn deliver(
         &mut self,
         now: Instant,
-        page: &Page,
         message: ToProgram,
         beside: Vec<DescriptorKind>,
     ) -> Vec<Letter> {
@@ -164,22 +166,22 @@ impl Actor {
             ToProgram::Welcome { .. } => {
                 assert!(!self.attached, "welcome twice");
                 self.attached = true;
-                if std::mem::replace(&mut self.veteran, true) { self.come_back() } else { Vec::new() }
+                if std::mem::replace(&mut self.veteran, true) { self.come_back(now) } else { Vec::new() }
             }
             ToProgram::Rejected(refusal) => {
                 self.rejected = Some(refusal);
                 Vec::new()
             }
             ToProgram::Reply { id, result } => {
-                let body = self.outstanding.remove(&id).expect("a reply to a request that was made, once");
-                self.note_reply(now, page, &body, &result, &beside);
+                let (body, asked) = self.outstanding.remove(&id).expect("a reply to a request that was made, once");
+                self.note_reply(asked, &body, &result, &beside);
                 if self.keeps {
                     self.replies.insert(id, (result, beside));
                 }
                 Vec::new()
             }
             ToProgram::Event(event) => {
-                self.note_event(page, &event, &beside);
+                self.note_event(&event, &beside);
                 if self.keeps {
                     self.events.push((event, beside));
                 }
@@ -189,7 +191,7 @@ impl Actor {
     }
 
     /// Shows everything to a manager that does not know it.
-    fn come_back(&mut self) -> Vec<Letter> {
+    fn come_back(&mut self, now: Instant) -> Vec<Letter> {
         let mut letters = Vec::new();
         for (what, owned) in self.objects.clone() {
             let Owned { incarnation, access, .. } = owned;
@@ -204,30 +206,29 @@ impl Actor {
                 ),
                 _ => unreachable!("an object has its own shape"),
             };
-            letters.push(self.ask(body, beside).1);
+            letters.push(self.ask(now, body, beside).1);
             for (connection, producer) in owned.connections {
                 let body = Request::ResumeExport { what, node: producer.node, connection };
-                letters.push(self.ask(body, Vec::new()).1);
+                letters.push(self.ask(now, body, Vec::new()).1);
             }
         }
         for ((node, connection), held) in self.imports.clone() {
             if held.ended.is_none() {
                 let Held { incarnation, what, .. } = held;
                 let body = Request::ResumeImport { node, connection, incarnation, what };
-                letters.push(self.ask(body, Vec::new()).1);
+                letters.push(self.ask(now, body, Vec::new()).1);
             }
         }
         self.imports.retain(|_, held| held.ended.is_none());
         for group in self.watches.keys().copied().collect::<Vec<_>>() {
-            letters.push(self.ask(Request::WatchGroup { group }, Vec::new()).1);
+            letters.push(self.ask(now, Request::WatchGroup { group }, Vec::new()).1);
         }
         letters
     }
 
     fn note_reply(
         &mut self,
-        now: Instant,
-        page: &Page,
+        asked: Instant,
         body: &Request,
         result: &Result<Reply, Refusal>,
         beside: &[DescriptorKind],
@@ -273,7 +274,7 @@ impl Actor {
                     panic!("a segment comes with its memory, not with {beside:?}")
                 };
                 assert!(real >= size_bytes);
-                self.note_import(now, page, (*node, *connection), *import, *incarnation, Imported::Segment(*key));
+                self.note_import(asked, (*node, *connection), *import, *incarnation, Imported::Segment(*key));
             }
             (
                 Request::ConnectInterrupt { node, number },
@@ -281,7 +282,7 @@ impl Actor {
             ) => {
                 assert_eq!(beside, interrupt_parts(*pollable), "an interrupt comes with its parts");
                 let what = Imported::Interrupt(*number);
-                self.note_import(now, page, (*node, *connection), *import, *incarnation, what);
+                self.note_import(asked, (*node, *connection), *import, *incarnation, what);
             }
             (Request::ResumeImport { node, connection, .. }, Ok(Reply::Resumed { import })) => {
                 let held = self.imports.get_mut(&(*node, *connection)).expect("it was resumed because it is held");
@@ -293,8 +294,9 @@ impl Actor {
                     Refusal::NotAvailable { .. } => LossReason::Withdrawn,
                     other => panic!("a connection is not resumed: {other}"),
                 };
-                if let Some(held) = self.imports.get_mut(&(*node, *connection)) {
+                if let Some(mut held) = self.imports.remove(&(*node, *connection)) {
                     held.ended = Some(reason);
+                    self.not_resumed.push((*node, held));
                 }
             }
             (Request::ResumeExport { what, connection, .. }, result) => {
@@ -334,19 +336,17 @@ impl Actor {
 
     fn note_import(
         &mut self,
-        now: Instant,
-        page: &Page,
+        since: Instant,
         id: (NodeId, ConnectionId),
         slot: ImportSlot,
         incarnation: Incarnation,
         what: Imported,
     ) {
-        assert!(page.imports.contains_key(&slot), "the page knows an import before its program does");
-        let held = Held { slot: Some(slot), incarnation, what, since: now, ended: None };
+        let held = Held { slot: Some(slot), incarnation, what, since, ended: None };
         assert!(self.imports.insert(id, held).is_none(), "connection {id:?} is given out twice");
     }
 
-    fn note_event(&mut self, page: &Page, event: &Event, beside: &[DescriptorKind]) {
+    fn note_event(&mut self, event: &Event, beside: &[DescriptorKind]) {
         match event {
             Event::Connected { what, node, connection, producer } => {
                 let Some(owned) = self.objects.get_mut(what) else { return };
@@ -368,7 +368,6 @@ impl Actor {
                 }
             }
             Event::Lost { import, reason } => {
-                let _ = page;
                 if let Some(held) = self.imports.values_mut().find(|held| held.slot == Some(*import)) {
                     assert_eq!(held.ended, None, "{import:?} is lost twice");
                     held.ended = Some(*reason);

@@ -1,8 +1,12 @@
 //! The control plane in memory: managers, programs and a network with a virtual clock and an adversary.
 
+#![allow(unreachable_pub)] // The modules of a test are no interface.
+
 mod actor;
+mod chaos;
 mod page;
 mod rng;
+mod truth;
 mod world;
 
 mod smoke;

@@ -292,10 +292,7 @@ impl World {
         let place = Place::Manager { node: index, life };
         match output {
             Output::ToProgram { program, message, descriptors } => {
-                if let ToProgram::Event(Event::Lost { import, reason }) = &message {
-                    let word = self.nodes[index].page.imports.get(import);
-                    assert_eq!(word, Some(&Some(*reason)), "the page says so before the event");
-                }
+                self.page_agrees(index, &message);
                 let bytes = wire::encode(&message).expect("every message can be encoded");
                 self.send(index, program.0, place, bytes, &descriptors);
             }
@@ -323,6 +320,25 @@ impl World {
                 self.nodes[index].stops.push(now);
                 self.bury(index);
             }
+        }
+    }
+
+    /// The state page knows everything before the program is told.
+    fn page_agrees(&self, index: usize, message: &ToProgram) {
+        let page = &self.nodes[index].page;
+        match message {
+            ToProgram::Event(Event::Lost { import, reason }) => {
+                assert_eq!(page.imports.get(import), Some(&Some(*reason)), "the page says first that it ended");
+            }
+            ToProgram::Event(Event::Link { node, up }) => {
+                assert_eq!(page.links.get(node).map(|link| link.1), Some(*up), "the page says first");
+            }
+            ToProgram::Reply {
+                result:
+                    Ok(Reply::Segment { import, .. } | Reply::Interrupt { import, .. } | Reply::Resumed { import }),
+                ..
+            } => assert!(page.alive(*import), "the page says first that it is alive"),
+            _ => {}
         }
     }
 
@@ -654,9 +670,7 @@ impl World {
                     Err(wire::CodecError::OtherVersion { .. }) => return,
                     Err(other) => panic!("a program cannot read what its manager sent: {other}"),
                 };
-                let node = self.actors[actor].node;
-                let page = &self.nodes[node].page;
-                let letters = self.actors[actor].deliver(now, page, message, beside);
+                let letters = self.actors[actor].deliver(now, message, beside);
                 for letter in letters {
                     self.send_letter(actor, channel, letter);
                 }
@@ -668,7 +682,7 @@ impl World {
     /// Sends a request and does not wait.
     pub fn request(&mut self, actor: usize, body: Request, beside: Vec<DescriptorKind>) -> RequestId {
         let channel = self.actors[actor].channel.expect("attached");
-        let (id, letter) = self.actors[actor].ask(body, beside);
+        let (id, letter) = self.actors[actor].ask(self.now, body, beside);
         self.send_letter(actor, channel, letter);
         id
     }

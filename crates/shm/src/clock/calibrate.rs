@@ -61,10 +61,8 @@ fn take_points(duration_ns: u64) -> ([Point; POINTS], bool) {
         };
         never_back &= ticks >= last_ticks;
         last_ticks = ticks;
-        *point = Point {
-            ticks: ticks.wrapping_sub(origin_ticks) as f64,
-            ns: ns.wrapping_sub(origin_ns) as f64,
-        };
+        *point =
+            Point { ticks: ticks.wrapping_sub(origin_ticks) as f64, ns: ns.wrapping_sub(origin_ns) as f64 };
     }
     (points, never_back)
 }

@@ -28,7 +28,9 @@ pub struct Plan {
 
 /// A plan names a kernel that this processor cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this processor cannot run the copy kernel {0:?}: choose one that `shm::copy::kernels` lists as available")]
+#[error(
+    "this processor cannot run the copy kernel {0:?}: choose one that `shm::copy::kernels` lists as available"
+)]
 pub struct NotAvailable(pub KernelId);
 
 impl Plan {
@@ -150,11 +152,18 @@ mod tests {
     fn plans_follow_features_and_caches() {
         let server = Features { avx2: true, avx512: true, erms: true, fsrm: true, ..Features::default() };
         let plan = Plan::for_cpu(server, caches(48, 2048, 480));
-        assert_eq!((plan.near, plan.middle, plan.far), (KernelId::Avx512, KernelId::Avx512Ahead, KernelId::Avx512Stream));
+        assert_eq!(
+            (plan.near, plan.middle, plan.far),
+            (KernelId::Avx512, KernelId::Avx512Ahead, KernelId::Avx512Stream)
+        );
         assert_eq!((plan.near_bytes, plan.far_bytes), (16 * KIB, 8 * MIB));
 
-        let desktop = Plan::for_cpu(Features { avx2: true, erms: true, ..Features::default() }, caches(32, 256, 8));
-        assert_eq!((desktop.near, desktop.middle, desktop.far), (KernelId::Avx2, KernelId::Avx2Ahead, KernelId::Avx2Stream));
+        let desktop =
+            Plan::for_cpu(Features { avx2: true, erms: true, ..Features::default() }, caches(32, 256, 8));
+        assert_eq!(
+            (desktop.near, desktop.middle, desktop.far),
+            (KernelId::Avx2, KernelId::Avx2Ahead, KernelId::Avx2Stream)
+        );
         assert_eq!(desktop.far_bytes, 6 * MIB);
 
         // 64-byte moves lower the clock rate of processors of that age.
@@ -174,7 +183,13 @@ mod tests {
         for id in [first.near, first.middle, first.far] {
             assert!(able.iter().any(|kernel| kernel.id == id && kernel.available));
         }
-        let other = Plan { near: KernelId::Libc, near_bytes: 300, middle: KernelId::Libc, far_bytes: 400, far: KernelId::Libc };
+        let other = Plan {
+            near: KernelId::Libc,
+            near_bytes: 300,
+            middle: KernelId::Libc,
+            far_bytes: 400,
+            far: KernelId::Libc,
+        };
         other.install().unwrap();
         assert_eq!(Plan::current(), other);
         first.install().unwrap();

@@ -16,7 +16,8 @@ pub struct CacheSizes {
 
 impl CacheSizes {
     /// What to assume where nothing can be read: a small processor of the last ten years.
-    pub const ASSUMED: Self = Self { l1_data_bytes: 32 << 10, l2_bytes: 256 << 10, last_level_bytes: 8 << 20 };
+    pub const ASSUMED: Self =
+        Self { l1_data_bytes: 32 << 10, l2_bytes: 256 << 10, last_level_bytes: 8 << 20 };
 
     /// The sizes that the kernel reports for the first processor; where it says nothing, what the processor says; else
     /// [`CacheSizes::ASSUMED`]. Reads files: not for a hot path.
@@ -59,7 +60,9 @@ impl Found {
         for index in 0..8 {
             let mut buffers = [[0; 32]; 3];
             let [level, kind, size] = &mut buffers;
-            let Some(level) = attribute(index, "level", level).and_then(|text| text.parse().ok()) else { break };
+            let Some(level) = attribute(index, "level", level).and_then(|text| text.parse().ok()) else {
+                break;
+            };
             let Some(kind) = attribute(index, "type", kind) else { break };
             let size = attribute(index, "size", size).and_then(size_bytes);
             if let (true, Some(size)) = (kind != "Instruction", size) {
@@ -139,7 +142,10 @@ mod tests {
     fn sizes_grow_with_the_level() {
         let sizes = CacheSizes::get();
         assert!(sizes.l1_data_bytes >= 4 << 10, "{sizes:?}");
-        assert!(sizes.l1_data_bytes <= sizes.l2_bytes && sizes.l2_bytes <= sizes.last_level_bytes, "{sizes:?}");
+        assert!(
+            sizes.l1_data_bytes <= sizes.l2_bytes && sizes.l2_bytes <= sizes.last_level_bytes,
+            "{sizes:?}"
+        );
     }
 
     #[test]

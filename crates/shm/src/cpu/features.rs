@@ -37,7 +37,14 @@ impl Features {
 
     fn from_bits(bits: u32) -> Self {
         let bit = |n: u32| bits & (1 << n) != 0;
-        Self { avx2: bit(0), avx512: bit(1), erms: bit(2), fsrm: bit(3), invariant_tsc: bit(4), hypervisor: bit(5) }
+        Self {
+            avx2: bit(0),
+            avx512: bit(1),
+            erms: bit(2),
+            fsrm: bit(3),
+            invariant_tsc: bit(4),
+            hypervisor: bit(5),
+        }
     }
 
     fn to_bits(self) -> u32 {
@@ -112,7 +119,8 @@ mod tests {
     fn agrees_with_the_standard_library() {
         let features = Features::get();
         assert_eq!(features.avx2, std::arch::is_x86_feature_detected!("avx2"));
-        let avx512 = std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl");
+        let avx512 =
+            std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl");
         assert_eq!(features.avx512, avx512);
     }
 }

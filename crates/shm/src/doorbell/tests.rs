@@ -86,7 +86,10 @@ fn no_ring_is_lost_between_two_threads() {
             scope.spawn(|| {
                 let mut spin = spin();
                 for round in 0..ROUNDS {
-                    assert_eq!(there.waiter().wait(round, &mut spin, watchdog()), WaitOutcome::Changed(round + 1));
+                    assert_eq!(
+                        there.waiter().wait(round, &mut spin, watchdog()),
+                        WaitOutcome::Changed(round + 1)
+                    );
                     back.ringer().ring();
                 }
             });
@@ -95,7 +98,10 @@ fn no_ring_is_lost_between_two_threads() {
                 there.ringer().ring();
                 assert_eq!(back.waiter().wait(round, &mut spin, watchdog()), WaitOutcome::Changed(round + 1));
             }
-            assert_eq!(spinning, spin.ceiling_ns() > 0 && spin.hits() + spin.misses() > 0 && spin.limit_ns() < u64::MAX);
+            assert_eq!(
+                spinning,
+                spin.ceiling_ns() > 0 && spin.hits() + spin.misses() > 0 && spin.limit_ns() < u64::MAX
+            );
         });
     }
 }

@@ -55,9 +55,9 @@ const HIERARCHIES: [Hierarchy; 2] = [
 /// What can be had now.
 pub(super) fn memory() -> Available {
     let mut buffer = [0; 4096];
-    let machine = proc_file::read("/proc/meminfo", &mut buffer).and_then(mem_available).map_or(UNLIMITED, |bytes| {
-        Available { bytes: bytes - bytes / LEFT_FREE_PART, limit: MACHINE }
-    });
+    let machine = proc_file::read("/proc/meminfo", &mut buffer)
+        .and_then(mem_available)
+        .map_or(UNLIMITED, |bytes| Available { bytes: bytes - bytes / LEFT_FREE_PART, limit: MACHINE });
     let Some(groups) = proc_file::read("/proc/self/cgroup", &mut buffer) else { return machine };
     HIERARCHIES.iter().fold(machine, |least, hierarchy| match group_path(groups, hierarchy.controllers) {
         Some(path) => smaller(least, in_groups(hierarchy, path)),

@@ -122,13 +122,15 @@ fn allocate(fd: &OwnedFd, options: &RegionOptions<'_>, file_bytes: u64) -> Resul
 
 fn lock(region: &Region) -> Result<()> {
     // SAFETY: the range is exactly the region's mapping.
-    unsafe { rustix::mm::mlock(region.start.as_ptr().cast(), region.mapped_bytes) }.map_err(|errno| match errno {
-        // What a limit looks like: NOMEM with a limit, PERM with a limit of zero, AGAIN if some pages were not locked.
-        Errno::NOMEM | Errno::PERM | Errno::AGAIN => {
-            let limit = rustix::process::getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
-            Error::LockLimit { size_bytes: region.mapped_bytes, limit_bytes: limit }
+    unsafe { rustix::mm::mlock(region.start.as_ptr().cast(), region.mapped_bytes) }.map_err(|errno| {
+        match errno {
+            // What a limit looks like: NOMEM with a limit, PERM with a limit of zero, AGAIN if some pages were not locked.
+            Errno::NOMEM | Errno::PERM | Errno::AGAIN => {
+                let limit = rustix::process::getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+                Error::LockLimit { size_bytes: region.mapped_bytes, limit_bytes: limit }
+            }
+            errno => step("mlock", region.size_bytes, errno),
         }
-        errno => step("mlock", region.size_bytes, errno),
     })
 }
 

@@ -129,7 +129,9 @@ mod tests {
         }
         assert_eq!(decode(WRAP), Control::Wrap);
         let not_closed = [long(57) & !CLOSED, WRAP & !CLOSED];
-        for word in [WRAP | 1, 3 << KIND_SHIFT, long(57) | 1 << 40, 1 << 42, u64::MAX].into_iter().chain(not_closed) {
+        for word in
+            [WRAP | 1, 3 << KIND_SHIFT, long(57) | 1 << 40, 1 << 42, u64::MAX].into_iter().chain(not_closed)
+        {
             assert_eq!(decode(word), Control::Nonsense, "{word:#x}");
         }
     }

@@ -61,11 +61,17 @@ impl What {
 
     fn not_this(self) -> &'static str {
         match self {
-            Self::RecordProducer => "the region is not that of a record ring's producer, or of another version",
-            Self::RecordConsumer => "the region is not that of a record ring's consumer, or of another version",
+            Self::RecordProducer => {
+                "the region is not that of a record ring's producer, or of another version"
+            }
+            Self::RecordConsumer => {
+                "the region is not that of a record ring's consumer, or of another version"
+            }
             Self::ByteWriter => "the region is not that of a byte ring's writer, or of another version",
             Self::ByteReader => "the region is not that of a byte ring's reader, or of another version",
-            Self::ManySlots => "the region does not hold the slots of a ring for many producers, or another version",
+            Self::ManySlots => {
+                "the region does not hold the slots of a ring for many producers, or another version"
+            }
             Self::ManyConsumer => "the region is not that of the consumer of many, or of another version",
         }
     }
@@ -73,7 +79,13 @@ impl What {
 
 /// Makes this side's region: the head, then `data_bytes` of zeroes. Others will only be able to read it, unless
 /// `shared`. A child of this process does not inherit the mapping: two writers would break the ring.
-pub(super) fn create(what: What, size: u64, slot_bytes: u64, data_bytes: usize, shared: bool) -> Result<Region> {
+pub(super) fn create(
+    what: What,
+    size: u64,
+    slot_bytes: u64,
+    data_bytes: usize,
+    shared: bool,
+) -> Result<Region> {
     let size_bytes = HEAD_BYTES.checked_add(data_bytes).ok_or(Error::TooLarge {
         size_bytes: data_bytes,
         available_bytes: usize::MAX - HEAD_BYTES,
@@ -144,7 +156,11 @@ pub(super) mod lines {
         let lines = capacity_bytes.div_ceil(LINE_BYTES) as u64;
         if lines > MAX {
             let available_bytes = (MAX as usize).saturating_mul(LINE_BYTES);
-            return Err(Error::TooLarge { size_bytes: capacity_bytes, available_bytes, limit: "the size of a ring" });
+            return Err(Error::TooLarge {
+                size_bytes: capacity_bytes,
+                available_bytes,
+                limit: "the size of a ring",
+            });
         }
         Ok(lines.next_power_of_two().max(MIN))
     }

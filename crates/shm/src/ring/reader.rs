@@ -1,6 +1,6 @@
 //! The reading end of a row of lines: the algorithm alone, over any memory. The protocol is described in `writer`.
 
-use super::control::{self, Control, FIELD_BITS, LINE_WORDS, PAYLOAD_WORDS};
+use super::control::{self, CLOSED, Control, FIELD_BITS, LINE_WORDS, PAYLOAD_WORDS, WRAP};
 use super::words::Words;
 use crate::sync::Ordering;
 
@@ -92,16 +92,28 @@ impl<D: Words, C: Words> LineReader<D, C> {
         if self.broken.is_some() || control::first_field(self.fields) != 0 {
             return false;
         }
-        // Acquire, twice: as in look.
-        let word = self.control_word(self.line);
-        if self.seen & control::CLOSED == 0 && word == self.seen {
-            return true;
+        if self.seen == 0 {
+            return self.is_unwritten(self.line);
         }
-        let used_up = match control::decode(word) {
-            Control::Short { fields, closed } => closed && self.used > 0 && self.field_at_used(fields) == 0,
-            _ => false,
+        // Whatever else a bad writer makes of these words is not empty.
+        let is_closed = self.seen & CLOSED != 0 || {
+            let word = self.control_word(self.line);
+            if word == self.seen {
+                return true;
+            }
+            word == self.seen | CLOSED
         };
-        used_up && self.control_word(self.line + 1) == 0
+        is_closed && self.is_unwritten(self.line + 1)
+    }
+
+    /// Whether nothing was announced in this line, nor behind a wrap in it.
+    fn is_unwritten(&self, line: u64) -> bool {
+        let before_end = self.lines - (line & (self.lines - 1));
+        match self.control_word(line) {
+            0 => true,
+            WRAP => before_end < self.lines && self.control_word(line + before_end) == 0,
+            _ => false,
+        }
     }
 
     /// Tells the writer which lines it may use again, if there is news.
@@ -134,7 +146,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
         // Four turns at most: this line turns out to be closed, the next is a wrap, the first one is read. Whatever
         // else the words say is an error below.
         loop {
-            if self.seen & control::CLOSED != 0 {
+            if self.seen & CLOSED != 0 {
                 self.go_to(self.line + 1);
             }
             let word = self.control_word(self.line);

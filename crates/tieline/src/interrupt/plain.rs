@@ -11,7 +11,7 @@ use proto::wire::program::InterruptKind;
 use shm::doorbell::{Spin, WaitOutcome};
 use shm::sync::{AtomicBool, Ordering};
 
-use super::words::{OwnerWords, RemoteWords, connect, deadline, gone, system};
+use super::words::{OwnerWords, RemoteWords, clear_eventfd, connect_grant, deadline, gone};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
@@ -35,7 +35,7 @@ struct Waiting {
 
 impl Interrupt {
     pub(crate) fn create(node: &Node, options: &InterruptOptions) -> Result<Self> {
-        let words = OwnerWords::create(0, options.pollable)?;
+        let words = OwnerWords::create(options.pollable)?;
         let (number, _) = node.client().create_interrupt(&words.offer(options, InterruptKind::Plain))?;
         let waiting = Mutex::new(Waiting { seen: 0, spin: Spin::new() });
         let interrupt = Self { node: node.clone(), number, words, waiting };
@@ -59,10 +59,7 @@ impl Interrupt {
         let mut waiting = self.lock();
         let bell = self.words.bell()?;
         if let Some(eventfd) = &self.words.eventfd {
-            match rustix::io::read(eventfd, &mut [0; 8]) {
-                Ok(_) | Err(rustix::io::Errno::AGAIN) => {}
-                Err(errno) => return Err(system("reading an eventfd")(errno)),
-            }
+            clear_eventfd(eventfd)?;
             bell.arm_eventfd();
         }
         Ok(waiting.advance(bell.value()))
@@ -182,8 +179,14 @@ pub struct RemoteInterrupt {
 
 impl RemoteInterrupt {
     pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
-        let connected = connect(node, peer, number, InterruptKind::Plain, timeout)?;
-        Ok(Self { node: node.clone(), peer, number, import: connected.import, words: connected.words })
+        let grant = connect_grant(node, peer, number, InterruptKind::Plain, timeout)?;
+        match RemoteWords::open(grant.trigger, grant.waiter, grant.event) {
+            Ok(words) => Ok(Self { node: node.clone(), peer, number, import: grant.import, words }),
+            Err(error) => {
+                drop(node.client().disconnect(&grant.import));
+                Err(error)
+            }
+        }
     }
 
     /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps.

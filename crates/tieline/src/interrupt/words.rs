@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use node_client::{Import, InterruptOffer};
+use node_client::{InterruptGrant, InterruptOffer};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{InterruptKind, LossReason};
 use rustix::event::{EventfdFlags, eventfd};
@@ -19,21 +19,21 @@ use crate::options::InterruptOptions;
 /// Where the bell's words lie in their regions.
 const SIGNAL_AT: usize = 0;
 const ARMED_AT: usize = 0;
-/// What precedes the ring of a data interrupt in the trigger region.
-pub(super) const HEADER_BYTES: usize = 4096;
+/// Each region is as small as a region can be.
+const PAGE_BYTES: usize = 4096;
 
 /// The owner's side.
 #[derive(Debug)]
 pub(super) struct OwnerWords {
-    pub(super) trigger: Region,
-    pub(super) waiter: Region,
+    trigger: Region,
+    waiter: Region,
     pub(super) eventfd: Option<OwnedFd>,
 }
 
 /// The side of somebody who triggers.
 #[derive(Debug)]
 pub(super) struct RemoteWords {
-    pub(super) trigger: Region,
+    trigger: Region,
     waiter: Region,
     eventfd: Option<OwnedFd>,
 }
@@ -47,19 +47,14 @@ pub(super) fn deadline(timeout: Option<Duration>) -> Option<Deadline> {
 }
 
 impl OwnerWords {
-    pub(super) fn create(ring_bytes: usize, pollable: bool) -> Result<Self> {
-        let trigger = Region::create(&RegionOptions::new("tieline-interrupt", HEADER_BYTES + ring_bytes))?;
-        let waiter = Region::create(&RegionOptions::new("tieline-interrupt-waiter", HEADER_BYTES))?;
+    pub(super) fn create(pollable: bool) -> Result<Self> {
+        let trigger = Region::create(&RegionOptions::new("tieline-interrupt", PAGE_BYTES))?;
+        let waiter = Region::create(&RegionOptions::new("tieline-interrupt-waiter", PAGE_BYTES))?;
         waiter.seal_for_readers()?;
         // A forked child that waited on its parent's interrupt would steal its triggers.
         trigger.dont_fork()?;
         waiter.dont_fork()?;
-        let eventfd = if pollable {
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            Some(eventfd(0, flags).map_err(system("making an eventfd for an interrupt"))?)
-        } else {
-            None
-        };
+        let eventfd = if pollable { Some(new_eventfd()?) } else { None };
         Ok(Self { trigger, waiter, eventfd })
     }
 
@@ -89,7 +84,7 @@ impl OwnerWords {
 }
 
 impl RemoteWords {
-    fn open(trigger: OwnedFd, waiter: OwnedFd, eventfd: Option<OwnedFd>) -> Result<Self> {
+    pub(super) fn open(trigger: OwnedFd, waiter: OwnedFd, eventfd: Option<OwnedFd>) -> Result<Self> {
         let trigger = Region::open(trigger, MapAccess::ReadWrite)?;
         let waiter = Region::open(waiter, MapAccess::ReadOnly)?;
         trigger.dont_fork()?;
@@ -105,57 +100,56 @@ impl RemoteWords {
 }
 
 fn ring(ringer: &Ringer<'_>, eventfd: Option<&OwnedFd>) -> Result<()> {
-    if ringer.ring() == Rang::Eventfd
-        && let Some(eventfd) = eventfd
-    {
-        match rustix::io::write(eventfd, &1u64.to_ne_bytes()) {
-            // AGAIN: the counter is full, so the descriptor is readable already.
-            Ok(_) | Err(Errno::AGAIN) => {}
-            Err(errno) => return Err(system("ringing an eventfd")(errno)),
-        }
+    match (ringer.ring(), eventfd) {
+        (Rang::Eventfd, Some(eventfd)) => write_eventfd(eventfd),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-/// A connected interrupt of either kind.
-#[derive(Debug)]
-pub(super) struct Connected {
-    pub(super) import: Import,
-    pub(super) words: RemoteWords,
-    pub(super) producer: u16,
+pub(super) fn new_eventfd() -> Result<OwnedFd> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    eventfd(0, flags).map_err(system("making an eventfd for an interrupt"))
+}
+
+pub(super) fn write_eventfd(eventfd: &OwnedFd) -> Result<()> {
+    match rustix::io::write(eventfd, &1u64.to_ne_bytes()) {
+        // AGAIN: the counter is full, so the descriptor is readable already.
+        Ok(_) | Err(Errno::AGAIN) => Ok(()),
+        Err(errno) => Err(system("ringing an eventfd")(errno)),
+    }
+}
+
+pub(super) fn clear_eventfd(eventfd: &OwnedFd) -> Result<()> {
+    match rustix::io::read(eventfd, &mut [0; 8]) {
+        Ok(_) | Err(Errno::AGAIN) => Ok(()),
+        Err(errno) => Err(system("reading an eventfd")(errno)),
+    }
 }
 
 /// Connects to an interrupt and checks that it is of the kind that is meant.
-pub(super) fn connect(
+pub(super) fn connect_grant(
     node: &Node,
     peer: NodeId,
     number: InterruptNo,
     kind: InterruptKind,
     timeout: Duration,
-) -> Result<Connected> {
+) -> Result<InterruptGrant> {
     let grant = if timeout.is_zero() {
         node.client().connect_interrupt(peer, number)?
     } else {
         node.client().connect_interrupt_within(peer, number, timeout)?
     };
-    let words = if grant.kind == kind {
-        RemoteWords::open(grant.trigger, grant.waiter, grant.event)
-    } else {
-        Err(Error::Invalid(format!(
-            "interrupt {number} of node {peer} {}",
-            match grant.kind {
-                InterruptKind::Plain => "carries no messages: connect with `connect_interrupt`",
-                InterruptKind::Data => "carries messages: connect with `connect_data_interrupt`",
-            }
-        )))
-    };
-    match words {
-        Ok(words) => Ok(Connected { import: grant.import, words, producer: grant.producer }),
-        Err(error) => {
-            drop(node.client().disconnect(&grant.import));
-            Err(error)
-        }
+    if grant.kind == kind {
+        return Ok(grant);
     }
+    drop(node.client().disconnect(&grant.import));
+    Err(Error::Invalid(format!(
+        "interrupt {number} of node {peer} {}",
+        match grant.kind {
+            InterruptKind::Plain => "carries no messages: connect with `connect_interrupt`",
+            InterruptKind::Data => "carries messages: connect with `connect_data_interrupt`",
+        }
+    )))
 }
 
 #[cold]

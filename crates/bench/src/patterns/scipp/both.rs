@@ -104,7 +104,7 @@ fn rows(
 }
 
 fn row(options: &Options, timer: &Timer, near: &Near<'_>, far: &mut dyn Far, size_bytes: usize) -> Result<Row> {
-    let shape = near.shape(timer, far, size_bytes)?;
+    let pace = near.pace(timer, far, size_bytes)?;
     let mut line = near.line_probe(timer, far, 0)?;
     let mut all = Samples::new(false)?;
     let (mut ticks, mut floors) = (Vec::new(), Vec::new());
@@ -113,7 +113,7 @@ fn row(options: &Options, timer: &Timer, near: &Near<'_>, far: &mut dyn Far, siz
         let place = reading as usize % PLACES;
         line.move_to(near.words(place)?);
         let before = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
-        let reading = near.round_trips(timer, far, place, size_bytes, shape, &mut ticks, Some(&mut all))?;
+        let reading = near.round_trips(timer, far, place, pace, &mut ticks, Some(&mut all))?;
         let after = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
         floors.extend([before, after]);
         disturbed += u32::from(before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE));
@@ -123,7 +123,8 @@ fn row(options: &Options, timer: &Timer, near: &Near<'_>, far: &mut dyn Far, siz
     Ok(Row {
         size_bytes,
         half_rtt: all.summary(),
-        batch: shape.batch,
+        batch: pace.shape.batch,
+        poll: pace.poll,
         rounds,
         retries,
         // Two places, both directions.

@@ -3,7 +3,10 @@
 //! Orders to another process go through words behind the messages in its segment. They come from a peer, so each is
 //! checked before it is followed; a bad one is answered with a code and changes nothing.
 
-use std::time::{Duration, Instant};
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use shm::{
     sync::{AtomicU64, Ordering},
@@ -11,10 +14,11 @@ use shm::{
 };
 
 use crate::{
-    duo::{Duo, PATIENCE},
+    duo::Duo,
     error::{BenchError, Result},
     floor::line::{self, Bouncer, Words},
     patterns::pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
+    poll::{PATIENCE, Poll, no_answer},
 };
 
 const WHAT: &str = "scipp";
@@ -35,6 +39,8 @@ pub enum Task {
 pub struct Order {
     /// What.
     pub task: Task,
+    /// How to wait.
+    pub poll: Poll,
     /// At which place.
     pub place: usize,
     /// Size of messages.
@@ -52,19 +58,22 @@ const ROUNDS_MAX: u64 = 1 << 32;
 pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
     if order.task == Task::Line {
         let (back, there) = end.words(order.place)?;
-        return line::bounce(Words { there, back }, order.base, order.rounds);
+        return line::bounce(Words { there, back }, order.poll, order.base, order.rounds);
     }
     let port = end.port(order.place, order.size_bytes)?;
-    let mut message = vec![0; order.size_bytes];
+    // The answer is a message of its own, as on the near side: sending the very bytes that have just been stored makes the
+    // processor wait for its own stores, which is no part of telling another core something.
+    let (mut message, mut answer) = (vec![0; order.size_bytes], vec![0xa5; order.size_bytes]);
     let base = order.base as u32;
     for n in 1..=order.rounds as u32 {
         let (asked, answered) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));
-        port.receive(asked, &mut message)?;
+        port.receive(asked, &mut message, order.poll)?;
         if order.task == Task::Checked {
             pio::check(&message, asked)?;
-            pio::fill(&mut message, answered);
+            pio::fill(&mut answer, answered);
         }
-        port.send(answered, &message)?;
+        port.send(answered, &answer)?;
+        black_box(&message);
     }
     Ok(())
 }
@@ -106,8 +115,8 @@ impl std::fmt::Debug for AtPlace<'_> {
 }
 
 impl Bouncer for AtPlace<'_> {
-    fn bounce(&mut self, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.far.with(Order { task: Task::Line, place: self.place, size_bytes: 0, base, rounds: events }, near)
+    fn bounce(&mut self, poll: Poll, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.far.with(Order { task: Task::Line, poll, place: self.place, size_bytes: 0, base, rounds: events }, near)
     }
 }
 
@@ -120,6 +129,7 @@ mod words {
     pub(super) const BASE: usize = 32;
     pub(super) const ROUNDS: usize = 40;
     pub(super) const PLACEMENT: usize = 48;
+    pub(super) const POLL: usize = 56;
     /// On another line: written by the far side.
     pub(super) const ANSWER: usize = 128;
 }
@@ -183,6 +193,7 @@ impl<'a> FarProcess<'a> {
             (words::BASE, order.base),
             (words::ROUNDS, order.rounds),
             (words::PLACEMENT, placement),
+            (words::POLL, u64::from(order.poll == Poll::Paused)),
         ];
         for (offset, number) in numbers {
             window.store_u64(offset, number)?;
@@ -201,13 +212,13 @@ impl<'a> FarProcess<'a> {
             if word >> 8 == self.sent & (u64::MAX >> 8) {
                 return match word & 0xff {
                     answer::DONE => Ok(()),
-                    answer::NO_ANSWER => Err(no_answer()),
+                    answer::NO_ANSWER => Err(no_answer(WHAT)),
                     answer::WRONG_DATA => Err(other_end("a message had wrong bytes")),
                     _ => Err(other_end("it refused the order: is it the same version?")),
                 };
             }
             if since.elapsed() > PATIENCE {
-                return Err(no_answer());
+                return Err(no_answer(WHAT));
             }
             std::thread::sleep(Duration::from_micros(20));
         }
@@ -215,14 +226,10 @@ impl<'a> FarProcess<'a> {
 
     /// Tells the process that it may end.
     pub fn stop(mut self) -> Result<()> {
-        let nothing = Order { task: Task::Line, place: 0, size_bytes: 0, base: 0, rounds: 0 };
+        let nothing = Order { task: Task::Line, poll: Poll::Paused, place: 0, size_bytes: 0, base: 0, rounds: 0 };
         self.order(None, &nothing)?;
         self.answer()
     }
-}
-
-fn no_answer() -> BenchError {
-    BenchError::NoAnswer { what: WHAT, seconds: PATIENCE.as_secs() }
 }
 
 fn other_end(reason: &str) -> BenchError {
@@ -294,6 +301,11 @@ impl<'a> Server<'a> {
         let Some(task) = task else { return Some(None) };
         let order = Order {
             task,
+            poll: match word(words::POLL)? {
+                0 => Poll::Tight,
+                1 => Poll::Paused,
+                _ => return None,
+            },
             place: usize::try_from(word(words::PLACE)?).ok().filter(|place| *place < PLACES)?,
             size_bytes: usize::try_from(word(words::SIZE)?).ok().filter(|size| *size <= MESSAGE_BYTES_MAX)?,
             base: word(words::BASE)?,

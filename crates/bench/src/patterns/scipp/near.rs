@@ -9,10 +9,11 @@ use crate::{
     error::Result,
     floor::{
         Shape,
-        line::{LineProbe, Words},
+        line::{self, LineProbe, Words},
         settle,
     },
     patterns::pio::{self, End},
+    poll::Poll,
     stats::Samples,
     timer::Timer,
 };
@@ -21,6 +22,17 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct Near<'a> {
     end: End<'a>,
+}
+
+/// How readings of one message size are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes of a message.
+    pub size_bytes: usize,
+    /// How a reading is divided.
+    pub shape: Shape,
+    /// How both sides wait: the faster way when it was tried.
+    pub poll: Poll,
 }
 
 /// One reading.
@@ -68,36 +80,41 @@ impl<'a> Near<'a> {
         Ok((newest.wrapping_add(3)) & !1)
     }
 
-    /// How readings of this size are divided: tries some round trips first.
-    pub fn shape(&self, timer: &Timer, far: &mut dyn Far, size_bytes: usize) -> Result<Shape> {
+    /// Finds out how to make readings of this size: tries some round trips.
+    pub fn pace(&self, timer: &Timer, far: &mut dyn Far, size_bytes: usize) -> Result<Pace> {
         let mut ticks = Vec::new();
-        let trial = self.round_trips(timer, far, 0, size_bytes, Shape::trial(), &mut ticks, None)?;
-        Ok(Shape::for_event(timer, 2.0 * trial.half_ns))
+        let mut pace = Pace { size_bytes, shape: Shape::trial(), poll: Poll::Paused };
+        let trial = self.round_trips(timer, far, 0, pace, &mut ticks, None)?;
+        pace.shape = Shape::lasting(timer, 2.0 * trial.half_ns, line::TRIAL_NS);
+        let (poll, half_ns) = line::fastest(|poll| {
+            let reading = self.round_trips(timer, far, 0, Pace { poll, ..pace }, &mut ticks, None)?;
+            Ok(reading.half_ns)
+        })?;
+        Ok(Pace { size_bytes, shape: Shape::for_event(timer, 2.0 * half_ns), poll })
     }
 
     /// One reading at a place. Samples (of half round trips) are added to `all`.
-    #[allow(clippy::too_many_arguments)] // Each is a plain fact of the reading; a struct would only rename them.
     pub fn round_trips(
         &self,
         timer: &Timer,
         far: &mut dyn Far,
         place: usize,
-        size_bytes: usize,
-        shape: Shape,
+        pace: Pace,
         ticks: &mut Vec<u64>,
         all: Option<&mut Samples>,
     ) -> Result<Reading> {
+        let Pace { size_bytes, shape, poll } = pace;
         let port = self.end.port(place, size_bytes)?;
         let base = self.base(place)?;
         let message = vec![0x5a; size_bytes];
         let mut answer = vec![0; size_bytes];
         let mut retries = 0;
-        let order = Order { task: Task::Echo, place, size_bytes, base: u64::from(base), rounds: shape.events() };
+        let order = Order { task: Task::Echo, poll, place, size_bytes, base: u64::from(base), rounds: shape.events() };
         far.with(order, &mut || {
             shape.time(ticks, |n| {
                 let n = 2 * n as u32;
                 port.send(base.wrapping_add(n - 1), &message)?;
-                retries += port.receive(base.wrapping_add(n), &mut answer)?;
+                retries += port.receive(base.wrapping_add(n), &mut answer, poll)?;
                 black_box(&answer);
                 Ok(())
             })
@@ -112,14 +129,15 @@ impl<'a> Near<'a> {
             let port = self.end.port(place, size_bytes)?;
             let base = self.base(place)?;
             let (mut message, mut answer) = (vec![0; size_bytes], vec![0; size_bytes]);
+            let (base_word, poll) = (u64::from(base), Poll::Paused);
             let order =
-                Order { task: Task::Checked, place, size_bytes, base: u64::from(base), rounds: u64::from(rounds) };
+                Order { task: Task::Checked, poll, place, size_bytes, base: base_word, rounds: u64::from(rounds) };
             far.with(order, &mut || {
                 for n in 1..=rounds {
                     let (ask, back) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));
                     pio::fill(&mut message, ask);
                     port.send(ask, &message)?;
-                    port.receive(back, &mut answer)?;
+                    port.receive(back, &mut answer, poll)?;
                     pio::check(&answer, back)?;
                 }
                 Ok(())

@@ -9,6 +9,7 @@ use crate::{
         table::{Align, Table, size},
     },
     patterns::pio::Placement,
+    poll::Poll,
     stats::{Summary, digits},
 };
 
@@ -40,6 +41,8 @@ pub struct Row {
     pub half_rtt: Option<Summary>,
     /// Round trips that share a sample.
     pub batch: u32,
+    /// How both sides waited: the faster way when it was tried.
+    pub poll: Poll,
     /// Round trips in all.
     pub rounds: u64,
     /// Polls of the near side that found nothing, in all of them.
@@ -147,6 +150,7 @@ mod tests {
             size_bytes: 4,
             half_rtt: samples.summary(),
             batch: 4,
+            poll: Poll::Paused,
             rounds: 8000,
             retries: 495,
             checked: 400,

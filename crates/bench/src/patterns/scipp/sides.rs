@@ -2,17 +2,17 @@
 
 use super::{
     far::{AtPlace, Far, FarThread},
-    near::Near,
+    near::{Near, Pace},
 };
 use crate::{
     duo::Duo,
     error::Result,
     floor::{
-        Shape,
         line::LineProbe,
         memory::{FreshProbe, FreshWindowProbe},
     },
     patterns::pio::{End, PLACES, Placement},
+    poll::Poll,
     run::Sides,
     stats::Samples,
     timer::Timer,
@@ -25,8 +25,7 @@ pub struct ScippSides<'a, 'env> {
     duo: &'a mut Duo<'env>,
     near: Near<'env>,
     far: End<'env>,
-    size_bytes: usize,
-    shape: Shape,
+    pace: Pace,
     line: LineProbe<'env>,
     copy: Option<CopyFloor<'env>>,
     place: usize,
@@ -39,7 +38,7 @@ pub struct ScippSides<'a, 'env> {
 
 impl std::fmt::Debug for ScippSides<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScippSides").field("size_bytes", &self.size_bytes).finish_non_exhaustive()
+        f.debug_struct("ScippSides").field("pace", &self.pace).finish_non_exhaustive()
     }
 }
 
@@ -65,7 +64,7 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         size_bytes: usize,
     ) -> Result<Self> {
         let mut thread = FarThread { duo: &mut *duo, end: far };
-        let shape = near.shape(timer, &mut thread, size_bytes)?;
+        let pace = near.pace(timer, &mut thread, size_bytes)?;
         let line = near.line_probe(timer, &mut thread, 0)?;
         let copy = if size_bytes > LINE_ONLY_BYTES_MAX {
             let ours = FreshWindowProbe::new(near.end().bulk_input(size_bytes)?, far.bulk_output(size_bytes)?, COPIES);
@@ -74,12 +73,17 @@ impl<'a, 'env> ScippSides<'a, 'env> {
             None
         };
         let (ticks, all) = (Vec::new(), Samples::new(false)?);
-        Ok(Self { timer, duo, near, far, size_bytes, shape, line, copy, place: 0, ticks, all, rounds: 0 })
+        Ok(Self { timer, duo, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
     }
 
-    /// Round trips that share a sample.
-    pub const fn batch(&self) -> u32 {
-        self.shape.batch
+    /// How ours is measured.
+    pub const fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// How the floor polls.
+    pub const fn floor_poll(&self) -> Poll {
+        self.line.poll()
     }
 
     /// What the floor is called in reports.
@@ -109,8 +113,7 @@ impl Sides for ScippSides<'_, '_> {
             self.timer,
             &mut far,
             self.place,
-            self.size_bytes,
-            self.shape,
+            self.pace,
             &mut self.ticks,
             Some(&mut self.all),
         )?;

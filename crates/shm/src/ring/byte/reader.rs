@@ -38,7 +38,11 @@ impl ReaderHalf {
     pub fn connect(self, writer: OwnedFd) -> Result<Reader> {
         let (theirs, count, _) = ends::open(writer, What::ByteWriter, MapAccess::ReadOnly)?;
         let data = lines::row(theirs, count)?;
-        Ok(Reader { lines: LineReader::new(data, ends::count_row(self.region)?, count), current: None, read: 0 })
+        Ok(Reader {
+            lines: LineReader::new(data, ends::count_row(self.region)?, count),
+            current: None,
+            read: 0,
+        })
     }
 }
 

@@ -47,8 +47,13 @@ impl WriterHalf {
         let (theirs, ..) = ends::open(reader, What::ByteReader, MapAccess::ReadOnly)?;
         let data = lines::row(self.region, self.lines)?;
         // An eighth of the ring: a piece is given back as a whole.
-        let piece_bytes = (lines::bytes(self.lines) / 8).saturating_sub(8).clamp(SHORT_MAX_BYTES, PIECE_MAX_BYTES);
-        Ok(Writer { lines: LineWriter::new(data, ends::count_row(theirs)?, self.lines), piece_bytes, written: 0 })
+        let piece_bytes =
+            (lines::bytes(self.lines) / 8).saturating_sub(8).clamp(SHORT_MAX_BYTES, PIECE_MAX_BYTES);
+        Ok(Writer {
+            lines: LineWriter::new(data, ends::count_row(theirs)?, self.lines),
+            piece_bytes,
+            written: 0,
+        })
     }
 }
 
@@ -99,11 +104,11 @@ impl Writer {
         self.written
     }
 
-    /// Whether a write would take at least one byte now. True also if the reader is found to be broken, so that the next
-    /// write says so. Look at this after arming [`Writer::room_waiter`].
+    /// Whether any write would take at least one byte now (a tiny one may succeed without). True also if the reader is
+    /// found to be broken, so that the next write says so. Look at this after arming [`Writer::room_waiter`].
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.lines.has_room(1)
+        self.lines.has_room(SHORT_MAX_BYTES)
     }
 
     /// Wakes the reader: call it after a write.

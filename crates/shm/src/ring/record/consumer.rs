@@ -79,7 +79,10 @@ impl Consumer {
     /// # Errors
     /// [`PopError::Corrupt`].
     #[inline]
-    pub fn pop_with<R>(&mut self, look: impl FnOnce(&Window<'_>) -> R) -> core::result::Result<Option<R>, PopError> {
+    pub fn pop_with<R>(
+        &mut self,
+        look: impl FnOnce(&Window<'_>) -> R,
+    ) -> core::result::Result<Option<R>, PopError> {
         let Some(found) = self.reader.next()? else { return Ok(None) };
         let result = look(&self.window(found));
         self.reader.advance(found);
@@ -91,7 +94,11 @@ impl Consumer {
     /// # Errors
     /// [`PopError::Corrupt`], if not even one was taken.
     #[inline]
-    pub fn drain(&mut self, max: usize, mut look: impl FnMut(&Window<'_>)) -> core::result::Result<usize, PopError> {
+    pub fn drain(
+        &mut self,
+        max: usize,
+        mut look: impl FnMut(&Window<'_>),
+    ) -> core::result::Result<usize, PopError> {
         let mut taken = 0;
         while taken < max {
             match self.reader.next() {

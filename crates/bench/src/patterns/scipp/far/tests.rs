@@ -41,7 +41,7 @@ fn a_server_follows_orders() {
 #[test]
 fn a_wrong_byte_is_told_by_whoever_sees_it() {
     let result = with_server(Placement::Shared, |far, near| {
-        let order = Order { task: Task::Checked, place: 0, size_bytes: 64, base: 2, rounds: 1 };
+        let order = Order { task: Task::Checked, poll: Poll::Paused, place: 0, size_bytes: 64, base: 2, rounds: 1 };
         let port = near.end().port(0, 64)?;
         far.with(order, &mut || port.send(3, &[0x77; 64]))
     });
@@ -51,7 +51,7 @@ fn a_wrong_byte_is_told_by_whoever_sees_it() {
 #[test]
 fn bad_orders_are_refused_and_service_goes_on() {
     with_server(Placement::Own, |far, near| {
-        let good = Order { task: Task::Echo, place: 0, size_bytes: 4, base: 2, rounds: 0 };
+        let good = Order { task: Task::Echo, poll: Poll::Tight, place: 0, size_bytes: 4, base: 2, rounds: 0 };
         for bad in [
             Order { place: PLACES, ..good },
             Order { size_bytes: MESSAGE_BYTES_MAX + 1, ..good },
@@ -75,7 +75,7 @@ fn scribbled_orders_do_no_harm() {
         let server = scope.spawn(move || Server::new(theirs, mine)?.run(&mut || Ok(())));
         let control = Control::new(theirs).unwrap();
         for round in 1..200 {
-            for offset in [words::PLACE, words::SIZE, words::BASE, words::PLACEMENT] {
+            for offset in [words::PLACE, words::SIZE, words::BASE, words::PLACEMENT, words::POLL] {
                 control.window.store_u64(offset, rng.next_u64() >> rng.below(64)).unwrap();
             }
             // Neither the order to stop nor one that waits for a partner: rounds are none, or too many.

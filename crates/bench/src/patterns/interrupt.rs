@@ -1,0 +1,180 @@
+//! Interrupts one way: between two sides that spin, and to one that sleeps.
+
+use std::{sync::Arc, time::Duration};
+
+use tieline::{Interrupt, InterruptOptions, Node, RemoteInterrupt};
+
+use super::attach::CONNECT_TIMEOUT;
+use crate::{
+    duo::Duo,
+    error::{BenchError, Result},
+    floor::{
+        Shape,
+        line::{FarThread, LineProbe, Lines},
+        settle,
+        wake::{WakeProbe, one_way_ns},
+    },
+    run::Sides,
+    stats::Samples,
+    timer::Timer,
+};
+
+const WHAT: &str = "interrupt";
+/// As long as the watchdog of the spinning waits.
+const TIMEOUT: Option<Duration> = Some(crate::poll::PATIENCE);
+
+/// An interrupt and somebody who can trigger it.
+#[derive(Debug)]
+pub struct Wire {
+    interrupt: Interrupt,
+    trigger: RemoteInterrupt,
+}
+
+impl Wire {
+    /// An interrupt of `owner` that `user` is connected to.
+    ///
+    /// Made by a thread that may use several processors: one made on a pinned thread would never spin.
+    pub fn new(owner: &Node, user: &Node) -> Result<Self> {
+        let interrupt = owner.create_interrupt(&InterruptOptions::default())?;
+        let trigger = user.connect_interrupt(owner.id(), interrupt.number(), CONNECT_TIMEOUT)?;
+        Ok(Self { interrupt, trigger })
+    }
+
+    /// Waits for one trigger, which must be the only one.
+    fn wait(&self) -> Result<()> {
+        match self.interrupt.wait(TIMEOUT)? {
+            1 => Ok(()),
+            count => Err(BenchError::OtherEnd { what: WHAT, reason: format!("{count} triggers came instead of 1") }),
+        }
+    }
+}
+
+/// Both directions between two nodes.
+#[derive(Debug)]
+pub struct Wires {
+    there: Wire,
+    back: Wire,
+}
+
+impl Wires {
+    /// An interrupt at each node.
+    pub fn new([near, far]: &[Node; 2]) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { there: Wire::new(far, near)?, back: Wire::new(near, far)? }))
+    }
+}
+
+/// Pairs of lines for the floor: successive blocks use successive ones.
+pub const FLOOR_LINES: usize = 16;
+
+/// Two spinning sides against the one-line floor.
+pub struct SpinningSides<'a, 'env> {
+    timer: &'a Timer,
+    duo: &'a mut Duo<'env>,
+    wires: Arc<Wires>,
+    lines: &'env [Arc<Lines>],
+    line: LineProbe<'env>,
+    at: usize,
+    shape: Shape,
+    ticks: Vec<u64>,
+    /// Every one-way time.
+    pub all: Samples,
+}
+
+impl std::fmt::Debug for SpinningSides<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpinningSides").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+impl<'a, 'env> SpinningSides<'a, 'env> {
+    /// Over these wires; `lines` must not be empty.
+    pub fn new(
+        timer: &'a Timer,
+        duo: &'a mut Duo<'env>,
+        wires: Arc<Wires>,
+        lines: &'env [Arc<Lines>],
+    ) -> Result<Self> {
+        let Some(first) = lines.first() else {
+            return Err(BenchError::Usage("no line for the floor".to_owned()));
+        };
+        let line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words: first.one() }, first.one())?;
+        let (ticks, all) = (Vec::new(), Samples::new(false)?);
+        let mut sides = Self { timer, duo, wires, lines, line, at: 0, shape: Shape::trial(), ticks, all };
+        let trial_ns = sides.half_round_trip_ns(false)?;
+        sides.shape = Shape::for_event(timer, 2.0 * trial_ns);
+        Ok(sides)
+    }
+
+    fn half_round_trip_ns(&mut self, keep: bool) -> Result<f64> {
+        let (shape, near, far) = (self.shape, Arc::clone(&self.wires), Arc::clone(&self.wires));
+        let ticks = &mut self.ticks;
+        let near = || {
+            shape.time(ticks, |_| {
+                near.there.trigger.trigger()?;
+                near.back.wait()
+            })
+        };
+        let far = move || {
+            for _ in 0..shape.events() {
+                far.there.wait()?;
+                far.back.trigger.trigger()?;
+            }
+            Ok(())
+        };
+        self.duo.both(WHAT, near, far)?;
+        Ok(settle(self.timer, &self.ticks, shape.batch, 2.0, keep.then_some(&mut self.all)))
+    }
+}
+
+impl Sides for SpinningSides<'_, '_> {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        self.at = number % self.lines.len();
+        self.line.move_to(self.lines[self.at].one());
+        Ok(())
+    }
+
+    fn ours(&mut self) -> Result<f64> {
+        self.half_round_trip_ns(true)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        let mut far = FarThread { duo: &mut *self.duo, words: self.lines[self.at].one() };
+        self.line.half_round_trip_ns(self.timer, &mut far, None)
+    }
+}
+
+/// A sleeping side against the bare futex.
+pub struct SleepingSides<'a, 'env> {
+    timer: &'a Timer,
+    duo: &'a mut Duo<'env>,
+    wires: Arc<Wires>,
+    floor: WakeProbe,
+    /// Every one-way time.
+    pub all: Samples,
+}
+
+impl std::fmt::Debug for SleepingSides<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SleepingSides").field("floor", &self.floor).finish_non_exhaustive()
+    }
+}
+
+impl<'a, 'env> SleepingSides<'a, 'env> {
+    /// Over these wires.
+    pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, wires: Arc<Wires>) -> Result<Self> {
+        Ok(Self { timer, duo, wires, floor: WakeProbe::new(), all: Samples::new(false)? })
+    }
+}
+
+impl Sides for SleepingSides<'_, '_> {
+    fn ours(&mut self) -> Result<f64> {
+        let (near, far) = (Arc::clone(&self.wires), Arc::clone(&self.wires));
+        let ring = move |_| Ok(near.there.trigger.trigger()?);
+        let sleep = move |_| far.there.wait();
+        one_way_ns(self.timer, self.duo, ring, sleep, Some(&mut self.all))
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.floor.one_way_ns(self.timer, self.duo, None)
+    }
+}

@@ -1,0 +1,252 @@
+//! Records of 8 bytes through the ring, one at a time and in batches: millions a second, every payload read and checked.
+//!
+//! The consumer times (from its first record to its last): a producer only knows what it has handed over.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shm::{
+    clock::now_ticks,
+    ring::{
+        PopError, PushError,
+        record::{self, Consumer, Producer},
+    },
+};
+
+use crate::{
+    duo::Duo,
+    error::{BenchError, Result},
+    floor::line::{FarThread, LineProbe, Words},
+    poll::Poll,
+    run::Sides,
+    timer::Timer,
+};
+
+const WHAT: &str = "record ring";
+/// Room of the ring: more than the caches of a core would only hide a slow consumer, much less makes both wait.
+pub const CAPACITY_BYTES: usize = 64 << 10;
+/// Records of one reading: a few milliseconds.
+pub const RECORDS: u64 = 256 << 10;
+/// Records that a batch hands over at once.
+pub const BATCH: usize = 16;
+
+/// How records are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Each by itself, announced at once; taken one by one.
+    Single,
+    /// [`BATCH`] at a time; taken as many as there are.
+    Batched,
+}
+
+/// The rate against a constant, with a cache line as the watch of the machine.
+pub struct RingSides<'a, 'env> {
+    timer: &'a Timer,
+    duo: &'a mut Duo<'env>,
+    producer: Arc<Mutex<Producer>>,
+    consumer: Consumer,
+    way: Way,
+    goal_per_us: f64,
+    words: Words<'env>,
+    line: LineProbe<'env>,
+    /// Records so far: the next one's payload.
+    sent: u64,
+}
+
+impl std::fmt::Debug for RingSides<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingSides").field("way", &self.way).finish_non_exhaustive()
+    }
+}
+
+impl<'a, 'env> RingSides<'a, 'env> {
+    /// A fresh ring between the two threads. `goal_per_us` is the constant reference in millions a second.
+    pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, words: Words<'env>, way: Way, goal_per_us: f64) -> Result<Self> {
+        let (producer, consumer) = record::pair(CAPACITY_BYTES)?;
+        let line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
+        let producer = Arc::new(Mutex::new(producer));
+        Ok(Self { timer, duo, producer, consumer, way, goal_per_us, words, line, sent: 0 })
+    }
+
+    /// Sends and takes `records`; answers millions a second.
+    fn rate(&mut self, records: u64) -> Result<f64> {
+        let first = self.sent;
+        self.sent += records;
+        let (way, producer, consumer) = (self.way, Arc::clone(&self.producer), &mut self.consumer);
+        let near = || match way {
+            Way::Single => take_single(consumer, first, records),
+            Way::Batched => take_batched(consumer, first, records),
+        };
+        let far = move || {
+            let mut producer = producer.lock().unwrap_or_else(PoisonError::into_inner);
+            match way {
+                Way::Single => send_single(&mut producer, first, records),
+                Way::Batched => send_batched(&mut producer, first, records),
+            }
+        };
+        let (took, ()) = self.duo.both(WHAT, near, far)?;
+        Ok(took.records as f64 / self.timer.ns(took.ticks) * 1000.0)
+    }
+}
+
+impl Sides for RingSides<'_, '_> {
+    fn ours(&mut self) -> Result<f64> {
+        self.rate(RECORDS)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        Ok(self.goal_per_us)
+    }
+
+    fn watch(&mut self) -> Result<Option<f64>> {
+        let mut far = FarThread { duo: &mut *self.duo, words: self.words };
+        self.line.half_round_trip_ns(self.timer, &mut far, None).map(Some)
+    }
+}
+
+fn send_single(producer: &mut Producer, first: u64, records: u64) -> Result<()> {
+    for payload in first..first + records {
+        let record = payload.to_le_bytes();
+        let mut pushed = producer.push(&record);
+        if pushed == Err(PushError::Full) {
+            Poll::Tight.until(WHAT, || {
+                pushed = producer.push(&record);
+                pushed != Err(PushError::Full)
+            })?;
+        }
+        pushed.map_err(other_end)?;
+    }
+    Ok(())
+}
+
+fn send_batched(producer: &mut Producer, first: u64, records: u64) -> Result<()> {
+    let mut next = first;
+    let end = first + records;
+    while next < end {
+        let batch: [[u8; 8]; BATCH] = std::array::from_fn(|at| (next + at as u64).to_le_bytes());
+        let mut left = &batch[..(end - next).min(BATCH as u64) as usize];
+        next += left.len() as u64;
+        while !left.is_empty() {
+            let mut pushed = Ok(0);
+            Poll::Tight.until(WHAT, || {
+                pushed = producer.push_batch(left);
+                !matches!(pushed, Ok(0) | Err(PushError::Full))
+            })?;
+            left = &left[pushed.map_err(other_end)?.min(left.len())..];
+        }
+    }
+    Ok(())
+}
+
+/// How long it took to take how many records, after the first ones had come.
+#[derive(Debug, Clone, Copy)]
+struct Took {
+    records: u64,
+    ticks: u64,
+}
+
+fn take_single(consumer: &mut Consumer, first: u64, records: u64) -> Result<Took> {
+    let mut record = [0; 8];
+    let mut start = 0;
+    for payload in first..first + records {
+        let mut taken = consumer.pop_into(&mut record);
+        if taken == Ok(None) {
+            Poll::Tight.until(WHAT, || {
+                taken = consumer.pop_into(&mut record);
+                taken != Ok(None)
+            })?;
+        }
+        taken.map_err(other_end)?;
+        check(u64::from_le_bytes(record), payload)?;
+        if payload == first {
+            start = now_ticks();
+        }
+    }
+    Ok(Took { records: records - 1, ticks: now_ticks().saturating_sub(start).max(1) })
+}
+
+fn take_batched(consumer: &mut Consumer, first: u64, records: u64) -> Result<Took> {
+    let mut expected = first;
+    let mut wrong = None;
+    let (mut start, mut before_start) = (0, 0);
+    let end = first + records;
+    while expected < end {
+        let mut taken = Ok(0);
+        Poll::Tight.until(WHAT, || {
+            taken = consumer.drain(BATCH * 4, |record| {
+                let got = record.load_u64(0).unwrap_or(u64::MAX);
+                if got != expected && wrong.is_none() {
+                    wrong = Some((got, expected));
+                }
+                expected += 1;
+            });
+            taken != Ok(0)
+        })?;
+        taken.map_err(other_end)?;
+        if start == 0 {
+            start = now_ticks();
+            before_start = expected - first;
+        }
+    }
+    let took = Took { records: records.saturating_sub(before_start), ticks: now_ticks().saturating_sub(start).max(1) };
+    wrong.map_or(Ok(took), |(got, want)| check(got, want).map(|()| took))
+}
+
+fn check(got: u64, want: u64) -> Result<()> {
+    if got == want { Ok(()) } else { Err(wrong(got, want)) }
+}
+
+#[cold]
+fn wrong(got: u64, want: u64) -> BenchError {
+    let (got, want_bytes) = (got.to_le_bytes(), want.to_le_bytes());
+    let at = got.iter().zip(&want_bytes).position(|(g, w)| g != w).unwrap_or(0);
+    BenchError::WrongData { what: WHAT, message: want, size_bytes: 8, at, want: want_bytes[at], got: got[at] }
+}
+
+trait RingError: std::error::Error {}
+impl RingError for PushError {}
+impl RingError for PopError {}
+
+fn other_end(error: impl RingError) -> BenchError {
+    BenchError::OtherEnd { what: WHAT, reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floor::line::Lines;
+
+    #[test]
+    fn both_ways_deliver_everything_and_give_a_rate() {
+        let Ok(cpus) = crate::cpus::pair(None, "test") else {
+            println!("skipped: needs two processors");
+            return;
+        };
+        let timer = Timer::new().unwrap();
+        let lines = Lines::new();
+        crate::duo::on(cpus, |duo| {
+            for way in [Way::Single, Way::Batched] {
+                let mut sides = RingSides::new(&timer, duo, lines.two(), way, 60.0)?;
+                assert!(sides.rate(100_000)? > 0.0);
+                // A number that is no multiple of the batch.
+                assert!(sides.rate(1003)? > 0.0);
+                assert_eq!((sides.reference()?, sides.sent), (60.0, 101_003));
+                assert!(sides.watch()?.unwrap() > 0.0);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_wrong_payload_is_told() {
+        let (mut producer, mut consumer) = record::pair(CAPACITY_BYTES).unwrap();
+        producer.push(&7u64.to_le_bytes()).unwrap();
+        let result = take_single(&mut consumer, 6, 1);
+        assert!(matches!(result, Err(BenchError::WrongData { message: 6, at: 0, want: 6, got: 7, .. })), "{result:?}");
+        for payload in [0u64, 1, 9] {
+            producer.push(&payload.to_le_bytes()).unwrap();
+        }
+        let result = take_batched(&mut consumer, 0, 3);
+        assert!(matches!(result, Err(BenchError::WrongData { message: 2, want: 2, got: 9, .. })), "{result:?}");
+    }
+}

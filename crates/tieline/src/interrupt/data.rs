@@ -1,0 +1,296 @@
+//! Interrupts with a message: a ring for many producers and a bell.
+//!
+//! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one loses that
+//! one; the owner learns of the death from the sender's process descriptor, never from a time-out.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use node_client::{Import, InterruptOffer};
+use proto::ids::{InterruptNo, NodeId};
+use proto::wire::program::{Imported, InterruptKind};
+use shm::doorbell::{Deadline, Rang, Spin};
+use shm::process::PidFd;
+use shm::ring::PopError;
+use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
+
+use super::words::{clear_eventfd, connect_grant, gone, new_eventfd, write_eventfd};
+use crate::error::{Error, Result};
+use crate::events::{Arrival, Queue, Registration};
+use crate::node::Node;
+use crate::options::InterruptOptions;
+use crate::remote::lost;
+
+/// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
+const CLAIM_WATCH: Duration = Duration::from_millis(5);
+
+/// A data interrupt of this program.
+#[derive(Debug)]
+pub struct DataInterrupt {
+    node: Node,
+    number: InterruptNo,
+    eventfd: Option<OwnedFd>,
+    receiving: Mutex<Receiving>,
+    arrivals: Arc<Queue<Arrival>>,
+    registration: Mutex<Option<Registration>>,
+}
+
+#[derive(Debug)]
+struct Receiving {
+    ring: Consumer,
+    spin: Spin,
+    /// Process descriptors of the producers that have connected.
+    senders: BTreeMap<u16, PidFd>,
+    /// The ring broke a rule: nothing more is taken from it.
+    broken: Option<String>,
+}
+
+/// What one look at the ring gave.
+enum Look {
+    Message(usize),
+    Nothing,
+    /// Somebody is writing, or has died writing.
+    Pending,
+}
+
+impl DataInterrupt {
+    pub(crate) fn create(node: &Node, options: &InterruptOptions, message_bytes: usize, depth: usize) -> Result<Self> {
+        if message_bytes == 0 || depth == 0 {
+            return Err(Error::Invalid("a data interrupt needs room for at least one message of one byte".into()));
+        }
+        let ring = Consumer::create(depth, message_bytes)?;
+        let eventfd = if options.pollable { Some(new_eventfd()?) } else { None };
+        let (number, _) = node.client().create_interrupt(&InterruptOffer {
+            number: options.number,
+            kind: InterruptKind::Data,
+            access: options.access.clone(),
+            trigger: ring.slots_fd(),
+            waiter: ring.fd(),
+            event: eventfd.as_ref().map(AsFd::as_fd),
+        })?;
+        if eventfd.is_some() {
+            ring.waiter().arm_eventfd();
+        }
+        let arrivals = Arc::new(Queue::default());
+        let registration = node.events().register_arrivals(Imported::Interrupt(number), &arrivals);
+        let receiving = Receiving { ring, spin: Spin::new(), senders: BTreeMap::new(), broken: None };
+        Ok(Self {
+            node: node.clone(),
+            number,
+            eventfd,
+            receiving: Mutex::new(receiving),
+            arrivals,
+            registration: Mutex::new(Some(registration)),
+        })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> InterruptNo {
+        self.number
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Receiving> {
+        self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next message, if there is one: its length. Re-arms the descriptor of a pollable interrupt when there is none.
+    pub fn take(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let mut receiving = self.lock();
+        if let Look::Message(len) = self.look(&mut receiving, buffer)? {
+            return Ok(Some(len));
+        }
+        let Some(eventfd) = &self.eventfd else { return Ok(None) };
+        clear_eventfd(eventfd)?;
+        receiving.ring.waiter().arm_eventfd();
+        // Looked at again after arming: what came in between has rung nothing.
+        match self.look(&mut receiving, buffer)? {
+            Look::Message(len) => {
+                // There may be more, and the descriptor has just been cleared.
+                write_eventfd(eventfd)?;
+                Ok(Some(len))
+            }
+            Look::Nothing | Look::Pending => Ok(None),
+        }
+    }
+
+    /// Waits for a message and gives its length. `None` waits for ever. One thread receives at a time.
+    pub fn wait(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut receiving = self.lock();
+        loop {
+            let pending = match self.look(&mut receiving, buffer)? {
+                Look::Message(len) => {
+                    self.rearm(&receiving);
+                    return Ok(len);
+                }
+                Look::Nothing => false,
+                Look::Pending => true,
+            };
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                self.rearm(&receiving);
+                return Err(Error::TimedOut { what: format!("message of interrupt {}", self.number) });
+            }
+            receiving.sleep(left, pending);
+        }
+    }
+
+    /// A wait uses the bell for itself; a pollable interrupt wants it back.
+    fn rearm(&self, receiving: &Receiving) {
+        if let Some(eventfd) = &self.eventfd {
+            receiving.ring.waiter().arm_eventfd();
+            if !receiving.ring.is_empty() {
+                // Cannot fail in a way that matters: a full counter is readable already.
+                drop(write_eventfd(eventfd));
+            }
+        }
+    }
+
+    /// For poll, select and epoll: readable when a message may have come, until [`Self::take`] finds none. Only if made
+    /// `pollable`.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
+        self.eventfd.as_ref().map(AsFd::as_fd).ok_or_else(|| {
+            Error::Invalid(format!("interrupt {} has no descriptor: create it with `pollable`", self.number))
+        })
+    }
+
+    fn look(&self, receiving: &mut Receiving, buffer: &mut [u8]) -> Result<Look> {
+        if let Some(detail) = &receiving.broken {
+            return Err(self.corrupt(detail.clone()));
+        }
+        match receiving.ring.pop_into(buffer) {
+            Ok(Popped::Taken { value, .. }) => Ok(Look::Message(value)),
+            Ok(Popped::Empty) => Ok(Look::Nothing),
+            Ok(Popped::Pending(producer)) => {
+                receiving.meet(&self.arrivals);
+                receiving.bury(producer);
+                Ok(Look::Pending)
+            }
+            Err(PopError::TooSmall { record_bytes, .. }) => {
+                let what = format!("the buffer given to interrupt {}", self.number);
+                Err(Error::TooLong { what, len: record_bytes, limit: buffer.len() })
+            }
+            Err(broken) => {
+                receiving.broken = Some(broken.to_string());
+                Err(self.corrupt(broken.to_string()))
+            }
+        }
+    }
+
+    #[cold]
+    fn corrupt(&self, detail: String) -> Error {
+        Error::Corrupt { what: format!("interrupt {}", self.number), node: self.node.id(), detail }
+    }
+}
+
+impl Receiving {
+    /// Takes note of producers that have connected since.
+    fn meet(&mut self, arrivals: &Queue<Arrival>) {
+        while let Some(Arrival { producer, pidfd }) = arrivals.pop() {
+            // The number belonged to somebody else before: what that one left unfinished is finished here.
+            self.bury(producer);
+            match pidfd.map(PidFd::from_fd) {
+                Some(Ok(process)) => drop(self.senders.insert(producer, process)),
+                _ => drop(self.senders.remove(&producer)),
+            }
+        }
+    }
+
+    /// Discards what a producer has left unfinished, if it is proven dead.
+    fn bury(&mut self, producer: u16) {
+        if let Some(proof) = self.senders.get(&producer).and_then(PidFd::proof_of_death) {
+            self.ring.discard_claims(&proof, producer);
+        }
+    }
+
+    fn sleep(&mut self, left: Option<Duration>, pending: bool) {
+        let slice = if pending { Some(left.map_or(CLAIM_WATCH, |left| left.min(CLAIM_WATCH))) } else { left };
+        let deadline = slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
+        let Self { ring, spin, .. } = self;
+        if pending {
+            // Something is there, so the ring is not empty; only its owner's bell, or time, changes anything.
+            let waiter = ring.waiter();
+            waiter.wait(waiter.value(), &mut Spin::never(), deadline);
+        } else {
+            ring.waiter().wait_until(spin, deadline, || !ring.is_empty());
+        }
+    }
+}
+
+impl Drop for DataInterrupt {
+    fn drop(&mut self) {
+        // In this order: the next owner of the number must find its place free.
+        *self.registration.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        drop(self.node.client().remove_interrupt(self.number));
+    }
+}
+
+/// A data interrupt of a program on any node.
+#[derive(Debug)]
+pub struct RemoteDataInterrupt {
+    node: Node,
+    peer: NodeId,
+    number: InterruptNo,
+    import: Import,
+    ring: Producer,
+    eventfd: Option<OwnedFd>,
+}
+
+impl RemoteDataInterrupt {
+    pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
+        let grant = connect_grant(node, peer, number, InterruptKind::Data, timeout)?;
+        let ring = match Producer::connect(grant.trigger, grant.waiter, grant.producer) {
+            Ok(ring) => ring,
+            Err(error) => {
+                drop(node.client().disconnect(&grant.import));
+                return Err(error.into());
+            }
+        };
+        Ok(Self { node: node.clone(), peer, number, import: grant.import, ring, eventfd: grant.event })
+    }
+
+    /// Longest message in bytes.
+    pub fn message_bytes(&self) -> usize {
+        self.ring.slot_bytes()
+    }
+
+    /// Sends a message. When this returns it is in the ring, whole, and the receiver is woken if it sleeps.
+    pub fn trigger(&self, message: &[u8]) -> Result<()> {
+        if let Some(reason) = lost(&self.import) {
+            return Err(gone(self.peer, self.number, reason));
+        }
+        let sent = match self.ring.send(message) {
+            // Somebody died who had this producer's number before, and this claim was taken for one of his. It was not
+            // sent, so it is sent now.
+            Err(ClaimError::Lost) => self.ring.send(message),
+            other => other,
+        };
+        sent.map_err(|error| self.refused(error, message.len()))?;
+        if self.ring.ringer().ring_if_armed() == Rang::Eventfd
+            && let Some(eventfd) = &self.eventfd
+        {
+            write_eventfd(eventfd)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refused(&self, error: ClaimError, len: usize) -> Error {
+        let what = format!("interrupt {}", self.number);
+        match error {
+            ClaimError::Full => Error::Full { what },
+            ClaimError::TooLong { slot_bytes, .. } => Error::TooLong { what, len, limit: slot_bytes },
+            ClaimError::Lost | ClaimError::Corrupt { .. } => {
+                Error::Corrupt { what, node: self.peer, detail: error.to_string() }
+            }
+        }
+    }
+}
+
+impl Drop for RemoteDataInterrupt {
+    fn drop(&mut self) {
+        drop(self.node.client().disconnect(&self.import));
+    }
+}

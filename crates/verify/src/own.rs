@@ -1,0 +1,79 @@
+//! A cluster that lives for one test or measurement, under a name that nobody else uses.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use node::NodeError;
+use node::cluster::{Launcher, UpOptions, UpProgress, down, node_ids, up};
+use node_client::runtime_dir::{ClusterDir, ClusterName};
+
+use crate::target::Target;
+
+/// How long a manager may take to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// What is to be started.
+#[derive(Debug, Clone)]
+pub struct OwnCluster {
+    /// Runtime directory to make it in.
+    pub root: PathBuf,
+    /// What it is for: the first part of its name.
+    pub purpose: &'static str,
+    /// How many nodes.
+    pub nodes: usize,
+    /// What is run for each.
+    pub launcher: Launcher,
+    /// Configuration, if not the usual one.
+    pub config: Option<PathBuf>,
+    /// How long all sessions may take to become valid.
+    pub limit: Duration,
+}
+
+/// Stops the nodes and removes their files, logs included, when dropped.
+#[derive(Debug)]
+pub struct Removal(ClusterDir);
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        OwnCluster::remove(&self.0);
+    }
+}
+
+impl OwnCluster {
+    /// Its directory: the name holds this process's id.
+    pub fn dir(&self) -> Result<ClusterDir, NodeError> {
+        let name = ClusterName::new(&format!("{}-{}", self.purpose, std::process::id()))?;
+        Ok(ClusterDir::new(self.root.clone(), name))
+    }
+
+    /// Starts it: how to reach it, what takes it away again, and how long it took.
+    pub fn up(&self, tell: &mut dyn FnMut(&str)) -> Result<(Target, Removal, Duration), NodeError> {
+        let dir = self.dir()?;
+        let nodes = node_ids(self.nodes, None)?;
+        let options = UpOptions {
+            dir: dir.clone(),
+            nodes: nodes.clone(),
+            launcher: self.launcher.clone(),
+            config: self.config.clone(),
+            limit: self.limit,
+        };
+        // Before the first is started, so that what a failure leaves is taken away too.
+        let removal = Removal(dir.clone());
+        let report = up(&options, &mut |progress| {
+            if let UpProgress::Ready { ready, of } = progress {
+                tell(&format!("up: {ready} of {of} nodes see all others"));
+            }
+        })?;
+        let target =
+            Target { runtime_dir: Some(dir.root().into()), cluster: Some(dir.cluster().as_str().into()), nodes };
+        Ok((target, removal, report.took))
+    }
+
+    /// Stops its nodes and removes their files, logs included. Nothing there is no error.
+    pub fn remove(dir: &ClusterDir) {
+        // Best effort, in the order that leaves least behind: what cannot be stopped keeps its files.
+        if down(dir, None, STOP_LIMIT, &mut |_| ()).is_ok() {
+            drop(std::fs::remove_dir_all(dir.path()));
+        }
+    }
+}

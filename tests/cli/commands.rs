@@ -1,0 +1,95 @@
+//! What the commands do when all is well.
+
+use tieline_tests::{Cluster, Peer, Watchdog};
+
+const PEER: &str = env!("CARGO_BIN_EXE_tieline-peer");
+
+#[test]
+fn up_status_query_and_down() {
+    let _watchdog = Watchdog::usual("up");
+    let cluster = Cluster::up(3).unwrap();
+    let (status, out, err) = cluster.run(&["status"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    assert_eq!(out.matches("running").count(), 3, "{out}");
+    assert_eq!(out.matches("2/2").count(), 3, "{out}");
+    let (status, out, _) = cluster.run(&["query", "--node", "8"]).unwrap();
+    assert_eq!(status, 0);
+    assert!(out.contains("Local node-id      : 8"), "{out}");
+    // Again: what runs is left alone, what is missing is added.
+    let (status, out, _) = cluster.run(&["up", "--nodes", "4"]).unwrap();
+    assert_eq!(status, 0);
+    assert!(out.contains("already running: node 4, 8, 12") && out.contains("started: node 16"), "{out}");
+    let (status, out, _) = cluster.run(&["down"]).unwrap();
+    assert_eq!(status, 0);
+    assert!(out.contains("stopped: node 4, 8, 12, 16"), "{out}");
+    let (status, out, _) = cluster.run(&["down"]).unwrap();
+    assert_eq!(status, 0);
+    assert!(out.contains("nothing of cluster `test` runs here"), "{out}");
+}
+
+#[test]
+fn status_tells_the_truth_about_a_stopped_node_and_a_program() {
+    let _watchdog = Watchdog::usual("status");
+    let cluster = Cluster::up(3).unwrap();
+    let mut peer = Peer::start(&cluster, PEER, 1, &["own", "1", "4096"]).unwrap();
+    peer.expect("ready").unwrap();
+    let (status, out, _) = cluster.run(&["status", "--json"]).unwrap();
+    assert_eq!(status, 0);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let node = &report["nodes"][1]["status"];
+    assert_eq!(node["segments_total"], 1);
+    assert_eq!(node["programs"][0]["name"], "tieline-peer");
+    assert_eq!(node["programs"][0]["pid"], peer.pid());
+    drop(peer);
+    let (status, ..) = cluster.run(&["node", "stop", "--id", "12"]).unwrap();
+    assert_eq!(status, 0);
+    let (status, out, _) = cluster.run(&["status"]).unwrap();
+    assert_eq!(status, 0, "two nodes that were left are a whole cluster: {out}");
+    let (status, out, err) = cluster.run(&["node", "start", "--id", "12"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    let (status, out, _) = cluster.run(&["node", "restart", "--id", "12"]).unwrap();
+    assert_eq!((status, out.as_str()), (0, "node 12 restarted\n"));
+}
+
+#[test]
+fn two_clusters_run_side_by_side() {
+    let _watchdog = Watchdog::usual("two clusters");
+    let cluster = Cluster::up(2).unwrap();
+    let (status, out, err) = cluster.run(&["--cluster", "other", "up", "--nodes", "2"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    let (status, out, _) = cluster.run(&["--cluster", "other", "status"]).unwrap();
+    assert_eq!((status, out.matches("1/1").count()), (0, 2), "{out}");
+    let (status, ..) = cluster.run(&["--cluster", "other", "down"]).unwrap();
+    assert_eq!(status, 0);
+    let (status, ..) = cluster.run(&["status"]).unwrap();
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn diag_passes_in_the_classic_layout() {
+    let _watchdog = Watchdog::usual("diag");
+    let cluster = Cluster::up(2).unwrap();
+    let (status, out, err) = cluster.run(&["diag"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    assert_eq!(out.matches("TEST RESULT: *PASSED*").count(), 2, "{out}");
+    assert!(out.contains("Nodes detected:   0004  0008"), "{out}");
+    assert!(out.contains("Node 8: Session valid"), "{out}");
+    let (status, out, _) = cluster.run(&["diag", "--node", "4", "--json"]).unwrap();
+    assert_eq!(status, 0);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report[0]["verdict"], "PASS");
+    assert_eq!(report[0]["nodes_seen"], serde_json::json!([4, 8]));
+}
+
+#[test]
+fn classic_names_are_links_to_the_binary() {
+    let _watchdog = Watchdog::usual("classic names");
+    let cluster = Cluster::up(1).unwrap();
+    let link = cluster.runtime_dir().join("query");
+    std::os::unix::fs::symlink(tieline_tests::cluster::tieline_binary().unwrap(), &link).unwrap();
+    let mut command = std::process::Command::new(link);
+    cluster.set_environment(&mut command);
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Local node-id      : 4"));
+}

@@ -1,0 +1,79 @@
+//! What the commands say when something is wrong: the thing, the cause, the next step, and the right exit status.
+
+use tieline_tests::{Cluster, Watchdog};
+
+#[test]
+fn wrong_usage_is_2_and_shows_the_right_one() {
+    let cluster = Cluster::empty().unwrap();
+    for arguments in [
+        &["frobnicate"][..],
+        &["up", "--nodes", "0"],
+        &["up", "--nodes", "many"],
+        &["query", "--node", "5"],
+        &["status", "--what"],
+        &["verify", "--nodes", "4", "--running"],
+        &["--cluster", "../x", "status"],
+        &[],
+    ] {
+        let (status, _, err) = cluster.run(arguments).unwrap();
+        assert_eq!(status, 2, "{arguments:?}: {err}");
+        assert!(!err.is_empty(), "{arguments:?}");
+    }
+    let (status, _, err) = cluster.run(&["query", "--node", "5"]).unwrap();
+    assert!(status == 2 && err.contains("multiple of 4"), "{err}");
+}
+
+#[test]
+fn without_a_cluster_every_command_says_how_to_start_one() {
+    let cluster = Cluster::empty().unwrap();
+    for arguments in [&["status"][..], &["query"], &["diag"], &["verify", "--running"]] {
+        let (status, _, err) = cluster.run(arguments).unwrap();
+        assert_eq!(status, 4, "{arguments:?}: {err}");
+        assert!(err.contains("tieline up") && err.contains("`test`"), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn several_nodes_are_listed_when_one_must_be_chosen() {
+    let _watchdog = Watchdog::usual("several nodes");
+    let cluster = Cluster::up(2).unwrap();
+    let (status, _, err) = cluster.run(&["query"]).unwrap();
+    assert_eq!(status, 4);
+    assert!(err.contains("4, 8") && err.contains("--node"), "{err}");
+    let (status, _, err) = cluster.run(&["query", "--node", "12"]).unwrap();
+    assert_eq!(status, 4);
+    assert!(err.contains("no node 12") && err.contains("4, 8"), "{err}");
+}
+
+#[test]
+fn an_id_in_use_is_named_with_its_holder() {
+    let _watchdog = Watchdog::usual("id in use");
+    let cluster = Cluster::up(1).unwrap();
+    let pid = cluster.manager_pid(0).unwrap();
+    let (status, _, err) = cluster.run(&["node", "run", "--id", "4"]).unwrap();
+    assert_eq!(status, 4, "{err}");
+    assert!(err.contains("node 4") && err.contains(&pid.to_string()), "{err}");
+}
+
+#[test]
+fn configuration_errors_name_file_line_and_key() {
+    let _watchdog = Watchdog::usual("configuration");
+    let cluster = Cluster::empty().unwrap();
+    let file = cluster.runtime_dir().join("bad.toml");
+    for (text, words) in [
+        ("[manager]\nheartbeat_intervall_ms = 5\n", &["heartbeat_intervall_ms", "line 2"][..]),
+        ("[manager]\nheartbeat_interval_ms = \"fast\"\n", &["line 2"]),
+        ("[manager\n", &["line 1"]),
+        ("[node]\nid = 5\n", &["multiple of 4"]),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let (status, _, err) =
+            cluster.run(&["node", "run", "--id", "4", "--config", file.to_str().unwrap()]).unwrap();
+        assert_eq!(status, 2, "{text}: {err}");
+        assert!(err.contains("bad.toml") && words.iter().all(|word| err.contains(word)), "{text}: {err}");
+    }
+    let (status, _, err) = cluster.run(&["node", "run", "--id", "4", "--config", "/nonexistent.toml"]).unwrap();
+    assert!(status == 2 && err.contains("/nonexistent.toml"), "{err}");
+    let (status, _, err) = cluster.run(&["node", "run"]).unwrap();
+    assert!(status == 2 && err.contains("--id"), "{err}");
+}
