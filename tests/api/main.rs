@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod dma;
+mod fork;
 mod group;
 mod interrupt;
 mod segment;

@@ -23,12 +23,14 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// `short` kills, unless a soak gives a time.
     pub fn new(short: usize) -> Self {
         let seconds = std::env::var("TIELINE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
         Self { left: short, until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)) }
     }
 
-    pub fn next(&mut self) -> bool {
+    /// Whether there is to be another kill.
+    pub fn more(&mut self) -> bool {
         match self.until {
             Some(until) => Instant::now() < until,
             None => {

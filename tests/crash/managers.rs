@@ -88,7 +88,7 @@ fn managers_killed_at_random_points_come_back_and_programs_with_them() {
     let remote = owners[1].connect_segment(owners[0].id(), SegmentId(9), PATIENCE).unwrap();
     let mut budget = Budget::new(12);
     let mut kills = 0;
-    while budget.next() {
+    while budget.more() {
         let victim = random.below(3);
         // Somebody is asking for something at that moment.
         let mut asker = Peer::start(&cluster, PEER, random.below(3), &["own", "33", "4096"]).unwrap();

@@ -19,7 +19,7 @@ fn programs_killed_at_random_points_leave_nothing() {
     let before: Vec<usize> = pids.iter().map(|pid| descriptors(*pid)).collect();
     let mut budget = Budget::new(60);
     let mut kills = 0;
-    while budget.next() {
+    while budget.more() {
         match random.below(3) {
             0 => kill_an_owner_that_is_watched(&cluster, &mut random),
             1 => kill_a_writer(&cluster, &mut random),

@@ -16,7 +16,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -25,6 +25,6 @@ impl Random {
 
     /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() >> 16).unwrap_or(0) % end.max(1)
+        usize::try_from(self.draw() >> 16).unwrap_or(0) % end.max(1)
     }
 }

@@ -16,7 +16,7 @@ impl Watchdog {
         std::thread::spawn(move || {
             if watch.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 let text = format!("watchdog: {what} hung for {} s\n", limit.as_secs());
-                drop(rustix::io::write(rustix::stdio::stderr(), text.as_bytes()));
+                let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
                 std::process::exit(101);
             }
         });

@@ -30,4 +30,4 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 /// What a command comes to: its exit status.
-pub type Outcome = Result<u8, Failure>;
+pub(crate) type Outcome = Result<u8, Failure>;

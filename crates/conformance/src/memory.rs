@@ -126,6 +126,7 @@ fn puts_arrive_in_order(subject: &Subject) {
             }
             let data = owner_bytes(subject, 0, 1024);
             let answer = subject.owner.window().atomic_u32(FLAG_AT + 64).unwrap();
+            // Release: pairs with the Acquire of the putting thread above; this round's data has been read.
             answer.store(round, Ordering::Release);
             assert!(data.iter().all(|byte| *byte == round as u8), "flag {round} overtook its data");
         }

@@ -33,6 +33,7 @@ pub mod doorbell;
 mod error;
 pub mod layout;
 mod proc_file;
+pub mod origin;
 pub mod process;
 pub mod region;
 pub mod ring;

@@ -8,6 +8,8 @@ mod available;
 mod create;
 mod numa;
 
+use crate::origin::Origin;
+use crate::sync::plain::{AtomicU32, Ordering};
 use crate::window::Window;
 use crate::{Error, Result};
 use core::ffi::c_void;
@@ -82,6 +84,8 @@ pub struct Region {
     mapped_bytes: usize,
     size_bytes: usize,
     access: MapAccess,
+    /// The only process that has the mapping, once [`Region::dont_fork`] was called; 0: children inherit it.
+    only_in_pid: AtomicU32,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is removed only by Drop.
@@ -141,7 +145,7 @@ impl Region {
             Errno::PERM | Errno::ACCESS => Error::ReadOnly,
             errno => Error::System { what: "mmap of a received region", errno },
         })?;
-        Ok(Self { fd, start, mapped_bytes: size_bytes, size_bytes, access })
+        Ok(Self { fd, start, mapped_bytes: size_bytes, size_bytes, access, only_in_pid: AtomicU32::new(0) })
     }
 
     /// The descriptor, to be passed to others.
@@ -196,12 +200,19 @@ impl Region {
     pub fn dont_fork(&self) -> Result<()> {
         // SAFETY: the range is exactly this mapping; the advice changes nothing in this process.
         unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.mapped_bytes, Advice::LinuxDontFork) }
-            .map_err(|errno| Error::System { what: "madvise(MADV_DONTFORK)", errno })
+            .map_err(|errno| Error::System { what: "madvise(MADV_DONTFORK)", errno })?;
+        self.only_in_pid.store(Origin::here().pid(), Ordering::Relaxed);
+        Ok(())
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
+        let only_in = self.only_in_pid.load(Ordering::Relaxed);
+        if only_in != 0 && only_in != Origin::here().pid() {
+            // A forked child: the mapping stayed with the parent, and the range may hold something else by now.
+            return;
+        }
         // SAFETY: the range is exactly this mapping, and every borrow of it has ended with `self`. It cannot fail for a
         // range that was returned by mmap.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped_bytes) };

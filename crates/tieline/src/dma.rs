@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use link::LinkError;
+use shm::origin::Origin;
 use shm::sync::{AtomicBool, AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
-use crate::remote::{RemoteInner, RemoteSegment};
+use crate::remote::{RemoteInner, RemoteSegment, forked};
 use crate::segment::{Segment, SegmentMemory};
 
 /// How much one call of `post` or `poll` copies before it returns. Small vectors finish within `post`; a large one
@@ -98,6 +99,7 @@ struct Inner {
 
 /// A queue of copies. May be used again after it is done, aborted or failed.
 pub struct DmaQueue {
+    origin: Origin,
     inner: Arc<Inner>,
     engine: Option<JoinHandle<()>>,
 }
@@ -204,7 +206,7 @@ impl DmaQueue {
             has_engine: engine,
         });
         let engine = if engine { Some(spawn_engine(&inner)?) } else { None };
-        Ok(Self { inner, engine })
+        Ok(Self { origin: Origin::here(), inner, engine })
     }
 
     /// Adds a vector of entries, all between the same two segments. Checks every range now, so that a bad entry is an
@@ -256,11 +258,14 @@ impl DmaQueue {
     }
 
     fn start(&self, callback: Option<DmaCallback>) -> Result<DmaState> {
+        if self.origin != Origin::here() {
+            return Err(forked("DMA queue"));
+        }
         let mut work = self.inner.lock();
         if self.inner.state() != DmaState::Gathering {
             return Err(Error::Invalid(format!("nothing to post: the DMA queue is {:?}", self.inner.state())));
         }
-        // Relaxed would do: the lock orders it before the copies; Release for the pair with `copy_batch`.
+        // Release: pairs with the Acquire in `copy_batch`; the lock orders it before the copies besides.
         self.inner.abort.store(false, Ordering::Release);
         work.callback = callback;
         self.inner.set_state(DmaState::Posted);
@@ -335,6 +340,10 @@ impl DmaQueue {
 impl Drop for DmaQueue {
     /// Posted copies of a queue with an engine are aborted and waited for: the segments may go away after this.
     fn drop(&mut self) {
+        if self.origin != Origin::here() {
+            // The engine stayed behind in the parent: waiting for it here would never end.
+            return std::mem::forget(self.engine.take());
+        }
         // Release: pairs with the Acquire in `copy_batch`.
         self.inner.abort.store(true, Ordering::Release);
         self.inner.lock().closing = true;

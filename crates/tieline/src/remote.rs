@@ -8,6 +8,7 @@ use link::{Capabilities, Grant, LinkError, RemoteMemory};
 use node_client::{Import, ImportState};
 use proto::ids::{NodeId, SegmentKey};
 use proto::wire::program::LossReason;
+use shm::origin::Origin;
 use shm::window::Window;
 
 use crate::error::{Error, Result};
@@ -29,6 +30,7 @@ pub struct RemoteInner {
     peer: NodeId,
     key: SegmentKey,
     import: Import,
+    origin: Origin,
     pub(crate) memory: Arc<dyn RemoteMemory>,
     events: Arc<Queue<RemoteEvent>>,
     _registration: Registration,
@@ -57,8 +59,11 @@ impl RemoteInner {
         Ok((page.incarnation()?, page.link(self.peer)?))
     }
 
-    /// One load, before each put, get, atomic and DMA batch.
+    /// Three loads, before each put, get, atomic and DMA batch.
     pub(crate) fn check_usable(&self) -> Result<()> {
+        if self.origin != Origin::here() {
+            return Err(forked(self.key));
+        }
         match self.lost() {
             None => Ok(()),
             Some(reason) => Err(self.gone(reason)),
@@ -69,6 +74,12 @@ impl RemoteInner {
     fn gone(&self, reason: LossReason) -> Error {
         Error::Lost { what: self.key.to_string(), node: self.peer, reason }
     }
+}
+
+/// Used in a forked child, which has inherited the memory of its parent's things but not the right to use them.
+#[cold]
+pub(crate) fn forked(what: impl std::fmt::Display) -> Error {
+    Error::Forked { what: what.to_string() }
 }
 
 /// Why the other end of an import is gone, if it is.
@@ -104,7 +115,16 @@ impl RemoteSegment {
         };
         let events = Arc::new(Queue::default());
         let registration = node.events().register_import(&import, &events);
-        let inner = RemoteInner { node: node.clone(), peer, key, import, memory, events, _registration: registration };
+        let inner = RemoteInner {
+            node: node.clone(),
+            peer,
+            key,
+            import,
+            origin: Origin::here(),
+            memory,
+            events,
+            _registration: registration,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -1,12 +1,13 @@
 //! The control plane in memory: managers, programs and a network with a virtual clock and an adversary.
-
 #![allow(unreachable_pub)] // The modules of a test are no interface.
 
 mod actor;
-mod chaos;
+mod helpers;
 mod page;
 mod rng;
 mod truth;
 mod world;
 
-mod smoke;
+mod attach;
+mod chaos;
+mod segments;

@@ -1,6 +1,7 @@
 //! Making a region, step by step, so that every limit is met as a clear error.
 
 use super::{MapAccess, PageSize, Region, RegionOptions, Reserve, available, map, numa};
+use crate::sync::plain::AtomicU32;
 use crate::layout::round_up;
 use crate::{Error, Result};
 use rustix::fd::OwnedFd;
@@ -48,7 +49,14 @@ pub(super) fn create(options: &RegionOptions<'_>) -> Result<Region> {
         Errno::NOMEM if options.pages.is_huge() => no_huge_pages(options, mapped_bytes),
         errno => step("mmap", size_bytes, errno),
     })?;
-    let region = Region { fd, start, mapped_bytes, size_bytes, access: MapAccess::ReadWrite };
+    let region = Region {
+        fd,
+        start,
+        mapped_bytes,
+        size_bytes,
+        access: MapAccess::ReadWrite,
+        only_in_pid: AtomicU32::new(0),
+    };
     // The place has to be known before the first page is allocated.
     if let Some(node) = options.numa_node {
         numa::bind(start, mapped_bytes, node)?;

@@ -31,6 +31,10 @@ pub(super) trait Words {
     /// Copies a few `bytes` into the words from `index`; the rest of the last word becomes zero.
     #[inline(always)]
     fn write_short(&self, index: usize, bytes: &[u8]) {
+        // One word is the case that must be fast: a loop whose length is not known costs more than the rest of a push.
+        if let Ok(word) = bytes.try_into() {
+            return self.word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
         let (whole, rest) = bytes.as_chunks::<8>();
         for (i, word) in whole.iter().enumerate() {
             // Relaxed, here and below: a control or state word is stored with Release after the payload.
@@ -46,6 +50,10 @@ pub(super) trait Words {
     /// Copies a few `bytes` out of the words from `index`.
     #[inline(always)]
     fn read_short(&self, index: usize, bytes: &mut [u8]) {
+        if let Ok(word) = <&mut [u8; 8]>::try_from(&mut *bytes) {
+            *word = self.word(index).load(Ordering::Relaxed).to_ne_bytes();
+            return;
+        }
         let (whole, rest) = bytes.as_chunks_mut::<8>();
         let whole_words = whole.len();
         for (i, word) in whole.iter_mut().enumerate() {

@@ -12,11 +12,12 @@ use node_client::{Import, InterruptOffer};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{Imported, InterruptKind};
 use shm::doorbell::{Deadline, Rang, Spin};
+use shm::origin::Origin;
 use shm::process::PidFd;
 use shm::ring::PopError;
 use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
 
-use super::words::{clear_eventfd, connect_grant, gone, new_eventfd, write_eventfd};
+use super::words::{check_origin, clear_eventfd, connect_grant, gone, new_eventfd, write_eventfd};
 use crate::error::{Error, Result};
 use crate::events::{Arrival, Queue, Registration};
 use crate::node::Node;
@@ -31,6 +32,7 @@ const CLAIM_WATCH: Duration = Duration::from_millis(5);
 pub struct DataInterrupt {
     node: Node,
     number: InterruptNo,
+    origin: Origin,
     eventfd: Option<OwnedFd>,
     receiving: Mutex<Receiving>,
     arrivals: Arc<Queue<Arrival>>,
@@ -79,6 +81,7 @@ impl DataInterrupt {
         Ok(Self {
             node: node.clone(),
             number,
+            origin: Origin::here(),
             eventfd,
             receiving: Mutex::new(receiving),
             arrivals,
@@ -97,6 +100,7 @@ impl DataInterrupt {
 
     /// The next message, if there is one: its length. Re-arms the descriptor of a pollable interrupt when there is none.
     pub fn take(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        check_origin(self.origin, self.number)?;
         let mut receiving = self.lock();
         if let Look::Message(len) = self.look(&mut receiving, buffer)? {
             return Ok(Some(len));
@@ -117,6 +121,7 @@ impl DataInterrupt {
 
     /// Waits for a message and gives its length. `None` waits for ever. One thread receives at a time.
     pub fn wait(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        check_origin(self.origin, self.number)?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut receiving = self.lock();
         loop {
@@ -234,6 +239,7 @@ pub struct RemoteDataInterrupt {
     peer: NodeId,
     number: InterruptNo,
     import: Import,
+    origin: Origin,
     ring: Producer,
     eventfd: Option<OwnedFd>,
 }
@@ -248,7 +254,8 @@ impl RemoteDataInterrupt {
                 return Err(error.into());
             }
         };
-        Ok(Self { node: node.clone(), peer, number, import: grant.import, ring, eventfd: grant.event })
+        let (node, origin) = (node.clone(), Origin::here());
+        Ok(Self { node, peer, number, import: grant.import, origin, ring, eventfd: grant.event })
     }
 
     /// Longest message in bytes.
@@ -258,6 +265,7 @@ impl RemoteDataInterrupt {
 
     /// Sends a message. When this returns it is in the ring, whole, and the receiver is woken if it sleeps.
     pub fn trigger(&self, message: &[u8]) -> Result<()> {
+        check_origin(self.origin, self.number)?;
         if let Some(reason) = lost(&self.import) {
             return Err(gone(self.peer, self.number, reason));
         }

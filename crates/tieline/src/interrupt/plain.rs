@@ -9,9 +9,10 @@ use node_client::Import;
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::InterruptKind;
 use shm::doorbell::{Spin, WaitOutcome};
+use shm::origin::Origin;
 use shm::sync::{AtomicBool, Ordering};
 
-use super::words::{OwnerWords, RemoteWords, clear_eventfd, connect_grant, deadline, gone};
+use super::words::{OwnerWords, RemoteWords, check_origin, clear_eventfd, connect_grant, deadline, gone};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
@@ -22,6 +23,7 @@ use crate::remote::lost;
 pub struct Interrupt {
     node: Node,
     number: InterruptNo,
+    origin: Origin,
     words: OwnerWords,
     waiting: Mutex<Waiting>,
 }
@@ -38,7 +40,7 @@ impl Interrupt {
         let words = OwnerWords::create(options.pollable)?;
         let (number, _) = node.client().create_interrupt(&words.offer(options, InterruptKind::Plain))?;
         let waiting = Mutex::new(Waiting { seen: 0, spin: Spin::new() });
-        let interrupt = Self { node: node.clone(), number, words, waiting };
+        let interrupt = Self { node: node.clone(), number, origin: Origin::here(), words, waiting };
         if options.pollable {
             interrupt.words.bell()?.arm_eventfd();
         }
@@ -56,6 +58,7 @@ impl Interrupt {
 
     /// How many triggers came since the last call, without waiting. Re-arms the descriptor of a pollable interrupt.
     pub fn take(&self) -> Result<u32> {
+        check_origin(self.origin, self.number)?;
         let mut waiting = self.lock();
         let bell = self.words.bell()?;
         if let Some(eventfd) = &self.words.eventfd {
@@ -69,6 +72,7 @@ impl Interrupt {
     ///
     /// Spins first, for as long as that has paid lately, then sleeps. One thread waits at a time.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<u32> {
+        check_origin(self.origin, self.number)?;
         let mut waiting = self.lock();
         let bell = self.words.bell()?;
         let deadline = deadline(timeout);
@@ -156,6 +160,10 @@ impl Handler {
 
 impl Drop for Handler {
     fn drop(&mut self) {
+        if self.interrupt.origin != Origin::here() {
+            // The thread stayed behind in the parent: waiting for it here would never end.
+            return std::mem::forget(self.thread.take());
+        }
         // Release: pairs with the Acquire in `call_back`.
         self.closing.store(true, Ordering::Release);
         drop(self.interrupt.words.ring_self());
@@ -174,6 +182,7 @@ pub struct RemoteInterrupt {
     peer: NodeId,
     number: InterruptNo,
     import: Import,
+    origin: Origin,
     words: RemoteWords,
 }
 
@@ -181,7 +190,10 @@ impl RemoteInterrupt {
     pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
         let grant = connect_grant(node, peer, number, InterruptKind::Plain, timeout)?;
         match RemoteWords::open(grant.trigger, grant.waiter, grant.event) {
-            Ok(words) => Ok(Self { node: node.clone(), peer, number, import: grant.import, words }),
+            Ok(words) => {
+                let (node, origin) = (node.clone(), Origin::here());
+                Ok(Self { node, peer, number, import: grant.import, origin, words })
+            }
             Err(error) => {
                 drop(node.client().disconnect(&grant.import));
                 Err(error)
@@ -191,6 +203,7 @@ impl RemoteInterrupt {
 
     /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps.
     pub fn trigger(&self) -> Result<()> {
+        check_origin(self.origin, self.number)?;
         match lost(&self.import) {
             None => self.words.ring(),
             Some(reason) => Err(gone(self.peer, self.number, reason)),

@@ -10,11 +10,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use shm::clock::Deadline;
 use shm::doorbell::{Rang, Ringer, Waiter};
+use shm::origin::Origin;
 use shm::region::{MapAccess, Region, RegionOptions};
 
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
+use crate::remote::forked;
 
 /// Where the bell's words lie in their regions.
 const SIGNAL_AT: usize = 0;
@@ -150,6 +152,12 @@ pub(super) fn connect_grant(
             InterruptKind::Data => "carries messages: connect with `connect_data_interrupt`",
         }
     )))
+}
+
+/// Before anything of an interrupt is touched: its memory is not there in a forked child.
+#[inline]
+pub(super) fn check_origin(origin: Origin, number: InterruptNo) -> Result<()> {
+    if origin == Origin::here() { Ok(()) } else { Err(forked(format_args!("interrupt {number}"))) }
 }
 
 #[cold]
