@@ -9,7 +9,7 @@ use crate::{
     env::Env,
     run::Disturbed,
     stats::{
-        Interval,
+        Interval, Summary,
         paired::{Block, Centre, MIN_BLOCKS, PairedRatio, RESAMPLES},
     },
     verdict::{Goal, Verdict},
@@ -75,6 +75,9 @@ pub struct Figure {
     pub disturbed: Vec<Disturbed>,
     /// What came of it.
     pub verdict: Verdict,
+    /// Every single measurement of ours, disturbed blocks and warm-up included, in ns: for the tails. `null` where single
+    /// measurements are no durations.
+    pub distribution: Option<Summary>,
     /// What a reader must know to compare it (placement, batch, kernel of the copy, …).
     pub notes: Vec<String>,
 }
@@ -152,6 +155,8 @@ pub struct Spec {
     pub argv: Vec<String>,
     /// Goal of the ratio.
     pub goal: Goal,
+    /// All single measurements.
+    pub distribution: Option<Summary>,
     /// Remarks.
     pub notes: Vec<String>,
 }
@@ -193,6 +198,7 @@ impl Figure {
             disturbed_blocks: disturbed.len() as u64,
             disturbed,
             verdict,
+            distribution: spec.distribution,
             notes: spec.notes,
         })
     }
@@ -250,6 +256,7 @@ pub(crate) mod tests {
             version: String::new(),
             argv: vec!["tieline".to_owned(), "bench".to_owned(), "limits".to_owned()],
             goal,
+            distribution: None,
             notes: Vec::new(),
         }
     }
@@ -305,7 +312,7 @@ pub(crate) mod tests {
         let names: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut want = [
             "id", "unit", "stat", "n", "value", "ci95", "size_bytes", "cpus", "path", "reference", "ratio", "goal", "blocks",
-            "disturbed_blocks", "disturbed", "verdict", "notes",
+            "disturbed_blocks", "disturbed", "verdict", "distribution", "notes",
         ];
         want.sort_unstable();
         assert_eq!(names, want);

@@ -1,4 +1,19 @@
+//! Pattern × transport × statistics, with the floor of the machine beside each figure.
+//!
+//! What it is for: measuring what tieline does ([`patterns`]), next to what the machine allows at the same moment
+//! ([`floor`]), in alternating blocks ([`run`]), and saying how sure that is ([`stats`], [`verdict`]). The results leave as
+//! one form ([`figure`], described in `docs/schema.md`) from which tables, CSV and classic layouts are made ([`layout`]).
+//!
+//! What it must never do: print (it returns reports and tells a [`progress::Progress`] where it is); compare figures of
+//! different moments; drop a sample or a block without counting it; show a digit that the clock does not resolve; call
+//! something passed that was not measured.
+//!
+//! Where to start reading: [`acceptance`] for the whole, [`patterns::scipp`] for one benchmark, [`run`] and
+//! [`stats::paired`] for what the verdicts rest on.
 #![forbid(unsafe_code)]
+
+pub mod acceptance;
+pub mod cluster;
 pub mod cpus;
 pub mod duo;
 pub mod env;

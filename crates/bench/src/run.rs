@@ -129,6 +129,8 @@ pub struct BlockRun {
     pub disturbed: Vec<Disturbed>,
     /// Blocks thrown away as warm-up.
     pub warm_up: usize,
+    /// Readings of ours in the undisturbed blocks (two where ours was outside).
+    pub ours_readings: u64,
 }
 
 /// Runs the plan. `progress` is told (blocks so far, half width of the interval so far, if known).
@@ -149,7 +151,7 @@ fn run_with_clock(
 ) -> Result<BlockRun> {
     let mut rng = Rng::new(plan.seed);
     let warm_up = warm_up(plan, sides)?;
-    let mut run = BlockRun { blocks: Vec::new(), disturbed: Vec::new(), warm_up };
+    let mut run = BlockRun { blocks: Vec::new(), disturbed: Vec::new(), warm_up, ours_readings: 0 };
     loop {
         sides.next_block(run.blocks.len() + run.disturbed.len())?;
         one_block(plan, sides, &mut rng, &mut run)?;
@@ -200,6 +202,7 @@ fn one_block(plan: &BlockPlan, sides: &mut dyn Sides, rng: &mut Rng, run: &mut B
         run.disturbed.push(Disturbed { ours, reference, moved });
     } else {
         run.blocks.push(Block { ours, reference });
+        run.ours_readings += if ours_outside { 2 } else { 1 };
     }
     Ok(())
 }
@@ -276,6 +279,7 @@ mod tests {
         let inner: Vec<char> = sides.calls[2 * run.warm_up..].chunks(3).map(|block| block[1]).collect();
         let ours_inside = inner.iter().filter(|c| **c == 'o').count();
         assert!((5..=25).contains(&ours_inside), "{inner:?}");
+        assert_eq!(run.ours_readings, 60 - ours_inside as u64);
         assert!(run.blocks.iter().all(|b| (b.ours / b.reference - 1.05).abs() < 1e-9));
     }
 

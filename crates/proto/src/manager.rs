@@ -13,13 +13,14 @@
 //!   (`Released{died: true}`). A broken rule (a message that cannot be decoded, descriptors too many) closes its socket.
 //!   A descriptor that is *missing* only refuses that request: it may have been lost at this process's descriptor limit, which
 //!   is no reason to take everything from the program.
-//! - **A session is lost**: the link word goes down, programs get `Event::Link`, requests under way fail with `Unreachable`.
-//!   Imports and exports stay: data goes on. What would have been said is owed and said when the session returns.
+//! - **A session is lost**: requests under way fail with `Unreachable`, and programs are told nothing: the link word stays up and
+//!   imports and exports stay, because data goes on. What would have been said is owed and said when the session returns.
 //! - **A session returns**: the importer's side resumes every connection, the exporter's side notes which. With the
 //!   same incarnation, the importer's first heartbeat ends its list; with another one its programs need time to re-attach,
 //!   so it has [`ManagerConfig::resume_grace`]. What was not resumed by then is over (`Disconnected{died: true}`).
 //!   Group members follow the same rule.
-//! - **A manager says goodbye**: everything of its node is over at once: imports `NodeLost`, exports disconnected, members gone.
+//! - **A manager says goodbye**: everything of its node is over at once: the link word goes down (`Event::Link`), imports are
+//!   `NodeLost`, exports disconnected, members gone.
 //! - **This manager was restarted**: programs re-attach and name their objects again, under the same incarnations. A `Resume` for an
 //!   object that is not there yet waits until the grace is over. While a session is down, `ResumeImport` is granted at
 //!   once and verified when the session returns; a node that is not even seen within the grace has gone (`NodeLost`).

@@ -23,6 +23,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
     let mut next = |default| arguments.next().unwrap_or(default);
     let (blocks, records, capacity, len) = (next(101), next(400_000) / BATCH * BATCH, next(1 << 16), next(8));
+    if let Ok(w) = std::env::var("WORK") { WORK.store(w.parse().unwrap(), std::sync::atomic::Ordering::Relaxed); }
     let cpus: Vec<usize> = shm::cpu::allowed_cpus().unwrap().iter().collect();
     assert!(cpus.len() >= 2, "two processors are needed");
     let cpus = [cpus[0], cpus[1]];
@@ -112,8 +113,10 @@ fn send_single(producer: &mut Producer, records: usize, len: usize) {
     for number in 0..records as u64 {
         buffer[..8].copy_from_slice(&number.to_ne_bytes());
         push(producer, &buffer);
+        for _ in 0..WORK.load(std::sync::atomic::Ordering::Relaxed) { std::hint::black_box(0); }
     }
 }
+static WORK: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 fn send_batches(producer: &mut Producer, records: usize, len: usize) {
     let mut batch = vec![vec![0; len]; BATCH];

@@ -4,11 +4,10 @@
 //! number. The child finds 0 there and writes its own.
 
 use core::ptr::{null_mut, without_provenance_mut};
-use core::sync::atomic::AtomicPtr;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::sync::plain::{AtomicU32, Ordering};
+use crate::sync::plain::{AtomicPtr, AtomicU32, Ordering};
 
 const PAGE_BYTES: usize = 4096;
 /// Stands for: this kernel cannot wipe pages on fork.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Connections of one reading.
-const CONNECTS: usize = 10;
+pub const CONNECTS: usize = 10;
 /// Size of the segment.
 pub const SEGMENT_BYTES: usize = 1 << 20;
 

@@ -73,6 +73,11 @@ impl<'a> DmaSides<'a> {
         Ok(sides)
     }
 
+    /// Vectors of one reading.
+    pub fn vectors_per_reading(&self) -> u64 {
+        u64::from(self.ours.samples) * u64::from(self.ours.batch)
+    }
+
     /// A vector with known bytes, compared on the other side.
     fn check(&mut self) -> Result<()> {
         self.local.window().put(0, &self.source)?;

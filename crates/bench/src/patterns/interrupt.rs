@@ -105,6 +105,11 @@ impl<'a, 'env> SpinningSides<'a, 'env> {
         Ok(sides)
     }
 
+    /// How a reading is divided.
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
     fn half_round_trip_ns(&mut self, keep: bool) -> Result<f64> {
         let (shape, near, far) = (self.shape, Arc::clone(&self.wires), Arc::clone(&self.wires));
         let ticks = &mut self.ticks;

@@ -1,7 +1,7 @@
 //! One series of durations: every sample counted, memory fixed, tails kept.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::order::{self, Interval};
 
@@ -47,26 +47,26 @@ pub struct Samples {
 }
 
 /// What a report says of a series. Percentiles that too few samples support are absent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of samples.
     pub n: u64,
     /// Smallest, exact.
     pub min_ns: f64,
     /// Median, to 0.1 %.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<f64>,
     /// 95 % confidence interval of the median by order statistics, for independent samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ci95_ns: Option<Interval>,
     /// 90th percentile.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_ns: Option<f64>,
     /// 99th percentile.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<f64>,
     /// 99.9th percentile.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999_ns: Option<f64>,
     /// Largest, exact.
     pub max_ns: f64,

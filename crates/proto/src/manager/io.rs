@@ -187,7 +187,7 @@ pub enum Output {
     SetLink {
         /// Whose.
         node: NodeId,
-        /// Its session is valid.
+        /// Its session has come; it stays up until its manager says goodbye.
         up: bool,
     },
     /// Write an import's word. `None`: alive (a slot is handed out); `Some`: ended.

@@ -316,7 +316,8 @@ pub enum Event {
         /// Why.
         reason: LossReason,
     },
-    /// A session came up or went down.
+    /// The session with a node came up for the first time (or again after a goodbye), or its manager was stopped.
+    /// A session that is only lost is not reported: data goes on.
     Link {
         /// To which node.
         node: NodeId,

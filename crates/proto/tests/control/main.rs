@@ -10,4 +10,8 @@ mod world;
 
 mod attach;
 mod chaos;
+mod groups;
+mod interrupts;
+mod peers;
 mod segments;
+mod stop;

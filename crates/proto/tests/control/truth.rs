@@ -58,10 +58,14 @@ impl Truth {
     /// No import ends while its object lives, unless there is a reason.
     fn check_loss(&self, world: &World, actor: &Actor, node: NodeId, held: &Held) {
         let object = (node, held.what, held.incarnation);
-        let by_stop = held.ended == Some(LossReason::NodeLost) && stopped_since(world, actor.node, node, held);
-        let fair = owner_of(world, node, held.what, held.incarnation).is_none()
-            || self.severed.contains(&object)
-            || by_stop;
+        // An orderly stop ends everything; a program that was not attached at that moment hears of it later, as it resumes.
+        let by_stop = stopped_since(world, actor.node, node, held);
+        let owned = owner_of(world, node, held.what, held.incarnation).is_some();
+        let fair = by_stop || if held.ended == Some(LossReason::NodeLost) {
+            false
+        } else {
+            !owned || self.severed.contains(&object)
+        };
         assert!(fair, "{} has lost {held:?} of node {node} without a reason", actor.name);
     }
 }

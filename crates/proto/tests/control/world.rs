@@ -10,8 +10,9 @@ use proto::manager::{
     PeerConn, ProgramConn,
 };
 use proto::time::Instant;
+use proto::wire::peer::PeerMessage;
 use proto::wire::program::{Access, Event, Refusal, Reply, Request, RequestId, ToProgram};
-use proto::wire::status::{AdapterInfo, NodeInfo, NodeStatus};
+use proto::wire::status::{AdapterInfo, NodeInfo, NodeStatus, SessionState};
 use proto::wire::{self, PROTOCOL_VERSION};
 
 use crate::actor::{Actor, Letter};
@@ -22,6 +23,9 @@ pub const INTERVAL: Duration = Duration::from_millis(200);
 pub const LIMIT: Duration = Duration::from_millis(1000);
 pub const GRACE: Duration = Duration::from_millis(2000);
 pub const OWN_UID: u32 = 1000;
+
+/// Connections with managers that a test plays itself have numbers from here on.
+pub const STRANGERS: u64 = 1 << 40;
 
 /// One end of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +102,10 @@ pub struct World {
     parted: BTreeSet<(usize, usize)>,
     held: Vec<((usize, usize), Place, Parcel)>,
     pub steps: u64,
+    /// Who dialled whom, and when.
+    pub dials: Vec<(Instant, usize, NodeId)>,
+    /// What was said to connections with managers that a test plays itself; `None`: closed.
+    pub to_strangers: Vec<(PeerConn, Option<PeerMessage>)>,
 }
 
 pub fn limits() -> Limits {
@@ -139,6 +147,8 @@ impl World {
             parted: BTreeSet::new(),
             held: Vec::new(),
             steps: 0,
+            dials: Vec::new(),
+            to_strangers: Vec::new(),
         }
     }
 
@@ -264,7 +274,8 @@ impl World {
         self.pump(index);
     }
 
-    fn fire(&mut self, index: usize) {
+    /// Serves a manager's timers.
+    pub fn fire(&mut self, index: usize) {
         let now = self.now;
         let Some(manager) = self.nodes[index].manager.as_mut() else { return };
         manager.handle_timeout(now);
@@ -302,9 +313,13 @@ impl World {
             }
             Output::ToPeer { peer, message, descriptors } => {
                 let bytes = wire::encode(&message).expect("every message can be encoded");
+                if peer.0 >= STRANGERS {
+                    return self.to_strangers.push((peer, Some(message)));
+                }
                 self.send(index, peer.0, place, bytes, &descriptors);
             }
             Output::CloseProgram { program } => self.close(program.0, place),
+            Output::ClosePeer { peer } if peer.0 >= STRANGERS => self.to_strangers.push((peer, None)),
             Output::ClosePeer { peer } => self.close(peer.0, place),
             Output::Dial { node } => self.dial(index, node),
             Output::SetLink { node, up } => self.nodes[index].page.set_link(node, up),
@@ -343,6 +358,7 @@ impl World {
     }
 
     fn dial(&mut self, index: usize, target: NodeId) {
+        self.dials.push((self.now, index, target));
         let other = self.index(target);
         let from = Place::Manager { node: index, life: self.nodes[index].life };
         let credentials = self.credentials_of(index);
@@ -723,9 +739,14 @@ impl World {
 
     /// Every two running managers have a valid session, seen from both sides.
     pub fn all_valid(&self) -> bool {
-        let running: Vec<usize> = (0..self.nodes.len()).filter(|&n| self.nodes[n].manager.is_some()).collect();
-        running.iter().all(|&a| {
-            running.iter().all(|&b| a == b || self.nodes[a].page.links.get(&self.nodes[b].id).is_some_and(|link| link.1))
+        let running: Vec<&Node> = self.nodes.iter().filter(|node| node.manager.is_some()).collect();
+        running.iter().all(|here| {
+            let status = here.manager.as_ref().map(|manager| manager.status(self.now));
+            let valid = |id: NodeId| {
+                let link = status.iter().flat_map(|status| &status.links).find(|link| link.peer == id);
+                link.is_some_and(|link| link.session == SessionState::Valid)
+            };
+            running.iter().all(|there| here.id == there.id || valid(there.id))
         })
     }
 }

@@ -5,7 +5,7 @@ use super::words::Words;
 use crate::sync::Ordering;
 
 /// How many lines ahead the reader fetches while the writer is ahead; measured best from 4 to 8.
-const PREFETCH_LINES: u64 = 4;
+const PREFETCH_LINES: u64 = num(option_env!("RR_F"), 4);
 const fn num(s: Option<&str>, d: u64) -> u64 { match s { Some(s) => { let b = s.as_bytes(); let mut v = 0; let mut i = 0; while i < b.len() { v = v * 10 + (b[i] - b'0') as u64; i += 1; } v } None => d } }
 const PAUSES: u64 = num(option_env!("RR_P"), 1);
 const MINRUN: u64 = num(option_env!("RR_R"), 4);

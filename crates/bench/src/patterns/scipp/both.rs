@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use tieline::{Node, NodeId, SegmentId, SegmentOptions};
+use tieline::{NodeId, SegmentId, SegmentOptions};
 
 use super::{
     Options, Report, Row, ServeOptions,
+    duplex::Duplex,
     far::{self, AtPlace, Far, FarProcess, FarThread, Server},
     near::Near,
 };
@@ -14,45 +15,13 @@ use crate::{
     env::{self, Env},
     error::Result,
     patterns::{
-        attach::{CONNECT_TIMEOUT, Connected, connected, path_of},
+        attach::{CONNECT_TIMEOUT, path_of},
         pio::{End, PLACES, Placement},
     },
     progress::Progress,
     stats::{Samples, order},
     timer::Timer,
 };
-
-/// Both directions between two nodes that this process is attached to.
-#[derive(Debug)]
-pub struct Duplex {
-    /// Owned by the far node.
-    pub there: Connected,
-    /// Owned by the near node.
-    pub back: Connected,
-}
-
-impl Duplex {
-    /// Makes both segments and connects them crosswise.
-    pub fn new([near, far]: &[Node; 2]) -> Result<Self> {
-        Ok(Self { there: connected(far, near, far::SEGMENT_BYTES)?, back: connected(near, far, far::SEGMENT_BYTES)? })
-    }
-
-    /// The near and the far end.
-    pub fn ends(&self, placement: Placement) -> Result<(End<'_>, End<'_>)> {
-        let near_there = self.there.map.window()?;
-        let far_there = self.there.segment.window();
-        Ok(match placement {
-            Placement::Shared => (
-                End { out: near_there, input: near_there, placement },
-                End { out: far_there, input: far_there, placement },
-            ),
-            Placement::Own => (
-                End { out: near_there, input: self.back.segment.window(), placement },
-                End { out: self.back.map.window()?, input: far_there, placement },
-            ),
-        })
-    }
-}
 
 /// A floor that changed by more than this share between the probes before and after a reading disturbs it.
 const DISTURBED_ABOVE: f64 = 0.20;

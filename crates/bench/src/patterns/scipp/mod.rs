@@ -5,6 +5,7 @@
 //! stands the cache-line floor, probed on the same words around each reading.
 
 mod both;
+pub mod duplex;
 pub mod far;
 pub mod near;
 mod report;

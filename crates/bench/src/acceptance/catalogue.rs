@@ -1,0 +1,221 @@
+//! The figures and their goals.
+
+use crate::{
+    error::{BenchError, Result},
+    verdict::Goal,
+};
+
+/// What a figure needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Two processors.
+    Nothing,
+    /// Two nodes.
+    Pair,
+    /// Nine idle nodes: eight sessions each.
+    Nine,
+    /// Sixty-four nodes.
+    SixtyFour,
+}
+
+/// One figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// Name.
+    pub id: &'static str,
+    /// What it needs.
+    pub needs: Needs,
+    /// What it is.
+    pub what: &'static str,
+    /// How.
+    pub kind: Kind,
+}
+
+/// How a figure is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Half a round trip of messages of so many bytes, by this placement, against the floor.
+    Scipp {
+        /// Message size.
+        size_bytes: usize,
+        /// One line for both directions, or two.
+        shared: bool,
+        /// Of the ratio to the floor.
+        goal: Goal,
+    },
+    /// Records of 8 bytes in millions a second, at least this many.
+    Ring {
+        /// In batches of 16.
+        batched: bool,
+        /// Millions a second.
+        at_least: f64,
+    },
+    /// Put of so many bytes against the fastest copy.
+    Put {
+        /// Block size.
+        size_bytes: usize,
+        /// Of the ratio of bandwidths.
+        goal: Goal,
+    },
+    /// DMA vector of 256 entries of this size, per entry, against memcpy of that size + so many ns.
+    Dma {
+        /// Size of an entry.
+        size_bytes: usize,
+        /// What an entry may cost besides its copy.
+        extra_ns: f64,
+    },
+    /// Interrupt between two spinning sides, against the one-line floor.
+    Spinning {
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Interrupt to a sleeping side, against the bare futex.
+    Sleeping {
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Connect and map, in µs at most.
+    Connect {
+        /// µs.
+        at_most: f64,
+    },
+    /// Processor time of an idle manager, in ms a minute at most.
+    IdleCpu {
+        /// ms a minute.
+        at_most: f64,
+    },
+    /// Memory of an idle manager, in MB at most.
+    IdlePss {
+        /// MB.
+        at_most: f64,
+    },
+    /// Time until all sessions are valid, in s at most.
+    Up {
+        /// s.
+        at_most: f64,
+    },
+    /// Memory of all managers, in MB at most.
+    UpPss {
+        /// MB.
+        at_most: f64,
+    },
+}
+
+const fn entry(id: &'static str, needs: Needs, what: &'static str, kind: Kind) -> Entry {
+    Entry { id, needs, what, kind }
+}
+
+const fn put(id: &'static str, mib: usize) -> Entry {
+    let kind = Kind::Put { size_bytes: mib << 20, goal: Goal::at_least(0.97) };
+    entry(id, Needs::Pair, "put of a block, bandwidth", kind)
+}
+
+/// All figures.
+pub const ALL: [Entry; 18] = [
+    entry(
+        "scipp.half_rtt.4B",
+        Needs::Pair,
+        "request and reply in one line, half a round trip",
+        Kind::Scipp { size_bytes: 4, shared: true, goal: Goal::at_most(1.10) },
+    ),
+    entry(
+        "scipp.half_rtt.4B.own",
+        Needs::Pair,
+        "each direction in the receiver's segment, half a round trip",
+        Kind::Scipp { size_bytes: 4, shared: false, goal: Goal::at_most(1.10) },
+    ),
+    entry(
+        "scipp.half_rtt.8KiB",
+        Needs::Pair,
+        "8 KiB there and back, half a round trip",
+        Kind::Scipp { size_bytes: 8192, shared: true, goal: Goal::at_most(1.25) },
+    ),
+    entry(
+        "ring.record.8B.single",
+        Needs::Nothing,
+        "records of 8 bytes one by one, payload read",
+        Kind::Ring { batched: false, at_least: 60.0 },
+    ),
+    entry(
+        "ring.record.8B.batch16",
+        Needs::Nothing,
+        "records of 8 bytes, 16 at a time, payload read",
+        Kind::Ring { batched: true, at_least: 150.0 },
+    ),
+    put("put.1MiB", 1),
+    put("put.4MiB", 4),
+    put("put.16MiB", 16),
+    put("put.64MiB", 64),
+    entry(
+        "dma.vec256.64B",
+        Needs::Pair,
+        "vector of 256 blocks of 64 bytes, time of one",
+        Kind::Dma { size_bytes: 64, extra_ns: 10.0 },
+    ),
+    entry(
+        "dma.vec256.2KiB",
+        Needs::Pair,
+        "vector of 256 blocks of 2 KiB, time of one",
+        Kind::Dma { size_bytes: 2048, extra_ns: 10.0 },
+    ),
+    entry("intr.spinning", Needs::Pair, "interrupt one way, both spin", Kind::Spinning { goal: Goal::at_most(3.0) }),
+    entry("intr.sleeping", Needs::Pair, "interrupt one way, asleep", Kind::Sleeping { goal: Goal::at_most(1.15) }),
+    entry("connect_map", Needs::Pair, "connect to a segment and map it", Kind::Connect { at_most: 200.0 }),
+    entry(
+        "manager.idle",
+        Needs::Nine,
+        "processor time of a manager with 8 sessions, a minute",
+        Kind::IdleCpu { at_most: 60.0 },
+    ),
+    entry("manager.idle.pss", Needs::Nine, "memory of a manager with 8 sessions", Kind::IdlePss { at_most: 8.0 }),
+    entry("up.64", Needs::SixtyFour, "64 nodes up, all sessions valid", Kind::Up { at_most: 5.0 }),
+    entry("up.64.pss", Needs::SixtyFour, "memory of 64 managers", Kind::UpPss { at_most: 512.0 }),
+];
+
+/// The figures with these names, or whose names begin with these up to a dot; all, if there are none.
+pub fn select(only: &[String]) -> Result<Vec<Entry>> {
+    let meant = |entry: &Entry, name: &str| {
+        entry.id == name || entry.id.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    };
+    for name in only {
+        if !ALL.iter().any(|entry| meant(entry, name)) {
+            let known = ALL.map(|entry| entry.id).join(", ");
+            return Err(BenchError::UnknownId { id: name.clone(), known });
+        }
+    }
+    let wanted = |entry: &&Entry| only.is_empty() || only.iter().any(|name| meant(entry, name));
+    Ok(ALL.iter().filter(wanted).copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(only: &[&str]) -> Vec<&'static str> {
+        let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+        select(&only).unwrap().iter().map(|entry| entry.id).collect()
+    }
+
+    #[test]
+    fn selected() {
+        assert_eq!(ids(&[]).len(), ALL.len());
+        assert_eq!(ids(&["connect_map"]), ["connect_map"]);
+        assert_eq!(ids(&["put"]), ["put.1MiB", "put.4MiB", "put.16MiB", "put.64MiB"]);
+        assert_eq!(ids(&["scipp.half_rtt.4B"]), ["scipp.half_rtt.4B", "scipp.half_rtt.4B.own"]);
+        // Asked twice, measured once, in the order of the list.
+        assert_eq!(ids(&["up", "intr.spinning", "up.64"]), ["intr.spinning", "up.64", "up.64.pss"]);
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known() {
+        let error = select(&["pu".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("`pu`") && error.contains("put.1MiB") && error.contains("up.64"), "{error}");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names = ALL.map(|entry| entry.id);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

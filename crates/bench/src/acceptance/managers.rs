@@ -1,0 +1,158 @@
+//! Figures of the node managers themselves: what they cost while idle, and how fast a cluster comes up.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Context,
+    catalogue::{Entry, Kind},
+    control, control_error,
+};
+use crate::{
+    cluster::{ClusterControl, Running},
+    error::{BenchError, Result},
+    figure::{Figure, ReferenceKind, Spec, Stat},
+    patterns::manager::{idle_blocks, pss_bytes},
+    stats::paired::Block,
+    verdict::Goal,
+};
+
+/// Nodes of the idle cluster: each manager has eight sessions.
+const IDLE_NODES: usize = 9;
+/// After the start managers may still be busy with it.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Windows of the idle measurement: 12 s in all.
+const WINDOWS: u32 = 6;
+const WINDOW: Duration = Duration::from_secs(2);
+/// Nodes of the large cluster, and how often it is started.
+const MANY_NODES: usize = 64;
+const STARTS: usize = 3;
+const MEGABYTE: f64 = 1e6;
+
+pub(super) fn measure_idle(
+    context: &mut Context<'_>,
+    entries: &[Entry],
+    cluster: &mut Option<&mut dyn ClusterControl>,
+) {
+    let Some(first) = entries.first() else { return };
+    let cluster = match control(cluster, first.id) {
+        Ok(cluster) => cluster,
+        Err(error) => return context.miss_all(entries, &error),
+    };
+    match cluster.up(IDLE_NODES) {
+        Ok(running) => {
+            thread::sleep(SETTLE);
+            for entry in entries {
+                context.tell(entry.id);
+                let figure = idle(context, entry, &running);
+                context.keep(entry.id, figure);
+            }
+        }
+        Err(error) => context.miss_all(entries, &control_error(error)),
+    }
+    if let Err(error) = cluster.down() {
+        context.miss("cluster.down", &control_error(error));
+    }
+}
+
+fn spec(entry: &Entry, unit: &'static str, stat: Stat, at_most: f64, note: String) -> Spec {
+    Spec {
+        id: entry.id.to_owned(),
+        unit,
+        stat,
+        size_bytes: None,
+        cpus: Vec::new(),
+        path: "shm".to_owned(),
+        kind: ReferenceKind::Fixed,
+        reference: format!("at most {at_most} {unit}"),
+        version: String::new(),
+        argv: Vec::new(),
+        goal: Goal::at_most(1.0),
+        distribution: None,
+        notes: vec![entry.what.to_owned(), note],
+    }
+}
+
+fn figure(spec: Spec, blocks: Vec<Block>, seed: u64) -> Result<Figure> {
+    let (id, n) = (spec.id.clone(), blocks.len() as u64);
+    Figure::of(spec, n, blocks, Vec::new(), seed).ok_or(BenchError::NoBlocks { id })
+}
+
+fn idle(context: &mut Context<'_>, entry: &Entry, running: &Running) -> Result<Figure> {
+    let seed = context.options.seed;
+    match entry.kind {
+        Kind::IdleCpu { at_most } => {
+            let blocks = idle_blocks(&running.manager_pids, WINDOWS, WINDOW, at_most, &mut |_| {})?;
+            let note = format!(
+                "{} managers, {WINDOWS} windows of {} s, scaled to a minute; a block for each manager and window",
+                running.manager_pids.len(),
+                WINDOW.as_secs()
+            );
+            figure(spec(entry, "ms/min", Stat::Mean, at_most, note), blocks, seed)
+        }
+        Kind::IdlePss { at_most } => {
+            let blocks = memory(&running.manager_pids, at_most)?;
+            let note = format!("Pss of {} managers; the largest counts", blocks.len());
+            figure(spec(entry, "MB", Stat::Max, at_most, note), blocks, seed)
+        }
+        _ => Err(BenchError::Usage(format!("{} is no figure of an idle manager", entry.id))),
+    }
+}
+
+fn memory(pids: &[u32], at_most: f64) -> Result<Vec<Block>> {
+    pids.iter().map(|pid| Ok(Block { ours: pss_bytes(*pid)? as f64 / MEGABYTE, reference: at_most })).collect()
+}
+
+pub(super) fn measure_up(
+    context: &mut Context<'_>,
+    entries: &[Entry],
+    cluster: &mut Option<&mut dyn ClusterControl>,
+) {
+    let Some(first) = entries.first() else { return };
+    let cluster = match control(cluster, first.id) {
+        Ok(cluster) => cluster,
+        Err(error) => return context.miss_all(entries, &error),
+    };
+    context.tell(first.id);
+    let mut starts = Vec::new();
+    for _ in 0..STARTS {
+        let start = one_start(cluster);
+        if let Err(error) = cluster.down() {
+            context.miss("cluster.down", &control_error(error));
+        }
+        match start {
+            Ok(start) => starts.push(start),
+            Err(error) => return context.miss_all(entries, &error),
+        }
+    }
+    for entry in entries {
+        let figure = up(context, entry, &starts);
+        context.keep(entry.id, figure);
+    }
+}
+
+struct Start {
+    seconds: f64,
+    pss_bytes: u64,
+}
+
+fn one_start(cluster: &mut dyn ClusterControl) -> Result<Start> {
+    let began = Instant::now();
+    let running = cluster.up(MANY_NODES).map_err(control_error)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let pss_bytes = running.manager_pids.iter().map(|pid| pss_bytes(*pid)).sum::<Result<u64>>()?;
+    Ok(Start { seconds, pss_bytes })
+}
+
+fn up(context: &Context<'_>, entry: &Entry, starts: &[Start]) -> Result<Figure> {
+    let note = format!("the worst of {STARTS} starts of {MANY_NODES} nodes");
+    let (unit, at_most, value): (_, _, &dyn Fn(&Start) -> f64) = match entry.kind {
+        Kind::Up { at_most } => ("s", at_most, &|start| start.seconds),
+        Kind::UpPss { at_most } => ("MB", at_most, &|start| start.pss_bytes as f64 / MEGABYTE),
+        _ => return Err(BenchError::Usage(format!("{} is no figure of a start", entry.id))),
+    };
+    let blocks = starts.iter().map(|start| Block { ours: value(start), reference: at_most }).collect();
+    figure(spec(entry, unit, Stat::Max, at_most, note), blocks, context.options.seed)
+}

@@ -1,0 +1,138 @@
+//! `bench acceptance`: every figure that has a goal, each beside its reference, with its verdict.
+//!
+//! [`catalogue`] lists the figures and their goals; [`pair`], [`alone`] and [`managers`] measure them. A figure that could
+//! not be measured is listed as missing, with the reason, and counts as a failure: what was planned and did not run is
+//! not passed.
+
+mod alone;
+pub mod catalogue;
+mod managers;
+mod pair;
+
+use std::time::{Duration, Instant};
+
+use catalogue::{Entry, Needs};
+
+use crate::{
+    cluster::ClusterControl,
+    env::{self, Env},
+    error::{BenchError, Result},
+    figure::{Figure, Figures, Missing, SCHEMA, Spec},
+    patterns::attach::Where,
+    progress::Progress,
+    run::{self, BlockPlan, Sides},
+    timer::Timer,
+};
+
+/// What to measure, and how long.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Figures, by name or by the beginning of a name up to a dot (`put`, `scipp.half_rtt`); empty: all.
+    pub only: Vec<String>,
+    /// Two nodes of a running cluster; `None`: a cluster is started for it.
+    pub place: Option<Where>,
+    /// Processors; `None` for a choice.
+    pub cpus: Option<[usize; 2]>,
+    /// Time for the blocks of one figure at most.
+    pub max_time: Duration,
+    /// For the order of sides and for resampling.
+    pub seed: u64,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { only: Vec::new(), place: None, cpus: None, max_time: Duration::from_secs(6), seed: 1, argv: Vec::new() }
+    }
+}
+
+/// What every measurement needs.
+struct Context<'a> {
+    options: &'a Options,
+    timer: Timer,
+    progress: &'a mut dyn Progress,
+    figures: Vec<Figure>,
+    missing: Vec<Missing>,
+    planned: usize,
+}
+
+/// Measures what was asked for.
+pub fn run(
+    options: &Options,
+    cluster: Option<&mut dyn ClusterControl>,
+    progress: &mut dyn Progress,
+) -> Result<Figures> {
+    let entries = catalogue::select(&options.only)?;
+    let timer = Timer::new()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
+    let planned = entries.len();
+    let mut context = Context { options, timer, progress, figures: Vec::new(), missing: Vec::new(), planned };
+    let of = |needs: Needs| entries.iter().copied().filter(|entry| entry.needs == needs).collect::<Vec<_>>();
+    alone::measure(&mut context, &of(Needs::Nothing));
+    let mut cluster = cluster;
+    pair::measure(&mut context, &of(Needs::Pair), &mut cluster);
+    managers::measure_idle(&mut context, &of(Needs::Nine), &mut cluster);
+    managers::measure_up(&mut context, &of(Needs::SixtyFour), &mut cluster);
+    let Context { mut figures, missing, .. } = context;
+    let place = |id: &str| entries.iter().position(|entry| entry.id == id);
+    figures.sort_by_key(|figure| place(&figure.id));
+    env.finish(started, steal);
+    Ok(Figures { schema: SCHEMA.to_owned(), env, figures, missing })
+}
+
+impl Context<'_> {
+    /// Tells what is measured now.
+    fn tell(&mut self, id: &str) {
+        let done = self.figures.len() + self.missing.len();
+        self.progress.tell(id, done as f64 / self.planned.max(1) as f64);
+    }
+
+    /// Keeps a figure, or why there is none.
+    fn keep(&mut self, id: &str, figure: Result<Figure>) {
+        match figure {
+            Ok(figure) => self.figures.push(figure),
+            Err(error) => self.miss(id, &error),
+        }
+    }
+
+    fn miss(&mut self, id: &str, error: &dyn std::fmt::Display) {
+        self.missing.push(Missing { id: id.to_owned(), reason: error.to_string() });
+    }
+
+    fn miss_all(&mut self, entries: &[Entry], error: &dyn std::fmt::Display) {
+        entries.iter().for_each(|entry| self.miss(entry.id, error));
+    }
+
+    /// Runs a plan and makes the figure. `finish` is called when the blocks are there: for what is known only then.
+    fn paired<S: Sides>(
+        &mut self,
+        plan: &BlockPlan,
+        mut sides: S,
+        samples_per_reading: u64,
+        finish: impl FnOnce(&S) -> Spec,
+    ) -> Result<Figure> {
+        let run = run::run(plan, &mut sides, &mut |_, _| {})?;
+        let spec = finish(&sides);
+        let id = spec.id.clone();
+        let n = run.ours_readings * samples_per_reading;
+        Figure::of(spec, n, run.blocks, run.disturbed, plan.seed).ok_or(BenchError::NoBlocks { id })
+    }
+}
+
+/// The cluster to be started, or why there is none.
+fn control<'c>(cluster: &'c mut Option<&mut dyn ClusterControl>, id: &str) -> Result<&'c mut dyn ClusterControl> {
+    match cluster {
+        Some(cluster) => Ok(&mut **cluster),
+        None => Err(BenchError::NoCluster { id: id.to_owned() }),
+    }
+}
+
+/// The reason in the words of whoever controls the cluster.
+fn control_error(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Cluster(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! Figures between two nodes.
+
+use tieline::Node;
+
+use super::{
+    Context,
+    catalogue::{Entry, Kind},
+    control, control_error,
+};
+use crate::{
+    cluster::ClusterControl,
+    cpus, duo,
+    error::Result,
+    figure::{Figure, ReferenceKind, Spec, Stat},
+    floor::{line::Lines, wake::WAKES},
+    patterns::{
+        attach::{Where, connected, path_of},
+        connect::{self, ConnectSides},
+        dma::{DmaSides, ENTRIES},
+        interrupt::{FLOOR_LINES, SleepingSides, SpinningSides, Wires},
+        pio::{PLACES, Placement},
+        put::PutSides,
+        scipp::{duplex::Duplex, far::FarThread, near::Near, sides::ScippSides},
+    },
+    run::BlockPlan,
+    verdict::Goal,
+};
+
+/// Messages of each size that are checked before the timing.
+const CHECKED: u32 = 500;
+
+pub(super) fn measure(
+    context: &mut Context<'_>,
+    entries: &[Entry],
+    cluster: &mut Option<&mut dyn ClusterControl>,
+) {
+    let Some(first) = entries.first() else { return };
+    if let Some(place) = context.options.place.clone() {
+        return measure_at(context, entries, &place);
+    }
+    let running = control(cluster, first.id).and_then(|cluster| cluster.up(2).map_err(control_error));
+    match running {
+        Ok(running) => {
+            let near = running.nodes.first().copied();
+            let far = running.nodes.get(1).copied();
+            measure_at(context, entries, &Where { near, far, ..running.place });
+        }
+        Err(error) => context.miss_all(entries, &error),
+    }
+    // Also after a failed start: something may be left of it.
+    let stopped = control(cluster, first.id).and_then(|cluster| cluster.down().map_err(control_error));
+    if let Err(error) = stopped
+        && !matches!(error, crate::error::BenchError::NoCluster { .. })
+    {
+        context.miss("cluster.down", &error);
+    }
+}
+
+fn measure_at(context: &mut Context<'_>, entries: &[Entry], place: &Where) {
+    let pair = match Pair::new(context, place) {
+        Ok(pair) => pair,
+        Err(error) => return context.miss_all(entries, &error),
+    };
+    for entry in entries {
+        context.tell(entry.id);
+        let figure = pair.measure(context, entry);
+        context.keep(entry.id, figure);
+    }
+}
+
+struct Pair {
+    nodes: [Node; 2],
+    cpus: [usize; 2],
+    path: String,
+}
+
+impl Pair {
+    fn new(context: &Context<'_>, place: &Where) -> Result<Self> {
+        let cpus = cpus::pair(context.options.cpus, "bench acceptance")?;
+        let nodes = place.both()?;
+        let path = path_of(&nodes[0]);
+        Ok(Self { nodes, cpus, path })
+    }
+
+    fn measure(&self, context: &mut Context<'_>, entry: &Entry) -> Result<Figure> {
+        match entry.kind {
+            Kind::Scipp { size_bytes, shared, goal } => {
+                let placement = if shared { Placement::Shared } else { Placement::Own };
+                self.scipp(context, entry, size_bytes, placement, goal)
+            }
+            Kind::Put { size_bytes, goal } => self.put(context, entry, size_bytes, goal),
+            Kind::Dma { size_bytes, extra_ns } => self.dma(context, entry, size_bytes, extra_ns),
+            Kind::Spinning { goal } => self.spinning(context, entry, goal),
+            Kind::Sleeping { goal } => self.sleeping(context, entry, goal),
+            Kind::Connect { at_most } => self.connect(context, entry, at_most),
+            Kind::Ring { .. } | Kind::IdleCpu { .. } | Kind::IdlePss { .. } | Kind::Up { .. } | Kind::UpPss { .. } => {
+                // The catalogue puts those elsewhere.
+                Err(crate::error::BenchError::Usage(format!("{} is not measured between two nodes", entry.id)))
+            }
+        }
+    }
+
+    /// What all figures of a pair have in common.
+    fn spec(&self, entry: &Entry, unit: &'static str, goal: Goal) -> Spec {
+        let argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
+        Spec {
+            id: entry.id.to_owned(),
+            unit,
+            stat: Stat::P50,
+            size_bytes: None,
+            cpus: self.cpus.to_vec(),
+            path: self.path.clone(),
+            kind: ReferenceKind::Floor,
+            reference: String::new(),
+            version: String::new(),
+            argv,
+            goal,
+            distribution: None,
+            notes: vec![entry.what.to_owned()],
+        }
+    }
+
+    fn plan(context: &Context<'_>) -> BlockPlan {
+        BlockPlan::against_floor(context.options.max_time, context.options.seed)
+    }
+
+    fn scipp(
+        &self,
+        context: &mut Context<'_>,
+        entry: &Entry,
+        size_bytes: usize,
+        placement: Placement,
+        goal: Goal,
+    ) -> Result<Figure> {
+        let timer = context.timer;
+        let plan = Self::plan(context);
+        let duplex = Duplex::new(&self.nodes)?;
+        let (near, far) = duplex.ends(placement)?;
+        let near = Near::new(near)?;
+        duo::on(self.cpus, |duo| {
+            near.check(&mut FarThread { duo: &mut *duo, end: far }, size_bytes, CHECKED)?;
+            let sides = ScippSides::new(&timer, duo, near, far, size_bytes)?;
+            let samples = u64::from(sides.pace().shape.samples);
+            context.paired(&plan, sides, samples, |sides| {
+                let pace = sides.pace();
+                let mut spec = self.spec(entry, "ns", goal);
+                spec.size_bytes = Some(size_bytes as u64);
+                spec.reference = ScippSides::floor_name(placement, size_bytes);
+                spec.distribution = sides.all.summary();
+                spec.notes.extend([
+                    format!("{} round trips a sample; {PLACES} places in turn, the floor on the same lines", pace.shape.batch),
+                    format!("polls: ours {:?}, floor {:?}, each the faster when tried", pace.poll, sides.floor_poll()),
+                    format!("{} messages each way checked byte by byte before", 2 * CHECKED),
+                ]);
+                spec
+            })
+        })
+    }
+
+    fn put(&self, context: &mut Context<'_>, entry: &Entry, size_bytes: usize, goal: Goal) -> Result<Figure> {
+        let timer = context.timer;
+        let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
+        let [near, far] = &self.nodes;
+        let there = connected(far, near, size_bytes)?;
+        let target = there.map.window()?;
+        duo::pinned(self.cpus[0], || {
+            let sides = PutSides::new(&timer, &there.remote, target, size_bytes)?;
+            let copies = u64::from(sides.copies());
+            context.paired(&plan, sides, copies, |sides| {
+                let mut spec = self.spec(entry, "GB/s", goal);
+                spec.size_bytes = Some(size_bytes as u64);
+                spec.cpus.truncate(1);
+                spec.kind = ReferenceKind::Rival;
+                spec.reference = sides.rival();
+                spec.version = crate::env::libc_version().unwrap_or_default();
+                spec.argv = ["tieline", "bench", "acceptance", "--json", "--only", entry.id].map(ToOwned::to_owned).to_vec();
+                let rivals: Vec<String> =
+                    sides.rivals.iter().map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns)).collect();
+                spec.notes.push(format!("rivals in GB/s before the run: {}", rivals.join(", ")));
+                spec.notes.push("the same two buffers each time".to_owned());
+                spec
+            })
+        })
+    }
+
+    fn dma(&self, context: &mut Context<'_>, entry: &Entry, size_bytes: usize, extra_ns: f64) -> Result<Figure> {
+        let timer = context.timer;
+        let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
+        let [near, far] = &self.nodes;
+        let there = connected(far, near, size_bytes * ENTRIES)?;
+        let here = connected(near, far, size_bytes * ENTRIES)?;
+        duo::pinned(self.cpus[0], || {
+            let sides = DmaSides::new(&timer, near, &here.segment, &there.remote, size_bytes, extra_ns)?;
+            let samples = sides.vectors_per_reading();
+            context.paired(&plan, sides, samples, |_| {
+                let mut spec = self.spec(entry, "ns", Goal::at_most(1.0));
+                spec.size_bytes = Some(size_bytes as u64);
+                spec.cpus.truncate(1);
+                spec.reference = format!("memcpy of {size_bytes} bytes + {extra_ns} ns");
+                spec.version = crate::env::libc_version().unwrap_or_default();
+                spec.notes.push(format!("gather, post and wait of {ENTRIES} entries, by {ENTRIES}"));
+                spec.notes.push(format!("reference: {ENTRIES} copies one behind the other between private buffers"));
+                spec
+            })
+        })
+    }
+
+    fn spinning(&self, context: &mut Context<'_>, entry: &Entry, goal: Goal) -> Result<Figure> {
+        let timer = context.timer;
+        let plan = Self::plan(context);
+        let wires = Wires::new(&self.nodes)?;
+        let lines: Vec<_> = (0..FLOOR_LINES).map(|_| Lines::new()).collect();
+        duo::on(self.cpus, |duo| {
+            let sides = SpinningSides::new(&timer, duo, wires, &lines)?;
+            let samples = u64::from(sides.shape().samples);
+            context.paired(&plan, sides, samples, |sides| {
+                let mut spec = self.spec(entry, "ns", goal);
+                spec.reference = "half the round trip of one cache line".to_owned();
+                spec.distribution = sides.all.summary();
+                spec.notes.push("half a round trip of trigger and wait; both sides spin inside wait".to_owned());
+                spec.notes.push(format!("floor on {FLOOR_LINES} other lines in turn: the interrupt's own words are its owner's"));
+                spec
+            })
+        })
+    }
+
+    fn sleeping(&self, context: &mut Context<'_>, entry: &Entry, goal: Goal) -> Result<Figure> {
+        let timer = context.timer;
+        // A reading of a few dozen wake-ups scatters by itself.
+        let plan = BlockPlan { disturbed_above: 0.5, half_width: 0.02, ..Self::plan(context) };
+        let wires = Wires::new(&self.nodes)?;
+        duo::on(self.cpus, |duo| {
+            let sides = SleepingSides::new(&timer, duo, wires)?;
+            context.paired(&plan, sides, u64::from(WAKES), |sides| {
+                let mut spec = self.spec(entry, "ns", goal);
+                spec.reference = "FUTEX_WAKE until the sleeper runs".to_owned();
+                spec.distribution = sides.all.summary();
+                spec.notes.push("from before the trigger until wait has returned, one counter read on both processors".to_owned());
+                spec
+            })
+        })
+    }
+
+    fn connect(&self, context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
+        let plan = Self::plan(context);
+        let sides = ConnectSides::new(&self.nodes, at_most)?;
+        context.paired(&plan, sides, connect::CONNECTS as u64, |sides| {
+            let mut spec = self.spec(entry, "us", Goal::at_most(1.0));
+            spec.size_bytes = Some(connect::SEGMENT_BYTES as u64);
+            spec.cpus.clear();
+            spec.kind = ReferenceKind::Fixed;
+            spec.reference = format!("at most {at_most} us");
+            spec.argv.clear();
+            spec.distribution = sides.all.summary();
+            spec.notes.push("not pinned: the managers take part".to_owned());
+            spec
+        })
+    }
+}

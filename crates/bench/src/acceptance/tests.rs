@@ -1,0 +1,73 @@
+use super::*;
+use crate::{
+    cluster::{ControlError, Running},
+    progress::Quiet,
+    verdict::Verdict,
+};
+
+/// A cluster that cannot be started, and counts the attempts.
+#[derive(Default)]
+struct Broken {
+    ups: Vec<usize>,
+    downs: usize,
+}
+
+impl ClusterControl for Broken {
+    fn up(&mut self, nodes: usize) -> std::result::Result<Running, ControlError> {
+        self.ups.push(nodes);
+        Err("the socket directory is not writable".into())
+    }
+
+    fn down(&mut self) -> std::result::Result<(), ControlError> {
+        self.downs += 1;
+        Ok(())
+    }
+}
+
+fn options(only: &[&str]) -> Options {
+    let only = only.iter().map(|name| (*name).to_owned()).collect();
+    Options { only, max_time: Duration::from_millis(100), ..Options::default() }
+}
+
+#[test]
+fn what_cannot_be_measured_is_missing_and_fails() {
+    let mut broken = Broken::default();
+    let all = run(&options(&["put", "manager", "up"]), Some(&mut broken), &mut Quiet).unwrap();
+    assert!(all.figures.is_empty());
+    let ids: Vec<&str> = all.missing.iter().map(|missing| missing.id.as_str()).collect();
+    let want = [
+        "put.1MiB", "put.4MiB", "put.16MiB", "put.64MiB", "manager.idle", "manager.idle.pss", "up.64", "up.64.pss",
+    ];
+    assert_eq!(ids, want);
+    assert!(all.missing.iter().all(|missing| missing.reason.contains("socket directory")), "{:?}", all.missing);
+    assert_eq!(all.verdict(), Verdict::Fail);
+    // What was begun is ended, even if it failed.
+    assert_eq!((broken.ups, broken.downs), (vec![2, 9, 64], 3));
+}
+
+#[test]
+fn without_a_cluster_the_reason_says_so() {
+    let all = run(&options(&["connect_map", "up.64"]), None, &mut Quiet).unwrap();
+    assert_eq!(all.missing.len(), 3);
+    assert!(all.missing[0].reason.contains("connect_map needs a cluster"), "{:?}", all.missing);
+    assert!(matches!(run(&options(&["nothing"]), None, &mut Quiet), Err(BenchError::UnknownId { .. })));
+}
+
+#[test]
+fn a_figure_without_a_cluster_is_measured() {
+    if crate::cpus::pair(None, "test").is_err() {
+        println!("skipped: needs two processors");
+        return;
+    }
+    let mut told = Vec::new();
+    let all =
+        run(&options(&["ring.record.8B.batch16"]), None, &mut |what: &str, _: f64| told.push(what.to_owned())).unwrap();
+    assert!(all.missing.is_empty(), "{:?}", all.missing);
+    let figure = &all.figures[0];
+    assert_eq!((figure.id.as_str(), figure.unit.as_str(), figure.size_bytes), ("ring.record.8B.batch16", "M/s", Some(8)));
+    assert!(figure.value > 0.0 && figure.reference.value == 150.0 && !figure.blocks.is_empty());
+    assert!((figure.ratio.value - figure.value / 150.0).abs() < 1e-9);
+    assert_eq!(told, ["ring.record.8B.batch16"]);
+    assert_eq!((all.schema.as_str(), all.env.seed), (SCHEMA, 1));
+    assert!(all.env.elapsed_s > 0.0 && all.env.clock.step_ns > 0.0);
+}

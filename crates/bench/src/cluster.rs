@@ -1,0 +1,32 @@
+//! A cluster that a benchmark may start and stop. Who can (the binary, a test) implements [`ClusterControl`]; this crate
+//! stands beside the node manager, not above it.
+
+use std::error::Error;
+
+use tieline::NodeId;
+
+use crate::patterns::attach::Where;
+
+/// Errors of whoever controls the cluster.
+pub type ControlError = Box<dyn Error + Send + Sync>;
+
+/// A running cluster.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// How programs find it.
+    pub place: Where,
+    /// Its nodes.
+    pub nodes: Vec<NodeId>,
+    /// Processes of their managers, in the same order.
+    pub manager_pids: Vec<u32>,
+}
+
+/// Starts and stops clusters of its own, apart from any that the user runs.
+pub trait ClusterControl {
+    /// Starts a fresh cluster of so many nodes; returns as soon as all sessions between all of them are valid. There is
+    /// one at a time.
+    fn up(&mut self, nodes: usize) -> Result<Running, ControlError>;
+
+    /// Stops it, leaving nothing.
+    fn down(&mut self) -> Result<(), ControlError>;
+}

@@ -1,0 +1,44 @@
+//! The two segments of a pair of nodes.
+
+use tieline::Node;
+
+use super::far;
+use crate::{
+    error::Result,
+    patterns::{
+        attach::{Connected, connected},
+        pio::{End, Placement},
+    },
+};
+
+/// Both directions between two nodes that this process is attached to.
+#[derive(Debug)]
+pub struct Duplex {
+    /// Owned by the far node.
+    pub there: Connected,
+    /// Owned by the near node.
+    pub back: Connected,
+}
+
+impl Duplex {
+    /// Makes both segments and connects them crosswise.
+    pub fn new([near, far]: &[Node; 2]) -> Result<Self> {
+        Ok(Self { there: connected(far, near, far::SEGMENT_BYTES)?, back: connected(near, far, far::SEGMENT_BYTES)? })
+    }
+
+    /// The near and the far end.
+    pub fn ends(&self, placement: Placement) -> Result<(End<'_>, End<'_>)> {
+        let near_there = self.there.map.window()?;
+        let far_there = self.there.segment.window();
+        Ok(match placement {
+            Placement::Shared => (
+                End { out: near_there, input: near_there, placement },
+                End { out: far_there, input: far_there, placement },
+            ),
+            Placement::Own => (
+                End { out: near_there, input: self.back.segment.window(), placement },
+                End { out: self.back.map.window()?, input: far_there, placement },
+            ),
+        })
+    }
+}
