@@ -64,11 +64,15 @@ pub(crate) enum Command {
     /// This node: its id, adapters and what their links can do
     Query,
     /// Static test: adapter, links, self test, nodes seen, sessions; on all nodes, and their topologies compared
-    #[command(after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  tieline --node 8 diag          one of them")]
+    #[command(
+        after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  tieline --node 8 diag          one of them"
+    )]
     Diag,
     /// Bring up a cluster (or take one that runs), test every node and every pair, measure, say a verdict
-    #[command(after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
-                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running")]
+    #[command(
+        after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
+                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running"
+    )]
     Verify(Verify),
     /// The manager of one node
     Node {

@@ -12,9 +12,9 @@ mod verify;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ::node::cluster::Launcher;
 use ::verify::Target;
 use ::verify::own::OwnCluster;
-use ::node::cluster::Launcher;
 use node_client::runtime_dir::ClusterDir;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -16,7 +16,11 @@ pub(crate) struct Output {
 
 impl Output {
     /// A result: its JSON, or its text. A reader that has gone away is no error.
-    pub(crate) fn result(self, json: impl FnOnce() -> Result<Value, serde_json::Error>, text: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn result(
+        self,
+        json: impl FnOnce() -> Result<Value, serde_json::Error>,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
         let text = if self.json { format!("{:#}\n", json()?) } else { text() };
         match std::io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -34,7 +34,11 @@ pub(super) fn progress(output: Output) -> impl FnMut(&str, f64) + Send {
 }
 
 /// The two nodes to measure between: of the cluster that runs, else of one that is started for it.
-pub(super) fn place(common: &Common, rn: Option<NodeId>, output: Output) -> Result<(Where, Option<Removal>), Failure> {
+pub(super) fn place(
+    common: &Common,
+    rn: Option<NodeId>,
+    output: Output,
+) -> Result<(Where, Option<Removal>), Failure> {
     if let Ok(target) = target(common) {
         let here = Where {
             runtime_dir: target.runtime_dir,
@@ -67,8 +71,12 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         scipp::serve(&ServeOptions { place, client, cpu: None, wait: CLIENT_PATIENCE })?;
         return Ok(PASS);
     }
-    let options =
-        scipp::Options { place, placement: arguments.placement.into(), argv: argv(), ..scipp::Options::default() };
+    let options = scipp::Options {
+        place,
+        placement: arguments.placement.into(),
+        argv: argv(),
+        ..scipp::Options::default()
+    };
     let mut progress = progress(output);
     let report = if arguments.client {
         scipp::client(&options, &mut progress)?

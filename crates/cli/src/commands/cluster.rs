@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use node::cluster::{Launcher, StopProgress, UpOptions, UpProgress, UpReport, down as stop_nodes, node_ids, up as start_nodes};
+use node::cluster::{
+    Launcher, StopProgress, UpOptions, UpProgress, UpReport, down as stop_nodes, node_ids, up as start_nodes,
+};
 use serde_json::json;
 use tieline::NodeId;
 
@@ -63,14 +65,20 @@ pub(super) fn start(common: &Common, nodes: Vec<NodeId>, output: Output) -> Resu
 }
 
 /// Stops nodes (`None`: all) and shows progress.
-pub(super) fn stop(common: &Common, nodes: Option<&[NodeId]>, output: Output) -> Result<node::cluster::DownReport, Failure> {
+pub(super) fn stop(
+    common: &Common,
+    nodes: Option<&[NodeId]>,
+    output: Output,
+) -> Result<node::cluster::DownReport, Failure> {
     let dir = cluster_dir(common)?;
     let report = stop_nodes(&dir, nodes, STOP_LIMIT, &mut |progress| match progress {
         StopProgress::Stopped { node } => output.progress(&format!("node {node} has stopped")),
         StopProgress::Killed { node, pid } => {
             output.note(&format!("node {node} (pid {pid}) did not stop in time and was killed"));
         }
-        StopProgress::Removed { node } => output.progress(&format!("node {node} was dead; its files are removed")),
+        StopProgress::Removed { node } => {
+            output.progress(&format!("node {node} was dead; its files are removed"))
+        }
     });
     output.progress_done();
     Ok(report?)
@@ -94,9 +102,11 @@ pub(super) fn down(common: &Common, output: Output) -> Outcome {
                 return format!("nothing of cluster `{cluster}` runs here\n");
             }
             let mut text = String::new();
-            for (what, nodes) in
-                [("stopped", &report.stopped), ("killed", &report.killed), ("removed what was left of", &report.removed)]
-            {
+            for (what, nodes) in [
+                ("stopped", &report.stopped),
+                ("killed", &report.killed),
+                ("removed what was left of", &report.removed),
+            ] {
                 if !nodes.is_empty() {
                     text += &format!("{what}: node {}\n", list(nodes));
                 }

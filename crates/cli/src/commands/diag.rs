@@ -12,7 +12,8 @@ pub(super) fn run(common: &Common, output: Output) -> Outcome {
     if common.node.is_some() {
         // What should be there is what runs here.
         let everyone = super::target(&Common { node: None, ..common.clone() })?;
-        let reports: Vec<_> = target.nodes.iter().map(|node| diag::node(&target, *node, &everyone.nodes)).collect();
+        let reports: Vec<_> =
+            target.nodes.iter().map(|node| diag::node(&target, *node, &everyone.nodes)).collect();
         let verdict = ::verify::Verdict::worst(reports.iter().map(|report| report.verdict));
         let text = || reports.iter().map(ToString::to_string).collect();
         output.result(|| serde_json::to_value(&reports), text)?;

@@ -27,7 +27,9 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
             start(common, vec![*id], output)?;
             say(output, *id, "restarted")
         }
-        NodeAction::Status { id } => super::status::run(&Common { node: Some(*id), ..common.clone() }, output),
+        NodeAction::Status { id } => {
+            super::status::run(&Common { node: Some(*id), ..common.clone() }, output)
+        }
     }
 }
 
@@ -62,9 +64,9 @@ fn foreground(common: &Common, id: Option<tieline::NodeId>, background: bool) ->
 /// How much the manager says: `TIELINE_LOG`, or `info`.
 fn log_level() -> Result<LevelFilter, Failure> {
     match std::env::var("TIELINE_LOG") {
-        Ok(level) => level
-            .parse()
-            .map_err(|_| usage(format!("TIELINE_LOG: `{level}` is none of off, error, warn, info, debug, trace"))),
+        Ok(level) => level.parse().map_err(|_| {
+            usage(format!("TIELINE_LOG: `{level}` is none of off, error, warn, info, debug, trace"))
+        }),
         Err(_) => Ok(LevelFilter::INFO),
     }
 }

@@ -289,6 +289,11 @@ impl Actor {
                 held.slot = Some(*import);
             }
             (Request::ResumeImport { node, connection, .. }, Err(refusal)) => {
+                let held = self.imports.get(&(*node, *connection));
+                if held.is_some_and(|held| held.slot.is_some()) {
+                    // It was never let go: that is why it cannot be resumed.
+                    return;
+                }
                 let reason = match refusal {
                     Refusal::NotFound { .. } => LossReason::OwnerDied,
                     Refusal::NotAvailable { .. } => LossReason::Withdrawn,

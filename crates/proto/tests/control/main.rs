@@ -13,5 +13,7 @@ mod chaos;
 mod groups;
 mod interrupts;
 mod peers;
+mod resume;
 mod segments;
+mod status;
 mod stop;

@@ -14,6 +14,7 @@ use proto::wire::peer::PeerMessage;
 use proto::wire::program::{Access, Event, Refusal, Reply, Request, RequestId, ToProgram};
 use proto::wire::status::{AdapterInfo, NodeInfo, NodeStatus, SessionState};
 use proto::wire::{self, PROTOCOL_VERSION};
+use serde::de::DeserializeOwned;
 
 use crate::actor::{Actor, Letter};
 use crate::page::Page;
@@ -563,13 +564,13 @@ impl World {
                 let descriptors = self.receive(index, &beside);
                 if self.is_program(channel) {
                     let program = ProgramConn(channel);
-                    match wire::decode(&bytes) {
+                    match self.decode(index, bytes) {
                         Ok(message) => Input::ProgramMessage { program, message, descriptors },
                         Err(error) => Input::ProgramGarbage { program, error, descriptors },
                     }
                 } else {
                     let peer = PeerConn(channel);
-                    match wire::decode(&bytes) {
+                    match self.decode(index, bytes) {
                         Ok(message) => Input::PeerMessage { peer, message, descriptors },
                         Err(error) => Input::PeerGarbage { peer, error, descriptors },
                     }
@@ -577,6 +578,18 @@ impl World {
             }
         };
         self.input(index, input);
+    }
+
+    /// A manager understands its own version alone.
+    fn decode<T: DeserializeOwned>(&self, index: usize, mut bytes: Vec<u8>) -> Result<T, wire::CodecError> {
+        if let Some(version) = bytes.get_mut(4..6) {
+            let theirs = u16::from_le_bytes([version[0], version[1]]);
+            if theirs != self.nodes[index].version {
+                return Err(wire::CodecError::OtherVersion { theirs });
+            }
+            version.copy_from_slice(&PROTOCOL_VERSION.to_le_bytes());
+        }
+        wire::decode(&bytes)
     }
 
     /// The kernel makes new descriptors for the receiver.
