@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     env::Env,
+    layout,
     run::Disturbed,
     stats::{
         Interval, Summary,
@@ -237,6 +238,21 @@ impl Figures {
         let missing = self.missing.iter().map(|_| Verdict::Fail);
         Verdict::overall(self.figures.iter().map(|f| f.verdict).chain(missing))
     }
+
+    /// Exit status of a command: 0 all passed, 1 something failed or is missing, 3 in doubt, 4 nothing could be measured.
+    pub fn exit_status(&self) -> u8 {
+        if self.figures.is_empty() { 4 } else { self.verdict().exit_status() }
+    }
+
+    /// For people.
+    pub fn to_text(&self) -> String {
+        layout::figures::render(self)
+    }
+
+    /// Comma-separated values, one line a figure.
+    pub fn to_csv(&self) -> String {
+        layout::figures::csv(self)
+    }
 }
 
 #[cfg(test)]
@@ -330,8 +346,10 @@ pub(crate) mod tests {
     fn missing_is_no_pass() {
         let figure = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
         let mut all = Figures { schema: SCHEMA.to_owned(), env: Env::default(), figures: vec![figure], missing: vec![] };
-        assert_eq!(all.verdict(), Verdict::Pass);
+        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Pass, 0));
         all.missing.push(Missing { id: "up.64".to_owned(), reason: "no cluster".to_owned() });
-        assert_eq!(all.verdict(), Verdict::Fail);
+        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Fail, 1));
+        all.figures.clear();
+        assert_eq!(all.exit_status(), 4);
     }
 }

@@ -57,6 +57,8 @@ pub struct BlockPlan {
     pub min_blocks: usize,
     /// Blocks at most, disturbed ones included.
     pub max_blocks: usize,
+    /// Time at least: a few hundred milliseconds would show one mood of the machine.
+    pub min_time: Duration,
     /// Time at most.
     pub max_time: Duration,
     /// Ends when half the width of the ratio's interval is below this share of the ratio.
@@ -74,11 +76,12 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// A plan of about `max_time` against a floor.
+    /// A plan of at most `max_time`, and at least a sixth of it, against a floor.
     pub const fn against_floor(max_time: Duration, seed: u64) -> Self {
         Self {
             min_blocks: MIN_BLOCKS,
             max_blocks: 2000,
+            min_time: max_time.checked_div(6).unwrap_or(Duration::ZERO),
             max_time,
             half_width: 0.01,
             disturbed_above: 0.20,
@@ -89,7 +92,7 @@ impl BlockPlan {
         }
     }
 
-    /// A plan of about `max_time` against a rival.
+    /// The same against a rival.
     pub const fn against_rival(max_time: Duration, seed: u64) -> Self {
         let plan = Self::against_floor(max_time, seed);
         Self { order: Order::Shuffled, ..plan }
@@ -166,7 +169,7 @@ fn run_with_clock(
             .map(|now| now.ratio_ci95.relative_half_width(now.ratio));
         progress(total, width);
         let enough = run.blocks.len() >= plan.min_blocks.max(MIN_BLOCKS) && run.blocks.len() > run.disturbed.len();
-        if enough && width.is_some_and(|w| w <= plan.half_width) {
+        if enough && elapsed() >= plan.min_time && width.is_some_and(|w| w <= plan.half_width) {
             break;
         }
     }
@@ -242,8 +245,9 @@ mod tests {
         Script { floor: Box::new(floor), factor: 1.05, calls: Vec::new() }
     }
 
+    /// The clock of most tests stands still.
     fn plan() -> BlockPlan {
-        BlockPlan::against_floor(Duration::from_secs(10), 1)
+        BlockPlan { min_time: Duration::ZERO, ..BlockPlan::against_floor(Duration::from_secs(10), 1) }
     }
 
     fn go(plan: &BlockPlan, sides: &mut Script) -> BlockRun {
@@ -275,7 +279,7 @@ mod tests {
     #[test]
     fn a_rival_changes_places() {
         let mut sides = script(|| 50.0);
-        let run = go(&BlockPlan::against_rival(Duration::from_secs(10), 7), &mut sides);
+        let run = go(&BlockPlan { order: Order::Shuffled, seed: 7, ..plan() }, &mut sides);
         let inner: Vec<char> = sides.calls[2 * run.warm_up..].chunks(3).map(|block| block[1]).collect();
         let ours_inside = inner.iter().filter(|c| **c == 'o').count();
         assert!((5..=25).contains(&ours_inside), "{inner:?}");
@@ -315,6 +319,17 @@ mod tests {
             Duration::from_secs(ticks)
         });
         assert_eq!(run.unwrap().blocks.len(), 10);
+    }
+
+    #[test]
+    fn a_quiet_moment_is_not_enough() {
+        let mut ms = 0;
+        let least = BlockPlan { min_time: Duration::from_millis(900), ..plan() };
+        let run = run_with_clock(&least, &mut script(|| 50.0), &mut |_, _| {}, &mut || {
+            ms += 5;
+            Duration::from_millis(ms)
+        });
+        assert!(run.unwrap().blocks.len() > 100);
     }
 
     #[test]

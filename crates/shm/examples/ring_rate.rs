@@ -23,7 +23,6 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>().unwrap());
     let mut next = |default| arguments.next().unwrap_or(default);
     let (blocks, records, capacity, len) = (next(101), next(400_000) / BATCH * BATCH, next(1 << 16), next(8));
-    if let Ok(w) = std::env::var("WORK") { WORK.store(w.parse().unwrap(), std::sync::atomic::Ordering::Relaxed); }
     let cpus: Vec<usize> = shm::cpu::allowed_cpus().unwrap().iter().collect();
     assert!(cpus.len() >= 2, "two processors are needed");
     let cpus = [cpus[0], cpus[1]];
@@ -78,17 +77,21 @@ fn rate(
     send: impl Fn(&mut Producer) + Sync,
     take: impl Fn(&mut Consumer, usize) -> u64 + Sync,
 ) -> Figure {
-    let (mut producer, mut consumer) = pair(capacity).unwrap();
+    let (producer, consumer) = pair(capacity).unwrap();
     let start = Barrier::new(2);
+    let (start, send, take) = (&start, &send, &take);
     std::thread::scope(|scope| {
-        let sender = scope.spawn(|| {
+        // Each thread owns its end: side by side on one stack, the two would share a cache line.
+        let sender = scope.spawn(move || {
+            let mut producer = producer;
             pin_current_thread(cpus[0]).unwrap();
             start.wait();
             let waited = waited_ns();
             send(&mut producer);
             waited_ns() - waited
         });
-        let taker = scope.spawn(|| {
+        let taker = scope.spawn(move || {
+            let mut consumer = consumer;
             pin_current_thread(cpus[1]).unwrap();
             start.wait();
             let (waited, began) = (waited_ns(), Instant::now());
@@ -113,10 +116,8 @@ fn send_single(producer: &mut Producer, records: usize, len: usize) {
     for number in 0..records as u64 {
         buffer[..8].copy_from_slice(&number.to_ne_bytes());
         push(producer, &buffer);
-        for _ in 0..WORK.load(std::sync::atomic::Ordering::Relaxed) { std::hint::black_box(0); }
     }
 }
-static WORK: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 fn send_batches(producer: &mut Producer, records: usize, len: usize) {
     let mut batch = vec![vec![0; len]; BATCH];
@@ -172,11 +173,11 @@ fn take_all(consumer: &mut Consumer, records: usize) -> u64 {
 }
 
 fn half_round_trip_ns(cpus: [usize; 2], turns: usize, len: usize) -> Figure {
-    let (mut there, mut arrived) = pair(1 << 16).unwrap();
-    let (mut back, mut returned) = pair(1 << 16).unwrap();
-    let record = vec![1; len];
+    let (there, arrived) = pair(1 << 16).unwrap();
+    let (back, returned) = pair(1 << 16).unwrap();
     std::thread::scope(|scope| {
-        let echo = scope.spawn(|| {
+        let echo = scope.spawn(move || {
+            let (mut arrived, mut back) = (arrived, back);
             pin_current_thread(cpus[0]).unwrap();
             let mut buffer = vec![0; len];
             let waited = waited_ns();
@@ -186,7 +187,9 @@ fn half_round_trip_ns(cpus: [usize; 2], turns: usize, len: usize) -> Figure {
             }
             waited_ns() - waited
         });
-        let pinger = scope.spawn(|| {
+        let pinger = scope.spawn(move || {
+            let (mut there, mut returned) = (there, returned);
+            let record = vec![1; len];
             pin_current_thread(cpus[1]).unwrap();
             let mut buffer = vec![0; len];
             let (waited, began) = (waited_ns(), Instant::now());

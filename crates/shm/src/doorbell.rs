@@ -146,6 +146,13 @@ impl<'a> Waiter<'a> {
         self.wait_until(spin, deadline, || self.value() != seen)
     }
 
+    /// The part of a wait that does not sleep: whether `ready` came to be while it paid to look. For callers that need
+    /// something costly, such as a deadline, only if they have to sleep.
+    #[inline]
+    pub fn spin_until(&self, spin: &mut Spin, mut ready: impl FnMut() -> bool) -> bool {
+        spin.run(&mut ready)
+    }
+
     /// Waits until `ready` says so: for ringers that change something else first and then call
     /// [`Ringer::ring_if_armed`] (or [`Ringer::ring`]).
     ///

@@ -27,6 +27,9 @@ use crate::remote::lost;
 /// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
 const CLAIM_WATCH: Duration = Duration::from_millis(5);
 
+/// As good as for ever, and still a time that the clock can show.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A data interrupt of this program.
 #[derive(Debug)]
 pub struct DataInterrupt {
@@ -122,8 +125,11 @@ impl DataInterrupt {
     /// Waits for a message and gives its length. `None` waits for ever. One thread receives at a time.
     pub fn wait(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
         check_origin(self.origin, self.number)?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut receiving = self.lock();
+        let Receiving { ring, spin, .. } = &mut *receiving;
+        // The clock is read only when it comes to sleeping: a reading costs as much as half a round trip.
+        ring.waiter().spin_until(spin, || !ring.is_empty());
+        let mut deadline = None;
         loop {
             let pending = match self.look(&mut receiving, buffer)? {
                 Look::Message(len) => {
@@ -133,7 +139,12 @@ impl DataInterrupt {
                 Look::Nothing => false,
                 Look::Pending => true,
             };
-            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = timeout.map(|timeout| {
+                let now = Instant::now();
+                // A time-out too long for the clock ends with it.
+                let end = *deadline.get_or_insert_with(|| now.checked_add(timeout).unwrap_or(now + CENTURY));
+                end.saturating_duration_since(now)
+            });
             if left.is_some_and(|left| left.is_zero()) {
                 self.rearm(&receiving);
                 return Err(Error::TimedOut { what: format!("message of interrupt {}", self.number) });
@@ -213,13 +224,13 @@ impl Receiving {
     fn sleep(&mut self, left: Option<Duration>, pending: bool) {
         let slice = if pending { Some(left.map_or(CLAIM_WATCH, |left| left.min(CLAIM_WATCH))) } else { left };
         let deadline = slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
-        let Self { ring, spin, .. } = self;
+        let ring = &self.ring;
         if pending {
             // Something is there, so the ring is not empty; only its owner's bell, or time, changes anything.
             let waiter = ring.waiter();
             waiter.wait(waiter.value(), &mut Spin::never(), deadline);
         } else {
-            ring.waiter().wait_until(spin, deadline, || !ring.is_empty());
+            ring.waiter().wait_until(&mut Spin::never(), deadline, || !ring.is_empty());
         }
     }
 }

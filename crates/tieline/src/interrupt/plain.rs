@@ -8,7 +8,7 @@ use std::time::Duration;
 use node_client::Import;
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::InterruptKind;
-use shm::doorbell::{Spin, WaitOutcome};
+use shm::doorbell::{Spin, WaitOutcome, Waiter};
 use shm::origin::Origin;
 use shm::sync::{AtomicBool, Ordering};
 
@@ -75,24 +75,30 @@ impl Interrupt {
         check_origin(self.origin, self.number)?;
         let mut waiting = self.lock();
         let bell = self.words.bell()?;
+        let Waiting { seen, spin } = &mut *waiting;
+        if !bell.spin_until(spin, || bell.value() != *seen) {
+            self.sleep(&bell, *seen, timeout)?;
+        }
+        let came = waiting.advance(bell.value());
+        if self.words.eventfd.is_some() {
+            bell.arm_eventfd();
+        }
+        Ok(came)
+    }
+
+    /// The clock is read only here: a reading costs as much as half a round trip.
+    fn sleep(&self, bell: &Waiter<'_>, seen: u32, timeout: Option<Duration>) -> Result<()> {
         let deadline = deadline(timeout);
-        loop {
-            let Waiting { seen, spin } = &mut *waiting;
-            let came = match bell.wait(*seen, spin, deadline) {
-                WaitOutcome::Changed(value) => waiting.advance(value),
-                WaitOutcome::Interrupted => 0,
-                WaitOutcome::TimedOut => waiting.advance(bell.value()),
-            };
-            if came > 0 {
-                if self.words.eventfd.is_some() {
-                    bell.arm_eventfd();
-                }
-                return Ok(came);
+        while bell.value() == seen {
+            let outcome = bell.wait(seen, &mut Spin::never(), deadline);
+            if outcome != WaitOutcome::Interrupted && bell.value() != seen {
+                return Ok(());
             }
             if deadline.is_some_and(|deadline| deadline.has_passed()) {
                 return Err(Error::TimedOut { what: format!("interrupt {}", self.number) });
             }
         }
+        Ok(())
     }
 
     /// For poll, select and epoll: readable after a trigger, until [`Self::take`]. Only if made `pollable`.
