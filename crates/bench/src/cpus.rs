@@ -14,9 +14,15 @@ pub fn pair(asked: Option<[usize; 2]>, what: &'static str) -> Result<[usize; 2]>
     let allowed = allowed()?;
     if let Some([near, far]) = asked {
         if let Some(cpu) = [near, far].into_iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(BenchError::Usage(format!("processor {cpu} is not among those that this process may use: {allowed:?}")));
+            return Err(BenchError::Usage(format!(
+                "processor {cpu} is not among those that this process may use: {allowed:?}"
+            )));
         }
-        return if near == far { Err(BenchError::TooFewCpus { what, allowed: vec![near] }) } else { Ok([near, far]) };
+        return if near == far {
+            Err(BenchError::TooFewCpus { what, allowed: vec![near] })
+        } else {
+            Ok([near, far])
+        };
     }
     choose(&allowed, &siblings).ok_or(BenchError::TooFewCpus { what, allowed })
 }
@@ -71,6 +77,8 @@ mod tests {
     fn what_cannot_be_had_is_refused() {
         let here = allowed().unwrap();
         assert!(matches!(pair(Some([here[0], here[0]]), "test"), Err(BenchError::TooFewCpus { .. })));
-        assert!(matches!(pair(Some([here[0], 9_999_999]), "test"), Err(BenchError::Usage(text)) if text.contains("9999999")));
+        assert!(
+            matches!(pair(Some([here[0], 9_999_999]), "test"), Err(BenchError::Usage(text)) if text.contains("9999999"))
+        );
     }
 }

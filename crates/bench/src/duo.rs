@@ -30,7 +30,10 @@ impl std::fmt::Debug for Duo<'_> {
 
 /// Runs `near` on a thread pinned to the first processor, with a far thread pinned to the second at its disposal.
 /// The caller's own thread stays where it is.
-pub fn on<'env, R: Send>(cpus: [usize; 2], near: impl FnOnce(&mut Duo<'env>) -> Result<R> + Send + 'env) -> Result<R> {
+pub fn on<'env, R: Send>(
+    cpus: [usize; 2],
+    near: impl FnOnce(&mut Duo<'env>) -> Result<R> + Send + 'env,
+) -> Result<R> {
     thread::scope(|scope| {
         let (jobs, queue) = mpsc::channel::<Job<'env>>();
         let (pinned, far_pinned) = mpsc::channel();
@@ -64,7 +67,10 @@ fn spawn<'scope, R: Send + 'scope>(
     name: &'static str,
     body: impl FnOnce() -> R + Send + 'scope,
 ) -> Result<thread::ScopedJoinHandle<'scope, R>> {
-    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, body).map_err(BenchError::io("starting a thread"))
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn_scoped(scope, body)
+        .map_err(BenchError::io("starting a thread"))
 }
 
 fn far_loop(cpu: usize, pinned: &Sender<Result<()>>, queue: &Receiver<Job<'_>>) {
@@ -99,7 +105,9 @@ impl<'env> Duo<'env> {
         let far = told.recv().map_err(|_| ended(what))?;
         match (near, far) {
             (Ok(near), Ok(far)) => Ok((near, far)),
-            (_, Err(BenchError::NoAnswer { .. })) | (Err(BenchError::NoAnswer { .. }), Ok(_)) => Err(no_answer(what)),
+            (_, Err(BenchError::NoAnswer { .. })) | (Err(BenchError::NoAnswer { .. }), Ok(_)) => {
+                Err(no_answer(what))
+            }
             (_, Err(error)) | (Err(error), Ok(_)) => Err(error),
         }
     }

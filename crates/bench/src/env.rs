@@ -82,7 +82,9 @@ impl Env {
         Self {
             cpu_model: field(&cpuinfo, "model name").unwrap_or_default().to_owned(),
             cpus_online: read("/sys/devices/system/cpu/online"),
-            cpus_allowed: field(&read("/proc/self/status"), "Cpus_allowed_list").unwrap_or_default().to_owned(),
+            cpus_allowed: field(&read("/proc/self/status"), "Cpus_allowed_list")
+                .unwrap_or_default()
+                .to_owned(),
             caches: caches(),
             memory_bytes: memory_bytes(&read("/proc/meminfo")),
             kernel: read("/proc/sys/kernel/osrelease"),
@@ -149,7 +151,9 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
 }
 
 fn memory_bytes(meminfo: &str) -> u64 {
-    let kib = field(meminfo, "MemTotal").and_then(|v| v.split_whitespace().next()).and_then(|v| v.parse::<u64>().ok());
+    let kib = field(meminfo, "MemTotal")
+        .and_then(|v| v.split_whitespace().next())
+        .and_then(|v| v.parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
 }
 
@@ -159,7 +163,8 @@ fn load(loadavg: &str) -> [f64; 3] {
 }
 
 fn caches() -> Vec<String> {
-    let of = |index: usize, file: &str| read(&format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}"));
+    let of =
+        |index: usize, file: &str| read(&format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}"));
     (0..8)
         .map(|index| (of(index, "level"), of(index, "type"), of(index, "size")))
         .take_while(|(level, ..)| !level.is_empty())
@@ -191,7 +196,10 @@ fn mitigations() -> Vec<String> {
 /// The version that the C library in this process states of itself: rivals (memcpy) come from there.
 pub fn libc_version() -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("/libc.so"))?;
+    let path = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("/libc.so"))?;
     version_in(&fs::read(path).ok()?)
 }
 
@@ -199,7 +207,8 @@ pub fn libc_version() -> Option<String> {
 fn version_in(library: &[u8]) -> Option<String> {
     const MARK: &[u8] = b"release version ";
     let at = library.windows(MARK.len()).position(|window| window == MARK)? + MARK.len();
-    let digits: Vec<u8> = library[at..].iter().copied().take_while(|b| b.is_ascii_digit() || *b == b'.').take(16).collect();
+    let digits: Vec<u8> =
+        library[at..].iter().copied().take_while(|b| b.is_ascii_digit() || *b == b'.').take(16).collect();
     let version = String::from_utf8(digits).ok()?;
     let version = version.trim_end_matches('.');
     (!version.is_empty()).then(|| format!("glibc {version}"))
@@ -211,7 +220,8 @@ mod tests {
 
     #[test]
     fn parsed() {
-        let cpuinfo = "processor\t: 0\nmodel name\t: Some Processor @ 2 GHz\nflags\t\t: fpu hypervisor rdtscp\n";
+        let cpuinfo =
+            "processor\t: 0\nmodel name\t: Some Processor @ 2 GHz\nflags\t\t: fpu hypervisor rdtscp\n";
         assert_eq!(field(cpuinfo, "model name"), Some("Some Processor @ 2 GHz"));
         assert!(has_flag(cpuinfo, "hypervisor") && !has_flag(cpuinfo, "hyper") && !has_flag("", "fpu"));
         assert_eq!(memory_bytes("MemTotal:       24684096 kB\nMemFree: 1 kB"), 24_684_096 * 1024);

@@ -12,7 +12,9 @@ pub enum BenchError {
     #[error("{0}")]
     Usage(String),
     /// Two processors are needed to measure what happens between two processors.
-    #[error("{what} needs two processors and this process may use {allowed:?} only: run it with more (taskset, cpuset), or name them with --cpus")]
+    #[error(
+        "{what} needs two processors and this process may use {allowed:?} only: run it with more (taskset, cpuset), or name them with --cpus"
+    )]
     TooFewCpus {
         /// What was to be measured.
         what: &'static str,
@@ -37,7 +39,9 @@ pub enum BenchError {
         source: io::Error,
     },
     /// A reading that is no duration and no rate.
-    #[error("a reading of {value} is no measurement: the clock of this machine steps back or stands still; see `tieline bench limits`")]
+    #[error(
+        "a reading of {value} is no measurement: the clock of this machine steps back or stands still; see `tieline bench limits`"
+    )]
     Reading {
         /// The reading.
         value: f64,
@@ -49,7 +53,9 @@ pub enum BenchError {
         reason: String,
     },
     /// The other end did not answer in time.
-    #[error("{what}: the other end did not answer within {seconds} s: is it running, and not on the same processor?")]
+    #[error(
+        "{what}: the other end did not answer within {seconds} s: is it running, and not on the same processor?"
+    )]
     NoAnswer {
         /// What was waited for.
         what: &'static str,
@@ -65,7 +71,9 @@ pub enum BenchError {
         reason: String,
     },
     /// Bytes arrived that were not sent.
-    #[error("{what}: message {message} of {size_bytes} bytes is wrong at byte {at}: {got:#04x} instead of {want:#04x}")]
+    #[error(
+        "{what}: message {message} of {size_bytes} bytes is wrong at byte {at}: {got:#04x} instead of {want:#04x}"
+    )]
     WrongData {
         /// In which pattern.
         what: &'static str,
@@ -81,7 +89,9 @@ pub enum BenchError {
         got: u8,
     },
     /// The thing needs a cluster that the caller did not provide.
-    #[error("{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`")]
+    #[error(
+        "{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`"
+    )]
     NoCluster {
         /// Which figure.
         id: String,
@@ -136,8 +146,13 @@ mod tests {
         assert!(cpus.contains("scipp") && cpus.contains("[3]") && cpus.contains("--cpus"), "{cpus}");
         let id = BenchError::UnknownId { id: "x".into(), known: "a, b".into() }.to_string();
         assert!(id.contains("`x`") && id.contains("a, b"), "{id}");
-        let wrong = BenchError::WrongData { what: "scipp", message: 7, size_bytes: 64, at: 3, want: 1, got: 0xff }.to_string();
-        assert!(wrong.contains("message 7") && wrong.contains("byte 3") && wrong.contains("0xff instead of 0x01"), "{wrong}");
+        let wrong =
+            BenchError::WrongData { what: "scipp", message: 7, size_bytes: 64, at: 3, want: 1, got: 0xff }
+                .to_string();
+        assert!(
+            wrong.contains("message 7") && wrong.contains("byte 3") && wrong.contains("0xff instead of 0x01"),
+            "{wrong}"
+        );
         let io = BenchError::io("/proc/stat")(io::Error::from(io::ErrorKind::NotFound)).to_string();
         assert!(io.starts_with("/proc/stat: "), "{io}");
     }

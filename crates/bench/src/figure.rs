@@ -210,7 +210,10 @@ impl Figure {
             return None;
         }
         Some(if self.blocks.len() < MIN_BLOCKS {
-            format!("only {} undisturbed blocks of the {MIN_BLOCKS} needed: give it more time", self.blocks.len())
+            format!(
+                "only {} undisturbed blocks of the {MIN_BLOCKS} needed: give it more time",
+                self.blocks.len()
+            )
         } else if self.blocks.len() as u64 <= self.disturbed_blocks {
             "most blocks were disturbed: measure on a quieter machine".to_owned()
         } else {
@@ -323,12 +326,29 @@ pub(crate) mod tests {
     /// The names in the JSON are a promise.
     #[test]
     fn form() {
-        let figure = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
+        let figure =
+            Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
         let json = serde_json::to_value(&figure).unwrap();
         let names: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut want = [
-            "id", "unit", "stat", "n", "value", "ci95", "size_bytes", "cpus", "path", "reference", "ratio", "goal", "blocks",
-            "disturbed_blocks", "disturbed", "verdict", "distribution", "notes",
+            "id",
+            "unit",
+            "stat",
+            "n",
+            "value",
+            "ci95",
+            "size_bytes",
+            "cpus",
+            "path",
+            "reference",
+            "ratio",
+            "goal",
+            "blocks",
+            "disturbed_blocks",
+            "disturbed",
+            "verdict",
+            "distribution",
+            "notes",
         ];
         want.sort_unstable();
         assert_eq!(names, want);
@@ -344,8 +364,14 @@ pub(crate) mod tests {
 
     #[test]
     fn missing_is_no_pass() {
-        let figure = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
-        let mut all = Figures { schema: SCHEMA.to_owned(), env: Env::default(), figures: vec![figure], missing: vec![] };
+        let figure =
+            Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
+        let mut all = Figures {
+            schema: SCHEMA.to_owned(),
+            env: Env::default(),
+            figures: vec![figure],
+            missing: vec![],
+        };
         assert_eq!((all.verdict(), all.exit_status()), (Verdict::Pass, 0));
         all.missing.push(Missing { id: "up.64".to_owned(), reason: "no cluster".to_owned() });
         assert_eq!((all.verdict(), all.exit_status()), (Verdict::Fail, 1));

@@ -41,7 +41,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let sizes_bytes = vec![4, 64, 256, 1 << 10, 2 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+        let sizes_bytes =
+            vec![4, 64, 256, 1 << 10, 2 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
         Self { cpus: None, sizes_bytes, readings: 7, argv: Vec::new() }
     }
 }
@@ -106,7 +107,10 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         let wake = wake(&timer, duo, options.readings)?;
         let mut copies = Vec::new();
         for (done, bytes) in options.sizes_bytes.iter().enumerate() {
-            progress.tell(&format!("copy of {}", size(*bytes as u64)), 0.2 + 0.8 * done as f64 / options.sizes_bytes.len() as f64);
+            progress.tell(
+                &format!("copy of {}", size(*bytes as u64)),
+                0.2 + 0.8 * done as f64 / options.sizes_bytes.len() as f64,
+            );
             copies.extend(copy(*bytes, &timer, duo, options.readings)?);
         }
         Ok((lines.into_iter().collect::<Result<Vec<_>>>()?, copies, wake))
@@ -198,12 +202,17 @@ impl Report {
         let step = self.env.clock.step_ns;
         let mut row = |name: String, summary: &Option<Summary>, step_ns: f64| {
             let Some(s) = summary else { return };
-            let show = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| digits::show(v, step_ns, 1.0, 1));
+            let show =
+                |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| digits::show(v, step_ns, 1.0, 1));
             let known = [Some(s.min_ns), s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, Some(s.max_ns)].map(show);
             table.row([name].into_iter().chain(known).chain([s.n.to_string()]));
         };
         for floor in &self.lines {
-            row(format!("{}, half round trip", floor.form), &floor.half_rtt, step / f64::from(floor.batch) / 2.0);
+            row(
+                format!("{}, half round trip", floor.form),
+                &floor.half_rtt,
+                step / f64::from(floor.batch) / 2.0,
+            );
         }
         row("futex wake-up, one way".to_owned(), &self.wake, step);
         table.render()
@@ -211,8 +220,13 @@ impl Report {
 
     fn bandwidths(&self) -> String {
         let right = |name| (name, Align::Right);
-        let mut table =
-            Table::new([("memcpy", Align::Right), ("", Align::Left), right("ns"), right("GB/s"), right("p99 ns")]);
+        let mut table = Table::new([
+            ("memcpy", Align::Right),
+            ("", Align::Left),
+            right("ns"),
+            right("GB/s"),
+            right("p99 ns"),
+        ]);
         for copy in &self.copies {
             let Some(time) = &copy.time else { continue };
             let Some(p50) = time.p50_ns.or(Some(time.mean_ns)) else { continue };
@@ -257,6 +271,9 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["schema"], SCHEMA);
         assert!(json["copies"][0]["time"]["min_ns"].as_f64().unwrap() > 0.0);
-        assert!(steps.iter().any(|(what, _)| what.contains("4 KiB")) && steps.iter().all(|(_, done)| (0.0..=1.0).contains(done)));
+        assert!(
+            steps.iter().any(|(what, _)| what.contains("4 KiB"))
+                && steps.iter().all(|(_, done)| (0.0..=1.0).contains(done))
+        );
     }
 }

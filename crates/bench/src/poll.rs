@@ -105,6 +105,8 @@ mod tests {
         watch("first", POLLS_PER_LOOK).unwrap();
         watch("first", 2 * POLLS_PER_LOOK).unwrap();
         watch("second", POLLS_PER_LOOK).unwrap();
-        assert!(no_answer("second").to_string().starts_with("second: the other end did not answer within 10 s"));
+        assert!(
+            no_answer("second").to_string().starts_with("second: the other end did not answer within 10 s")
+        );
     }
 }

@@ -77,11 +77,11 @@ pub struct BlockPlan {
 
 impl BlockPlan {
     /// A plan of at most `max_time`, and at least a sixth of it, against a floor.
-    pub const fn against_floor(max_time: Duration, seed: u64) -> Self {
+    pub fn against_floor(max_time: Duration, seed: u64) -> Self {
         Self {
             min_blocks: MIN_BLOCKS,
             max_blocks: 2000,
-            min_time: max_time.checked_div(6).unwrap_or(Duration::ZERO),
+            min_time: max_time / 6,
             max_time,
             half_width: 0.01,
             disturbed_above: 0.20,
@@ -93,7 +93,7 @@ impl BlockPlan {
     }
 
     /// The same against a rival.
-    pub const fn against_rival(max_time: Duration, seed: u64) -> Self {
+    pub fn against_rival(max_time: Duration, seed: u64) -> Self {
         let plan = Self::against_floor(max_time, seed);
         Self { order: Order::Shuffled, ..plan }
     }
@@ -168,7 +168,8 @@ fn run_with_clock(
         let width = PairedRatio::of(&run.blocks, plan.centre, QUICK_RESAMPLES, plan.seed)
             .map(|now| now.ratio_ci95.relative_half_width(now.ratio));
         progress(total, width);
-        let enough = run.blocks.len() >= plan.min_blocks.max(MIN_BLOCKS) && run.blocks.len() > run.disturbed.len();
+        let enough =
+            run.blocks.len() >= plan.min_blocks.max(MIN_BLOCKS) && run.blocks.len() > run.disturbed.len();
         if enough && elapsed() >= plan.min_time && width.is_some_and(|w| w <= plan.half_width) {
             break;
         }
@@ -272,7 +273,11 @@ mod tests {
             if n / 64 % 2 == 0 { 40.0 } else { 160.0 }
         });
         let run = go(&plan(), &mut sides);
-        assert!(!run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 4.0), "{:?}", run.disturbed);
+        assert!(
+            !run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 4.0),
+            "{:?}",
+            run.disturbed
+        );
         assert!(run.blocks.iter().all(|b| (b.ours / b.reference - 1.05).abs() < 1e-9));
     }
 
@@ -303,7 +308,9 @@ mod tests {
             }
         }
         let run = run(&BlockPlan { max_blocks: 50, ..plan() }, &mut Watched(0), &mut |_, _| {}).unwrap();
-        assert!(!run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 1.5 && d.reference == 60.0));
+        assert!(
+            !run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 1.5 && d.reference == 60.0)
+        );
         assert!(run.blocks.len() >= 30);
     }
 
@@ -338,7 +345,8 @@ mod tests {
         let mut sides = script(move || 50.0 + rng.below(9) as f64);
         let mut widths = Vec::new();
         let tight = BlockPlan { half_width: 0.005, ..plan() };
-        let run = run_with_clock(&tight, &mut sides, &mut |n, w| widths.push((n, w)), &mut || Duration::ZERO).unwrap();
+        let run = run_with_clock(&tight, &mut sides, &mut |n, w| widths.push((n, w)), &mut || Duration::ZERO)
+            .unwrap();
         assert!(run.blocks.len() > 30 && run.blocks.len() < 2000, "{}", run.blocks.len());
         assert!(widths.last().unwrap().1.unwrap() <= 0.005);
     }

@@ -79,7 +79,11 @@ impl Verdict {
     /// As [`Self::of`], and inconclusive unless at least 30 undisturbed blocks decide, and more than were disturbed:
     /// what remains of a run that was mostly disturbed is a selection.
     pub fn of_blocks(goal: Goal, ci95: Interval, undisturbed: usize, disturbed: usize) -> Self {
-        if undisturbed < MIN_BLOCKS || undisturbed <= disturbed { Self::Inconclusive } else { Self::of(goal, ci95) }
+        if undisturbed < MIN_BLOCKS || undisturbed <= disturbed {
+            Self::Inconclusive
+        } else {
+            Self::of(goal, ci95)
+        }
     }
 
     /// Exit status of a command: 0, 1 or 3.
@@ -164,6 +168,9 @@ mod tests {
         assert_eq!(Verdict::overall([Inconclusive, Fail, Pass]), Fail);
         assert_eq!(Verdict::overall([]), Inconclusive);
         assert_eq!([Pass, Fail, Inconclusive].map(Verdict::exit_status), [0, 1, 3]);
-        assert_eq!(serde_json::to_string(&(Pass, Inconclusive, Goal::at_most(1.1))).unwrap(), r#"["PASS","INCONCLUSIVE",{"op":"<=","limit":1.1}]"#);
+        assert_eq!(
+            serde_json::to_string(&(Pass, Inconclusive, Goal::at_most(1.1))).unwrap(),
+            r#"["PASS","INCONCLUSIVE",{"op":"<=","limit":1.1}]"#
+        );
     }
 }

@@ -36,6 +36,7 @@ pub mod options;
 pub mod remote;
 pub mod segment;
 pub mod sequence;
+mod spin;
 
 pub use dma::{Direction, DmaEntry, DmaQueue, DmaState};
 pub use error::{Error, Result};

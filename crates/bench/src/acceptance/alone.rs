@@ -33,7 +33,11 @@ fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, at_least: f64) 
     duo::on(cpus, |duo| {
         let sides = RingSides::new(&timer, duo, lines.two(), way, at_least)?;
         context.paired(&plan, sides, RECORDS, |sides| {
-            let handed = if batched { format!("{BATCH} records a push, taken by draining") } else { "one record a push".to_owned() };
+            let handed = if batched {
+                format!("{BATCH} records a push, taken by draining")
+            } else {
+                "one record a push".to_owned()
+            };
             Spec {
                 id: entry.id.to_owned(),
                 unit: "M/s",

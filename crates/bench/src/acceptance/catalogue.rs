@@ -158,8 +158,18 @@ pub const ALL: [Entry; 18] = [
         "vector of 256 blocks of 2 KiB, time of one",
         Kind::Dma { size_bytes: 2048, extra_ns: 10.0 },
     ),
-    entry("intr.spinning", Needs::Pair, "interrupt one way, both spin", Kind::Spinning { goal: Goal::at_most(3.0) }),
-    entry("intr.sleeping", Needs::Pair, "interrupt one way, asleep", Kind::Sleeping { goal: Goal::at_most(1.15) }),
+    entry(
+        "intr.spinning",
+        Needs::Pair,
+        "interrupt one way, both spin",
+        Kind::Spinning { goal: Goal::at_most(3.0) },
+    ),
+    entry(
+        "intr.sleeping",
+        Needs::Pair,
+        "interrupt one way, asleep",
+        Kind::Sleeping { goal: Goal::at_most(1.15) },
+    ),
     entry("connect_map", Needs::Pair, "connect to a segment and map it", Kind::Connect { at_most: 200.0 }),
     entry(
         "manager.idle",
@@ -167,7 +177,12 @@ pub const ALL: [Entry; 18] = [
         "processor time of a manager with 8 sessions, a minute",
         Kind::IdleCpu { at_most: 60.0 },
     ),
-    entry("manager.idle.pss", Needs::Nine, "memory of a manager with 8 sessions", Kind::IdlePss { at_most: 8.0 }),
+    entry(
+        "manager.idle.pss",
+        Needs::Nine,
+        "memory of a manager with 8 sessions",
+        Kind::IdlePss { at_most: 8.0 },
+    ),
     entry("up.64", Needs::SixtyFour, "64 nodes up, all sessions valid", Kind::Up { at_most: 5.0 }),
     entry("up.64.pss", Needs::SixtyFour, "memory of 64 managers", Kind::UpPss { at_most: 512.0 }),
 ];

@@ -102,7 +102,9 @@ fn idle(context: &mut Context<'_>, entry: &Entry, running: &Running) -> Result<F
 }
 
 fn memory(pids: &[u32], at_most: f64) -> Result<Vec<Block>> {
-    pids.iter().map(|pid| Ok(Block { ours: pss_bytes(*pid)? as f64 / MEGABYTE, reference: at_most })).collect()
+    pids.iter()
+        .map(|pid| Ok(Block { ours: pss_bytes(*pid)? as f64 / MEGABYTE, reference: at_most }))
+        .collect()
 }
 
 pub(super) fn measure_up(

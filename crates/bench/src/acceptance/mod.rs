@@ -43,7 +43,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { only: Vec::new(), place: None, cpus: None, max_time: Duration::from_secs(6), seed: 1, argv: Vec::new() }
+        Self {
+            only: Vec::new(),
+            place: None,
+            cpus: None,
+            max_time: Duration::from_secs(6),
+            seed: 1,
+            argv: Vec::new(),
+        }
     }
 }
 
@@ -122,7 +129,10 @@ impl Context<'_> {
 }
 
 /// The cluster to be started, or why there is none.
-fn control<'c>(cluster: &'c mut Option<&mut dyn ClusterControl>, id: &str) -> Result<&'c mut dyn ClusterControl> {
+fn control<'c>(
+    cluster: &'c mut Option<&mut dyn ClusterControl>,
+    id: &str,
+) -> Result<&'c mut dyn ClusterControl> {
     match cluster {
         Some(cluster) => Ok(&mut **cluster),
         None => Err(BenchError::NoCluster { id: id.to_owned() }),

@@ -93,9 +93,16 @@ impl Pair {
             Kind::Spinning { goal } => self.spinning(context, entry, goal),
             Kind::Sleeping { goal } => self.sleeping(context, entry, goal),
             Kind::Connect { at_most } => self.connect(context, entry, at_most),
-            Kind::Ring { .. } | Kind::IdleCpu { .. } | Kind::IdlePss { .. } | Kind::Up { .. } | Kind::UpPss { .. } => {
+            Kind::Ring { .. }
+            | Kind::IdleCpu { .. }
+            | Kind::IdlePss { .. }
+            | Kind::Up { .. }
+            | Kind::UpPss { .. } => {
                 // The catalogue puts those elsewhere.
-                Err(crate::error::BenchError::Usage(format!("{} is not measured between two nodes", entry.id)))
+                Err(crate::error::BenchError::Usage(format!(
+                    "{} is not measured between two nodes",
+                    entry.id
+                )))
             }
         }
     }
@@ -148,8 +155,15 @@ impl Pair {
                 spec.reference = ScippSides::floor_name(placement, size_bytes);
                 spec.distribution = sides.all.summary();
                 spec.notes.extend([
-                    format!("{} round trips a sample; {PLACES} places in turn, the floor on the same lines", pace.shape.batch),
-                    format!("polls: ours {:?}, floor {:?}, each the faster when tried", pace.poll, sides.floor_poll()),
+                    format!(
+                        "{} round trips a sample; {PLACES} places in turn, the floor on the same lines",
+                        pace.shape.batch
+                    ),
+                    format!(
+                        "polls: ours {:?}, floor {:?}, each the faster when tried",
+                        pace.poll,
+                        sides.floor_poll()
+                    ),
                     format!("{} messages each way checked byte by byte before", 2 * CHECKED),
                 ]);
                 spec
@@ -173,9 +187,14 @@ impl Pair {
                 spec.kind = ReferenceKind::Rival;
                 spec.reference = sides.rival();
                 spec.version = crate::env::libc_version().unwrap_or_default();
-                spec.argv = ["tieline", "bench", "acceptance", "--json", "--only", entry.id].map(ToOwned::to_owned).to_vec();
-                let rivals: Vec<String> =
-                    sides.rivals.iter().map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns)).collect();
+                spec.argv = ["tieline", "bench", "acceptance", "--json", "--only", entry.id]
+                    .map(ToOwned::to_owned)
+                    .to_vec();
+                let rivals: Vec<String> = sides
+                    .rivals
+                    .iter()
+                    .map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns))
+                    .collect();
                 spec.notes.push(format!("rivals in GB/s before the run: {}", rivals.join(", ")));
                 spec.notes.push("the same two buffers each time".to_owned());
                 spec
@@ -183,7 +202,13 @@ impl Pair {
         })
     }
 
-    fn dma(&self, context: &mut Context<'_>, entry: &Entry, size_bytes: usize, extra_ns: f64) -> Result<Figure> {
+    fn dma(
+        &self,
+        context: &mut Context<'_>,
+        entry: &Entry,
+        size_bytes: usize,
+        extra_ns: f64,
+    ) -> Result<Figure> {
         let timer = context.timer;
         let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
         let [near, far] = &self.nodes;
@@ -199,7 +224,9 @@ impl Pair {
                 spec.reference = format!("memcpy of {size_bytes} bytes + {extra_ns} ns");
                 spec.version = crate::env::libc_version().unwrap_or_default();
                 spec.notes.push(format!("gather, post and wait of {ENTRIES} entries, by {ENTRIES}"));
-                spec.notes.push(format!("reference: {ENTRIES} copies one behind the other between private buffers"));
+                spec.notes.push(format!(
+                    "reference: {ENTRIES} copies one behind the other between private buffers"
+                ));
                 spec
             })
         })
@@ -217,8 +244,11 @@ impl Pair {
                 let mut spec = self.spec(entry, "ns", goal);
                 spec.reference = "half the round trip of one cache line".to_owned();
                 spec.distribution = sides.all.summary();
-                spec.notes.push("half a round trip of trigger and wait; both sides spin inside wait".to_owned());
-                spec.notes.push(format!("floor on {FLOOR_LINES} other lines in turn: the interrupt's own words are its owner's"));
+                spec.notes
+                    .push("half a round trip of trigger and wait; both sides spin inside wait".to_owned());
+                spec.notes.push(format!(
+                    "floor on {FLOOR_LINES} other lines in turn: the interrupt's own words are its owner's"
+                ));
                 spec
             })
         })
@@ -235,7 +265,10 @@ impl Pair {
                 let mut spec = self.spec(entry, "ns", goal);
                 spec.reference = "FUTEX_WAKE until the sleeper runs".to_owned();
                 spec.distribution = sides.all.summary();
-                spec.notes.push("from before the trigger until wait has returned, one counter read on both processors".to_owned());
+                spec.notes.push(
+                    "from before the trigger until wait has returned, one counter read on both processors"
+                        .to_owned(),
+                );
                 spec
             })
         })

@@ -36,10 +36,21 @@ fn what_cannot_be_measured_is_missing_and_fails() {
     assert!(all.figures.is_empty());
     let ids: Vec<&str> = all.missing.iter().map(|missing| missing.id.as_str()).collect();
     let want = [
-        "put.1MiB", "put.4MiB", "put.16MiB", "put.64MiB", "manager.idle", "manager.idle.pss", "up.64", "up.64.pss",
+        "put.1MiB",
+        "put.4MiB",
+        "put.16MiB",
+        "put.64MiB",
+        "manager.idle",
+        "manager.idle.pss",
+        "up.64",
+        "up.64.pss",
     ];
     assert_eq!(ids, want);
-    assert!(all.missing.iter().all(|missing| missing.reason.contains("socket directory")), "{:?}", all.missing);
+    assert!(
+        all.missing.iter().all(|missing| missing.reason.contains("socket directory")),
+        "{:?}",
+        all.missing
+    );
     assert_eq!(all.verdict(), Verdict::Fail);
     // What was begun is ended, even if it failed.
     assert_eq!((broken.ups, broken.downs), (vec![2, 9, 64], 3));
@@ -60,11 +71,16 @@ fn a_figure_without_a_cluster_is_measured() {
         return;
     }
     let mut told = Vec::new();
-    let all =
-        run(&options(&["ring.record.8B.batch16"]), None, &mut |what: &str, _: f64| told.push(what.to_owned())).unwrap();
+    let all = run(&options(&["ring.record.8B.batch16"]), None, &mut |what: &str, _: f64| {
+        told.push(what.to_owned())
+    })
+    .unwrap();
     assert!(all.missing.is_empty(), "{:?}", all.missing);
     let figure = &all.figures[0];
-    assert_eq!((figure.id.as_str(), figure.unit.as_str(), figure.size_bytes), ("ring.record.8B.batch16", "M/s", Some(8)));
+    assert_eq!(
+        (figure.id.as_str(), figure.unit.as_str(), figure.size_bytes),
+        ("ring.record.8B.batch16", "M/s", Some(8))
+    );
     assert!(figure.value > 0.0 && figure.reference.value == 150.0 && !figure.blocks.is_empty());
     assert!((figure.ratio.value - figure.value / 150.0).abs() < 1e-9);
     assert_eq!(told, ["ring.record.8B.batch16"]);

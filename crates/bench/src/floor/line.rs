@@ -59,7 +59,13 @@ impl Lines {
 /// The other side of the probe: a thread, or another process that follows orders.
 pub trait Bouncer {
     /// Runs [`bounce`] over there with these numbers, while `near` runs here.
-    fn bounce(&mut self, poll: Poll, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+    fn bounce(
+        &mut self,
+        poll: Poll,
+        base: u64,
+        events: u64,
+        near: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()>;
 }
 
 /// Answers each odd value with the next even one.
@@ -82,7 +88,13 @@ pub struct FarThread<'a, 'env> {
 }
 
 impl Bouncer for FarThread<'_, '_> {
-    fn bounce(&mut self, poll: Poll, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    fn bounce(
+        &mut self,
+        poll: Poll,
+        base: u64,
+        events: u64,
+        near: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let words = self.words;
         self.duo.both(WHAT, near, move || bounce(words, poll, base, events)).map(drop)
     }
@@ -109,7 +121,8 @@ pub fn fastest(mut reading: impl FnMut(Poll) -> Result<f64>) -> Result<(Poll, f6
             readings.push(reading(*poll)?);
         }
     }
-    let [tight, paused] = readings.map(|(poll, readings)| (poll, order::median(&readings).unwrap_or(f64::INFINITY)));
+    let [tight, paused] =
+        readings.map(|(poll, readings)| (poll, order::median(&readings).unwrap_or(f64::INFINITY)));
     Ok(if paused.1 < tight.1 { paused } else { tight })
 }
 
@@ -157,7 +170,8 @@ impl<'a> LineProbe<'a> {
     ) -> Result<f64> {
         let (words, poll, shape) = (self.near, self.poll, self.shape);
         // Wherever the words were left: values count on from here, odd ones go there, even ones come back.
-        let base = words.there.load(Ordering::Relaxed).max(words.back.load(Ordering::Relaxed)).next_multiple_of(2);
+        let base =
+            words.there.load(Ordering::Relaxed).max(words.back.load(Ordering::Relaxed)).next_multiple_of(2);
         let ticks = &mut self.ticks;
         far.bounce(poll, base, shape.events(), &mut || {
             shape.time(ticks, |n| {
@@ -208,7 +222,10 @@ mod tests {
         })
         .unwrap();
         assert_eq!((poll, ns), (Poll::Paused, 48.0));
-        assert_eq!(fastest(|poll| Ok(if poll == Poll::Paused { 60.0 } else { 40.0 })).unwrap(), (Poll::Tight, 40.0));
+        assert_eq!(
+            fastest(|poll| Ok(if poll == Poll::Paused { 60.0 } else { 40.0 })).unwrap(),
+            (Poll::Tight, 40.0)
+        );
     }
 
     #[test]

@@ -12,13 +12,7 @@ use shm::{
 };
 
 use super::{Shape, settle};
-use crate::{
-    duo::Duo,
-    error::Result,
-    poll::Poll,
-    stats::Samples,
-    timer::Timer,
-};
+use crate::{duo::Duo, error::Result, poll::Poll, stats::Samples, timer::Timer};
 
 /// Where the bytes are before the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -53,7 +47,8 @@ pub struct CopyProbe {
 impl CopyProbe {
     /// Buffers for copies of `size_bytes`; the memory is touched here.
     pub fn new(timer: &Timer, size_bytes: usize, temperature: Temperature) -> Result<Self> {
-        let slots = if temperature == Temperature::Hot { 1 } else { (COLD_SET_BYTES / size_bytes.max(1)).max(1) };
+        let slots =
+            if temperature == Temperature::Hot { 1 } else { (COLD_SET_BYTES / size_bytes.max(1)).max(1) };
         // 0x5a rather than 0: zeroed memory would be one shared page until it is written.
         let mut probe = Self {
             source: vec![0x5a; size_bytes * slots],

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use rustix::{
-    io::Errno,
-    thread::futex,
-};
+use rustix::{io::Errno, thread::futex};
 use shm::{
     clock::now_ticks,
     layout::CacheLine,
@@ -114,9 +111,7 @@ fn sleep_on(word: &AtomicU32, seen: u32) -> Result<()> {
     let patience = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
     match futex::wait(word, futex::Flags::empty(), seen, Some(&patience)) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-        Err(Errno::TIMEDOUT) => {
-            Err(BenchError::NoAnswer { what: WHAT, seconds: PATIENCE.as_secs() })
-        }
+        Err(Errno::TIMEDOUT) => Err(BenchError::NoAnswer { what: WHAT, seconds: PATIENCE.as_secs() }),
         Err(errno) => Err(futex_error(errno)),
     }
 }
@@ -139,7 +134,10 @@ mod tests {
         let mut all = Samples::new(false).unwrap();
         let readings = crate::duo::on(cpus, |duo| {
             let mut probe = WakeProbe::new();
-            Ok([probe.one_way_ns(&timer, duo, Some(&mut all))?, probe.one_way_ns(&timer, duo, Some(&mut all))?])
+            Ok([
+                probe.one_way_ns(&timer, duo, Some(&mut all))?,
+                probe.one_way_ns(&timer, duo, Some(&mut all))?,
+            ])
         })
         .unwrap();
         assert!(readings.iter().all(|ns| *ns > 0.0), "{readings:?}");

@@ -53,7 +53,15 @@ pub fn csv(all: &Figures) -> String {
         .figures
         .iter()
         .map(|f| {
-            let numbers = [f.value, f.ci95.low, f.ci95.high, f.reference.value, f.ratio.value, f.ratio.ci95.low, f.ratio.ci95.high];
+            let numbers = [
+                f.value,
+                f.ci95.low,
+                f.ci95.high,
+                f.reference.value,
+                f.ratio.value,
+                f.ratio.ci95.low,
+                f.ratio.ci95.high,
+            ];
             let mut row = vec![f.id.clone(), f.unit.clone()];
             row.extend(numbers.map(|n| n.to_string()));
             row.extend([f.goal.op.to_string(), f.goal.limit.to_string(), f.blocks.len().to_string()]);
@@ -62,8 +70,20 @@ pub fn csv(all: &Figures) -> String {
         })
         .collect();
     let header = [
-        "id", "unit", "value", "value_low", "value_high", "reference", "ratio", "ratio_low", "ratio_high", "op", "limit",
-        "blocks", "disturbed_blocks", "verdict",
+        "id",
+        "unit",
+        "value",
+        "value_low",
+        "value_high",
+        "reference",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "op",
+        "limit",
+        "blocks",
+        "disturbed_blocks",
+        "verdict",
     ];
     super::csv::render(&header, rows.iter().map(|row| row.iter().map(String::as_str)))
 }
@@ -81,8 +101,10 @@ mod tests {
     };
 
     fn two() -> Figures {
-        let good = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(30, 42.0, 40.0), vec![], 1).unwrap();
-        let few = Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(5, 42.0, 40.0), vec![], 1).unwrap();
+        let good =
+            Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(30, 42.0, 40.0), vec![], 1).unwrap();
+        let few =
+            Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(5, 42.0, 40.0), vec![], 1).unwrap();
         let missing = vec![Missing { id: "up.64".into(), reason: "no cluster".into() }];
         Figures { schema: SCHEMA.to_owned(), env: Env::default(), figures: vec![good, few], missing }
     }
@@ -91,7 +113,12 @@ mod tests {
     fn text() {
         let text = render(&two());
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("figure") && lines[1].contains("1.050 … 1.050") && lines[1].ends_with("PASS"), "{text}");
+        assert!(
+            lines[0].starts_with("figure")
+                && lines[1].contains("1.050 … 1.050")
+                && lines[1].ends_with("PASS"),
+            "{text}"
+        );
         assert!(lines[3].contains("only 5 undisturbed"), "{text}");
         assert!(lines[4].contains("up.64: not measured: no cluster"), "{text}");
         assert_eq!(lines[5], "verdict: FAIL");
@@ -103,6 +130,9 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
-        assert!(lines[1].starts_with("scipp.half_rtt.4B,ns,42,") && lines[1].ends_with(",<=,1.1,30,0,PASS"), "{text}");
+        assert!(
+            lines[1].starts_with("scipp.half_rtt.4B,ns,42,") && lines[1].ends_with(",<=,1.1,30,0,PASS"),
+            "{text}"
+        );
     }
 }

@@ -19,7 +19,8 @@ pub struct Row {
 
 /// The table with its title.
 pub fn render(rows: &[Row]) -> String {
-    let mut text = String::from("Ping Pong data transfer:\n  size       retries  latency (usec)  latency/2 (usec)\n");
+    let mut text =
+        String::from("Ping Pong data transfer:\n  size       retries  latency (usec)  latency/2 (usec)\n");
     for row in rows {
         let rtt = digits::show(row.rtt_us, row.step_ns, 1000.0, 3);
         let half = digits::show(row.rtt_us / 2.0, row.step_ns / 2.0, 1000.0, 3);
@@ -37,7 +38,8 @@ mod tests {
     #[test]
     fn published_lines() {
         let row = |size_bytes, retries, rtt_us| Row { size_bytes, retries, rtt_us, step_ns: 1.0 };
-        let text = render(&[row(0, 248, 1.391), row(4, 495, 1.258), row(128, 515, 1.309), row(8192, 1106, 3.854)]);
+        let text =
+            render(&[row(0, 248, 1.391), row(4, 495, 1.258), row(128, 515, 1.309), row(8192, 1106, 3.854)]);
         let want = "\
 Ping Pong data transfer:
   size       retries  latency (usec)  latency/2 (usec)

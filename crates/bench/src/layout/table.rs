@@ -21,7 +21,10 @@ pub struct Table {
 impl Table {
     /// A table with these columns.
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
-        Self { columns: columns.into_iter().map(|(name, align)| (name.to_owned(), align)).collect(), rows: Vec::new() }
+        Self {
+            columns: columns.into_iter().map(|(name, align)| (name.to_owned(), align)).collect(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row; missing cells stay empty, surplus ones are dropped.
@@ -111,6 +114,9 @@ mod tests {
 
     #[test]
     fn digits() {
-        assert_eq!([0.0, 0.1234, 1.2345, 12.345, 123.45, 12345.6].map(three_digits), ["0", "0.123", "1.23", "12.3", "123", "12346"]);
+        assert_eq!(
+            [0.0, 0.1234, 1.2345, 12.345, 123.45, 12345.6].map(three_digits),
+            ["0", "0.123", "1.23", "12.3", "123", "12346"]
+        );
     }
 }

@@ -46,7 +46,10 @@ impl Wire {
     fn wait(&self) -> Result<()> {
         match self.interrupt.0.wait(TIMEOUT)? {
             1 => Ok(()),
-            count => Err(BenchError::OtherEnd { what: WHAT, reason: format!("{count} triggers came instead of 1") }),
+            count => Err(BenchError::OtherEnd {
+                what: WHAT,
+                reason: format!("{count} triggers came instead of 1"),
+            }),
         }
     }
 }

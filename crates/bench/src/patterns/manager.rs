@@ -1,8 +1,7 @@
 //! What node managers cost while nothing happens, and how long a cluster takes to come up.
 
 use std::{
-    fs,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -24,7 +23,8 @@ fn cpu_time(pid: u32) -> Result<CpuTime> {
         let path = task.map_err(BenchError::io(tasks.clone()))?.path().join("schedstat");
         // A thread that has just ended has its time in no other place; none of ours does that while it idles.
         if let Ok(text) = fs::read_to_string(&path) {
-            ns += on_cpu_ns(&text).ok_or_else(|| BenchError::Cluster(format!("{} is not understood", path.display())))?;
+            ns += on_cpu_ns(&text)
+                .ok_or_else(|| BenchError::Cluster(format!("{} is not understood", path.display())))?;
         }
     }
     Ok(CpuTime { ns })
@@ -101,7 +101,9 @@ mod tests {
     fn a_block_for_each_manager_and_window() {
         let mut told = Vec::new();
         let pid = std::process::id();
-        let blocks = idle_blocks(&[pid, pid], 3, Duration::from_millis(5), 60.0, &mut |share| told.push(share)).unwrap();
+        let blocks =
+            idle_blocks(&[pid, pid], 3, Duration::from_millis(5), 60.0, &mut |share| told.push(share))
+                .unwrap();
         assert_eq!((blocks.len(), told.len()), (6, 3));
         assert!(blocks.iter().all(|b| b.ours >= 0.0 && b.reference == 60.0));
         assert!(idle_blocks(&[u32::MAX], 1, Duration::ZERO, 60.0, &mut |_| {}).is_err());

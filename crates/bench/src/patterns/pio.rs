@@ -148,7 +148,10 @@ impl Port<'_> {
             // Release: pairs with the Acquire in `receive`, publishes the payload before it.
             self.out_words[0].store(stamp, Ordering::Release);
         } else {
-            for ((at, chunk), word) in (BULK_OFFSET..).step_by(self.chunk_bytes).zip(message.chunks(self.chunk_bytes)).zip(self.out_words)
+            for ((at, chunk), word) in (BULK_OFFSET..)
+                .step_by(self.chunk_bytes)
+                .zip(message.chunks(self.chunk_bytes))
+                .zip(self.out_words)
             {
                 self.out.put(at, chunk)?;
                 // Release: as above, chunk by chunk.
@@ -171,7 +174,10 @@ impl Port<'_> {
             return Ok(polls);
         }
         let mut polls = 0;
-        for ((at, chunk), word) in (BULK_OFFSET..).step_by(self.chunk_bytes).zip(into.chunks_mut(self.chunk_bytes)).zip(self.input_words)
+        for ((at, chunk), word) in (BULK_OFFSET..)
+            .step_by(self.chunk_bytes)
+            .zip(into.chunks_mut(self.chunk_bytes))
+            .zip(self.input_words)
         {
             polls += arrival(word, number, poll)?.0;
             self.input.get(at, chunk)?;
@@ -210,7 +216,10 @@ fn arrival(word: &AtomicU64, number: u32, poll: Poll) -> Result<(u64, u64)> {
 
 /// Byte `at` of message `number`: differs between neighbours in place, in time, and between sizes.
 const fn expected(number: u32, size_bytes: usize, at: usize) -> u8 {
-    (number.wrapping_mul(151) as usize).wrapping_add(at.wrapping_mul(31)).wrapping_add(size_bytes).wrapping_add(at >> 8) as u8
+    (number.wrapping_mul(151) as usize)
+        .wrapping_add(at.wrapping_mul(31))
+        .wrapping_add(size_bytes)
+        .wrapping_add(at >> 8) as u8
 }
 
 /// Fills a message for a checked pass.
@@ -250,8 +259,14 @@ mod tests {
         let regions = regions();
         let [a, b] = [regions[0].window(), regions[1].window()];
         let placements = [
-            (End { out: a, input: b, placement: Placement::Own }, End { out: b, input: a, placement: Placement::Own }),
-            (End { out: a, input: a, placement: Placement::Shared }, End { out: a, input: a, placement: Placement::Shared }),
+            (
+                End { out: a, input: b, placement: Placement::Own },
+                End { out: b, input: a, placement: Placement::Own },
+            ),
+            (
+                End { out: a, input: a, placement: Placement::Shared },
+                End { out: a, input: a, placement: Placement::Shared },
+            ),
         ];
         let mut number = 0;
         for (near, far) in placements {
@@ -278,7 +293,10 @@ mod tests {
         check(&message, 9).unwrap();
         assert!(check(&message, 10).is_err());
         message[257] ^= 1;
-        assert!(matches!(check(&message, 9), Err(BenchError::WrongData { at: 257, message: 9, size_bytes: 300, .. })));
+        assert!(matches!(
+            check(&message, 9),
+            Err(BenchError::WrongData { at: 257, message: 9, size_bytes: 300, .. })
+        ));
         // A message that is shifted by one byte, or belongs to another size, is wrong, too.
         fill(&mut message, 9);
         assert!(check(&message[1..], 9).is_err() && check(&message[..299], 9).is_err());

@@ -30,7 +30,8 @@ struct Only(Plan);
 impl Only {
     fn kernel(id: KernelId) -> Result<Self> {
         let before = Plan::current();
-        let everywhere = Plan { near: id, near_bytes: usize::MAX, middle: id, far_bytes: usize::MAX, far: id };
+        let everywhere =
+            Plan { near: id, near_bytes: usize::MAX, middle: id, far_bytes: usize::MAX, far: id };
         everywhere.install().map_err(|error| BenchError::Usage(error.to_string()))?;
         Ok(Self(before))
     }
@@ -63,7 +64,12 @@ impl std::fmt::Debug for PutSides<'_> {
 
 impl<'a> PutSides<'a> {
     /// Puts of `size_bytes` to the start of `remote`, which is mapped as `target`. Checks the bytes and finds the rival.
-    pub fn new(timer: &'a Timer, remote: &'a RemoteSegment, target: Window<'a>, size_bytes: usize) -> Result<Self> {
+    pub fn new(
+        timer: &'a Timer,
+        remote: &'a RemoteSegment,
+        target: Window<'a>,
+        size_bytes: usize,
+    ) -> Result<Self> {
         let source: Vec<u8> = (0..size_bytes).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
         check(remote, &source)?;
         let Some(first) = copy::kernels().into_iter().find(|kernel| kernel.available) else {
@@ -86,8 +92,11 @@ impl<'a> PutSides<'a> {
                 times.push(self.rival_ns()?);
             }
         }
-        let mut ranked: Vec<(Kernel, f64)> =
-            kernels.into_iter().zip(times).filter_map(|(kernel, times)| Some((kernel, order::median(&times)?))).collect();
+        let mut ranked: Vec<(Kernel, f64)> = kernels
+            .into_iter()
+            .zip(times)
+            .filter_map(|(kernel, times)| Some((kernel, order::median(&times)?)))
+            .collect();
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
         if let Some((fastest, _)) = ranked.first() {
             self.rival = *fastest;

@@ -61,7 +61,13 @@ impl std::fmt::Debug for RingSides<'_, '_> {
 
 impl<'a, 'env> RingSides<'a, 'env> {
     /// A fresh ring between the two threads. `goal_per_us` is the constant reference in millions a second.
-    pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, words: Words<'env>, way: Way, goal_per_us: f64) -> Result<Self> {
+    pub fn new(
+        timer: &'a Timer,
+        duo: &'a mut Duo<'env>,
+        words: Words<'env>,
+        way: Way,
+        goal_per_us: f64,
+    ) -> Result<Self> {
         let (producer, consumer) = record::pair(CAPACITY_BYTES)?;
         let line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
         let producer = Arc::new(Mutex::new(producer));
@@ -202,7 +208,10 @@ fn take_batched(consumer: &mut Consumer, poll: Poll, first: u64, records: u64) -
             before_start = expected - first;
         }
     }
-    let took = Took { records: records.saturating_sub(before_start), ticks: now_ticks().saturating_sub(start).max(1) };
+    let took = Took {
+        records: records.saturating_sub(before_start),
+        ticks: now_ticks().saturating_sub(start).max(1),
+    };
     wrong.map_or(Ok(took), |(got, want)| check(got, want).map(|()| took))
 }
 
@@ -257,11 +266,17 @@ mod tests {
         let (mut producer, mut consumer) = record::pair(CAPACITY_BYTES).unwrap();
         producer.push(&7u64.to_le_bytes()).unwrap();
         let result = take_single(&mut consumer, Poll::Tight, 6, 1);
-        assert!(matches!(result, Err(BenchError::WrongData { message: 6, at: 0, want: 6, got: 7, .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(BenchError::WrongData { message: 6, at: 0, want: 6, got: 7, .. })),
+            "{result:?}"
+        );
         for payload in [0u64, 1, 9] {
             producer.push(&payload.to_le_bytes()).unwrap();
         }
         let result = take_batched(&mut consumer, Poll::Tight, 0, 3);
-        assert!(matches!(result, Err(BenchError::WrongData { message: 2, want: 2, got: 9, .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(BenchError::WrongData { message: 2, want: 2, got: 9, .. })),
+            "{result:?}"
+        );
     }
 }

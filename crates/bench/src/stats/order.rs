@@ -146,8 +146,15 @@ mod tests {
     /// Table A.1 of Le Boudec, column 95 %.
     #[test]
     fn ranks_of_the_table() {
-        for (n, want) in [(6, (1, 6)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (30, (10, 21)), (40, (14, 27)), (70, (27, 44))]
-        {
+        for (n, want) in [
+            (6, (1, 6)),
+            (9, (2, 8)),
+            (10, (2, 9)),
+            (20, (6, 15)),
+            (30, (10, 21)),
+            (40, (14, 27)),
+            (70, (27, 44)),
+        ] {
             assert_eq!(median_ranks(n), Some(want), "n = {n}");
         }
         assert_eq!(median_ranks(5), None);

@@ -103,7 +103,9 @@ impl PairedRatio {
                 scratch.extend(picked.iter().map(|&i| ratios[i]));
                 order::median_of_scratch(scratch)
             }
-            Centre::Mean => Some(mean_of(picked) / picked.iter().map(|&i| reference[i]).sum::<f64>() * picked.len() as f64),
+            Centre::Mean => Some(
+                mean_of(picked) / picked.iter().map(|&i| reference[i]).sum::<f64>() * picked.len() as f64,
+            ),
         })?;
         Some(Self { ours: value, ours_ci95, reference: base, ratio, ratio_ci95 })
     }

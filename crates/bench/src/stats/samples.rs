@@ -209,10 +209,16 @@ mod tests {
     #[test]
     fn known_answers() {
         let summary = of((1..=10_000).map(f64::from)).summary().unwrap();
-        assert_eq!((summary.n, summary.min_ns, summary.max_ns, summary.mean_ns), (10_000, 1.0, 10_000.0, 5000.5));
-        for (got, want) in
-            [(summary.p50_ns, 5000.0), (summary.p90_ns, 9000.0), (summary.p99_ns, 9900.0), (summary.p999_ns, 9990.0)]
-        {
+        assert_eq!(
+            (summary.n, summary.min_ns, summary.max_ns, summary.mean_ns),
+            (10_000, 1.0, 10_000.0, 5000.5)
+        );
+        for (got, want) in [
+            (summary.p50_ns, 5000.0),
+            (summary.p90_ns, 9000.0),
+            (summary.p99_ns, 9900.0),
+            (summary.p999_ns, 9990.0),
+        ] {
             assert!((got.unwrap() / want - 1.0).abs() < 0.001, "{got:?} against {want}");
         }
         let ci = summary.p50_ci95_ns.unwrap();
@@ -222,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_percentile_needs_ten_samples_beyond_it() {
-        for (share, need) in [(Share::P50, 20), (Share::P90, 100), (Share::P99, 1000), (Share::P99_9, 10_000)] {
+        for (share, need) in [(Share::P50, 20), (Share::P90, 100), (Share::P99, 1000), (Share::P99_9, 10_000)]
+        {
             assert!(share.is_known_from(need) && !share.is_known_from(need - 1), "{share:?}");
         }
         let summary = of((0..999).map(f64::from)).summary().unwrap();

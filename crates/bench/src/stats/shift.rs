@@ -17,7 +17,11 @@ pub struct Shift {
 /// Shift of `b` against `a`, from all pairs. `None` if a side is empty.
 pub fn hodges_lehmann(a: &[f64], b: &[f64]) -> Option<Shift> {
     let side = (MAX_PAIRS as f64).sqrt() as usize;
-    let (a, b) = if a.len().checked_mul(b.len())? > MAX_PAIRS { (thin(a, side), thin(b, side)) } else { (a.to_vec(), b.to_vec()) };
+    let (a, b) = if a.len().checked_mul(b.len())? > MAX_PAIRS {
+        (thin(a, side), thin(b, side))
+    } else {
+        (a.to_vec(), b.to_vec())
+    };
     let mut differences: Vec<f64> = b.iter().flat_map(|y| a.iter().map(move |x| y - x)).collect();
     differences.sort_unstable_by(f64::total_cmp);
     let shift = order::median(&differences)?;

@@ -6,9 +6,9 @@ use crate::sync::Ordering;
 
 /// How many lines ahead the reader fetches while the writer is ahead.
 ///
-/// With 4 a reader of batches is a third faster (270 against 210 million words a second), but a reader of single records
-/// catches up with its writer, takes the lines away from it that it is about to fill, and both fall to 75 million; with
-/// 2 the reader stays behind, at 200. Without it: 190 and 260.
+/// Measured with words sent one by one and in batches of 16, in millions a second: 0 gives 190 and 192, 2 gives 205 and
+/// 207, 4 gives 80 and 260. With more than 2 the reader of single words catches up with its writer and then takes lines
+/// away that the writer is about to fill, and both are slow.
 const PREFETCH_LINES: u64 = 2;
 /// The reader gives lines back when it has used up this part of the ring (or finds nothing more).
 const GIVE_BACK_PART: u64 = 8;

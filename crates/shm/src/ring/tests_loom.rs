@@ -217,6 +217,26 @@ fn two_producers_share_the_slots() {
     });
 }
 
+/// The slots are used again while both claim: a tail is never newer than what is seen of its slot.
+#[test]
+fn two_producers_go_round() {
+    model(|| {
+        let (mut taker, data) = many(2);
+        let senders = [1u16, 2].map(|me| {
+            let slots = Slots::new(data.clone(), 2, 8);
+            thread::spawn(move || (0..2).for_each(|message| send(&slots, me, message)))
+        });
+        let mut next = [0; 3];
+        for _ in 0..4 {
+            let (owner, message) = take_waiting(&mut taker);
+            assert_eq!(message, next[usize::from(owner)]);
+            next[usize::from(owner)] += 1;
+        }
+        assert_eq!(taker.next(), Ok(Next::Empty));
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
 #[test]
 fn one_producer_keeps_its_order_over_several_turns() {
     model(|| {

@@ -23,6 +23,7 @@ use crate::events::{Arrival, Queue, Registration};
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::lost;
+use crate::spin::new_spin;
 
 /// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
 const CLAIM_WATCH: Duration = Duration::from_millis(5);
@@ -65,6 +66,7 @@ impl DataInterrupt {
         if message_bytes == 0 || depth == 0 {
             return Err(Error::Invalid("a data interrupt needs room for at least one message of one byte".into()));
         }
+        let spin = new_spin()?;
         let ring = Consumer::create(depth, message_bytes)?;
         let eventfd = if options.pollable { Some(new_eventfd()?) } else { None };
         let (number, _) = node.client().create_interrupt(&InterruptOffer {
@@ -80,7 +82,7 @@ impl DataInterrupt {
         }
         let arrivals = Arc::new(Queue::default());
         let registration = node.events().register_arrivals(Imported::Interrupt(number), &arrivals);
-        let receiving = Receiving { ring, spin: Spin::new(), senders: BTreeMap::new(), broken: None };
+        let receiving = Receiving { ring, spin, senders: BTreeMap::new(), broken: None };
         Ok(Self {
             node: node.clone(),
             number,

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::lost;
+use crate::spin::new_spin;
 
 /// An interrupt of this program.
 #[derive(Debug)]
@@ -37,9 +38,10 @@ struct Waiting {
 
 impl Interrupt {
     pub(crate) fn create(node: &Node, options: &InterruptOptions) -> Result<Self> {
+        let spin = new_spin()?;
         let words = OwnerWords::create(options.pollable)?;
         let (number, _) = node.client().create_interrupt(&words.offer(options, InterruptKind::Plain))?;
-        let waiting = Mutex::new(Waiting { seen: 0, spin: Spin::new() });
+        let waiting = Mutex::new(Waiting { seen: 0, spin });
         let interrupt = Self { node: node.clone(), number, origin: Origin::here(), words, waiting };
         if options.pollable {
             interrupt.words.bell()?.arm_eventfd();

@@ -72,7 +72,13 @@ fn rows(
     Ok(rows)
 }
 
-fn row(options: &Options, timer: &Timer, near: &Near<'_>, far: &mut dyn Far, size_bytes: usize) -> Result<Row> {
+fn row(
+    options: &Options,
+    timer: &Timer,
+    near: &Near<'_>,
+    far: &mut dyn Far,
+    size_bytes: usize,
+) -> Result<Row> {
     let pace = near.pace(timer, far, size_bytes)?;
     let mut line = near.line_probe(timer, far, 0)?;
     let mut all = Samples::new(false)?;
@@ -118,7 +124,8 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let cpu = cpus::pair(options.cpus, "scipp")?[0];
     let node = options.place.attach(options.place.near, "scipp client")?;
     let server = options.place.far.unwrap_or_else(|| node.id());
-    let mine = node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_client(server)))?;
+    let mine =
+        node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_client(server)))?;
     mine.make_available()?;
     let theirs = node.connect_segment(server, segment_of_server(node.id()), CONNECT_TIMEOUT)?;
     let map = theirs.map()?;
@@ -145,7 +152,9 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
         None => cpus::pair(None, "scipp")?[1],
     };
     let node = options.place.attach(options.place.near, "scipp server")?;
-    let mine = node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_server(options.client)))?;
+    let mine = node.create_segment_with(
+        &SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_server(options.client)),
+    )?;
     mine.make_available()?;
     let theirs = node.connect_segment(options.client, segment_of_client(node.id()), options.wait)?;
     let map = theirs.map()?;

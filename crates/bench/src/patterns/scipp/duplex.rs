@@ -23,7 +23,10 @@ pub struct Duplex {
 impl Duplex {
     /// Makes both segments and connects them crosswise.
     pub fn new([near, far]: &[Node; 2]) -> Result<Self> {
-        Ok(Self { there: connected(far, near, far::SEGMENT_BYTES)?, back: connected(near, far, far::SEGMENT_BYTES)? })
+        Ok(Self {
+            there: connected(far, near, far::SEGMENT_BYTES)?,
+            back: connected(near, far, far::SEGMENT_BYTES)?,
+        })
     }
 
     /// The near and the far end.

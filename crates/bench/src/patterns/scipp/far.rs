@@ -115,8 +115,17 @@ impl std::fmt::Debug for AtPlace<'_> {
 }
 
 impl Bouncer for AtPlace<'_> {
-    fn bounce(&mut self, poll: Poll, base: u64, events: u64, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.far.with(Order { task: Task::Line, poll, place: self.place, size_bytes: 0, base, rounds: events }, near)
+    fn bounce(
+        &mut self,
+        poll: Poll,
+        base: u64,
+        events: u64,
+        near: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.far.with(
+            Order { task: Task::Line, poll, place: self.place, size_bytes: 0, base, rounds: events },
+            near,
+        )
     }
 }
 
@@ -157,7 +166,11 @@ struct Control<'a> {
 impl<'a> Control<'a> {
     fn new(segment: Window<'a>) -> Result<Self> {
         let window = segment.sub(CONTROL_OFFSET, 256)?;
-        Ok(Self { window, number: window.atomic_u64(words::NUMBER)?, answer: window.atomic_u64(words::ANSWER)? })
+        Ok(Self {
+            window,
+            number: window.atomic_u64(words::NUMBER)?,
+            answer: window.atomic_u64(words::ANSWER)?,
+        })
     }
 }
 
@@ -170,7 +183,8 @@ mod answer {
 }
 
 /// Task words. 0 is none, so that zeroed memory is no order.
-const TASKS: [(u64, Option<Task>); 4] = [(1, Some(Task::Line)), (2, Some(Task::Echo)), (3, Some(Task::Checked)), (4, None)];
+const TASKS: [(u64, Option<Task>); 4] =
+    [(1, Some(Task::Line)), (2, Some(Task::Echo)), (3, Some(Task::Checked)), (4, None)];
 
 fn task_word(task: Option<Task>) -> u64 {
     TASKS.iter().find(|(_, known)| *known == task).map_or(0, |(word, _)| *word)
@@ -226,7 +240,8 @@ impl<'a> FarProcess<'a> {
 
     /// Tells the process that it may end.
     pub fn stop(mut self) -> Result<()> {
-        let nothing = Order { task: Task::Line, poll: Poll::Paused, place: 0, size_bytes: 0, base: 0, rounds: 0 };
+        let nothing =
+            Order { task: Task::Line, poll: Poll::Paused, place: 0, size_bytes: 0, base: 0, rounds: 0 };
         self.order(None, &nothing)?;
         self.answer()
     }

@@ -109,7 +109,14 @@ impl<'a> Near<'a> {
         let message = vec![0x5a; size_bytes];
         let mut answer = vec![0; size_bytes];
         let mut retries = 0;
-        let order = Order { task: Task::Echo, poll, place, size_bytes, base: u64::from(base), rounds: shape.events() };
+        let order = Order {
+            task: Task::Echo,
+            poll,
+            place,
+            size_bytes,
+            base: u64::from(base),
+            rounds: shape.events(),
+        };
         far.with(order, &mut || {
             shape.time(ticks, |n| {
                 let n = 2 * n as u32;
@@ -130,8 +137,14 @@ impl<'a> Near<'a> {
             let base = self.base(place)?;
             let (mut message, mut answer) = (vec![0; size_bytes], vec![0; size_bytes]);
             let (base_word, poll) = (u64::from(base), Poll::Paused);
-            let order =
-                Order { task: Task::Checked, poll, place, size_bytes, base: base_word, rounds: u64::from(rounds) };
+            let order = Order {
+                task: Task::Checked,
+                poll,
+                place,
+                size_bytes,
+                base: base_word,
+                rounds: u64::from(rounds),
+            };
             far.with(order, &mut || {
                 for n in 1..=rounds {
                     let (ask, back) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));

@@ -100,13 +100,23 @@ impl Report {
             cpus.join(" and "),
         );
         let right = |name| (name, Align::Right);
-        let columns = ["size", "min", "p50", "p90", "p99", "p99.9", "max", "floor", "ratio", "retries", "disturbed"];
+        let columns =
+            ["size", "min", "p50", "p90", "p99", "p99.9", "max", "floor", "ratio", "retries", "disturbed"];
         let mut table = Table::new(columns.map(right));
         for row in &self.rows {
             let (Some(s), Some(p50)) = (&row.half_rtt, row.p50_ns()) else { continue };
             let step_ns = row.half_step_ns(self.env.clock.step_ns);
-            let show = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| digits::show(v, step_ns, 1.0, 1));
-            let values = [Some(s.min_ns), s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, Some(s.max_ns), Some(row.line_floor_ns)];
+            let show =
+                |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| digits::show(v, step_ns, 1.0, 1));
+            let values = [
+                Some(s.min_ns),
+                s.p50_ns,
+                s.p90_ns,
+                s.p99_ns,
+                s.p999_ns,
+                Some(s.max_ns),
+                Some(row.line_floor_ns),
+            ];
             let disturbed = format!("{}/{}", row.disturbed, row.readings);
             let rest = [format!("{:.2}", p50 / row.line_floor_ns), row.retries.to_string(), disturbed];
             table.row([size(row.size_bytes as u64)].into_iter().chain(values.map(show)).chain(rest));
@@ -123,7 +133,15 @@ impl Report {
             .filter_map(|row| {
                 let s = row.half_rtt.as_ref()?;
                 let known = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
-                let values = [Some(s.min_ns), s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, Some(s.max_ns), Some(row.line_floor_ns)];
+                let values = [
+                    Some(s.min_ns),
+                    s.p50_ns,
+                    s.p90_ns,
+                    s.p99_ns,
+                    s.p999_ns,
+                    Some(s.max_ns),
+                    Some(row.line_floor_ns),
+                ];
                 let mut cells = vec![row.size_bytes.to_string(), s.n.to_string()];
                 cells.extend(values.map(known));
                 cells.extend([row.retries.to_string(), row.rounds.to_string(), row.batch.to_string()]);
@@ -131,8 +149,18 @@ impl Report {
             })
             .collect();
         let header = [
-            "size_bytes", "n", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "line_floor_ns", "retries",
-            "rounds", "batch",
+            "size_bytes",
+            "n",
+            "min_ns",
+            "p50_ns",
+            "p90_ns",
+            "p99_ns",
+            "p999_ns",
+            "max_ns",
+            "line_floor_ns",
+            "retries",
+            "rounds",
+            "batch",
         ];
         csv::render(&header, rows.iter().map(|row| row.iter().map(String::as_str)))
     }
@@ -160,24 +188,44 @@ mod tests {
         };
         let env = Env { clock: ClockRecord { step_ns, ..ClockRecord::default() }, ..Env::default() };
         let rows = vec![row.clone(), Row { size_bytes: 8192, ..row }];
-        Report { schema: Report::SCHEMA, env, nodes: [4, 8], cpus: vec![0, 1], path: "shm".into(), placement: Placement::Shared, rows }
+        Report {
+            schema: Report::SCHEMA,
+            env,
+            nodes: [4, 8],
+            cpus: vec![0, 1],
+            path: "shm".into(),
+            placement: Placement::Shared,
+            rows,
+        }
     }
 
     #[test]
     fn classic() {
         let text = report(0.5).to_classic();
-        assert!(text.contains("\n     4           495           0.121             0.060\n") || text.contains("0.061\n"), "{text}");
+        assert!(
+            text.contains("\n     4           495           0.121             0.060\n")
+                || text.contains("0.061\n"),
+            "{text}"
+        );
         assert!(text.lines().nth(3).unwrap().starts_with("  8192"), "{text}");
         // A step of 80 ns in a batch of 4: 20 ns, so two decimals of a microsecond are one too many.
-        assert!(report(80.0).to_classic().contains("     4           495             0.1              0.06\n"));
+        assert!(
+            report(80.0).to_classic().contains("     4           495             0.1              0.06\n")
+        );
     }
 
     #[test]
     fn full() {
         let text = report(0.1).to_text();
-        assert!(text.contains("nodes 4 and 8 over shm, processors 0 and 1") && text.contains("one line"), "{text}");
+        assert!(
+            text.contains("nodes 4 and 8 over shm, processors 0 and 1") && text.contains("one line"),
+            "{text}"
+        );
         let row = text.lines().nth(2).unwrap();
-        assert!(row.contains(" 55.0 ") && row.contains("1.10") && row.ends_with("1/15") && row.contains(" - "), "{text}");
+        assert!(
+            row.contains(" 55.0 ") && row.contains("1.10") && row.ends_with("1/15") && row.contains(" - "),
+            "{text}"
+        );
     }
 
     #[test]
@@ -192,7 +240,10 @@ mod tests {
     #[test]
     fn json() {
         let json = serde_json::to_value(report(0.1)).unwrap();
-        assert_eq!((json["schema"].as_str(), json["placement"].as_str()), (Some(Report::SCHEMA), Some("shared")));
+        assert_eq!(
+            (json["schema"].as_str(), json["placement"].as_str()),
+            (Some(Report::SCHEMA), Some("shared"))
+        );
         assert!(json["rows"][0]["half_rtt"]["p50_ns"].as_f64().unwrap() > 60.0);
     }
 }

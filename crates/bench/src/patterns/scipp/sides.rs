@@ -67,7 +67,11 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         let pace = near.pace(timer, &mut thread, size_bytes)?;
         let line = near.line_probe(timer, &mut thread, 0)?;
         let copy = if size_bytes > LINE_ONLY_BYTES_MAX {
-            let ours = FreshWindowProbe::new(near.end().bulk_input(size_bytes)?, far.bulk_output(size_bytes)?, COPIES);
+            let ours = FreshWindowProbe::new(
+                near.end().bulk_input(size_bytes)?,
+                far.bulk_output(size_bytes)?,
+                COPIES,
+            );
             Some(CopyFloor { library: FreshProbe::new(size_bytes, COPIES), ours })
         } else {
             None

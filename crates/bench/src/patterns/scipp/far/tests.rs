@@ -8,7 +8,10 @@ fn regions() -> [Region; 2] {
 }
 
 /// Both sides in threads, the far one as a server that reads orders out of its segment.
-fn with_server<R>(placement: Placement, near: impl FnOnce(&mut FarProcess<'_>, Near<'_>) -> Result<R>) -> Result<R> {
+fn with_server<R>(
+    placement: Placement,
+    near: impl FnOnce(&mut FarProcess<'_>, Near<'_>) -> Result<R>,
+) -> Result<R> {
     let [mine, theirs] = regions();
     let (mine, theirs) = (mine.window(), theirs.window());
     std::thread::scope(|scope| {
@@ -41,11 +44,15 @@ fn a_server_follows_orders() {
 #[test]
 fn a_wrong_byte_is_told_by_whoever_sees_it() {
     let result = with_server(Placement::Shared, |far, near| {
-        let order = Order { task: Task::Checked, poll: Poll::Paused, place: 0, size_bytes: 64, base: 2, rounds: 1 };
+        let order =
+            Order { task: Task::Checked, poll: Poll::Paused, place: 0, size_bytes: 64, base: 2, rounds: 1 };
         let port = near.end().port(0, 64)?;
         far.with(order, &mut || port.send(3, &[0x77; 64]))
     });
-    assert!(matches!(&result, Err(BenchError::OtherEnd { reason, .. }) if reason.contains("wrong bytes")), "{result:?}");
+    assert!(
+        matches!(&result, Err(BenchError::OtherEnd { reason, .. }) if reason.contains("wrong bytes")),
+        "{result:?}"
+    );
 }
 
 #[test]
@@ -58,7 +65,10 @@ fn bad_orders_are_refused_and_service_goes_on() {
             Order { rounds: ROUNDS_MAX, ..good },
         ] {
             let result = far.with(bad, &mut || Ok(()));
-            assert!(matches!(&result, Err(BenchError::OtherEnd { reason, .. }) if reason.contains("refused")), "{result:?}");
+            assert!(
+                matches!(&result, Err(BenchError::OtherEnd { reason, .. }) if reason.contains("refused")),
+                "{result:?}"
+            );
         }
         near.check(far, 8, 5)
     })

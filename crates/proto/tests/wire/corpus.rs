@@ -1,0 +1,180 @@
+//! The corpora of the fuzz targets, as an ordinary test.
+//!
+//! Files named `ok-…` are messages as this version says them: they must be understood, and said in the same bytes. If one is
+//! not any more, the meaning of the wire has changed: raise `PROTOCOL_VERSION` and write the files anew
+//! (`cargo test -p proto --test wire -- --ignored write_the_corpora`).
+
+use std::fmt::Debug;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
+use proto::wire::program::{
+    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal, Reply,
+    Request, ToManager, ToProgram,
+};
+use proto::wire::{decode, encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::no_type_panics;
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
+}
+
+fn files(target: &str) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(folder(target)).expect("the corpus is there");
+    entries
+        .map(|entry| {
+            let path = entry.expect("an entry").path();
+            (path.file_name().expect("a name").to_string_lossy().into_owned(), fs::read(path).expect("a file"))
+        })
+        .collect()
+}
+
+fn replay<T: Serialize + DeserializeOwned + Debug>(target: &str) {
+    let files = files(target);
+    assert!(files.iter().filter(|(name, _)| name.starts_with("ok-")).count() >= 5, "{target} has seeds");
+    assert!(files.iter().any(|(name, _)| !name.starts_with("ok-")), "{target} has damaged seeds");
+    for (name, bytes) in files {
+        no_type_panics(&bytes);
+        if name.starts_with("ok-") {
+            let message = decode::<T>(&bytes);
+            let message = message.unwrap_or_else(|error| panic!("{target}/{name} is not understood: {error}"));
+            assert_eq!(encode(&message).expect("encoded"), bytes, "{target}/{name}");
+        }
+    }
+}
+
+#[test]
+fn corpora_are_messages_or_errors() {
+    replay::<ToManager>("to_manager");
+    replay::<ToProgram>("to_program");
+    replay::<PeerMessage>("peer_message");
+}
+
+fn node(number: u32) -> NodeId {
+    NodeId::new(number).expect("an id")
+}
+
+fn requests() -> Vec<Request> {
+    let (key, number) = (SegmentKey::Segment(SegmentId(7)), InterruptNo(3));
+    let access = Access { uids: vec![1000, 2000], gid: Some(100) };
+    let (connection, incarnation) = (ConnectionId(0x1234_5678_9abc_0001), Incarnation(u64::MAX));
+    vec![
+        Request::CreateSegment { key, size_bytes: 1 << 20, access: access.clone(), incarnation, available: true },
+        Request::SetAvailable { key, available: false, disconnect: true },
+        Request::RemoveSegment { key: SegmentKey::GroupCopy(GroupId(1)), force: true },
+        Request::ConnectSegment { node: node(8), key },
+        Request::CreateInterrupt { number: None, kind: InterruptKind::Data, access, incarnation, pollable: true },
+        Request::RemoveInterrupt { number },
+        Request::ConnectInterrupt { node: node(260), number },
+        Request::Disconnect { import: ImportSlot(5) },
+        Request::ResumeImport { node: node(4), connection, incarnation, what: Imported::Interrupt(number) },
+        Request::Probe { node: node(4) },
+        Request::WatchGroup { group: GroupId(2) },
+        Request::UnwatchGroup { group: GroupId(2) },
+        Request::NodeInfo,
+        Request::Status,
+        Request::ClearCounters,
+        Request::Shutdown,
+        Request::ResumeExport { what: Imported::Segment(key), node: node(8), connection },
+    ]
+}
+
+fn to_manager() -> Vec<ToManager> {
+    let hello = ToManager::Hello { name: "writer".to_owned(), reattach: true };
+    let requests = requests().into_iter().zip(1..);
+    requests.map(|(body, id)| ToManager::Request { id, body }).chain([hello]).collect()
+}
+
+fn to_program() -> Vec<ToProgram> {
+    let (import, connection, incarnation) = (ImportSlot(3), ConnectionId(9), Incarnation(11));
+    let what = Imported::Segment(SegmentKey::Segment(SegmentId(7)));
+    let replies = [
+        Reply::Done,
+        Reply::Segment { import, connection, size_bytes: 4096, incarnation },
+        Reply::InterruptCreated { number: InterruptNo(1) },
+        Reply::Interrupt { import, connection, incarnation, kind: InterruptKind::Plain, producer: 2, pollable: true },
+        Reply::Resumed { import },
+        Reply::Probed { reachable: true },
+        Reply::Members(vec![node(4), node(8)]),
+    ];
+    let refusals = [
+        Refusal::InUse { what: "segment 7".to_owned(), owner: "program `a` (pid 1)".to_owned() },
+        Refusal::NotFound { what: "segment 7".to_owned(), node: node(4) },
+        Refusal::Unreachable { node: node(4), why: "its manager was stopped".to_owned() },
+        Refusal::Version { theirs: 9, ours: 1 },
+    ];
+    let events = [
+        Event::Connected { what, node: node(8), connection, producer: 0 },
+        Event::Disconnected { what, node: node(8), connection, died: true },
+        Event::Lost { import, reason: LossReason::OwnerDied },
+        Event::Link { node: node(8), up: true },
+        Event::Member { group: GroupId(1), node: node(12), joined: false },
+    ];
+    let mut all = vec![ToProgram::Rejected(Refusal::Invalid("no".to_owned()))];
+    all.extend(replies.map(|reply| ToProgram::Reply { id: 300, result: Ok(reply) }));
+    all.extend(refusals.map(|refusal| ToProgram::Reply { id: 301, result: Err(refusal) }));
+    all.extend(events.map(ToProgram::Event));
+    all
+}
+
+fn peer_messages() -> Vec<PeerMessage> {
+    let requester = || Requester { uid: 1000, gids: vec![4, 100], pid: 77, name: "reader".to_owned() };
+    let (connection, incarnation) = (ConnectionId(9), Incarnation(11));
+    let key = SegmentKey::Segment(SegmentId(7));
+    let number = InterruptNo(3);
+    let hello =
+        PeerMessage::Hello { node: node(8), incarnation, cluster: "default".to_owned(), host: "here".to_owned() };
+    let requests = [
+        PeerRequest::ConnectSegment { key, requester: requester() },
+        PeerRequest::ConnectInterrupt { number, requester: requester() },
+        PeerRequest::Resume { connection, incarnation, what: Imported::Segment(key), requester: requester() },
+    ];
+    let replies = [
+        PeerReply::Segment { connection, size_bytes: 4096, incarnation },
+        PeerReply::Interrupt { connection, incarnation, kind: InterruptKind::Data, producer: 2, pollable: false },
+        PeerReply::Resumed,
+    ];
+    let mut all = vec![
+        hello,
+        PeerMessage::Rejected(Refusal::Denied { what: "join".to_owned(), uid: 5 }),
+        PeerMessage::Heartbeat { sequence: 1 << 40 },
+        PeerMessage::Bye,
+        PeerMessage::Lost { connection, reason: LossReason::Withdrawn },
+        PeerMessage::Released { connection, died: true },
+        PeerMessage::Member { group: GroupId(1), joined: true },
+    ];
+    all.extend(requests.map(|body| PeerMessage::Request { id: 5, body }));
+    all.extend(replies.map(|reply| PeerMessage::Reply { id: 5, result: Ok(reply) }));
+    all
+}
+
+/// Writes each message, and some of them damaged in one place each.
+fn write<T: Serialize>(target: &str, messages: &[T]) {
+    let folder = folder(target);
+    fs::create_dir_all(&folder).expect("a folder");
+    for (index, message) in messages.iter().enumerate() {
+        let bytes = encode(message).expect("encoded");
+        fs::write(folder.join(format!("ok-{index:02}")), &bytes).expect("written");
+        let mut damaged = bytes.clone();
+        match index % 4 {
+            0 => damaged.truncate(bytes.len() / 2 + 3),
+            1 => damaged.iter_mut().skip(7).for_each(|byte| *byte |= 0x80),
+            2 => damaged.push(0),
+            _ => damaged[6] = damaged[6].wrapping_add(5),
+        }
+        fs::write(folder.join(format!("damaged-{index:02}")), &damaged).expect("written");
+    }
+}
+
+#[test]
+#[ignore = "writes the seeds of the fuzz targets; run it when PROTOCOL_VERSION is raised"]
+fn write_the_corpora() {
+    write("to_manager", &to_manager());
+    write("to_program", &to_program());
+    write("peer_message", &peer_messages());
+}

@@ -1,0 +1,76 @@
+//! How long waits may spin before they sleep: `TIELINE_SPIN_US`, else twice what waking a sleeper costs here and now.
+//!
+//! Spinning for as long as a wake-up costs never makes a wait cost more than twice the better of the two choices
+//! (Karlin et al., "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The cost
+//! differs by a factor of ten between machines, so it is measured, once in each process that makes an interrupt: about
+//! 4 ms. Each wait then learns for itself, below this ceiling.
+
+use std::sync::OnceLock;
+
+use shm::doorbell::{Spin, WakeProbe};
+
+use crate::error::{Error, Result};
+
+/// Overrides the measurement; in microseconds, 0 = never spin.
+const VARIABLE: &str = "TIELINE_SPIN_US";
+/// Longest spin that can be asked for: a second.
+const LONGEST_US: u64 = 1_000_000;
+/// A measurement on a busy machine may say anything; a ceiling outside of these bounds would not be believed.
+const BELIEVED_NS: std::ops::RangeInclusive<u64> = 4_000..=100_000;
+
+/// A spin for a new waiter.
+pub(crate) fn new_spin() -> Result<Spin> {
+    static OUTCOME: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    OUTCOME.get_or_init(set_ceiling).clone().map_err(Error::Invalid)?;
+    Ok(Spin::new())
+}
+
+fn set_ceiling() -> std::result::Result<(), String> {
+    if let Some(text) = std::env::var_os(VARIABLE) {
+        Spin::set_process_ceiling_ns(parse(&text.to_string_lossy())? * 1000);
+    } else if let Some(cost_ns) = measure() {
+        Spin::set_process_ceiling_ns((2 * cost_ns).clamp(*BELIEVED_NS.start(), *BELIEVED_NS.end()));
+    }
+    Ok(())
+}
+
+fn parse(text: &str) -> std::result::Result<u64, String> {
+    text.trim().parse().ok().filter(|us| *us <= LONGEST_US).ok_or_else(|| {
+        format!("{VARIABLE}: `{text}` is no time to spin: give microseconds from 0 (never) to {LONGEST_US}, or unset it")
+    })
+}
+
+/// What waking a sleeper costs, in nanoseconds; `None` where it cannot be measured, or spinning cannot help.
+fn measure() -> Option<u64> {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return None;
+    }
+    let probe = WakeProbe::new();
+    std::thread::scope(|scope| {
+        let waker = std::thread::Builder::new().name("tieline-probe".into()).spawn_scoped(scope, || probe.wake()).ok()?;
+        let cost_ns = probe.sleep();
+        waker.join().ok()?;
+        cost_ns
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_time_is_refused_with_the_variable_and_the_range() {
+        assert_eq!(parse("20"), Ok(20));
+        assert_eq!(parse(" 0 "), Ok(0));
+        for wrong in ["-1", "fast", "1000001", ""] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains("TIELINE_SPIN_US") && error.contains("1000000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_new_spin_has_a_ceiling_that_was_measured_or_given() {
+        let spin = new_spin().unwrap();
+        assert!(spin.ceiling_ns() <= LONGEST_US * 1000);
+    }
+}
