@@ -1,4 +1,11 @@
-//! What the targets have in common.
+//! What the fuzz targets have in common.
+//!
+//! What it is for: one property for all decoders of the control protocol.
+//!
+//! What it must never do: know a message's fields; that is what makes it hold for the next message too.
+//!
+//! Where to start reading: [`check`]; each file in `fuzz_targets/` calls it for one kind of message.
+#![forbid(unsafe_code)]
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -49,6 +49,11 @@ fn status_tells_the_truth_about_a_stopped_node_and_a_program() {
     assert_eq!(status, 0, "{out}{err}");
     let (status, out, _) = cluster.run(&["node", "restart", "--id", "12"]).unwrap();
     assert_eq!((status, out.as_str()), (0, "node 12 restarted\n"));
+    let (status, out, _) = cluster.run(&["node", "status", "--id", "12"]).unwrap();
+    assert_eq!(status, 0, "{out}");
+    for service in ["node manager", "adapter 0 (shm)", "segment service", "node-12.log"] {
+        assert!(out.contains(service), "{out}");
+    }
 }
 
 #[test]

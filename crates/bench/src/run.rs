@@ -317,11 +317,11 @@ mod tests {
     #[test]
     fn ends_by_blocks_and_by_time() {
         let mut rng = Rng::new(5);
-        let mut noisy = move || 50.0 + rng.below(9) as f64;
+        let noisy = move || 50.0 + rng.below(9) as f64;
         let limits = BlockPlan { half_width: 0.0, max_blocks: 77, ..plan() };
         assert_eq!(go(&limits, &mut script(noisy.clone())).blocks.len(), 77);
         let mut ticks = 0;
-        let run = run_with_clock(&limits, &mut script(move || noisy()), &mut |_, _| {}, &mut || {
+        let run = run_with_clock(&limits, &mut script(noisy), &mut |_, _| {}, &mut || {
             ticks += 1;
             Duration::from_secs(ticks)
         });

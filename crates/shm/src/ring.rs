@@ -44,7 +44,9 @@ pub enum PushError {
     #[error("the ring is full: try again when the consumer has taken some records")]
     Full,
     /// The ring never takes a record of that size.
-    #[error("a record of {len_bytes} bytes is longer than the {max_bytes} bytes that this ring takes: make a larger ring")]
+    #[error(
+        "a record of {len_bytes} bytes is longer than the {max_bytes} bytes that this ring takes: make a larger ring"
+    )]
     TooLong {
         /// Size of the record.
         len_bytes: usize,
@@ -63,7 +65,9 @@ pub enum PushError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {
     /// The buffer is too small; the record is still there.
-    #[error("the next record has {record_bytes} bytes and the buffer {buffer_bytes}: take it with a larger buffer")]
+    #[error(
+        "the next record has {record_bytes} bytes and the buffer {buffer_bytes}: take it with a larger buffer"
+    )]
     TooSmall {
         /// Size of the record.
         record_bytes: usize,

@@ -100,7 +100,10 @@ pub fn node(target: &Target, node: NodeId, expected: &[NodeId]) -> NodeDiag {
             diag.links = status.links;
             if status.counters.protocol_errors > 0 {
                 let count = status.counters.protocol_errors;
-                diag.found(Level::Note, format!("{count} malformed control message(s) since start: see the log of node {node}"));
+                diag.found(
+                    Level::Note,
+                    format!("{count} malformed control message(s) since start: see the log of node {node}"),
+                );
             }
             diag.self_test = self_test::run(&attached);
             judge(&mut diag, expected);
@@ -118,7 +121,9 @@ fn judge(diag: &mut NodeDiag, expected: &[NodeId]) {
     let failed: Vec<String> = diag
         .self_test
         .iter()
-        .filter_map(|test| test.error.as_ref().map(|error| format!("self test `{}` of node {node}: {error}", test.name)))
+        .filter_map(|test| {
+            test.error.as_ref().map(|error| format!("self test `{}` of node {node}: {error}", test.name))
+        })
         .collect();
     failed.into_iter().for_each(|text| diag.found(Level::Error, text));
     if diag.self_test.is_empty() {
@@ -138,22 +143,17 @@ fn judge(diag: &mut NodeDiag, expected: &[NodeId]) {
         .map(|peer| {
             let link = diag.links.iter().find(|link| link.peer == *peer);
             let how = link.map_or("never seen", |link| session_name(link.session));
-            format!("Node {peer} not reachable from node {node} (session {how}), but is expected in this cluster")
+            format!(
+                "Node {peer} not reachable from node {node} (session {how}), but is expected in this cluster"
+            )
         })
         .collect();
     missing.into_iter().for_each(|text| diag.found(Level::Warning, text));
 }
 
 /// Tests all nodes of a target and compares what they see.
-pub fn run(target: &Target, mut progress: impl FnMut(NodeId)) -> DiagReport {
-    let nodes: Vec<NodeDiag> = target
-        .nodes
-        .iter()
-        .map(|id| {
-            progress(*id);
-            node(target, *id, &target.nodes)
-        })
-        .collect();
+pub fn run(target: &Target) -> DiagReport {
+    let nodes = target.on_each_node(|id| node(target, id, &target.nodes));
     let disagreements = compare(&nodes);
     let all = nodes.iter().map(|node| node.verdict);
     let agree = if disagreements.is_empty() { Verdict::Pass } else { Verdict::Fail };
@@ -164,7 +164,8 @@ pub fn run(target: &Target, mut progress: impl FnMut(NodeId)) -> DiagReport {
 /// Names each node whose view differs from the most common one.
 fn compare(nodes: &[NodeDiag]) -> Vec<String> {
     let count = |view: &[NodeId]| nodes.iter().filter(|node| node.nodes_seen == view).count();
-    let Some(common) = nodes.iter().map(|node| &node.nodes_seen).max_by_key(|view| (count(view), view.len())) else {
+    let Some(common) = nodes.iter().map(|node| &node.nodes_seen).max_by_key(|view| (count(view), view.len()))
+    else {
         return Vec::new();
     };
     let names = |ids: Vec<&NodeId>| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");

@@ -51,11 +51,9 @@ impl ExchangeReport {
 
 /// Runs the exchange between all nodes of `target`; `progress` is told after each pair how many of how many are done.
 pub fn run(target: &Target, seed: u64, mut progress: impl FnMut(usize, usize)) -> ExchangeReport {
-    let attached: Vec<(NodeId, Result<Node, String>)> = target
-        .nodes
-        .iter()
-        .map(|node| (*node, target.attach(*node, "tieline-verify").map_err(|error| error.to_string())))
-        .collect();
+    let attached: Vec<(NodeId, Result<Node, String>)> = target.on_each_node(|node| {
+        (node, target.attach(node, "tieline-verify").map_err(|error| error.to_string()))
+    });
     let total = attached.len() * attached.len().saturating_sub(1);
     let mut pairs = Vec::with_capacity(total);
     for (to, owner) in &attached {
@@ -77,7 +75,11 @@ pub fn run(target: &Target, seed: u64, mut progress: impl FnMut(usize, usize)) -
             progress(pairs.len(), total);
         }
     }
-    let verdict = if total > 0 && pairs.iter().all(|pair| pair.error.is_none()) { Verdict::Pass } else { Verdict::Fail };
+    let verdict = if total > 0 && pairs.iter().all(|pair| pair.error.is_none()) {
+        Verdict::Pass
+    } else {
+        Verdict::Fail
+    };
     ExchangeReport { pairs, verdict }
 }
 
@@ -129,7 +131,8 @@ fn local(segment: &Segment) -> Result<Vec<u8>, String> {
 }
 
 fn compare(place: &str, found: &[u8], expected: &[u8]) -> Result<(), String> {
-    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
+    let mut differing =
+        found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
     let Some((offset, (found, expected))) = differing.next() else { return Ok(()) };
     Err(format!(
         "wrong data {place}: byte {offset} is {found:#04x}, should be {expected:#04x}; {} bytes differ",

@@ -78,7 +78,8 @@ pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport,
 }
 
 fn judge(scipp: scipp::Report) -> LatencyReport {
-    let mut report = LatencyReport { verdict: Verdict::Inconclusive, ratio_to_floor: None, limit: LIMIT, scipp };
+    let mut report =
+        LatencyReport { verdict: Verdict::Inconclusive, ratio_to_floor: None, limit: LIMIT, scipp };
     let Some(row) = report.judged() else { return report };
     let calm = row.disturbed * 2 <= row.readings;
     let p50_ns = row.half_rtt.as_ref().map(|half| half.p50_ns.unwrap_or(half.mean_ns));

@@ -64,8 +64,11 @@ impl OwnCluster {
                 tell(&format!("up: {ready} of {of} nodes see all others"));
             }
         })?;
-        let target =
-            Target { runtime_dir: Some(dir.root().into()), cluster: Some(dir.cluster().as_str().into()), nodes };
+        let target = Target {
+            runtime_dir: Some(dir.root().into()),
+            cluster: Some(dir.cluster().as_str().into()),
+            nodes,
+        };
         Ok((target, removal, report.took))
     }
 

@@ -80,7 +80,11 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn run<T>(&mut self, name: &'static str, work: impl FnOnce(&mut dyn FnMut(&str)) -> (T, Verdict, String)) -> T {
+    fn run<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut dyn FnMut(&str)) -> (T, Verdict, String),
+    ) -> T {
         let start = Instant::now();
         (self.tell)(name);
         let (result, verdict, detail) = work(self.tell);
@@ -98,8 +102,11 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
         Start::Own(own) => {
             let (target, removal) = steps.run("up", |tell| match own.up(tell) {
                 Ok((target, removal, took)) => {
-                    let detail =
-                        format!("{} nodes, all sessions valid after {:.2} s", target.nodes.len(), took.as_secs_f64());
+                    let detail = format!(
+                        "{} nodes, all sessions valid after {:.2} s",
+                        target.nodes.len(),
+                        took.as_secs_f64()
+                    );
                     (Ok((target, removal)), Verdict::Pass, detail)
                 }
                 Err(error) => {
@@ -115,8 +122,10 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
         let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
         (report.clone(), report.verdict, detail)
     });
-    let diag = steps.run("diag", |tell| {
-        let report = diag::run(&target, |node| tell(&format!("diag: node {node}")));
+    // Who does not answer has failed already; asking again and again would only take time.
+    let target = Target { nodes: status.answering(), ..target };
+    let diag = steps.run("diag", |_| {
+        let report = diag::run(&target);
         let failed = report.nodes.iter().filter(|node| node.verdict != Verdict::Pass).count();
         let detail = format!(
             "{} nodes tested, {failed} failed, {} see another topology",
@@ -126,8 +135,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
         (report.clone(), report.verdict, detail)
     });
     let exchange = steps.run("exchange", |tell| {
-        let report =
-            exchange::run(&target, options.seed, |done, total| tell(&format!("exchange: pair {done} of {total}")));
+        let report = exchange::run(&target, options.seed, |done, total| {
+            tell(&format!("exchange: pair {done} of {total}"))
+        });
         let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
         let detail = format!(
             "{} pairs, {:.1} MB compared, {} failed",

@@ -1,7 +1,9 @@
 //! The services of a cluster: which node managers run, and whether each sees all the others.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
+use node_client::runtime_dir::ClusterDir;
 use proto::wire::status::{NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
@@ -18,6 +20,31 @@ pub struct NodeReport {
     pub status: Option<NodeStatus>,
     /// Why it does not.
     pub error: Option<String>,
+    /// Its services.
+    pub services: Vec<Service>,
+    /// Where its manager's log is, if it was started in the background.
+    pub log: Option<PathBuf>,
+}
+
+/// One service of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// `node manager`, `adapter 0 (shm)`, `segment service`.
+    pub name: String,
+    /// How it is.
+    pub state: ServiceState,
+    /// What it does, or why it does not.
+    pub detail: String,
+}
+
+/// How a service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceState {
+    /// It serves.
+    Running,
+    /// It does not.
+    Stopped,
 }
 
 /// All nodes of a cluster.
@@ -31,19 +58,47 @@ pub struct ClusterReport {
     pub problems: Vec<String>,
 }
 
-/// Asks every node's manager.
+/// Asks every node's manager, all at the same time: one that hangs holds up nobody but itself.
 pub fn collect(target: &Target) -> ClusterReport {
-    let nodes: Vec<NodeReport> = target
-        .nodes
-        .iter()
-        .map(|node| match target.attach(*node, "tieline-status").and_then(|node| node.status()) {
-            Ok(status) => NodeReport { node: *node, status: Some(status), error: None },
-            Err(error) => NodeReport { node: *node, status: None, error: Some(error.to_string()) },
-        })
-        .collect();
+    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref()).ok();
+    let nodes = target.on_each_node(|node| {
+        let log = dir.as_ref().map(|dir| dir.log_file(node)).filter(|log| log.is_file());
+        match target.attach(node, "tieline-status").and_then(|node| node.status()) {
+            Ok(status) => {
+                NodeReport { node, services: services(&status), status: Some(status), error: None, log }
+            }
+            Err(error) => {
+                let detail = error.to_string();
+                let manager = Service { name: "node manager".into(), state: ServiceState::Stopped, detail };
+                NodeReport {
+                    node,
+                    status: None,
+                    error: Some(error.to_string()),
+                    services: vec![manager],
+                    log,
+                }
+            }
+        }
+    });
     let problems = problems(target, &nodes);
     let verdict = if problems.is_empty() && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
     ClusterReport { nodes, verdict, problems }
+}
+
+fn services(status: &NodeStatus) -> Vec<Service> {
+    let running = |name: String, detail: String| Service { name, state: ServiceState::Running, detail };
+    let mut services = vec![running(
+        "node manager".into(),
+        format!("pid {}, tieline {}", status.info.manager_pid, status.info.version),
+    )];
+    for adapter in &status.info.adapters {
+        let up = status.links.iter().filter(|link| link.session == SessionState::Valid).count();
+        let name = format!("adapter {} ({})", adapter.number, adapter.kind);
+        services.push(running(name, format!("{up} of {} links up", status.links.len())));
+    }
+    let (segments, interrupts) = (status.segments_total, status.interrupts_total);
+    services.push(running("segment service".into(), format!("{segments} segments, {interrupts} interrupts")));
+    services
 }
 
 fn problems(target: &Target, nodes: &[NodeReport]) -> Vec<String> {
@@ -51,7 +106,9 @@ fn problems(target: &Target, nodes: &[NodeReport]) -> Vec<String> {
     for report in nodes {
         let Some(status) = &report.status else {
             let why = report.error.as_deref().unwrap_or("no answer");
-            problems.push(format!("node {}: its manager does not answer: {why}", report.node));
+            let log =
+                report.log.as_ref().map(|log| format!("; its log: {}", log.display())).unwrap_or_default();
+            problems.push(format!("node {}: its manager does not answer: {why}{log}", report.node));
             continue;
         };
         for other in target.nodes.iter().filter(|other| **other != report.node) {
@@ -83,6 +140,11 @@ pub const fn session_name(state: SessionState) -> &'static str {
 }
 
 impl ClusterReport {
+    /// Nodes whose managers answered.
+    pub fn answering(&self) -> Vec<NodeId> {
+        self.nodes.iter().filter(|report| report.status.is_some()).map(|report| report.node).collect()
+    }
+
     /// A table, then what is wrong.
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -94,7 +156,8 @@ impl ClusterReport {
         for report in &self.nodes {
             let _ = match &report.status {
                 Some(status) => {
-                    let valid = status.links.iter().filter(|link| link.session == SessionState::Valid).count();
+                    let valid =
+                        status.links.iter().filter(|link| link.session == SessionState::Valid).count();
                     writeln!(
                         text,
                         "{:>6}  {:<8} {:>8} {:>9} {:>9} {:>9} {:>11} {:>7.1} s",
@@ -113,6 +176,28 @@ impl ClusterReport {
         }
         for problem in &self.problems {
             let _ = writeln!(text, "problem: {problem}");
+        }
+        text
+    }
+
+    /// The services of each node.
+    pub fn render_services(&self) -> String {
+        let mut text = String::new();
+        for report in &self.nodes {
+            for service in &report.services {
+                let state = match service.state {
+                    ServiceState::Running => "running",
+                    ServiceState::Stopped => "stopped",
+                };
+                let _ = writeln!(
+                    text,
+                    "node {:<5} {:<18} {state:<8} {}",
+                    report.node, service.name, service.detail
+                );
+            }
+            if let Some(log) = &report.log {
+                let _ = writeln!(text, "node {:<5} {:<18} {:<8} {}", report.node, "log", "", log.display());
+            }
         }
         text
     }

@@ -25,4 +25,17 @@ impl Target {
             name: Some(name.to_owned()),
         })
     }
+
+    /// Does something for every node, at the same time, and gives the results in the order of the nodes.
+    pub(crate) fn on_each_node<T: Send>(&self, work: impl Fn(NodeId) -> T + Sync) -> Vec<T> {
+        let work = &work;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self.nodes.iter().map(|node| scope.spawn(move || work(*node))).collect();
+            // A panic of one is a panic of all: it is a mistake of this program.
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    }
 }

@@ -19,7 +19,8 @@ pub(super) fn run(common: &Common, output: Output) -> Outcome {
         output.result(|| serde_json::to_value(&reports), text)?;
         return Ok(verdict.exit_status());
     }
-    let report = diag::run(&target, |node| output.progress(&format!("testing node {node}")));
+    output.progress("testing all nodes");
+    let report = diag::run(&target);
     output.progress_done();
     output.result(|| serde_json::to_value(&report), || report.to_string())?;
     Ok(report.verdict.exit_status())

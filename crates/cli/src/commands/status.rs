@@ -9,6 +9,9 @@ use crate::output::Output;
 
 pub(super) fn run(common: &Common, output: Output) -> Outcome {
     let report = collect(&target(common)?);
-    output.result(|| serde_json::to_value(&report), || report.render())?;
+    output.result(
+        || serde_json::to_value(&report),
+        || if common.node.is_some() { report.render_services() } else { report.render() },
+    )?;
     Ok(report.verdict.exit_status())
 }

@@ -36,8 +36,8 @@ pub(super) struct Import {
     pub(super) node: NodeId,
     pub(super) shown: Shown,
     pub(super) alive: bool,
-    /// The exporter has said yes in this manager's life (a resumed one may have yet to be verified).
-    pub(super) granted: bool,
+    /// The exporter may know of it in this manager's life: it has granted it, or was asked to resume it.
+    pub(super) told: bool,
     /// The request that verifies it.
     pub(super) verify: Option<RequestId>,
 }
@@ -94,10 +94,10 @@ impl Manager {
         program: ProgramConn,
         node: NodeId,
         shown: Shown,
-        granted: bool,
+        told: bool,
     ) -> ImportSlot {
         let slot = self.imports.take_slot();
-        let import = Import { program, node, shown, alive: true, granted, verify: None };
+        let import = Import { program, node, shown, alive: true, told, verify: None };
         self.imports.by_slot.insert(slot, import);
         self.imports.by_connection.insert((node, shown.connection), slot);
         if let Some(entry) = self.programs.get_mut(&program) {
@@ -136,7 +136,7 @@ impl Manager {
         if import.node == self.own {
             self.drop_export(import.shown.connection, died);
         } else {
-            self.tell_released(import.node, import.shown.connection, died, import.granted);
+            self.tell_released(import.node, import.shown.connection, died, import.told);
         }
     }
 

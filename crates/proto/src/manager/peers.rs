@@ -442,18 +442,18 @@ impl Manager {
         }
     }
 
-    /// The importer's side has ended a connection. One that was never `granted` in this life is unknown there.
+    /// The importer's side has ended a connection. One that the exporter was never `told` of in this life is unknown there.
     pub(super) fn tell_released(
         &mut self,
         node: NodeId,
         connection: ConnectionId,
         died: bool,
-        granted: bool,
+        told: bool,
     ) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if peer.session.is_valid() {
             self.send_peer(node, PeerMessage::Released { connection, died }, Vec::new());
-        } else if granted {
+        } else if told {
             peer.owed_released.insert(connection, died);
         }
     }

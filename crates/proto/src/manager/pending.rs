@@ -119,7 +119,11 @@ impl Manager {
                     self.reply(program, id, Err(refusal), Vec::new());
                 }
                 Some(Aim::Resume { program, id, shown }) => {
-                    let result = self.resume_unverified(program, node, shown);
+                    // The exporter may have read the question, and only its answer is late.
+                    let result = self.resume_unverified(program, node, shown, true);
+                    if result.is_err() && self.imports.find(node, shown.connection).is_none() {
+                        self.tell_released(node, shown.connection, false, true);
+                    }
                     self.reply(program, id, result, Vec::new());
                 }
                 Some(Aim::Verify { .. }) | None => {}
@@ -155,14 +159,11 @@ impl Manager {
                 let resumed = result.and_then(|_| self.resume_granted(program, node, shown));
                 self.reply(program, id, resumed, Vec::new());
             }
-            Aim::Verify { slot } => match result {
-                Ok(_) => {
-                    if let Some(import) = self.imports.by_slot.get_mut(&slot) {
-                        import.granted = true;
-                    }
+            Aim::Verify { slot } => {
+                if let Err(refusal) = result {
+                    self.end_import(slot, loss_of(&refusal));
                 }
-                Err(refusal) => self.end_import(slot, loss_of(&refusal)),
-            },
+            }
         }
     }
 

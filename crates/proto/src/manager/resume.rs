@@ -77,7 +77,7 @@ impl Manager {
             }
             // It said goodbye in this manager's life: everything of it is over.
             Some(SessionState::Stopped) => Err(Refusal::NotFound { what: shown.what.to_string(), node }),
-            _ => Ok(Some((self.resume_unverified(program, node, shown)?, Vec::new()))),
+            _ => Ok(Some((self.resume_unverified(program, node, shown, false)?, Vec::new()))),
         }
     }
 
@@ -112,15 +112,17 @@ impl Manager {
     }
 
     /// The exporter cannot be asked now: data goes on, and it is asked when its session returns.
+    /// `told`: it was asked before, without an answer.
     pub(super) fn resume_unverified(
         &mut self,
         program: ProgramConn,
         node: NodeId,
         shown: Shown,
+        told: bool,
     ) -> Result<Reply, Refusal> {
         self.check_new_import(node, shown)?;
-        let granted = self.peer_entry(node).owed_released.remove(&shown.connection).is_some();
-        Ok(Reply::Resumed { import: self.add_import(program, node, shown, granted) })
+        let owed = self.peer_entry(node).owed_released.remove(&shown.connection).is_some();
+        Ok(Reply::Resumed { import: self.add_import(program, node, shown, told || owed) })
     }
 
     /// The session is valid again: every import from there is resumed.
@@ -137,6 +139,7 @@ impl Manager {
         let id = self.ask(node, Aim::Verify { slot }, body, tokens);
         if let Some(import) = self.imports.by_slot.get_mut(&slot) {
             import.verify = Some(id);
+            import.told = true;
         }
     }
 

@@ -13,6 +13,7 @@ mod chaos;
 mod groups;
 mod interrupts;
 mod peers;
+mod replay;
 mod resume;
 mod segments;
 mod status;

@@ -335,3 +335,26 @@ fn a_manager_that_starts_slowly_extends_its_grace() {
     world.run_for(GRACE * 3);
     assert_eq!((ended(&world, importer), connections(&world)), (None, 1));
 }
+
+#[test]
+fn what_is_given_up_while_its_resumption_is_under_way_is_given_back() {
+    for dies in [false, true] {
+        let (mut world, owner, importer) = connected(1);
+        world.kill(1);
+        world.start(1);
+        world.run_until("a session", World::all_valid);
+        world.hang(0);
+        // The resumption is in the hung manager's socket; after a while the import goes on without an answer.
+        world.run_for(LIMIT * 2);
+        let import = world.actors[importer].imports.values().next().and_then(|held| held.slot).expect("a slot");
+        if dies {
+            world.kill_program(importer);
+        } else {
+            world.ask(importer, Request::Disconnect { import }).expect("done");
+        }
+        world.unhang(0);
+        world.run_for(GRACE * 3);
+        assert_eq!(connections(&world), 0);
+        assert_eq!(departures(&mut world, owner), [dies]);
+    }
+}

@@ -35,6 +35,7 @@ pub fn never_panics<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: 
     }
 }
 
+/// The same for every type.
 pub fn no_type_panics(bytes: &[u8]) {
     never_panics::<ToManager>(bytes);
     never_panics::<ToProgram>(bytes);
@@ -147,7 +148,7 @@ fn a_list_does_not_cost_more_than_it_has() {
 
 #[test]
 fn a_node_id_is_checked_on_arrival() {
-    let probe = |id: u8| with_header(&[1, 5, 10, id]);
+    let probe = |id: u8| with_header(&[1, 5, 9, id]);
     let expected = ToManager::Request { id: 5, body: Request::Probe { node: NodeId::new(8).expect("an id") } };
     assert_eq!(decode::<ToManager>(&probe(8)), Ok(expected));
     for id in [0, 3] {

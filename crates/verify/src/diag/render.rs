@@ -59,7 +59,11 @@ impl NodeDiag {
         banner(f, "LINK STATE")?;
         for link in &self.links {
             let state = if link.session == SessionState::Valid { "ENABLED" } else { "DISABLED" };
-            fact(f, &format!("Link to node {}", link.peer), format_args!("{state}, partner on {}", link.peer_host))?;
+            fact(
+                f,
+                &format!("Link to node {}", link.peer),
+                format_args!("{state}, partner on {}", link.peer_host),
+            )?;
             fact(f, "  downtime", format_args!("{:.0} seconds", link.downtime_ns as f64 / 1e9))?;
             fact(f, "  changes of state", link.generation)?;
             let (came, missed) = (link.heartbeats_received, link.heartbeats_missed);

@@ -11,7 +11,11 @@ impl Report {
         text.push_str(&self.status.render());
         text.push('\n');
         for step in &self.steps {
-            let _ = writeln!(text, "{:<9} {:<12} {:>6.2} s  {}", step.name, step.verdict, step.duration_s, step.detail);
+            let _ = writeln!(
+                text,
+                "{:<9} {:<12} {:>6.2} s  {}",
+                step.name, step.verdict, step.duration_s, step.detail
+            );
         }
         let problems = self.problems();
         if !problems.is_empty() {
