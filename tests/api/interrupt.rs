@@ -156,6 +156,32 @@ fn messages_arrive_whole_in_order_and_from_many() {
 }
 
 #[test]
+fn messages_are_called_back_until_the_handler_is_dropped() {
+    let _watchdog = Watchdog::usual("message callback");
+    let cluster = two_nodes();
+    let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
+    let interrupt = a.create_data_interrupt(&InterruptOptions::default(), 32, 4).unwrap();
+    let remote = b.connect_data_interrupt(a.id(), interrupt.number(), SOON).unwrap();
+    let (told, tell) = channel();
+    let node = a.clone();
+    let handler = interrupt
+        .on_message(move |message| {
+            // A callback may use the API.
+            let created = node.create_interrupt(&InterruptOptions::default()).is_ok();
+            told.send((message.to_vec(), created)).unwrap();
+        })
+        .unwrap();
+    for number in 0..50u8 {
+        remote.trigger(&[number; 3]).unwrap();
+        assert_eq!(tell.recv_timeout(SOON).unwrap(), (vec![number; 3], true));
+    }
+    let number = handler.number();
+    drop(handler);
+    assert!(tell.recv_timeout(SOON).is_err(), "the callback's thread must have ended");
+    assert!(b.connect_data_interrupt(a.id(), number, Duration::ZERO).is_err());
+}
+
+#[test]
 fn messages_of_a_killed_sender_arrive_and_the_ring_goes_on() {
     let _watchdog = Watchdog::usual("killed sender");
     let cluster = two_nodes();

@@ -1,4 +1,5 @@
 //! One session on its own: dialling, silence, return.
+#![allow(clippy::expect_used, clippy::panic)] // What is not as expected ends the test.
 
 use std::time::Duration;
 
@@ -50,7 +51,10 @@ fn serve(session: &mut Session, until_ms: u64) -> Vec<(u64, Action)> {
     while let Some(due) = session.next_timeout().filter(|&due| due <= at(until_ms)) {
         let mut out = Vec::new();
         session.timeout(due, &mut out);
-        assert!(session.next_timeout() != Some(due) || !out.is_empty(), "a timer that does nothing and stays");
+        assert!(
+            session.next_timeout() != Some(due) || !out.is_empty(),
+            "a timer that does nothing and stays"
+        );
         done.extend(out.into_iter().map(|action| (due.as_nanos() / 1_000_000, action)));
     }
     done
@@ -207,10 +211,7 @@ fn a_new_connection_replaces_the_old_one() {
 #[test]
 fn goodbye_and_refusal_stay_until_it_is_better() {
     let mut session = valid();
-    assert_eq!(
-        does(|out| session.bye(at(10), out)),
-        [Action::Down, Action::Stopped, Action::Close(CONN)]
-    );
+    assert_eq!(does(|out| session.bye(at(10), out)), [Action::Down, Action::Stopped, Action::Close(CONN)]);
     assert_eq!(session.state(), SessionState::Stopped);
     let due = session.next_timeout().expect("it goes on trying");
     assert!(due.since(at(10)) >= REDIAL_MAX / 2, "slowly");

@@ -106,7 +106,10 @@ pub struct DmaQueue {
 
 impl std::fmt::Debug for DmaQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DmaQueue").field("max_entries", &self.inner.max_entries).field("state", &self.state()).finish()
+        f.debug_struct("DmaQueue")
+            .field("max_entries", &self.inner.max_entries)
+            .field("state", &self.state())
+            .finish()
     }
 }
 
@@ -122,7 +125,8 @@ impl Inner {
 
     fn set_state(&self, state: DmaState) {
         // Release: pairs with the Acquire in `state`.
-        self.state.store(STATES.iter().position(|known| *known == state).unwrap_or(0) as u32, Ordering::Release);
+        self.state
+            .store(STATES.iter().position(|known| *known == state).unwrap_or(0) as u32, Ordering::Release);
     }
 
     /// Copies up to `budget` bytes; the state says whether more is left.
@@ -225,7 +229,10 @@ impl DmaQueue {
             _ => work.error = None,
         }
         if work.entries.len() + vector.len() > self.inner.max_entries {
-            return Err(Error::Limit { what: "entries of the DMA queue".into(), limit: self.inner.max_entries as u64 });
+            return Err(Error::Limit {
+                what: "entries of the DMA queue".into(),
+                limit: self.inner.max_entries as u64,
+            });
         }
         let (local_size, remote_size) = (local.size_bytes(), remote.size_bytes());
         for entry in vector {
@@ -252,7 +259,9 @@ impl DmaQueue {
     /// Starts the copies; `callback` is called once when they have ended. Needs an engine.
     pub fn post_with(&self, callback: impl FnOnce(DmaState) + Send + 'static) -> Result<DmaState> {
         if !self.inner.has_engine {
-            return Err(Error::Invalid("a DMA callback needs a queue with an engine thread: create one with `dma_engine`".into()));
+            return Err(Error::Invalid(
+                "a DMA callback needs a queue with an engine thread: create one with `dma_engine`".into(),
+            ));
         }
         self.start(Some(Box::new(callback)))
     }
@@ -263,7 +272,10 @@ impl DmaQueue {
         }
         let mut work = self.inner.lock();
         if self.inner.state() != DmaState::Gathering {
-            return Err(Error::Invalid(format!("nothing to post: the DMA queue is {:?}", self.inner.state())));
+            return Err(Error::Invalid(format!(
+                "nothing to post: the DMA queue is {:?}",
+                self.inner.state()
+            )));
         }
         // Release: pairs with the Acquire in `copy_batch`; the lock orders it before the copies besides.
         self.inner.abort.store(false, Ordering::Release);
@@ -294,7 +306,8 @@ impl DmaQueue {
     /// The error that stopped the copies, or [`Error::TimedOut`]: the copies then go on (with the next call, or in the engine).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<DmaState> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let left =
+            || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         while self.poll() == DmaState::Posted {
             if left().is_zero() {
                 return Err(Error::TimedOut { what: "DMA transfer".into() });
@@ -308,7 +321,9 @@ impl DmaQueue {
             }
         }
         match self.inner.state() {
-            DmaState::Failed => Err(self.inner.lock().error.take().unwrap_or(Error::Failed { what: "DMA transfer".into() })),
+            DmaState::Failed => {
+                Err(self.inner.lock().error.take().unwrap_or(Error::Failed { what: "DMA transfer".into() }))
+            }
             state => Ok(state),
         }
     }

@@ -53,7 +53,8 @@ impl<T> Queue<T> {
             if let Some(item) = items.pop_front() {
                 return Some(item);
             }
-            let left = deadline.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
+            let left =
+                deadline.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return None;
             }
@@ -145,15 +146,24 @@ impl Registry {
         Registration { registry: Arc::downgrade(self), what }
     }
 
-    pub(crate) fn register_segment(self: &Arc<Self>, what: Imported, queue: &Arc<Queue<SegmentEvent>>) -> Registration {
+    pub(crate) fn register_segment(
+        self: &Arc<Self>,
+        what: Imported,
+        queue: &Arc<Queue<SegmentEvent>>,
+    ) -> Registration {
         let queue = Arc::downgrade(queue);
         put_unless_taken(&mut self.lock().segments, what, &queue);
         self.registration(Registered::Segment(what, queue))
     }
 
-    pub(crate) fn register_arrivals(self: &Arc<Self>, what: Imported, queue: &Arc<Queue<Arrival>>) -> Registration {
+    pub(crate) fn register_arrivals(
+        self: &Arc<Self>,
+        what: Imported,
+        queue: &Arc<Queue<Arrival>>,
+    ) -> Registration {
         let mut sinks = self.lock();
-        let (early, rest): (Vec<_>, Vec<_>) = sinks.unclaimed.drain(..).partition(|(whose, _)| *whose == what);
+        let (early, rest): (Vec<_>, Vec<_>) =
+            sinks.unclaimed.drain(..).partition(|(whose, _)| *whose == what);
         sinks.unclaimed = VecDeque::from(rest);
         early.into_iter().for_each(|(_, arrival)| queue.push(arrival));
         let queue = Arc::downgrade(queue);
@@ -162,7 +172,11 @@ impl Registry {
         self.registration(Registered::Arrivals(what, queue))
     }
 
-    pub(crate) fn register_import(self: &Arc<Self>, import: &Import, queue: &Arc<Queue<RemoteEvent>>) -> Registration {
+    pub(crate) fn register_import(
+        self: &Arc<Self>,
+        import: &Import,
+        queue: &Arc<Queue<RemoteEvent>>,
+    ) -> Registration {
         self.lock().imports.insert(import.id(), Arc::downgrade(queue));
         // It may have ended between the manager's answer and this line; the state page knows.
         if let Some(reason) = lost(import) {
@@ -239,7 +253,11 @@ impl Registry {
 }
 
 /// A second object of one name will be refused by the manager; until then the first one keeps its events.
-fn put_unless_taken<T>(sinks: &mut BTreeMap<Imported, Weak<Queue<T>>>, what: Imported, queue: &Weak<Queue<T>>) {
+fn put_unless_taken<T>(
+    sinks: &mut BTreeMap<Imported, Weak<Queue<T>>>,
+    what: Imported,
+    queue: &Weak<Queue<T>>,
+) {
     let taken = sinks.get(&what).is_some_and(|there| there.strong_count() > 0);
     if !taken {
         sinks.insert(what, Weak::clone(queue));

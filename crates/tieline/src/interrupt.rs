@@ -5,8 +5,10 @@
 //! interrupt at will or hide the triggers of others, nothing else.
 
 mod data;
+mod handler;
 mod plain;
 mod words;
 
 pub use data::{DataInterrupt, RemoteDataInterrupt};
-pub use plain::{Handler, Interrupt, RemoteInterrupt};
+pub use handler::Handler;
+pub use plain::{Interrupt, RemoteInterrupt};

@@ -109,7 +109,12 @@ impl Node {
     }
 
     /// Connects to an interrupt of any node.
-    pub fn connect_interrupt(&self, node: NodeId, number: InterruptNo, timeout: Duration) -> Result<RemoteInterrupt> {
+    pub fn connect_interrupt(
+        &self,
+        node: NodeId,
+        number: InterruptNo,
+        timeout: Duration,
+    ) -> Result<RemoteInterrupt> {
         RemoteInterrupt::connect(self, node, number, timeout)
     }
 

@@ -40,7 +40,14 @@ pub struct SegmentOptions {
 impl SegmentOptions {
     /// A segment of `size_bytes` with everything else by default.
     pub fn new(size_bytes: usize) -> Self {
-        Self { id: None, size_bytes, pages: PageSize::Base, lock: false, numa_node: None, access: Access::default() }
+        Self {
+            id: None,
+            size_bytes,
+            pages: PageSize::Base,
+            lock: false,
+            numa_node: None,
+            access: Access::default(),
+        }
     }
 
     /// With this id.

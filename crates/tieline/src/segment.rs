@@ -116,7 +116,8 @@ impl Segment {
     }
 
     pub(crate) fn create_group_copy(node: &Node, group: GroupId, size_bytes: usize) -> Result<Self> {
-        let options = RegionOptions { reserve: Reserve::Eager, ..RegionOptions::new("tieline-group", size_bytes) };
+        let options =
+            RegionOptions { reserve: Reserve::Eager, ..RegionOptions::new("tieline-group", size_bytes) };
         let memory = Arc::new(SegmentMemory { region: Region::create(&options)?, size_bytes });
         Self::register(node, SegmentKey::GroupCopy(group), memory, &Access::default())
     }

@@ -47,7 +47,10 @@ fn measure() -> Option<u64> {
     }
     let probe = WakeProbe::new();
     std::thread::scope(|scope| {
-        let waker = std::thread::Builder::new().name("tieline-probe".into()).spawn_scoped(scope, || probe.wake()).ok()?;
+        let waker = std::thread::Builder::new()
+            .name("tieline-probe".into())
+            .spawn_scoped(scope, || probe.wake())
+            .ok()?;
         let cost_ns = probe.sleep();
         waker.join().ok()?;
         cost_ns

@@ -443,13 +443,7 @@ impl Manager {
     }
 
     /// The importer's side has ended a connection. One that the exporter was never `told` of in this life is unknown there.
-    pub(super) fn tell_released(
-        &mut self,
-        node: NodeId,
-        connection: ConnectionId,
-        died: bool,
-        told: bool,
-    ) {
+    pub(super) fn tell_released(&mut self, node: NodeId, connection: ConnectionId, died: bool, told: bool) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if peer.session.is_valid() {
             self.send_peer(node, PeerMessage::Released { connection, died }, Vec::new());

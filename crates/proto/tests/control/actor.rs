@@ -10,7 +10,6 @@ use proto::wire::program::{
     Reply, Request, RequestId, ToManager, ToProgram,
 };
 
-
 /// A message and what goes beside it.
 pub type Letter = (ToManager, Vec<DescriptorKind>);
 
@@ -156,12 +155,7 @@ impl Actor {
     }
 
     /// A message came. What it answers at once is returned.
-    pub fn deliver(
-        &mut self,
-        now: Instant,
-        message: ToProgram,
-        beside: Vec<DescriptorKind>,
-    ) -> Vec<Letter> {
+    pub fn deliver(&mut self, now: Instant, message: ToProgram, beside: Vec<DescriptorKind>) -> Vec<Letter> {
         match message {
             ToProgram::Welcome { .. } => {
                 assert!(!self.attached, "welcome twice");
@@ -173,7 +167,8 @@ impl Actor {
                 Vec::new()
             }
             ToProgram::Reply { id, result } => {
-                let (body, asked) = self.outstanding.remove(&id).expect("a reply to a request that was made, once");
+                let (body, asked) =
+                    self.outstanding.remove(&id).expect("a reply to a request that was made, once");
                 self.note_reply(asked, &body, &result, &beside);
                 if self.keeps {
                     self.replies.insert(id, (result, beside));
@@ -285,7 +280,8 @@ impl Actor {
                 self.note_import(asked, (*node, *connection), *import, *incarnation, what);
             }
             (Request::ResumeImport { node, connection, .. }, Ok(Reply::Resumed { import })) => {
-                let held = self.imports.get_mut(&(*node, *connection)).expect("it was resumed because it is held");
+                let held =
+                    self.imports.get_mut(&(*node, *connection)).expect("it was resumed because it is held");
                 held.slot = Some(*import);
             }
             (Request::ResumeImport { node, connection, .. }, Err(refusal)) => {

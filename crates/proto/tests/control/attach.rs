@@ -21,7 +21,11 @@ fn hello(world: &mut World, credentials: Credentials) -> Option<Refusal> {
     world.try_attach(actor);
     world.run_for(Duration::from_millis(100));
     assert_ne!(world.actors[actor].attached, world.actors[actor].rejected.is_some());
-    assert_eq!(world.actors[actor].channel.is_some(), world.actors[actor].attached, "a rejected one is closed");
+    assert_eq!(
+        world.actors[actor].channel.is_some(),
+        world.actors[actor].attached,
+        "a rejected one is closed"
+    );
     world.actors[actor].rejected.clone()
 }
 
@@ -138,7 +142,12 @@ fn garbage_ends_the_connection_and_everything_of_it() {
     world.send_raw(owner, b"TLN1\x01\x00\xff\xff\xff".to_vec(), vec![memory(1), memory(2)]);
     world.run_for(Duration::from_millis(100));
     let text = world.actors[owner].rejected.clone().expect("told why").to_string();
-    assert!(text.starts_with("request refused: the connection is closed, because it sent a message that cannot be read"), "{text}");
+    assert!(
+        text.starts_with(
+            "request refused: the connection is closed, because it sent a message that cannot be read"
+        ),
+        "{text}"
+    );
     assert!(!world.nodes[1].page.alive(import));
     let status = world.status(0);
     assert_eq!((status.segments_total, status.descriptors), (0, 0));

@@ -113,7 +113,8 @@ impl Chaos {
 
     fn actor(&self, pick: u8) -> Option<usize> {
         let ready = |actor: &crate::actor::Actor| !actor.dead && actor.attached;
-        let ready: Vec<usize> = (0..self.world.actors.len()).filter(|&a| ready(&self.world.actors[a])).collect();
+        let ready: Vec<usize> =
+            (0..self.world.actors.len()).filter(|&a| ready(&self.world.actors[a])).collect();
         (!ready.is_empty()).then(|| ready[usize::from(pick) % ready.len()])
     }
 
@@ -256,7 +257,9 @@ impl Chaos {
         let actor = &self.world.actors[actor];
         let node = self.world.nodes[actor.node].id;
         let on_the_way = actor.outstanding.values().filter_map(|(body, _)| match body {
-            Request::CreateSegment { key, incarnation, .. } if Imported::Segment(*key) == what => Some(*incarnation),
+            Request::CreateSegment { key, incarnation, .. } if Imported::Segment(*key) == what => {
+                Some(*incarnation)
+            }
             _ => None,
         });
         let incarnations = on_the_way.chain([actor.objects[&what].incarnation]);
@@ -285,7 +288,7 @@ fn choose<T: Copy>(among: &[T], pick: u8) -> Option<T> {
 }
 
 /// As many cases, unless `PROPTEST_CASES` asks for others (a long run).
-fn config(cases: u32) -> ProptestConfig {
+pub fn config(cases: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     let cases = asked.unwrap_or(cases);
     ProptestConfig { cases, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() }

@@ -26,7 +26,11 @@ fn regions_are_checked() {
     let waiter = DescriptorKind::Memory { size_bytes: 4096, size_sealed: true, write_sealed: true };
     let loose = DescriptorKind::Memory { size_bytes: 4096, size_sealed: false, write_sealed: true };
     for (beside, pollable, text) in [
-        (vec![open, open], false, "the waiter region of interrupt 7 can still be mapped for writing: seal it with F_SEAL_FUTURE_WRITE"),
+        (
+            vec![open, open],
+            false,
+            "the waiter region of interrupt 7 can still be mapped for writing: seal it with F_SEAL_FUTURE_WRITE",
+        ),
         (vec![loose, waiter], false, "the trigger region of interrupt 7 can still be resized"),
         (vec![open, loose], false, "the waiter region of interrupt 7 can still be resized"),
         (vec![open, DescriptorKind::Event], false, "the waiter region of interrupt 7 is not a memfd"),

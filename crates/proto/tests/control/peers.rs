@@ -226,7 +226,10 @@ fn another_version_is_refused_and_both_versions_are_named() {
     assert!(reason.contains("version 1 of the control protocol was spoken"), "{reason}");
     assert_eq!(links[0].session, SessionState::Connecting);
     let (_, line) = world.nodes[0].log.iter().find(|line| line.0 == LogLevel::Warn).expect("a line");
-    assert!(line.contains("version 9 of the control protocol was spoken, this node manager speaks 1"), "{line}");
+    assert!(
+        line.contains("version 9 of the control protocol was spoken, this node manager speaks 1"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -276,11 +279,14 @@ fn a_hello_must_name_a_proper_node() {
     let mut world = World::new(3, 1);
     world.start(2);
     stranger_connects(&mut world, STRANGER);
-    world.input(2, Input::PeerConnected {
-        peer: STRANGER,
-        dialled: None,
-        credentials: Credentials { uid: OWN_UID, gids: vec![], pid: 9 },
-    });
+    world.input(
+        2,
+        Input::PeerConnected {
+            peer: STRANGER,
+            dialled: None,
+            credentials: Credentials { uid: OWN_UID, gids: vec![], pid: 9 },
+        },
+    );
     world.input(2, Input::PeerMessage { peer: STRANGER, message: hello(node(8), 1), descriptors: vec![] });
     let Some((_, Some(PeerMessage::Rejected(refusal)))) = world.to_strangers.get(1) else {
         panic!("{:?}", world.to_strangers)
@@ -298,7 +304,9 @@ fn whoever_was_dialled_must_be_the_one() {
     world.input(1, Input::PeerMessage { peer: STRANGER, message: hello(node(12), 1), descriptors: vec![] });
     let refused = link(&world, 1, 4);
     assert_eq!(refused.session, SessionState::Refused);
-    assert!(refused.reason.expect("a reason").contains("the socket of node 4 is held by the manager of node 12"));
+    assert!(
+        refused.reason.expect("a reason").contains("the socket of node 4 is held by the manager of node 12")
+    );
 }
 
 #[test]
@@ -382,10 +390,11 @@ fn strangers_have_a_bound() {
     for number in 0..4097 {
         let credentials = Credentials { uid: OWN_UID, gids: vec![], pid: 9 };
         let peer = PeerConn(STRANGERS + number);
-        world.nodes[0].manager.as_mut().expect("it runs").handle(
-            world.now,
-            Input::PeerConnected { peer, dialled: None, credentials },
-        );
+        world.nodes[0]
+            .manager
+            .as_mut()
+            .expect("it runs")
+            .handle(world.now, Input::PeerConnected { peer, dialled: None, credentials });
     }
     world.input(0, Input::PeerSeen { node: node(8) });
     let closed: Vec<_> = world.to_strangers.iter().filter(|(_, message)| message.is_none()).collect();

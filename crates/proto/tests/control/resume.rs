@@ -36,13 +36,17 @@ fn connections(world: &World) -> u32 {
 
 fn losses(world: &mut World, actor: usize) -> Vec<LossReason> {
     let events = world.events(actor).into_iter();
-    events.filter_map(|event| if let Event::Lost { reason, .. } = event { Some(reason) } else { None }).collect()
+    events
+        .filter_map(|event| if let Event::Lost { reason, .. } = event { Some(reason) } else { None })
+        .collect()
 }
 
 /// How many went away, by death or by choice.
 fn departures(world: &mut World, actor: usize) -> Vec<bool> {
     let events = world.events(actor).into_iter();
-    events.filter_map(|event| if let Event::Disconnected { died, .. } = event { Some(died) } else { None }).collect()
+    events
+        .filter_map(|event| if let Event::Disconnected { died, .. } = event { Some(died) } else { None })
+        .collect()
 }
 
 #[test]
@@ -275,7 +279,10 @@ fn an_owner_names_only_connections_of_its_own_objects_and_in_time() {
     assert_eq!(world.ask(owner, name(connection)), Ok(Reply::Done), "it is there");
     assert!(matches!(world.ask(importer, name(connection)), Err(Refusal::NotFound { .. })));
     world.run_for(GRACE);
-    assert!(matches!(world.ask(owner, name(ConnectionId(1 << 20))), Err(Refusal::NotFound { .. })), "too late");
+    assert!(
+        matches!(world.ask(owner, name(ConnectionId(1 << 20))), Err(Refusal::NotFound { .. })),
+        "too late"
+    );
     assert_eq!(connections(&world), 1);
 }
 
@@ -299,7 +306,8 @@ fn a_producer_keeps_its_number_and_nobody_else_gets_it() {
     assert_eq!(connect_interrupt(&mut world, first, 4, 7).expect("connected").2, 2);
     world.run_for(Duration::from_millis(50));
     let what = Imported::Interrupt(InterruptNo(7));
-    let known: Vec<u16> = world.actors[owner].objects[&what].connections.values().map(|one| one.number).collect();
+    let known: Vec<u16> =
+        world.actors[owner].objects[&what].connections.values().map(|one| one.number).collect();
     assert_eq!(known.len(), 3);
 }
 
@@ -346,7 +354,8 @@ fn what_is_given_up_while_its_resumption_is_under_way_is_given_back() {
         world.hang(0);
         // The resumption is in the hung manager's socket; after a while the import goes on without an answer.
         world.run_for(LIMIT * 2);
-        let import = world.actors[importer].imports.values().next().and_then(|held| held.slot).expect("a slot");
+        let import =
+            world.actors[importer].imports.values().next().and_then(|held| held.slot).expect("a slot");
         if dies {
             world.kill_program(importer);
         } else {

@@ -51,7 +51,10 @@ fn nothing_of_no_size_and_no_endless_lists() {
     let crowd = Access { uids: (0..65).collect(), gid: None };
     let refusal = world.ask_with(actor, create_request(key, crowd, true), vec![memory(4 * KIB)]);
     let text = refusal.expect_err("too many").to_string();
-    assert!(text.contains("access for 65 users was asked for, at most 64 can be listed: use a group"), "{text}");
+    assert!(
+        text.contains("access for 65 users was asked for, at most 64 can be listed: use a group"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -102,7 +105,9 @@ fn connecting_hands_the_memory_over() {
         offer(world, owner, segment(1));
         let body = Request::ConnectSegment { node: node(4), key: segment(1) };
         let (reply, beside) = world.ask_with(importer, body, vec![]).expect("connected");
-        let Reply::Segment { import, connection, size_bytes, incarnation } = reply else { panic!("{reply:?}") };
+        let Reply::Segment { import, connection, size_bytes, incarnation } = reply else {
+            panic!("{reply:?}")
+        };
         assert_eq!((size_bytes, incarnation), (4 * KIB, Incarnation(1001)));
         assert_eq!(beside, [memory(4 * KIB)]);
         let place = world.actors[importer].node;
@@ -119,7 +124,10 @@ fn connecting_hands_the_memory_over() {
 fn what_is_not_there_or_not_open_is_refused_at_once() {
     both_ways(|world, owner, importer| {
         let refusal = try_connect(world, importer, 4, segment(1)).expect_err("not there");
-        assert_eq!(refusal.to_string(), "no segment 1 on node 4: create it and make it available there first");
+        assert_eq!(
+            refusal.to_string(),
+            "no segment 1 on node 4: create it and make it available there first"
+        );
         let create = create_request(segment(1), Access::default(), false);
         world.ask_with(owner, create, vec![memory(4 * KIB)]).expect("created");
         let refusal = try_connect(world, importer, 4, segment(1)).expect_err("closed");
@@ -169,7 +177,11 @@ fn a_request_under_way_fails_when_the_session_is_lost() {
     world.run_for(Duration::from_secs(3));
     assert!(world.all_valid());
     assert_eq!(world.status(0).segments[0].connections, 0);
-    assert!(matches!(world.events(owner)[..], [.., Event::Connected { .. }, Event::Disconnected { died: false, .. }] | [Event::Link { .. }, .., Event::Disconnected { died: false, .. }]));
+    assert!(matches!(
+        world.events(owner)[..],
+        [.., Event::Connected { .. }, Event::Disconnected { died: false, .. }]
+            | [Event::Link { .. }, .., Event::Disconnected { died: false, .. }]
+    ));
 }
 
 #[test]
@@ -184,7 +196,9 @@ fn access_is_by_user_group_and_root() {
         world.run_until("up", World::all_valid);
         let owner = world.attach(0);
         let access = Access { uids: vec![2000], gid: Some(500) };
-        world.ask_with(owner, create_request(segment(1), access, true), vec![memory(4 * KIB)]).expect("created");
+        world
+            .ask_with(owner, create_request(segment(1), access, true), vec![memory(4 * KIB)])
+            .expect("created");
         for (uid, gids, allowed) in [
             (OWN_UID, vec![], true),
             (0, vec![], true),

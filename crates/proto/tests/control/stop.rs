@@ -58,7 +58,10 @@ fn everything_of_a_stopped_node_is_over_on_both_sides() {
     let told = world.events(c);
     assert!(told.contains(&lost(local)) && told.contains(&lost(from_b)), "{told:?}");
     let told = world.events(a);
-    assert_eq!(told.iter().filter(|event| matches!(event, Event::Disconnected { died: false, .. })).count(), 3);
+    assert_eq!(
+        told.iter().filter(|event| matches!(event, Event::Disconnected { died: false, .. })).count(),
+        3
+    );
     let told = world.events(b);
     assert!(told.contains(&lost(from_a)) && told.contains(&lost(bell)), "{told:?}");
     assert!(told.iter().any(|event| matches!(event, Event::Disconnected { died: false, .. })));

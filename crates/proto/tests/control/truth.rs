@@ -61,11 +61,12 @@ impl Truth {
         // An orderly stop ends everything; a program that was not attached at that moment hears of it later, as it resumes.
         let by_stop = stopped_since(world, actor.node, node, held);
         let owned = owner_of(world, node, held.what, held.incarnation).is_some();
-        let fair = by_stop || if held.ended == Some(LossReason::NodeLost) {
-            false
-        } else {
-            !owned || self.severed.contains(&object)
-        };
+        let fair = by_stop
+            || if held.ended == Some(LossReason::NodeLost) {
+                false
+            } else {
+                !owned || self.severed.contains(&object)
+            };
         assert!(fair, "{} has lost {held:?} of node {node} without a reason", actor.name);
     }
 }
@@ -110,7 +111,11 @@ fn owners_are_right(world: &World) {
                     producer.node
                 );
                 let data = matches!(owned.shape, Shape::Interrupt { kind: InterruptKind::Data, .. });
-                assert!(numbers.insert(producer.number) || !data, "two producers with number {}", producer.number);
+                assert!(
+                    numbers.insert(producer.number) || !data,
+                    "two producers with number {}",
+                    producer.number
+                );
             }
         }
     }
@@ -155,7 +160,11 @@ fn status_is_right(world: &World, node: usize) {
     assert_eq!((status.segments_total, status.interrupts_total), (segments, interrupts));
     assert_eq!(status.descriptors, descriptors, "descriptors that node {} holds", status.info.node);
     for segment in &status.segments {
-        assert_eq!(segment.connections as usize, connections[&segment.what], "{} on node {}", segment.what, status.info.node);
+        assert_eq!(
+            segment.connections as usize, connections[&segment.what],
+            "{} on node {}",
+            segment.what, status.info.node
+        );
     }
     let imports: usize = here.iter().map(|actor| actor.imports.len()).sum();
     let listed: u32 = status.programs.iter().map(|program| program.imports).sum();

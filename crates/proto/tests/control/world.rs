@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proto::ids::{AdapterNo, NodeId};
 use proto::manager::{
-    Credentials, Descriptor, DescriptorKind, FdToken, Input, Limits, LogLevel, Manager, ManagerConfig, Output,
-    PeerConn, ProgramConn,
+    Credentials, Descriptor, DescriptorKind, FdToken, Input, Limits, LogLevel, Manager, ManagerConfig,
+    Output, PeerConn, ProgramConn,
 };
 use proto::time::Instant;
 use proto::wire::peer::PeerMessage;
@@ -49,9 +49,19 @@ struct Channel {
 
 #[derive(Debug, Clone)]
 enum Parcel {
-    Opened { channel: u64, dialled: Option<NodeId>, credentials: Credentials },
-    Data { channel: u64, bytes: Vec<u8>, beside: Vec<DescriptorKind> },
-    Closed { channel: u64 },
+    Opened {
+        channel: u64,
+        dialled: Option<NodeId>,
+        credentials: Credentials,
+    },
+    Data {
+        channel: u64,
+        bytes: Vec<u8>,
+        beside: Vec<DescriptorKind>,
+    },
+    Closed {
+        channel: u64,
+    },
     Seen(NodeId),
     DialFailed(NodeId),
     /// An actor tries to attach (again).
@@ -159,7 +169,7 @@ impl World {
         for node in 0..nodes {
             world.start(node);
         }
-        world.run_until("all sessions valid", World::all_valid);
+        world.run_until("all sessions valid", Self::all_valid);
         world
     }
 
@@ -238,8 +248,12 @@ impl World {
         node.hung = false;
         node.inbox.clear();
         node.tokens.clear();
-        let open: Vec<u64> =
-            self.channels.iter().filter(|(_, channel)| channel.ends.contains(&place)).map(|(&id, _)| id).collect();
+        let open: Vec<u64> = self
+            .channels
+            .iter()
+            .filter(|(_, channel)| channel.ends.contains(&place))
+            .map(|(&id, _)| id)
+            .collect();
         for channel in open {
             self.close(channel, place);
         }
@@ -281,7 +295,10 @@ impl World {
         let Some(manager) = self.nodes[index].manager.as_mut() else { return };
         manager.handle_timeout(now);
         let next = manager.next_timeout();
-        assert!(next.is_none_or(|at| at > now), "node {index}: a timer that is due was served and is due again");
+        assert!(
+            next.is_none_or(|at| at > now),
+            "node {index}: a timer that is due was served and is due again"
+        );
         self.pump(index);
     }
 
@@ -344,14 +361,22 @@ impl World {
         let page = &self.nodes[index].page;
         match message {
             ToProgram::Event(Event::Lost { import, reason }) => {
-                assert_eq!(page.imports.get(import), Some(&Some(*reason)), "the page says first that it ended");
+                assert_eq!(
+                    page.imports.get(import),
+                    Some(&Some(*reason)),
+                    "the page says first that it ended"
+                );
             }
             ToProgram::Event(Event::Link { node, up }) => {
                 assert_eq!(page.links.get(node).map(|link| link.1), Some(*up), "the page says first");
             }
             ToProgram::Reply {
                 result:
-                    Ok(Reply::Segment { import, .. } | Reply::Interrupt { import, .. } | Reply::Resumed { import }),
+                    Ok(
+                        Reply::Segment { import, .. }
+                        | Reply::Interrupt { import, .. }
+                        | Reply::Resumed { import },
+                    ),
                 ..
             } => assert!(page.alive(*import), "the page says first that it is alive"),
             _ => {}
@@ -370,7 +395,12 @@ impl World {
         let to = Place::Manager { node: other, life: self.nodes[other].life };
         let channel = self.open([from, to]);
         let theirs = self.credentials_of(other);
-        self.arrive(channel, 0, delay, Parcel::Opened { channel, dialled: Some(target), credentials: theirs });
+        self.arrive(
+            channel,
+            0,
+            delay,
+            Parcel::Opened { channel, dialled: Some(target), credentials: theirs },
+        );
         self.arrive(channel, 1, other_delay, Parcel::Opened { channel, dialled: None, credentials });
     }
 
@@ -518,7 +548,9 @@ impl World {
     }
 
     fn deliver(&mut self, to: Place, parcel: Parcel) {
-        if let Parcel::Opened { channel, .. } | Parcel::Data { channel, .. } | Parcel::Closed { channel } = &parcel {
+        if let Parcel::Opened { channel, .. } | Parcel::Data { channel, .. } | Parcel::Closed { channel } =
+            &parcel
+        {
             let Some(channel) = self.channels.get(channel) else { return };
             if channel.cut && !matches!(parcel, Parcel::Closed { .. } | Parcel::Opened { .. }) {
                 return;
@@ -554,7 +586,7 @@ impl World {
             },
             Parcel::Closed { channel } => {
                 let program = self.is_program(channel);
-                self.end_of(channel, Place::Manager { node: index, life: self.nodes[index].life });
+                self.close_quietly(channel, Place::Manager { node: index, life: self.nodes[index].life });
                 match program {
                     true => Input::ProgramGone { program: ProgramConn(channel) },
                     false => Input::PeerGone { peer: PeerConn(channel) },
@@ -608,19 +640,13 @@ impl World {
         self.channels.get(&channel).is_some_and(|channel| matches!(channel.ends[0], Place::Actor(_)))
     }
 
-    fn end_of(&mut self, id: u64, at: Place) {
-        self.close_quietly(id, at);
-    }
-
     /// A reader that has seen the end closes its own end.
     fn close_quietly(&mut self, id: u64, at: Place) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let end = usize::from(channel.ends[1] == at);
         channel.closed[end] = true;
-        if channel.closed == [true, true] || channel.cut {
-            if channel.closed == [true, true] {
-                self.channels.remove(&id);
-            }
+        if channel.closed == [true, true] {
+            self.channels.remove(&id);
         }
     }
 
@@ -687,7 +713,7 @@ impl World {
         match parcel {
             Parcel::Attach => self.try_attach(actor),
             Parcel::Closed { channel } if self.actors[actor].channel == Some(channel) => {
-                self.end_of(channel, Place::Actor(actor));
+                self.close_quietly(channel, Place::Actor(actor));
                 self.actors[actor].closed();
                 if self.actors[actor].returns {
                     self.try_attach(actor);

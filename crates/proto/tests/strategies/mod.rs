@@ -1,27 +1,24 @@
 //! Arbitrary messages: mostly from a small world, so that they meet each other, now and then from the whole range.
 
-use proptest::collection::{btree_set, vec};
+use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use proto::ids::{AdapterNo, GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
-    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal, Reply,
-    Request, ToManager, ToProgram,
-};
-use proto::wire::status::{
-    AdapterInfo, Counters, LinkStatus, NodeInfo, NodeStatus, ProgramStatus, SegmentStatus, SessionState,
+    Access, ConnectionId, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal, Request,
+    ToManager,
 };
 
-fn small_u32() -> impl Strategy<Value = u32> {
+pub fn small_u32() -> impl Strategy<Value = u32> {
     prop_oneof![9 => 0u32..4, 1 => any::<u32>()]
 }
 
-fn small_u64() -> impl Strategy<Value = u64> {
+pub fn small_u64() -> impl Strategy<Value = u64> {
     prop_oneof![9 => 0u64..6, 1 => any::<u64>()]
 }
 
-fn text() -> impl Strategy<Value = String> {
+pub fn text() -> impl Strategy<Value = String> {
     prop_oneof![8 => "[a-z]{0,8}", 1 => "\\PC{0,40}", 1 => Just("x".repeat(300))]
 }
 
@@ -30,7 +27,7 @@ pub fn node() -> impl Strategy<Value = NodeId> {
     prop_oneof![9 => (0usize..4).prop_map(|index| NodeId::nth(index).expect("an id")), 1 => any]
 }
 
-fn group() -> impl Strategy<Value = GroupId> {
+pub fn group() -> impl Strategy<Value = GroupId> {
     small_u32().prop_map(GroupId)
 }
 
@@ -41,7 +38,7 @@ pub fn segment_key() -> impl Strategy<Value = SegmentKey> {
     ]
 }
 
-fn interrupt() -> impl Strategy<Value = InterruptNo> {
+pub fn interrupt() -> impl Strategy<Value = InterruptNo> {
     small_u32().prop_map(InterruptNo)
 }
 
@@ -49,28 +46,28 @@ pub fn imported() -> impl Strategy<Value = Imported> {
     prop_oneof![segment_key().prop_map(Imported::Segment), interrupt().prop_map(Imported::Interrupt)]
 }
 
-fn connection() -> impl Strategy<Value = ConnectionId> {
+pub fn connection() -> impl Strategy<Value = ConnectionId> {
     small_u64().prop_map(ConnectionId)
 }
 
-fn incarnation() -> impl Strategy<Value = Incarnation> {
+pub fn incarnation() -> impl Strategy<Value = Incarnation> {
     small_u64().prop_map(Incarnation)
 }
 
-fn slot() -> impl Strategy<Value = ImportSlot> {
+pub fn slot() -> impl Strategy<Value = ImportSlot> {
     small_u32().prop_map(ImportSlot)
 }
 
-fn access() -> impl Strategy<Value = Access> {
+pub fn access() -> impl Strategy<Value = Access> {
     let listed = (vec(any::<u32>(), 0..70), option::of(any::<u32>()));
     prop_oneof![3 => Just(Access::default()), 1 => listed.prop_map(|(uids, gid)| Access { uids, gid })]
 }
 
-fn kind() -> impl Strategy<Value = InterruptKind> {
+pub fn kind() -> impl Strategy<Value = InterruptKind> {
     prop_oneof![Just(InterruptKind::Plain), Just(InterruptKind::Data)]
 }
 
-fn loss() -> impl Strategy<Value = LossReason> {
+pub fn loss() -> impl Strategy<Value = LossReason> {
     prop_oneof![
         Just(LossReason::Withdrawn),
         Just(LossReason::Removed),
@@ -158,117 +155,19 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
     ]
 }
 
-fn info() -> impl Strategy<Value = NodeInfo> {
-    let adapter = (any::<u32>(), text(), vec(text(), 0..3)).prop_map(|(number, kind, capabilities)| {
-        AdapterInfo { number: AdapterNo(number), kind, capabilities }
-    });
-    (node(), text(), text(), text(), any::<u32>(), any::<u64>(), vec(adapter, 0..3)).prop_map(
-        |(node, cluster, host, version, manager_pid, incarnation, adapters)| NodeInfo {
-            node, cluster, host, version, manager_pid, incarnation, adapters,
-        },
-    )
-}
-
-fn session_state() -> impl Strategy<Value = SessionState> {
-    prop_oneof![
-        Just(SessionState::Connecting),
-        Just(SessionState::Valid),
-        Just(SessionState::Lost),
-        Just(SessionState::Refused),
-        Just(SessionState::Stopped)
-    ]
-}
-
-fn link() -> impl Strategy<Value = LinkStatus> {
-    let numbers = any::<[u64; 5]>();
-    (node(), text(), session_state(), option::of(text()), numbers).prop_map(|(peer, peer_host, session, reason, n)| {
-        LinkStatus {
-            adapter: AdapterNo(0),
-            peer,
-            peer_host,
-            session,
-            reason,
-            generation: n[0],
-            since_ns: n[1],
-            downtime_ns: n[2],
-            heartbeats_received: n[3],
-            heartbeats_missed: n[4],
-        }
-    })
-}
-
-fn status() -> impl Strategy<Value = NodeStatus> {
-    let program = (text(), any::<[u32; 5]>()).prop_map(|(name, n)| ProgramStatus {
-        name, pid: n[0], uid: n[1], segments: n[2], interrupts: n[3], imports: n[4],
-    });
-    let segment = (text(), any::<u64>(), any::<bool>(), any::<[u32; 2]>()).prop_map(
-        |(what, size_bytes, available, n)| SegmentStatus { what, size_bytes, available, connections: n[0], owner_pid: n[1] },
-    );
-    (info(), vec(link(), 0..4), vec(program, 0..4), vec(segment, 0..4), any::<[u64; 13]>()).prop_map(
-        |(info, links, programs, segments, n)| NodeStatus {
-            info, links, programs, segments,
-            uptime_ns: n[0],
-            links_total: n[1],
-            programs_total: n[2],
-            segments_total: n[3],
-            interrupts_total: n[4],
-            descriptors: n[5],
-            counters: Counters {
-                requests: n[6], refusals: n[7], connections: n[8], attaches: n[9],
-                program_deaths: n[10], protocol_errors: n[11], sessions_lost: n[12],
-            },
-        },
-    )
-}
-
-fn reply() -> impl Strategy<Value = Reply> {
-    prop_oneof![
-        Just(Reply::Done),
-        (slot(), connection(), any::<u64>(), incarnation()).prop_map(
-            |(import, connection, size_bytes, incarnation)| Reply::Segment { import, connection, size_bytes, incarnation }
-        ),
-        interrupt().prop_map(|number| Reply::InterruptCreated { number }),
-        (slot(), connection(), incarnation(), kind(), any::<u16>(), any::<bool>()).prop_map(
-            |(import, connection, incarnation, kind, producer, pollable)| Reply::Interrupt {
-                import, connection, incarnation, kind, producer, pollable
-            }
-        ),
-        slot().prop_map(|import| Reply::Resumed { import }),
-        any::<bool>().prop_map(|reachable| Reply::Probed { reachable }),
-        btree_set(node(), 0..8).prop_map(|nodes| Reply::Members(nodes.into_iter().collect())),
-        info().prop_map(Reply::Info),
-        status().prop_map(Reply::Status),
-    ]
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        (imported(), node(), connection(), any::<u16>())
-            .prop_map(|(what, node, connection, producer)| Event::Connected { what, node, connection, producer }),
-        (imported(), node(), connection(), any::<bool>())
-            .prop_map(|(what, node, connection, died)| Event::Disconnected { what, node, connection, died }),
-        (slot(), loss()).prop_map(|(import, reason)| Event::Lost { import, reason }),
-        (node(), any::<bool>()).prop_map(|(node, up)| Event::Link { node, up }),
-        (group(), node(), any::<bool>()).prop_map(|(group, node, joined)| Event::Member { group, node, joined }),
-    ]
-}
-
-pub fn to_program() -> impl Strategy<Value = ToProgram> {
-    prop_oneof![
-        info().prop_map(|info| ToProgram::Welcome { info }),
-        refusal().prop_map(ToProgram::Rejected),
-        (any::<u64>(), reply()).prop_map(|(id, reply)| ToProgram::Reply { id, result: Ok(reply) }),
-        (any::<u64>(), refusal()).prop_map(|(id, refusal)| ToProgram::Reply { id, result: Err(refusal) }),
-        event().prop_map(ToProgram::Event),
-    ]
-}
-
 fn peer_request() -> impl Strategy<Value = PeerRequest> {
     prop_oneof![
-        (segment_key(), requester()).prop_map(|(key, requester)| PeerRequest::ConnectSegment { key, requester }),
-        (interrupt(), requester()).prop_map(|(number, requester)| PeerRequest::ConnectInterrupt { number, requester }),
+        (segment_key(), requester())
+            .prop_map(|(key, requester)| PeerRequest::ConnectSegment { key, requester }),
+        (interrupt(), requester())
+            .prop_map(|(number, requester)| PeerRequest::ConnectInterrupt { number, requester }),
         (connection(), incarnation(), imported(), requester()).prop_map(
-            |(connection, incarnation, what, requester)| PeerRequest::Resume { connection, incarnation, what, requester }
+            |(connection, incarnation, what, requester)| PeerRequest::Resume {
+                connection,
+                incarnation,
+                what,
+                requester
+            }
         ),
     ]
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
-    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal, Reply,
-    Request, ToManager, ToProgram,
+    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
+    Reply, Request, ToManager, ToProgram,
 };
 use proto::wire::{decode, encode};
 use serde::Serialize;
@@ -29,7 +29,10 @@ fn files(target: &str) -> Vec<(String, Vec<u8>)> {
     entries
         .map(|entry| {
             let path = entry.expect("an entry").path();
-            (path.file_name().expect("a name").to_string_lossy().into_owned(), fs::read(path).expect("a file"))
+            (
+                path.file_name().expect("a name").to_string_lossy().into_owned(),
+                fs::read(path).expect("a file"),
+            )
         })
         .collect()
 }
@@ -42,7 +45,8 @@ fn replay<T: Serialize + DeserializeOwned + Debug>(target: &str) {
         no_type_panics(&bytes);
         if name.starts_with("ok-") {
             let message = decode::<T>(&bytes);
-            let message = message.unwrap_or_else(|error| panic!("{target}/{name} is not understood: {error}"));
+            let message =
+                message.unwrap_or_else(|error| panic!("{target}/{name} is not understood: {error}"));
             assert_eq!(encode(&message).expect("encoded"), bytes, "{target}/{name}");
         }
     }
@@ -64,11 +68,23 @@ fn requests() -> Vec<Request> {
     let access = Access { uids: vec![1000, 2000], gid: Some(100) };
     let (connection, incarnation) = (ConnectionId(0x1234_5678_9abc_0001), Incarnation(u64::MAX));
     vec![
-        Request::CreateSegment { key, size_bytes: 1 << 20, access: access.clone(), incarnation, available: true },
+        Request::CreateSegment {
+            key,
+            size_bytes: 1 << 20,
+            access: access.clone(),
+            incarnation,
+            available: true,
+        },
         Request::SetAvailable { key, available: false, disconnect: true },
         Request::RemoveSegment { key: SegmentKey::GroupCopy(GroupId(1)), force: true },
         Request::ConnectSegment { node: node(8), key },
-        Request::CreateInterrupt { number: None, kind: InterruptKind::Data, access, incarnation, pollable: true },
+        Request::CreateInterrupt {
+            number: None,
+            kind: InterruptKind::Data,
+            access,
+            incarnation,
+            pollable: true,
+        },
         Request::RemoveInterrupt { number },
         Request::ConnectInterrupt { node: node(260), number },
         Request::Disconnect { import: ImportSlot(5) },
@@ -97,7 +113,14 @@ fn to_program() -> Vec<ToProgram> {
         Reply::Done,
         Reply::Segment { import, connection, size_bytes: 4096, incarnation },
         Reply::InterruptCreated { number: InterruptNo(1) },
-        Reply::Interrupt { import, connection, incarnation, kind: InterruptKind::Plain, producer: 2, pollable: true },
+        Reply::Interrupt {
+            import,
+            connection,
+            incarnation,
+            kind: InterruptKind::Plain,
+            producer: 2,
+            pollable: true,
+        },
         Reply::Resumed { import },
         Reply::Probed { reachable: true },
         Reply::Members(vec![node(4), node(8)]),
@@ -127,8 +150,12 @@ fn peer_messages() -> Vec<PeerMessage> {
     let (connection, incarnation) = (ConnectionId(9), Incarnation(11));
     let key = SegmentKey::Segment(SegmentId(7));
     let number = InterruptNo(3);
-    let hello =
-        PeerMessage::Hello { node: node(8), incarnation, cluster: "default".to_owned(), host: "here".to_owned() };
+    let hello = PeerMessage::Hello {
+        node: node(8),
+        incarnation,
+        cluster: "default".to_owned(),
+        host: "here".to_owned(),
+    };
     let requests = [
         PeerRequest::ConnectSegment { key, requester: requester() },
         PeerRequest::ConnectInterrupt { number, requester: requester() },
@@ -136,7 +163,13 @@ fn peer_messages() -> Vec<PeerMessage> {
     ];
     let replies = [
         PeerReply::Segment { connection, size_bytes: 4096, incarnation },
-        PeerReply::Interrupt { connection, incarnation, kind: InterruptKind::Data, producer: 2, pollable: false },
+        PeerReply::Interrupt {
+            connection,
+            incarnation,
+            kind: InterruptKind::Data,
+            producer: 2,
+            pollable: false,
+        },
         PeerReply::Resumed,
     ];
     let mut all = vec![

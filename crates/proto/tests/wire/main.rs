@@ -1,8 +1,11 @@
 //! The wire format: what is said arrives, and what is no message is an error.
-#![allow(unreachable_pub)] // The modules of a test are no interface.
+// The modules of a test are no interface, and what is not as expected ends the test.
+#![allow(unreachable_pub, clippy::expect_used, clippy::panic)]
 
 #[path = "../strategies/mod.rs"]
 mod strategies;
+#[path = "../strategies/told.rs"]
+mod told;
 
 mod corpus;
 
@@ -58,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn managers_are_understood_by_programs(message in strategies::to_program()) {
+    fn managers_are_understood_by_programs(message in told::to_program()) {
         round_trip(&message);
     }
 
@@ -76,7 +79,7 @@ proptest! {
     #[test]
     fn damaged_messages_are_a_message_or_an_error(
         message in strategies::peer_message(),
-        reply in strategies::to_program(),
+        reply in told::to_program(),
         damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..6),
         cut in any::<u16>(),
     ) {
@@ -126,7 +129,8 @@ fn the_longest_datagram_is_the_limit_on_both_sides() {
     let error = encode(&long).expect_err("too long");
     assert!(matches!(error, CodecError::TooLong(bytes) if bytes > MAX_DATAGRAM_BYTES));
     assert!(error.to_string().ends_with("is longer than the limit of 65536"), "{error}");
-    let room = MAX_DATAGRAM_BYTES - encode(&ToProgram::Rejected(Refusal::Invalid(String::new()))).expect("encoded").len();
+    let room = MAX_DATAGRAM_BYTES
+        - encode(&ToProgram::Rejected(Refusal::Invalid(String::new()))).expect("encoded").len();
     let fits = ToProgram::Rejected(Refusal::Invalid("x".repeat(room - 2)));
     let bytes = encode(&fits).expect("it just fits");
     assert_eq!(bytes.len(), MAX_DATAGRAM_BYTES);
@@ -149,7 +153,8 @@ fn a_list_does_not_cost_more_than_it_has() {
 #[test]
 fn a_node_id_is_checked_on_arrival() {
     let probe = |id: u8| with_header(&[1, 5, 9, id]);
-    let expected = ToManager::Request { id: 5, body: Request::Probe { node: NodeId::new(8).expect("an id") } };
+    let expected =
+        ToManager::Request { id: 5, body: Request::Probe { node: NodeId::new(8).expect("an id") } };
     assert_eq!(decode::<ToManager>(&probe(8)), Ok(expected));
     for id in [0, 3] {
         assert!(matches!(decode::<ToManager>(&probe(id)), Err(CodecError::Malformed(_))));

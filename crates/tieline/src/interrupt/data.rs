@@ -17,6 +17,7 @@ use shm::process::PidFd;
 use shm::ring::PopError;
 use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
 
+use super::handler::Handler;
 use super::words::{check_origin, clear_eventfd, connect_grant, gone, new_eventfd, write_eventfd};
 use crate::error::{Error, Result};
 use crate::events::{Arrival, Queue, Registration};
@@ -28,6 +29,8 @@ use crate::spin::new_spin;
 /// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
 const CLAIM_WATCH: Duration = Duration::from_millis(5);
 
+/// The number under which an owner sends to itself. Managers count producers from 0.
+const OWN_PRODUCER: u16 = u16::MAX;
 /// As good as for ever, and still a time that the clock can show.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
@@ -62,9 +65,16 @@ enum Look {
 }
 
 impl DataInterrupt {
-    pub(crate) fn create(node: &Node, options: &InterruptOptions, message_bytes: usize, depth: usize) -> Result<Self> {
+    pub(crate) fn create(
+        node: &Node,
+        options: &InterruptOptions,
+        message_bytes: usize,
+        depth: usize,
+    ) -> Result<Self> {
         if message_bytes == 0 || depth == 0 {
-            return Err(Error::Invalid("a data interrupt needs room for at least one message of one byte".into()));
+            return Err(Error::Invalid(
+                "a data interrupt needs room for at least one message of one byte".into(),
+            ));
         }
         let spin = new_spin()?;
         let ring = Consumer::create(depth, message_bytes)?;
@@ -174,6 +184,27 @@ impl DataInterrupt {
         })
     }
 
+    /// Calls `callback` with each message, from a library thread and with no lock held, until the handler is dropped or
+    /// the ring is found to be corrupt.
+    pub fn on_message(self, mut callback: impl FnMut(&[u8]) + Send + 'static) -> Result<Handler> {
+        // An empty message of one's own ends the wait. If there is no room for it, the thread is awake anyway.
+        let waker = self.lock().ring.add_local(OWN_PRODUCER)?;
+        let mut buffer = vec![0; waker.slot_bytes()];
+        let wake = move || {
+            if waker.send(&[]).is_ok() {
+                waker.ringer().ring();
+            }
+        };
+        Handler::start(self.number, wake, move |closing| {
+            while let Ok(len) = self.wait(&mut buffer, None) {
+                if closing.is_so() {
+                    return;
+                }
+                callback(buffer.get(..len).unwrap_or_default());
+            }
+        })
+    }
+
     fn look(&self, receiving: &mut Receiving, buffer: &mut [u8]) -> Result<Look> {
         if let Some(detail) = &receiving.broken {
             return Err(self.corrupt(detail.clone()));
@@ -225,7 +256,8 @@ impl Receiving {
 
     fn sleep(&mut self, left: Option<Duration>, pending: bool) {
         let slice = if pending { Some(left.map_or(CLAIM_WATCH, |left| left.min(CLAIM_WATCH))) } else { left };
-        let deadline = slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
+        let deadline =
+            slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
         let ring = &self.ring;
         if pending {
             // Something is there, so the ring is not empty; only its owner's bell, or time, changes anything.

@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use node_client::Import;
@@ -10,8 +9,8 @@ use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::InterruptKind;
 use shm::doorbell::{Spin, WaitOutcome, Waiter};
 use shm::origin::Origin;
-use shm::sync::{AtomicBool, Ordering};
 
+use super::handler::Handler;
 use super::words::{OwnerWords, RemoteWords, check_origin, clear_eventfd, connect_grant, deadline, gone};
 use crate::error::{Error, Result};
 use crate::node::Node;
@@ -112,17 +111,22 @@ impl Interrupt {
 
     /// Calls `callback` with the number of triggers, from a library thread and with no lock held, until the handler is
     /// dropped.
-    pub fn on_trigger(self, callback: impl FnMut(u32) + Send + 'static) -> Result<Handler> {
+    pub fn on_trigger(self, mut callback: impl FnMut(u32) + Send + 'static) -> Result<Handler> {
         let interrupt = Arc::new(self);
-        let closing = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::Builder::new()
-            .name("tieline-intr".into())
-            .spawn({
-                let (interrupt, closing) = (Arc::clone(&interrupt), Arc::clone(&closing));
-                move || call_back(&interrupt, &closing, callback)
-            })
-            .map_err(|source| Error::Thread { what: "interrupt callback", source })?;
-        Ok(Handler { interrupt, closing, thread: Some(thread) })
+        let number = interrupt.number;
+        let bell = Arc::clone(&interrupt);
+        Handler::start(
+            number,
+            move || drop(bell.words.ring_self()),
+            move |closing| {
+                while let Ok(came) = interrupt.wait(None) {
+                    if closing.is_so() {
+                        return;
+                    }
+                    callback(came);
+                }
+            },
+        )
     }
 }
 
@@ -138,48 +142,6 @@ impl Waiting {
 impl Drop for Interrupt {
     fn drop(&mut self) {
         drop(self.node.client().remove_interrupt(self.number));
-    }
-}
-
-fn call_back(interrupt: &Interrupt, closing: &AtomicBool, mut callback: impl FnMut(u32)) {
-    while let Ok(came) = interrupt.wait(None) {
-        // Acquire: pairs with the Release in `Handler::drop`.
-        if closing.load(Ordering::Acquire) {
-            return;
-        }
-        callback(came);
-    }
-}
-
-/// Keeps a callback running. Dropping it ends the callback's thread and removes the interrupt.
-#[derive(Debug)]
-pub struct Handler {
-    interrupt: Arc<Interrupt>,
-    closing: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Handler {
-    /// The interrupt's number.
-    pub fn number(&self) -> InterruptNo {
-        self.interrupt.number
-    }
-}
-
-impl Drop for Handler {
-    fn drop(&mut self) {
-        if self.interrupt.origin != Origin::here() {
-            // The thread stayed behind in the parent: waiting for it here would never end.
-            return std::mem::forget(self.thread.take());
-        }
-        // Release: pairs with the Acquire in `call_back`.
-        self.closing.store(true, Ordering::Release);
-        drop(self.interrupt.words.ring_self());
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            drop(thread.join());
-        }
     }
 }
 

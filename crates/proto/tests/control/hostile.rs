@@ -1,0 +1,426 @@
+//! One manager among programs and managers that say whatever comes to their mind: it never panics, its tables always agree,
+//! every descriptor is given back, every request has at most one reply, and nothing is left when all have gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proto::ids::{AdapterNo, NodeId};
+use proto::manager::{
+    Credentials, Descriptor, DescriptorKind, FdToken, Input, Limits, Manager, ManagerConfig, Output,
+    PeerConn, ProgramConn,
+};
+use proto::time::Instant;
+use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest};
+use proto::wire::program::{
+    Access, ConnectionId, Event, Imported, Incarnation, Reply, Request, RequestId, ToManager, ToProgram,
+};
+use proto::wire::status::{AdapterInfo, NodeInfo};
+use proto::wire::{self, CodecError};
+
+use crate::actor::{interrupt_parts, memory};
+use crate::chaos::config;
+use crate::page::Page;
+use crate::strategies;
+
+/// What happens; numbers choose among the connections that there are.
+#[derive(Debug, Clone)]
+enum Act {
+    ProgramConnects(bool),
+    ProgramAttaches(u8, bool),
+    ProgramSays(u8, ToManager, Beside),
+    ProgramGarbage(u8, Beside),
+    ProgramGoes(u8),
+    PeerSeen(NodeId),
+    PeerConnects(bool),
+    DialEnds(bool),
+    PeerGreets(u8, NodeId, u64),
+    PeerSays(u8, PeerMessage, Beside),
+    PeerGarbage(u8, bool),
+    PeerGoes(u8),
+    Time(u32),
+}
+
+/// What comes with a message: what belongs there, or anything.
+#[derive(Debug, Clone)]
+enum Beside {
+    Proper,
+    Anything(Vec<DescriptorKind>),
+}
+
+fn kind() -> impl Strategy<Value = DescriptorKind> {
+    prop_oneof![
+        3 => (0u64..10_000, any::<bool>(), any::<bool>()).prop_map(|(size_bytes, size_sealed, write_sealed)| {
+            DescriptorKind::Memory { size_bytes, size_sealed, write_sealed }
+        }),
+        1 => any::<u32>().prop_map(DescriptorKind::Pid),
+        1 => Just(DescriptorKind::Event),
+        1 => Just(DescriptorKind::Other),
+    ]
+}
+
+fn beside() -> impl Strategy<Value = Beside> {
+    prop_oneof![12 => Just(Beside::Proper), 1 => vec(kind(), 0..4).prop_map(Beside::Anything)]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let pick = any::<u8>;
+    let friend = || prop_oneof![9 => Just(true), 1 => Just(false)];
+    prop_oneof![
+        4 => friend().prop_map(Act::ProgramConnects),
+        5 => (pick(), any::<bool>()).prop_map(|(who, again)| Act::ProgramAttaches(who, again)),
+        40 => (pick(), strategies::to_manager(), beside()).prop_map(|(who, what, with)| Act::ProgramSays(who, what, with)),
+        1 => (pick(), beside()).prop_map(|(who, with)| Act::ProgramGarbage(who, with)),
+        2 => pick().prop_map(Act::ProgramGoes),
+        2 => strategies::node().prop_map(Act::PeerSeen),
+        3 => friend().prop_map(Act::PeerConnects),
+        3 => friend().prop_map(Act::DialEnds),
+        8 => (pick(), strategies::node(), 0u64..3).prop_map(|(who, node, life)| Act::PeerGreets(who, node, life)),
+        40 => (pick(), strategies::peer_message(), beside()).prop_map(|(who, what, with)| Act::PeerSays(who, what, with)),
+        1 => (pick(), any::<bool>()).prop_map(|(who, version)| Act::PeerGarbage(who, version)),
+        2 => pick().prop_map(Act::PeerGoes),
+        8 => prop_oneof![6 => 0u32..100, 3 => 0u32..2_000, 1 => 0u32..60_000].prop_map(Act::Time),
+    ]
+}
+
+struct Rig {
+    manager: Manager,
+    now: Instant,
+    programs: BTreeSet<ProgramConn>,
+    peers: BTreeSet<PeerConn>,
+    dials: Vec<NodeId>,
+    tokens: BTreeSet<FdToken>,
+    next: u64,
+    /// Requests that have no reply yet, per connection.
+    unanswered: BTreeMap<(ProgramConn, RequestId), u32>,
+    page: Page,
+    /// Connection numbers that the manager has spoken of.
+    connections: Vec<ConnectionId>,
+    exited: bool,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let info = NodeInfo {
+            node: NodeId::new(8).expect("an id"),
+            cluster: "default".to_owned(),
+            host: "here".to_owned(),
+            version: "0.1.0".to_owned(),
+            manager_pid: 1,
+            incarnation: 42,
+            adapters: vec![AdapterInfo {
+                number: AdapterNo(0),
+                kind: "shm".to_owned(),
+                capabilities: vec![],
+            }],
+        };
+        let config = ManagerConfig {
+            info,
+            uid: 1000,
+            attach: Access { uids: vec![2000], gid: None },
+            heartbeat_interval: Duration::from_millis(200),
+            heartbeat_limit: Duration::from_secs(1),
+            resume_grace: Duration::from_secs(2),
+            limits: Limits { programs: 6, segments: 6, interrupts: 6, imports: 8, pending_per_program: 4 },
+        };
+        let now = Instant::from_nanos(5_000_000_000);
+        Self {
+            manager: Manager::new(config, now),
+            now,
+            programs: BTreeSet::new(),
+            peers: BTreeSet::new(),
+            dials: Vec::new(),
+            tokens: BTreeSet::new(),
+            next: 1,
+            unanswered: BTreeMap::new(),
+            page: Page::default(),
+            connections: Vec::new(),
+            exited: false,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn receive(&mut self, kinds: &[DescriptorKind]) -> Vec<Descriptor> {
+        let mut descriptors = Vec::new();
+        for &kind in kinds {
+            let token = FdToken(self.number());
+            self.tokens.insert(token);
+            descriptors.push(Descriptor { token, kind });
+        }
+        descriptors
+    }
+
+    fn input(&mut self, input: Input) {
+        self.manager.handle(self.now, input);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.manager.poll_output() {
+            assert!(!self.exited, "after the end comes {output:?}");
+            self.carry_out(output);
+        }
+        if let Err(wrong) = self.manager.audit() {
+            panic!("{wrong}");
+        }
+        assert_eq!(self.manager.status(self.now).descriptors, self.tokens.len() as u64);
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::ToProgram { program, message, descriptors } => {
+                assert!(self.programs.contains(&program), "{message:?} is said to nobody");
+                assert!(descriptors.iter().all(|token| self.tokens.contains(token)));
+                wire::encode(&message).expect("it can be encoded");
+                self.note(program, &message);
+            }
+            Output::Welcome { program, message } => {
+                assert!(self.programs.contains(&program));
+                wire::encode(&message).expect("it can be encoded");
+            }
+            Output::CloseProgram { program } => {
+                assert!(self.programs.remove(&program), "{program:?} is closed twice");
+                self.unanswered.retain(|(conn, _), _| *conn != program);
+            }
+            Output::ToPeer { peer, message, descriptors } => {
+                assert!(self.peers.contains(&peer), "{message:?} is said to nobody");
+                assert!(descriptors.iter().all(|token| self.tokens.contains(token)));
+                wire::encode(&message).expect("it can be encoded");
+                if let PeerMessage::Reply {
+                    result:
+                        Ok(PeerReply::Segment { connection, .. } | PeerReply::Interrupt { connection, .. }),
+                    ..
+                } = message
+                {
+                    self.connections.push(connection);
+                }
+            }
+            Output::ClosePeer { peer } => assert!(self.peers.remove(&peer), "{peer:?} is closed twice"),
+            Output::Dial { node } => self.dials.push(node),
+            Output::SetLink { node, up } => self.page.set_link(node, up),
+            Output::SetImport { import, ended } => self.page.set_import(import, ended),
+            Output::CloseDescriptor { token } => {
+                assert!(self.tokens.remove(&token), "{token:?} is closed twice")
+            }
+            Output::Log { text, .. } => assert!(!text.is_empty()),
+            Output::Exit => self.exited = true,
+        }
+    }
+
+    fn note(&mut self, program: ProgramConn, message: &ToProgram) {
+        match message {
+            ToProgram::Reply { id, result } => {
+                let left = self.unanswered.get_mut(&(program, *id)).filter(|left| **left > 0);
+                *left.expect("a reply to a request that has none yet") -= 1;
+                if let Ok(Reply::Segment { connection, .. } | Reply::Interrupt { connection, .. }) = result {
+                    self.connections.push(*connection);
+                }
+            }
+            ToProgram::Event(Event::Connected { connection, .. }) => self.connections.push(*connection),
+            _ => {}
+        }
+    }
+
+    fn program(&self, pick: u8) -> Option<ProgramConn> {
+        self.programs.iter().nth(usize::from(pick) % self.programs.len().max(1)).copied()
+    }
+
+    fn peer(&self, pick: u8) -> Option<PeerConn> {
+        self.peers.iter().nth(usize::from(pick) % self.peers.len().max(1)).copied()
+    }
+
+    /// Small numbers mean connections that the manager has spoken of.
+    fn real(&self, connection: &mut ConnectionId) {
+        if connection.0 < 6 && !self.connections.is_empty() {
+            let back = usize::try_from(connection.0).expect("small") % self.connections.len();
+            *connection = self.connections[self.connections.len() - 1 - back];
+        }
+    }
+
+    fn perform(&mut self, act: Act) {
+        match act {
+            Act::ProgramConnects(friend) => {
+                let program = ProgramConn(self.number());
+                self.programs.insert(program);
+                let uid = if friend { 1000 } else { 3000 };
+                let credentials = Credentials { uid, gids: vec![7], pid: 77 };
+                self.input(Input::ProgramConnected { program, credentials });
+            }
+            Act::ProgramAttaches(pick, reattach) => {
+                let Some(program) = self.program(pick) else { return };
+                let descriptors = self.receive(&[DescriptorKind::Pid(77)]);
+                let message = ToManager::Hello { name: "guest".to_owned(), reattach };
+                self.input(Input::ProgramMessage { program, message, descriptors });
+            }
+            Act::ProgramSays(pick, message, beside) => self.program_says(pick, message, beside),
+            Act::ProgramGarbage(pick, beside) => {
+                let Some(program) = self.program(pick) else { return };
+                let Beside::Anything(kinds) = beside else { return };
+                let descriptors = self.receive(&kinds);
+                self.input(Input::ProgramGarbage { program, error: CodecError::BadMagic, descriptors });
+            }
+            Act::ProgramGoes(pick) => {
+                let Some(program) = self.program(pick) else { return };
+                self.program_goes(program);
+            }
+            Act::Time(ms) => self.pass(Duration::from_millis(u64::from(ms))),
+            other => self.perform_by_peer(other),
+        }
+    }
+
+    fn program_goes(&mut self, program: ProgramConn) {
+        self.programs.remove(&program);
+        self.unanswered.retain(|(conn, _), _| *conn != program);
+        self.input(Input::ProgramGone { program });
+    }
+
+    fn program_says(&mut self, pick: u8, mut message: ToManager, beside: Beside) {
+        let Some(program) = self.program(pick) else { return };
+        let mut proper = Vec::new();
+        if let ToManager::Request { id, body } = &mut message {
+            *self.unanswered.entry((program, *id)).or_default() += 1;
+            match body {
+                Request::CreateSegment { size_bytes, .. } => proper = vec![memory(*size_bytes)],
+                Request::CreateInterrupt { pollable, .. } => proper = interrupt_parts(*pollable),
+                Request::ResumeImport { connection, .. } | Request::ResumeExport { connection, .. } => {
+                    self.real(connection);
+                }
+                _ => {}
+            }
+        }
+        let kinds = if let Beside::Anything(kinds) = beside { kinds } else { proper };
+        let descriptors = self.receive(&kinds);
+        self.input(Input::ProgramMessage { program, message, descriptors });
+    }
+
+    fn perform_by_peer(&mut self, act: Act) {
+        match act {
+            Act::PeerSeen(node) => self.input(Input::PeerSeen { node }),
+            Act::PeerConnects(friend) => self.peer_connects(None, friend),
+            Act::DialEnds(well) => {
+                let Some(node) = self.dials.pop() else { return };
+                if well {
+                    self.peer_connects(Some(node), true);
+                } else {
+                    self.input(Input::DialFailed { node, why: "connection refused".to_owned() });
+                }
+            }
+            Act::PeerGreets(pick, node, incarnation) => {
+                let hello = PeerMessage::Hello {
+                    node,
+                    incarnation: Incarnation(incarnation),
+                    cluster: "default".to_owned(),
+                    host: "there".to_owned(),
+                };
+                self.peer_says(pick, hello, Beside::Proper);
+            }
+            Act::PeerSays(pick, message, beside) => self.peer_says(pick, message, beside),
+            Act::PeerGarbage(pick, version) => {
+                let Some(peer) = self.peer(pick) else { return };
+                let error =
+                    if version { CodecError::OtherVersion { theirs: 9 } } else { CodecError::BadMagic };
+                self.input(Input::PeerGarbage { peer, error, descriptors: Vec::new() });
+            }
+            Act::PeerGoes(pick) => {
+                let Some(peer) = self.peer(pick) else { return };
+                self.peers.remove(&peer);
+                self.input(Input::PeerGone { peer });
+            }
+            _ => {}
+        }
+    }
+
+    fn peer_connects(&mut self, dialled: Option<NodeId>, friend: bool) {
+        let peer = PeerConn(self.number());
+        self.peers.insert(peer);
+        let credentials = Credentials { uid: if friend { 1000 } else { 3000 }, gids: vec![], pid: 5 };
+        self.input(Input::PeerConnected { peer, dialled, credentials });
+    }
+
+    fn peer_says(&mut self, pick: u8, mut message: PeerMessage, beside: Beside) {
+        let Some(peer) = self.peer(pick) else { return };
+        let mut proper = Vec::new();
+        match &mut message {
+            PeerMessage::Request { body, .. } => match body {
+                PeerRequest::ConnectInterrupt { .. } => proper = vec![DescriptorKind::Pid(5)],
+                PeerRequest::Resume { connection, what, .. } => {
+                    self.real(connection);
+                    if matches!(what, Imported::Interrupt(_)) {
+                        proper = vec![DescriptorKind::Pid(5)];
+                    }
+                }
+                PeerRequest::ConnectSegment { .. } => {}
+            },
+            PeerMessage::Reply { result: Ok(PeerReply::Segment { size_bytes, .. }), .. } => {
+                proper = vec![memory(*size_bytes)];
+            }
+            PeerMessage::Reply { result: Ok(PeerReply::Interrupt { pollable, .. }), .. } => {
+                proper = interrupt_parts(*pollable);
+            }
+            PeerMessage::Lost { connection, .. } | PeerMessage::Released { connection, .. } => {
+                self.real(connection);
+            }
+            _ => {}
+        }
+        let kinds = if let Beside::Anything(kinds) = beside { kinds } else { proper };
+        let descriptors = self.receive(&kinds);
+        self.input(Input::PeerMessage { peer, message, descriptors });
+    }
+
+    /// Serves the timers in time, or (a long jump) late.
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        let late = time > Duration::from_secs(20);
+        while let Some(due) = self.manager.next_timeout().filter(|&due| due <= until) {
+            self.now = self.now.max(if late { until } else { due });
+            self.manager.handle_timeout(self.now);
+            let next = self.manager.next_timeout();
+            assert!(next.is_none_or(|at| at > self.now), "a timer that was served is due again");
+            self.drain();
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Everybody goes: nothing is left but what is owed to nodes that may return.
+    fn all_go(&mut self) {
+        for program in self.programs.clone() {
+            self.program_goes(program);
+        }
+        for peer in std::mem::take(&mut self.peers) {
+            self.input(Input::PeerGone { peer });
+        }
+        // What waits for re-attaching programs is dropped at the end of the grace.
+        self.pass(Duration::from_secs(10));
+        let status = self.manager.status(self.now);
+        assert_eq!((status.programs_total, status.segments_total, status.interrupts_total), (0, 0, 0));
+        assert_eq!(status.descriptors, 0);
+        assert!(self.tokens.is_empty());
+    }
+
+    fn stop(&mut self) {
+        self.input(Input::Stop);
+        assert!(self.exited && self.tokens.is_empty() && self.programs.is_empty() && self.peers.is_empty());
+        assert_eq!(self.manager.next_timeout(), None);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(400))]
+
+    #[test]
+    fn whatever_is_said_the_tables_agree(acts in vec(act(), 0..200), all_go in any::<bool>()) {
+        let mut rig = Rig::new();
+        for act in acts {
+            rig.perform(act);
+        }
+        if all_go {
+            rig.all_go();
+        }
+        rig.stop();
+    }
+}

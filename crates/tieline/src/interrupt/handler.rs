@@ -1,0 +1,78 @@
+//! Callbacks: a library thread that waits, calls, and ends with its handle.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use proto::ids::InterruptNo;
+use shm::origin::Origin;
+use shm::sync::{AtomicBool, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Says whether the handler is being dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Closing(Arc<AtomicBool>);
+
+impl Closing {
+    pub(super) fn is_so(&self) -> bool {
+        // Acquire: pairs with the Release in `Handler::drop`.
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Keeps a callback running. Dropping it ends the callback's thread, after the call in progress, and removes the
+/// interrupt.
+pub struct Handler {
+    number: InterruptNo,
+    origin: Origin,
+    closing: Closing,
+    wake: Box<dyn Fn() + Send + Sync>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Handler {
+    /// Starts the thread that runs `body`, which must end soon after `wake` once [`Closing`] says so.
+    pub(super) fn start(
+        number: InterruptNo,
+        wake: impl Fn() + Send + Sync + 'static,
+        body: impl FnOnce(Closing) + Send + 'static,
+    ) -> Result<Self> {
+        let closing = Closing(Arc::default());
+        let seen = closing.clone();
+        let thread = std::thread::Builder::new()
+            .name("tieline-intr".into())
+            .spawn(move || body(seen))
+            .map_err(|source| Error::Thread { what: "interrupt callback", source })?;
+        Ok(Self { number, origin: Origin::here(), closing, wake: Box::new(wake), thread: Some(thread) })
+    }
+
+    /// The interrupt's number.
+    pub fn number(&self) -> InterruptNo {
+        self.number
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        if self.origin != Origin::here() {
+            // The thread stayed behind in the parent: waiting for it here would never end.
+            return std::mem::forget(self.thread.take());
+        }
+        // Release: pairs with the Acquire in `Closing::is_so`.
+        self.closing.0.store(true, Ordering::Release);
+        (self.wake)();
+        // A callback that drops its own handler cannot wait for itself: its thread ends when it returns.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            drop(thread.join());
+        }
+    }
+}
