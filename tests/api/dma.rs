@@ -40,8 +40,9 @@ fn random_vectors_do_what_plain_copies_do() {
     let _watchdog = Watchdog::usual("dma model");
     let ends = ends(SIZE);
     let queues = [ends.here.dma_queue(64).unwrap(), ends.here.dma_engine(64).unwrap()];
-    let entry = (0..2048usize, 0..SIZE - 2048, 0..SIZE - 2048)
-        .prop_map(|(size_bytes, local_offset, remote_offset)| DmaEntry { size_bytes, local_offset, remote_offset });
+    let entry = (0..2048usize, 0..SIZE - 2048, 0..SIZE - 2048).prop_map(
+        |(size_bytes, local_offset, remote_offset)| DmaEntry { size_bytes, local_offset, remote_offset },
+    );
     let vector = (any::<bool>(), any::<bool>(), proptest::collection::vec(entry, 1..64), any::<u8>());
     proptest!(ProptestConfig::with_cases(48), |((engine, push, vector, seed) in vector)| {
         let fill: Vec<u8> = (0..SIZE).map(|at| (at as u8).wrapping_mul(7).wrapping_add(seed)).collect();

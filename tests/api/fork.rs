@@ -40,7 +40,12 @@ fn a_child_uses_inherited_memory_and_nothing_else() {
     let sender = b.connect_data_interrupt(a.id(), messages.number(), Duration::from_secs(5)).unwrap();
     let queue = b.dma_engine(1).unwrap();
     queue
-        .gather(&segment, &remote, Direction::Push, &[DmaEntry { size_bytes: 8, local_offset: 0, remote_offset: 8 }])
+        .gather(
+            &segment,
+            &remote,
+            Direction::Push,
+            &[DmaEntry { size_bytes: 8, local_offset: 0, remote_offset: 8 }],
+        )
         .unwrap();
 
     let failed = in_child(|| {

@@ -98,8 +98,7 @@ fn an_id_is_taken_once_and_automatic_ids_differ() {
     // The refused one must not have taken the events of the first.
     let _remote = also_a.connect_segment(a.id(), SegmentId(9), Duration::ZERO).unwrap();
     assert_eq!(first.wait_event(SOON).unwrap(), SegmentEvent::Connected { node: a.id() });
-    let auto: Vec<_> =
-        (0..3).map(|_| a.create_segment_with(&SegmentOptions::new(4096)).unwrap()).collect();
+    let auto: Vec<_> = (0..3).map(|_| a.create_segment_with(&SegmentOptions::new(4096)).unwrap()).collect();
     let mut ids: Vec<_> = auto.iter().map(|segment| segment.id().unwrap()).collect();
     ids.dedup();
     assert_eq!(ids.len(), 3);
@@ -145,10 +144,7 @@ fn the_death_of_the_owner_is_a_typed_error() {
     assert_eq!(event, tieline::RemoteEvent::Lost(tieline::LossReason::OwnerDied));
     let error = remote.put(0, b"x").unwrap_err();
     assert!(matches!(error, Error::Lost { reason: tieline::LossReason::OwnerDied, .. }), "{error}");
-    assert_eq!(
-        sequence.check().unwrap(),
-        tieline::SequenceStatus::Lost(tieline::LossReason::OwnerDied)
-    );
+    assert_eq!(sequence.check().unwrap(), tieline::SequenceStatus::Lost(tieline::LossReason::OwnerDied));
     // The id is free again.
     cluster.attach(0).unwrap().create_segment(SegmentId(11), 4096).unwrap();
 }

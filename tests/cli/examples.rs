@@ -9,7 +9,11 @@ fn run(name: &str) -> String {
     let cluster = Cluster::up(2).unwrap();
     let program = std::env::current_exe().unwrap();
     let program = program.ancestors().nth(2).unwrap().join("examples").join(name);
-    assert!(program.is_file(), "{} is not built: run `cargo build --workspace --examples`", program.display());
+    assert!(
+        program.is_file(),
+        "{} is not built: run `cargo build --workspace --examples`",
+        program.display()
+    );
     let mut command = Command::new(program);
     cluster.set_environment(&mut command);
     let output = command.output().unwrap();

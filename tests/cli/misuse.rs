@@ -72,7 +72,8 @@ fn configuration_errors_name_file_line_and_key() {
         assert_eq!(status, 2, "{text}: {err}");
         assert!(err.contains("bad.toml") && words.iter().all(|word| err.contains(word)), "{text}: {err}");
     }
-    let (status, _, err) = cluster.run(&["node", "run", "--id", "4", "--config", "/nonexistent.toml"]).unwrap();
+    let (status, _, err) =
+        cluster.run(&["node", "run", "--id", "4", "--config", "/nonexistent.toml"]).unwrap();
     assert!(status == 2 && err.contains("/nonexistent.toml"), "{err}");
     let (status, _, err) = cluster.run(&["node", "run"]).unwrap();
     assert!(status == 2 && err.contains("--id"), "{err}");

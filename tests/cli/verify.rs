@@ -22,7 +22,8 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     // A measurement on a machine that others use may be inconclusive; it is never a failure of the test.
     assert!(status == 0 || status == 3, "{out}{err}");
     assert_eq!(report["schema"], "tieline.verify/1");
-    let steps: Vec<_> = report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
+    let steps: Vec<_> =
+        report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert_eq!(steps, ["up", "status", "diag", "exchange", "scipp"]);
     for step in report["steps"].as_array().unwrap().iter().take(4) {
         assert_eq!(step["verdict"], "PASS", "{step}");
@@ -74,6 +75,9 @@ fn ctrl_c_takes_the_cluster_away() {
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let status = child.wait().unwrap();
-    assert!(status.code() == Some(130) || status.code().is_some_and(|code| code == 0 || code == 3), "{status:?}");
+    assert!(
+        status.code() == Some(130) || status.code().is_some_and(|code| code == 0 || code == 3),
+        "{status:?}"
+    );
     assert_eq!(left_in(&cluster), Vec::<String>::new());
 }

@@ -13,7 +13,8 @@ fn kill_manager(cluster: &Cluster, index: usize) {
     let pid = Pid::from_raw(cluster.manager_pid(index).unwrap().try_into().unwrap()).unwrap();
     let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
     pidfd_send_signal(&process, Signal::KILL).unwrap();
-    rustix::event::poll(&mut [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)], None).unwrap();
+    rustix::event::poll(&mut [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)], None)
+        .unwrap();
 }
 
 fn start_manager(cluster: &Cluster, index: usize) {
@@ -126,8 +127,14 @@ fn a_whole_cluster_killed_at_once_starts_again_over_what_it_left() {
     assert_clean(&cluster);
     let (status, ..) = cluster.run(&["down"]).unwrap();
     assert_eq!(status, 0);
-    let left = || std::fs::read_dir(cluster.cluster_dir()).map(|entries| {
-        entries.filter_map(Result::ok).map(|entry| entry.file_name()).filter(|name| !name.to_string_lossy().ends_with(".log")).count()
-    });
+    let left = || {
+        std::fs::read_dir(cluster.cluster_dir()).map(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.file_name())
+                .filter(|name| !name.to_string_lossy().ends_with(".log"))
+                .count()
+        })
+    };
     eventually("no socket, lock or pathname is left", || left().unwrap_or(0) == 0);
 }

@@ -40,7 +40,8 @@ fn kill_an_owner_that_is_watched(cluster: &Cluster, random: &mut Random) {
     owner.expect("ready").unwrap();
     let observer = cluster.attach(from).unwrap();
     let remote = observer.connect_segment(cluster.nodes()[at], SegmentId(50), PATIENCE).unwrap();
-    let mut writer = Peer::start(cluster, PEER, from, &["stream", &cluster.nodes()[at].to_string(), "50"]).unwrap();
+    let mut writer =
+        Peer::start(cluster, PEER, from, &["stream", &cluster.nodes()[at].to_string(), "50"]).unwrap();
     writer.expect("ready").unwrap();
     std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
     owner.kill().unwrap();
@@ -61,7 +62,10 @@ fn kill_a_writer(cluster: &Cluster, random: &mut Random) {
     assert_eq!(segment.wait_event(PATIENCE).unwrap(), tieline::SegmentEvent::Connected { node });
     std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
     writer.kill().unwrap();
-    assert_eq!(segment.wait_event(PATIENCE).unwrap(), tieline::SegmentEvent::Disconnected { node, died: true });
+    assert_eq!(
+        segment.wait_event(PATIENCE).unwrap(),
+        tieline::SegmentEvent::Disconnected { node, died: true }
+    );
 }
 
 fn kill_while_starting(cluster: &Cluster, random: &mut Random) {

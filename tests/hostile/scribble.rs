@@ -42,7 +42,13 @@ fn a_scribbled_plain_interrupt_is_at_worst_a_spurious_one() {
     }
     // An interrupt beside it is not touched.
     let other = owner.create_interrupt(&InterruptOptions::default()).unwrap();
-    cluster.attach(1).unwrap().connect_interrupt(owner.id(), other.number(), Duration::ZERO).unwrap().trigger().unwrap();
+    cluster
+        .attach(1)
+        .unwrap()
+        .connect_interrupt(owner.id(), other.number(), Duration::ZERO)
+        .unwrap()
+        .trigger()
+        .unwrap();
     assert_eq!(other.wait(Some(Duration::from_secs(10))).unwrap(), 1);
 }
 
@@ -63,7 +69,8 @@ fn a_scribbled_message_ring_gives_typed_errors_and_ends_nothing_else() {
             // By design: small values, the extremes, what stood there plus one; at random: anything.
             let word = random.below(region.size_bytes() / 8) * 8;
             let there = region.window().load_u64(word).unwrap();
-            let values = [0, 1, u64::MAX, there.wrapping_add(1), there ^ 1 << random.below(64), random.draw()];
+            let values =
+                [0, 1, u64::MAX, there.wrapping_add(1), there ^ 1 << random.below(64), random.draw()];
             region.window().store_u64(word, values[random.below(values.len())]).unwrap();
             let sent = honest.trigger(format!("{round} {step}").as_bytes());
             let allowed = matches!(sent, Ok(()) | Err(Error::Full { .. } | Error::Corrupt { .. }));

@@ -12,7 +12,8 @@ use tieline_tests::{Cluster, Random, Watchdog};
 fn dial(cluster: &Cluster, file: &str) -> OwnedFd {
     let address = SocketAddrUnix::new(cluster.cluster_dir().join(file)).unwrap();
     let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .unwrap();
     rustix::net::connect(&socket, &address).unwrap();
     socket
 }
@@ -35,7 +36,8 @@ fn garbage_on_either_socket_harms_nobody_else() {
         let mut datagram: Vec<u8> = (0..1 + random.below(300)).map(|_| random.draw() as u8).collect();
         if round % 3 == 0 {
             // Past the magic and the version, so that the decoder itself is reached.
-            datagram.splice(0..0, [b"TLN1".as_slice(), &proto::wire::PROTOCOL_VERSION.to_le_bytes()].concat());
+            datagram
+                .splice(0..0, [b"TLN1".as_slice(), &proto::wire::PROTOCOL_VERSION.to_le_bytes()].concat());
         }
         let _ = rustix::net::send(&socket, &datagram, SendFlags::NOSIGNAL);
     }

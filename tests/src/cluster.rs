@@ -22,7 +22,9 @@ pub fn tieline_binary() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     // A test lies in target/<profile>/deps, the binary one above; a helper program lies beside it.
     let found = own.ancestors().skip(1).take(2).map(|dir| dir.join("tieline")).find(|path| path.is_file());
-    found.context("the binary `tieline` is not built: run `cargo build -p cli` (with --release for a release test)")
+    found.context(
+        "the binary `tieline` is not built: run `cargo build -p cli` (with --release for a release test)",
+    )
 }
 
 impl Cluster {
@@ -31,7 +33,11 @@ impl Cluster {
         let mut cluster = Self::empty()?;
         let output = cluster.tieline(&["up", "--nodes", &count.to_string()])?;
         if !output.status.success() {
-            bail!("up failed: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            bail!(
+                "up failed: {}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         cluster.nodes = (0..count).map(NodeId::nth).collect::<Result<_, _>>()?;
         Ok(cluster)
@@ -93,7 +99,10 @@ impl Cluster {
                 command.env_remove(name);
             }
         }
-        command.env("TIELINE_RUNTIME_DIR", self.dir.path()).env("TIELINE_CLUSTER", &self.name).env("NO_COLOR", "1");
+        command
+            .env("TIELINE_RUNTIME_DIR", self.dir.path())
+            .env("TIELINE_CLUSTER", &self.name)
+            .env("NO_COLOR", "1");
     }
 
     /// Runs the binary under test in this cluster.

@@ -362,6 +362,37 @@ pub(crate) mod tests {
         assert_eq!(serde_json::to_value(&back).unwrap(), json);
     }
 
+    /// Every field that can appear is described, by its name in code font.
+    #[test]
+    fn described() {
+        fn names(value: &serde_json::Value, into: &mut Vec<String>) {
+            match value {
+                serde_json::Value::Object(fields) => {
+                    for (name, value) in fields {
+                        into.push(name.clone());
+                        names(value, into);
+                    }
+                }
+                serde_json::Value::Array(items) => items.iter().take(1).for_each(|item| names(item, into)),
+                _ => {}
+            }
+        }
+        let mut samples = crate::stats::Samples::new(false).unwrap();
+        (0..20_000).for_each(|n| samples.record_ns(f64::from(n)));
+        let with_tails = Spec { distribution: samples.summary(), ..spec(Stat::P50, Goal::at_most(1.1)) };
+        let figure = Figure::of(with_tails, 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
+        let missing = vec![Missing { id: "x".to_owned(), reason: "y".to_owned() }];
+        let env = Env { versions: Default::default(), ..Env::default() };
+        let all = Figures { schema: SCHEMA.to_owned(), env, figures: vec![figure], missing };
+        let mut all_names = Vec::new();
+        names(&serde_json::to_value(&all).unwrap(), &mut all_names);
+        let text = include_str!("../../../docs/schema.md");
+        let words: std::collections::HashSet<&str> =
+            text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+        let absent: Vec<&String> = all_names.iter().filter(|name| !words.contains(name.as_str())).collect();
+        assert!(absent.is_empty() && all_names.len() > 50, "{absent:?} of {all_names:?}");
+    }
+
     #[test]
     fn missing_is_no_pass() {
         let figure =

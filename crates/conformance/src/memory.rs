@@ -36,7 +36,9 @@ fn owner_bytes(subject: &Subject, offset: usize, len: usize) -> Vec<u8> {
 
 /// Sizes around every kernel's threshold, at odd offsets.
 fn put_arrives(subject: &Subject) {
-    for (round, len) in [0, 1, 3, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 4095, 4096, 20_000].into_iter().enumerate() {
+    for (round, len) in
+        [0, 1, 3, 8, 15, 16, 17, 63, 64, 65, 255, 256, 257, 4095, 4096, 20_000].into_iter().enumerate()
+    {
         for offset in [0, 1, 7, 64, 129] {
             let bytes = pattern(len, round as u8);
             subject.remote.put(offset, &bytes).unwrap();
@@ -85,9 +87,15 @@ fn ranges_are_checked(subject: &Subject) {
     assert_eq!(size, SIZE_BYTES);
     for (offset, len) in [(size, 1), (size - 1, 2), (usize::MAX, 1), (usize::MAX - 3, 8)] {
         let refused = subject.remote.put(offset, &vec![0; len]);
-        assert!(matches!(refused, Err(LinkError::OutOfRange { .. })), "put of {len} at {offset}: {refused:?}");
+        assert!(
+            matches!(refused, Err(LinkError::OutOfRange { .. })),
+            "put of {len} at {offset}: {refused:?}"
+        );
         let refused = subject.remote.get(offset, &mut vec![0; len]);
-        assert!(matches!(refused, Err(LinkError::OutOfRange { .. })), "get of {len} at {offset}: {refused:?}");
+        assert!(
+            matches!(refused, Err(LinkError::OutOfRange { .. })),
+            "get of {len} at {offset}: {refused:?}"
+        );
     }
     subject.remote.put(size, &[]).unwrap();
 }
@@ -115,7 +123,9 @@ fn puts_arrive_in_order(subject: &Subject) {
                 subject.remote.put(0, &vec![round as u8; 1024]).unwrap();
                 subject.remote.put(FLAG_AT, &round.to_le_bytes()).unwrap();
                 // Answered by the owner below; bounded by the test's own life.
-                while subject.owner.window().atomic_u32(FLAG_AT + 64).unwrap().load(Ordering::Acquire) != round {
+                while subject.owner.window().atomic_u32(FLAG_AT + 64).unwrap().load(Ordering::Acquire)
+                    != round
+                {
                     std::thread::yield_now();
                 }
             }
@@ -139,11 +149,17 @@ fn fetch_add_loses_nothing(subject: &Subject) {
     subject.owner.window().put(0, &[0; 64]).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| (0..EACH).for_each(|_| { subject.remote.fetch_add_u64(8, 3).unwrap(); }));
+            scope.spawn(|| {
+                (0..EACH).for_each(|_| {
+                    subject.remote.fetch_add_u64(8, 3).unwrap();
+                })
+            });
         }
         // The owner's own atomics take part.
         let own = subject.owner.window();
-        (0..EACH).for_each(|_| { own.atomic_u64(8).unwrap().fetch_add(1, Ordering::SeqCst); });
+        (0..EACH).for_each(|_| {
+            own.atomic_u64(8).unwrap().fetch_add(1, Ordering::SeqCst);
+        });
     });
     assert_eq!(subject.remote.fetch_add_u64(8, 0).unwrap(), EACH * 7);
     assert_eq!(subject.remote.fetch_add_u32(4, 5).unwrap(), 0);

@@ -16,7 +16,9 @@ pub enum LinkError {
         why: &'static str,
     },
     /// The range lies outside of the remote memory.
-    #[error("{len} bytes at offset {offset} lie outside of remote memory of {size_bytes} bytes: check offset and length")]
+    #[error(
+        "{len} bytes at offset {offset} lie outside of remote memory of {size_bytes} bytes: check offset and length"
+    )]
     OutOfRange {
         /// First byte.
         offset: usize,

@@ -110,7 +110,8 @@ impl PageWriter {
     /// A page with no links and no imports.
     pub fn create(node: NodeId, incarnation: u64) -> Result<Self> {
         // Lazy: 600 kB of address space, of which a small cluster touches three pages.
-        let options = RegionOptions { reserve: Reserve::Lazy, ..RegionOptions::new("tieline-state-page", SIZE_BYTES) };
+        let options =
+            RegionOptions { reserve: Reserve::Lazy, ..RegionOptions::new("tieline-state-page", SIZE_BYTES) };
         let region = Region::create(&options)?;
         let writer = Self { region };
         writer.word(VERSION_AT)?.store(LAYOUT_VERSION, Ordering::Relaxed);

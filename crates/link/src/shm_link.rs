@@ -68,7 +68,11 @@ impl ShmMemory {
 
 /// The one error of `atomic_*` that the range check has not excluded is alignment.
 fn aligned(error: shm::Error, offset: usize, align: usize) -> LinkError {
-    if offset.is_multiple_of(align) { LinkError::Memory(error) } else { LinkError::Misaligned { offset, align } }
+    if offset.is_multiple_of(align) {
+        LinkError::Memory(error)
+    } else {
+        LinkError::Misaligned { offset, align }
+    }
 }
 
 impl RemoteMemory for ShmMemory {

@@ -74,7 +74,10 @@ fn a_map_that_faults_could_not_reach_is_refused_with_the_reason() {
     let hook = HookLink::injecting(Arc::new(ShmLink));
     let (_owner, remote) = open(&hook);
     let refused = remote.map().err().unwrap().to_string();
-    assert!(refused.contains("cannot be lost or delayed") && refused.contains("use put and get"), "{refused}");
+    assert!(
+        refused.contains("cannot be lost or delayed") && refused.contains("use put and get"),
+        "{refused}"
+    );
 }
 
 #[test]

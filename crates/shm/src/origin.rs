@@ -69,7 +69,9 @@ fn slow_pid(page: *mut AtomicU32) -> u32 {
 fn make_page() {
     let flags = MapFlags::PRIVATE;
     // SAFETY: a new private mapping, at an address that the kernel chooses, touches nothing that exists.
-    let Ok(page) = (unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE, flags) }) else {
+    let Ok(page) =
+        (unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE, flags) })
+    else {
         // Out of memory now; the next call tries again.
         return;
     };

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, WaitIdOptions};
 use shm::Error;
 use shm::process::PidFd;
 use std::io::Read;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::process::Child;
 
 /// A process that lives until it is killed.
@@ -67,7 +67,7 @@ fn what_is_no_process_proves_nothing() {
     // Readable, as the descriptor of a dead process would be.
     drop(writer);
     let null = std::fs::File::open("/dev/null").unwrap();
-    for fd in [std::os::fd::OwnedFd::from(reader).into_raw_fd(), null.into_raw_fd()] {
+    for fd in [OwnedFd::from(reader).into_raw_fd(), null.into_raw_fd()] {
         // SAFETY: each was just taken out of its owner.
         let error = PidFd::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).unwrap_err();
         assert_eq!(error, Error::NotProcess);

@@ -236,10 +236,10 @@ fn a_descriptor_that_is_no_sealed_memory_is_refused() {
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     let null = std::fs::File::open("/dev/null").unwrap();
     let raw = [
-        std::os::fd::IntoRawFd::into_raw_fd(std::os::fd::OwnedFd::from(reader)),
-        std::os::fd::IntoRawFd::into_raw_fd(std::os::fd::OwnedFd::from(writer)),
-        std::os::fd::IntoRawFd::into_raw_fd(file),
-        std::os::fd::IntoRawFd::into_raw_fd(null),
+        IntoRawFd::into_raw_fd(OwnedFd::from(reader)),
+        IntoRawFd::into_raw_fd(OwnedFd::from(writer)),
+        IntoRawFd::into_raw_fd(file),
+        IntoRawFd::into_raw_fd(null),
     ];
     for fd in raw {
         // SAFETY: each was just taken out of its owner.

@@ -15,7 +15,8 @@ const SOON: Duration = Duration::from_secs(5);
 
 fn main() -> Result<()> {
     // Two programs would each attach to their own node; here one program plays both.
-    let attach = |id| Node::attach_with(&NodeOptions { node: Some(NodeId::new(id)?), ..NodeOptions::default() });
+    let attach =
+        |id| Node::attach_with(&NodeOptions { node: Some(NodeId::new(id)?), ..NodeOptions::default() });
     let (receiver, sender) = (attach(4)?, attach(8)?);
 
     let segment = receiver.create_segment(SegmentId(1), 4096)?;

@@ -12,7 +12,8 @@ use tieline::{Node, NodeId, NodeOptions, Result, SegmentId, Window};
 const ROUNDS: u32 = 10_000;
 
 fn main() -> Result<()> {
-    let attach = |id| Node::attach_with(&NodeOptions { node: Some(NodeId::new(id)?), ..NodeOptions::default() });
+    let attach =
+        |id| Node::attach_with(&NodeOptions { node: Some(NodeId::new(id)?), ..NodeOptions::default() });
     let (server, client) = (attach(4)?, attach(8)?);
     let segment = server.create_segment(SegmentId(2), 4096)?;
     segment.make_available()?;

@@ -9,7 +9,8 @@ const BLOCKS: usize = 256;
 const BLOCK_BYTES: usize = 64;
 
 fn main() -> Result<()> {
-    let attach = |id| Node::attach_with(&NodeOptions { node: Some(NodeId::new(id)?), ..NodeOptions::default() });
+    let attach =
+        |id| Node::attach_with(&NodeOptions { node: Some(NodeId::new(id)?), ..NodeOptions::default() });
     let (owner, writer) = (attach(4)?, attach(8)?);
     let target = owner.create_segment(SegmentId(3), 2 * BLOCKS * BLOCK_BYTES)?;
     target.make_available()?;

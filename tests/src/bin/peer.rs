@@ -128,7 +128,9 @@ fn member(node: &Node, group: u32) -> Result<()> {
     let member = node.join_group(GroupId(group), 4096)?;
     say("ready")?;
     for line in lines() {
-        let ["read", offset, len] = line.split_whitespace().collect::<Vec<_>>()[..] else { bail!("read OFFSET LEN") };
+        let ["read", offset, len] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            bail!("read OFFSET LEN")
+        };
         let mut bytes = vec![0; len.parse()?];
         member.window().get(offset.parse()?, &mut bytes)?;
         say(&format!("{bytes:?}"))?;

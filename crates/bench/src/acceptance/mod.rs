@@ -1,6 +1,6 @@
 //! `bench acceptance`: every figure that has a goal, each beside its reference, with its verdict.
 //!
-//! [`catalogue`] lists the figures and their goals; [`pair`], [`alone`] and [`managers`] measure them. A figure that could
+//! [`catalogue`] lists the figures and their goals; `pair`, `alone` and `managers` measure them. A figure that could
 //! not be measured is listed as missing, with the reason, and counts as a failure: what was planned and did not run is
 //! not passed.
 

@@ -1,7 +1,7 @@
 //! Floors: what this machine allows at this moment, whatever the program.
 //!
 //! Each probe measures for about a millisecond, so that it can stand before and after the thing it is compared with.
-//! [`line`] is the price of telling another core anything, [`memory`] of moving bytes, [`wake`] of waking a sleeper.
+//! [`line`](mod@line) is the price of telling another core anything, [`memory`] of moving bytes, [`wake`] of waking a sleeper.
 
 pub mod line;
 pub mod memory;

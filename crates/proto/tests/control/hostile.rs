@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use proto::ids::{AdapterNo, NodeId};
 use proto::manager::{
     Credentials, Descriptor, DescriptorKind, FdToken, Input, Limits, Manager, ManagerConfig, Output,
@@ -23,19 +25,21 @@ use crate::actor::{interrupt_parts, memory};
 use crate::chaos::config;
 use crate::page::Page;
 use crate::strategies;
+use crate::tally::Tally;
 
 /// What happens; numbers choose among the connections that there are.
 #[derive(Debug, Clone)]
 enum Act {
-    ProgramConnects(bool),
+    /// As a friend or not; it says hello at once or not.
+    ProgramConnects(bool, bool),
     ProgramAttaches(u8, bool),
     ProgramSays(u8, ToManager, Beside),
     ProgramGarbage(u8, Beside),
     ProgramGoes(u8),
     PeerSeen(NodeId),
-    PeerConnects(bool),
-    DialEnds(bool),
-    PeerGreets(u8, NodeId, u64),
+    /// As a friend or not; it says at once who it is (and in which life), or not.
+    PeerConnects(bool, Option<NodeId>, u64),
+    DialEnds(bool, u64),
     PeerSays(u8, PeerMessage, Beside),
     PeerGarbage(u8, bool),
     PeerGoes(u8),
@@ -61,26 +65,26 @@ fn kind() -> impl Strategy<Value = DescriptorKind> {
 }
 
 fn beside() -> impl Strategy<Value = Beside> {
-    prop_oneof![12 => Just(Beside::Proper), 1 => vec(kind(), 0..4).prop_map(Beside::Anything)]
+    prop_oneof![60 => Just(Beside::Proper), 1 => vec(kind(), 0..4).prop_map(Beside::Anything)]
 }
 
 fn act() -> impl Strategy<Value = Act> {
     let pick = any::<u8>;
-    let friend = || prop_oneof![9 => Just(true), 1 => Just(false)];
+    let friend = || prop::bool::weighted(0.95);
     prop_oneof![
-        4 => friend().prop_map(Act::ProgramConnects),
-        5 => (pick(), any::<bool>()).prop_map(|(who, again)| Act::ProgramAttaches(who, again)),
-        40 => (pick(), strategies::to_manager(), beside()).prop_map(|(who, what, with)| Act::ProgramSays(who, what, with)),
+        8 => (friend(), prop::bool::weighted(0.95)).prop_map(|(friend, hello)| Act::ProgramConnects(friend, hello)),
+        1 => (pick(), any::<bool>()).prop_map(|(who, again)| Act::ProgramAttaches(who, again)),
+        90 => (pick(), strategies::to_manager(), beside()).prop_map(|(who, what, with)| Act::ProgramSays(who, what, with)),
         1 => (pick(), beside()).prop_map(|(who, with)| Act::ProgramGarbage(who, with)),
-        2 => pick().prop_map(Act::ProgramGoes),
-        2 => strategies::node().prop_map(Act::PeerSeen),
-        3 => friend().prop_map(Act::PeerConnects),
-        3 => friend().prop_map(Act::DialEnds),
-        8 => (pick(), strategies::node(), 0u64..3).prop_map(|(who, node, life)| Act::PeerGreets(who, node, life)),
-        40 => (pick(), strategies::peer_message(), beside()).prop_map(|(who, what, with)| Act::PeerSays(who, what, with)),
+        3 => pick().prop_map(Act::ProgramGoes),
+        4 => strategies::node().prop_map(Act::PeerSeen),
+        6 => (friend(), proptest::option::weighted(0.9, strategies::node()), 0u64..2)
+            .prop_map(|(friend, node, life)| Act::PeerConnects(friend, node, life)),
+        6 => (friend(), 0u64..2).prop_map(|(well, life)| Act::DialEnds(well, life)),
+        90 => (pick(), strategies::peer_message(), beside()).prop_map(|(who, what, with)| Act::PeerSays(who, what, with)),
         1 => (pick(), any::<bool>()).prop_map(|(who, version)| Act::PeerGarbage(who, version)),
-        2 => pick().prop_map(Act::PeerGoes),
-        8 => prop_oneof![6 => 0u32..100, 3 => 0u32..2_000, 1 => 0u32..60_000].prop_map(Act::Time),
+        3 => pick().prop_map(Act::PeerGoes),
+        12 => prop_oneof![12 => 0u32..100, 3 => 0u32..2_000, 1 => 0u32..60_000].prop_map(Act::Time),
     ]
 }
 
@@ -98,6 +102,7 @@ struct Rig {
     /// Connection numbers that the manager has spoken of.
     connections: Vec<ConnectionId>,
     exited: bool,
+    tally: Tally,
 }
 
 impl Rig {
@@ -137,6 +142,7 @@ impl Rig {
             page: Page::default(),
             connections: Vec::new(),
             exited: false,
+            tally: Tally::default(),
         }
     }
 
@@ -177,6 +183,7 @@ impl Rig {
                 assert!(self.programs.contains(&program), "{message:?} is said to nobody");
                 assert!(descriptors.iter().all(|token| self.tokens.contains(token)));
                 wire::encode(&message).expect("it can be encoded");
+                self.tally.note(&message);
                 self.note(program, &message);
             }
             Output::Welcome { program, message } => {
@@ -191,6 +198,7 @@ impl Rig {
                 assert!(self.peers.contains(&peer), "{message:?} is said to nobody");
                 assert!(descriptors.iter().all(|token| self.tokens.contains(token)));
                 wire::encode(&message).expect("it can be encoded");
+                self.tally.note_peer(&message);
                 if let PeerMessage::Reply {
                     result:
                         Ok(PeerReply::Segment { connection, .. } | PeerReply::Interrupt { connection, .. }),
@@ -244,18 +252,19 @@ impl Rig {
 
     fn perform(&mut self, act: Act) {
         match act {
-            Act::ProgramConnects(friend) => {
+            Act::ProgramConnects(friend, hello) => {
                 let program = ProgramConn(self.number());
                 self.programs.insert(program);
                 let uid = if friend { 1000 } else { 3000 };
                 let credentials = Credentials { uid, gids: vec![7], pid: 77 };
                 self.input(Input::ProgramConnected { program, credentials });
+                if hello && self.programs.contains(&program) {
+                    self.attach(program, program.0 % 2 == 0);
+                }
             }
             Act::ProgramAttaches(pick, reattach) => {
                 let Some(program) = self.program(pick) else { return };
-                let descriptors = self.receive(&[DescriptorKind::Pid(77)]);
-                let message = ToManager::Hello { name: "guest".to_owned(), reattach };
-                self.input(Input::ProgramMessage { program, message, descriptors });
+                self.attach(program, reattach);
             }
             Act::ProgramSays(pick, message, beside) => self.program_says(pick, message, beside),
             Act::ProgramGarbage(pick, beside) => {
@@ -271,6 +280,12 @@ impl Rig {
             Act::Time(ms) => self.pass(Duration::from_millis(u64::from(ms))),
             other => self.perform_by_peer(other),
         }
+    }
+
+    fn attach(&mut self, program: ProgramConn, reattach: bool) {
+        let descriptors = self.receive(&[DescriptorKind::Pid(77)]);
+        let message = ToManager::Hello { name: "guest".to_owned(), reattach };
+        self.input(Input::ProgramMessage { program, message, descriptors });
     }
 
     fn program_goes(&mut self, program: ProgramConn) {
@@ -301,23 +316,20 @@ impl Rig {
     fn perform_by_peer(&mut self, act: Act) {
         match act {
             Act::PeerSeen(node) => self.input(Input::PeerSeen { node }),
-            Act::PeerConnects(friend) => self.peer_connects(None, friend),
-            Act::DialEnds(well) => {
+            Act::PeerConnects(friend, node, life) => {
+                let peer = self.peer_connects(None, friend);
+                if let Some(node) = node.filter(|_| self.peers.contains(&peer)) {
+                    self.peer_greets(peer, node, life);
+                }
+            }
+            Act::DialEnds(well, life) => {
                 let Some(node) = self.dials.pop() else { return };
                 if well {
-                    self.peer_connects(Some(node), true);
+                    let peer = self.peer_connects(Some(node), true);
+                    self.peer_greets(peer, node, life);
                 } else {
                     self.input(Input::DialFailed { node, why: "connection refused".to_owned() });
                 }
-            }
-            Act::PeerGreets(pick, node, incarnation) => {
-                let hello = PeerMessage::Hello {
-                    node,
-                    incarnation: Incarnation(incarnation),
-                    cluster: "default".to_owned(),
-                    host: "there".to_owned(),
-                };
-                self.peer_says(pick, hello, Beside::Proper);
             }
             Act::PeerSays(pick, message, beside) => self.peer_says(pick, message, beside),
             Act::PeerGarbage(pick, version) => {
@@ -335,11 +347,18 @@ impl Rig {
         }
     }
 
-    fn peer_connects(&mut self, dialled: Option<NodeId>, friend: bool) {
+    fn peer_connects(&mut self, dialled: Option<NodeId>, friend: bool) -> PeerConn {
         let peer = PeerConn(self.number());
         self.peers.insert(peer);
         let credentials = Credentials { uid: if friend { 1000 } else { 3000 }, gids: vec![], pid: 5 };
         self.input(Input::PeerConnected { peer, dialled, credentials });
+        peer
+    }
+
+    fn peer_greets(&mut self, peer: PeerConn, node: NodeId, life: u64) {
+        let (cluster, host) = ("default".to_owned(), "there".to_owned());
+        let message = PeerMessage::Hello { node, incarnation: Incarnation(life), cluster, host };
+        self.input(Input::PeerMessage { peer, message, descriptors: Vec::new() });
     }
 
     fn peer_says(&mut self, pick: u8, mut message: PeerMessage, beside: Beside) {
@@ -413,7 +432,7 @@ proptest! {
     #![proptest_config(config(400))]
 
     #[test]
-    fn whatever_is_said_the_tables_agree(acts in vec(act(), 0..200), all_go in any::<bool>()) {
+    fn whatever_is_said_the_tables_agree(acts in vec(act(), 0..300), all_go in any::<bool>()) {
         let mut rig = Rig::new();
         for act in acts {
             rig.perform(act);
@@ -423,4 +442,44 @@ proptest! {
         }
         rig.stop();
     }
+}
+
+#[test]
+fn the_hostile_reach_what_they_are_for() {
+    let mut runner = TestRunner::deterministic();
+    let mut tally = Tally::default();
+    for _ in 0..300 {
+        let mut rig = Rig::new();
+        for act in vec(act(), 0..300).new_tree(&mut runner).expect("acts").current() {
+            rig.perform(act);
+        }
+        tally.add(&rig.tally);
+    }
+    tally.has(&[
+        "reply Segment",
+        "reply Interrupt",
+        "reply Resumed",
+        "refused Invalid",
+        "refused Limit",
+        "refused NotFound",
+        "refused NotAvailable",
+        "refused Unreachable",
+        "Rejected",
+        "lost OwnerDied",
+        "lost NodeLost",
+        "disconnected died=true",
+        "event Member",
+        "answers Segment",
+        "answers Interrupt",
+        "answers Resumed",
+        "denies NotFound",
+        "denies NotAvailable",
+        "denies Denied",
+        "asks Resume",
+        "asks ConnectSegment",
+        "asks ConnectInterrupt",
+        "says Rejected",
+        "tells lost OwnerDied",
+        "tells released died=true",
+    ]);
 }

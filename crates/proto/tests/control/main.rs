@@ -8,6 +8,7 @@ mod page;
 mod rng;
 #[path = "../strategies/mod.rs"]
 mod strategies;
+mod tally;
 mod truth;
 mod world;
 

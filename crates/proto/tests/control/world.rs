@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use crate::actor::{Actor, Letter};
 use crate::page::Page;
 use crate::rng::Rng;
+use crate::tally::Tally;
 
 pub const INTERVAL: Duration = Duration::from_millis(200);
 pub const LIMIT: Duration = Duration::from_millis(1000);
@@ -117,6 +118,7 @@ pub struct World {
     pub dials: Vec<(Instant, usize, NodeId)>,
     /// What was said to connections with managers that a test plays itself; `None`: closed.
     pub to_strangers: Vec<(PeerConn, Option<PeerMessage>)>,
+    pub tally: Tally,
 }
 
 pub fn limits() -> Limits {
@@ -160,6 +162,7 @@ impl World {
             steps: 0,
             dials: Vec::new(),
             to_strangers: Vec::new(),
+            tally: Tally::default(),
         }
     }
 
@@ -322,6 +325,7 @@ impl World {
         match output {
             Output::ToProgram { program, message, descriptors } => {
                 self.page_agrees(index, &message);
+                self.tally.note(&message);
                 let bytes = wire::encode(&message).expect("every message can be encoded");
                 self.send(index, program.0, place, bytes, &descriptors);
             }
@@ -331,6 +335,7 @@ impl World {
             }
             Output::ToPeer { peer, message, descriptors } => {
                 let bytes = wire::encode(&message).expect("every message can be encoded");
+                self.tally.note_peer(&message);
                 if peer.0 >= STRANGERS {
                     return self.to_strangers.push((peer, Some(message)));
                 }

@@ -137,7 +137,7 @@ pub fn request() -> impl Strategy<Value = Request> {
 pub fn to_manager() -> impl Strategy<Value = ToManager> {
     prop_oneof![
         1 => (text(), any::<bool>()).prop_map(|(name, reattach)| ToManager::Hello { name, reattach }),
-        20 => (any::<u64>(), request()).prop_map(|(id, body)| ToManager::Request { id, body }),
+        99 => (any::<u64>(), request()).prop_map(|(id, body)| ToManager::Request { id, body }),
     ]
 }
 
@@ -190,17 +190,17 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage> {
     let cluster = prop_oneof![9 => Just("default".to_owned()), 1 => text()];
     let id = || prop_oneof![9 => 1u64..12, 1 => any::<u64>()];
     prop_oneof![
-        3 => (node(), incarnation(), cluster, text()).prop_map(|(node, incarnation, cluster, host)| {
+        2 => (node(), incarnation(), cluster, text()).prop_map(|(node, incarnation, cluster, host)| {
             PeerMessage::Hello { node, incarnation, cluster, host }
         }),
         1 => refusal().prop_map(PeerMessage::Rejected),
-        3 => any::<u64>().prop_map(|sequence| PeerMessage::Heartbeat { sequence }),
+        10 => any::<u64>().prop_map(|sequence| PeerMessage::Heartbeat { sequence }),
         1 => Just(PeerMessage::Bye),
-        12 => (any::<u64>(), peer_request()).prop_map(|(id, body)| PeerMessage::Request { id, body }),
-        8 => (id(), peer_reply()).prop_map(|(id, reply)| PeerMessage::Reply { id, result: Ok(reply) }),
-        2 => (id(), refusal()).prop_map(|(id, refusal)| PeerMessage::Reply { id, result: Err(refusal) }),
-        3 => (connection(), loss()).prop_map(|(connection, reason)| PeerMessage::Lost { connection, reason }),
-        3 => (connection(), any::<bool>()).prop_map(|(connection, died)| PeerMessage::Released { connection, died }),
-        3 => (group(), any::<bool>()).prop_map(|(group, joined)| PeerMessage::Member { group, joined }),
+        50 => (any::<u64>(), peer_request()).prop_map(|(id, body)| PeerMessage::Request { id, body }),
+        40 => (id(), peer_reply()).prop_map(|(id, reply)| PeerMessage::Reply { id, result: Ok(reply) }),
+        8 => (id(), refusal()).prop_map(|(id, refusal)| PeerMessage::Reply { id, result: Err(refusal) }),
+        6 => (connection(), loss()).prop_map(|(connection, reason)| PeerMessage::Lost { connection, reason }),
+        6 => (connection(), any::<bool>()).prop_map(|(connection, died)| PeerMessage::Released { connection, died }),
+        8 => (group(), any::<bool>()).prop_map(|(group, joined)| PeerMessage::Member { group, joined }),
     ]
 }

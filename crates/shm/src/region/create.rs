@@ -1,8 +1,8 @@
 //! Making a region, step by step, so that every limit is met as a clear error.
 
 use super::{MapAccess, PageSize, Region, RegionOptions, Reserve, available, map, numa};
-use crate::sync::plain::AtomicU32;
 use crate::layout::round_up;
+use crate::sync::plain::AtomicU32;
 use crate::{Error, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};

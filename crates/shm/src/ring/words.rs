@@ -28,21 +28,29 @@ pub(super) trait Words {
     /// Asks for the line of `index` to be fetched for writing.
     fn prefetch_for_write(&self, index: usize);
 
+    /// Told of every payload word that is written (`is_write`) or read, by the copies below: loom then checks that no two
+    /// of these can happen at once. Natively nothing.
+    #[inline(always)]
+    fn on_payload(&self, _index: usize, _is_write: bool) {}
+
     /// Copies a few `bytes` into the words from `index`; the rest of the last word becomes zero.
     #[inline(always)]
     fn write_short(&self, index: usize, bytes: &[u8]) {
         // One word is the case that must be fast: a loop whose length is not known costs more than the rest of a push.
         if let Ok(word) = bytes.try_into() {
+            self.on_payload(index, true);
             return self.word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
         }
         let (whole, rest) = bytes.as_chunks::<8>();
         for (i, word) in whole.iter().enumerate() {
+            self.on_payload(index + i, true);
             // Relaxed, here and below: a control or state word is stored with Release after the payload.
             self.word(index + i).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         if !rest.is_empty() {
             let mut last = [0; 8];
             last[..rest.len()].copy_from_slice(rest);
+            self.on_payload(index + whole.len(), true);
             self.word(index + whole.len()).store(u64::from_ne_bytes(last), Ordering::Relaxed);
         }
     }
@@ -51,16 +59,19 @@ pub(super) trait Words {
     #[inline(always)]
     fn read_short(&self, index: usize, bytes: &mut [u8]) {
         if let Ok(word) = <&mut [u8; 8]>::try_from(&mut *bytes) {
+            self.on_payload(index, false);
             *word = self.word(index).load(Ordering::Relaxed).to_ne_bytes();
             return;
         }
         let (whole, rest) = bytes.as_chunks_mut::<8>();
         let whole_words = whole.len();
         for (i, word) in whole.iter_mut().enumerate() {
+            self.on_payload(index + i, false);
             // Relaxed, here and below: the control or state word was loaded with Acquire before the payload.
             *word = self.word(index + i).load(Ordering::Relaxed).to_ne_bytes();
         }
         if !rest.is_empty() {
+            self.on_payload(index + whole_words, false);
             let last = self.word(index + whole_words).load(Ordering::Relaxed).to_ne_bytes();
             rest.copy_from_slice(&last[..rest.len()]);
         }
@@ -70,32 +81,62 @@ pub(super) trait Words {
 /// Words on the heap, shared by threads of one process: for loom, and for tests of the algorithms alone.
 #[cfg(any(test, loom))]
 #[derive(Clone, Debug)]
-pub(super) struct HeapWords(std::sync::Arc<Vec<AtomicU64>>);
+pub(super) struct HeapWords {
+    words: std::sync::Arc<Vec<AtomicU64>>,
+    #[cfg(loom)]
+    payload: std::sync::Arc<Vec<Watched>>,
+}
+
+/// Stands for the payload in a word. Nothing is in it; loom watches that nobody writes it while somebody else reads or
+/// writes it. Without it loom would not notice a reader that gives room back before it has read: it never lets a load
+/// see a store that comes later.
+#[cfg(loom)]
+#[derive(Debug)]
+struct Watched(loom::cell::UnsafeCell<()>);
+
+// SAFETY: there is no data in it to race for; loom reports the race that there would be.
+#[cfg(loom)]
+unsafe impl Sync for Watched {}
+// SAFETY: as above.
+#[cfg(loom)]
+unsafe impl Send for Watched {}
 
 #[cfg(any(test, loom))]
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests make them"))]
 impl HeapWords {
     pub(super) fn new(words: usize) -> Self {
-        Self(std::sync::Arc::new((0..words).map(|_| AtomicU64::new(0)).collect()))
+        Self {
+            words: std::sync::Arc::new((0..words).map(|_| AtomicU64::new(0)).collect()),
+            #[cfg(loom)]
+            payload: std::sync::Arc::new(
+                (0..words).map(|_| Watched(loom::cell::UnsafeCell::new(()))).collect(),
+            ),
+        }
     }
 }
 
 #[cfg(any(test, loom))]
 impl Words for HeapWords {
     fn word(&self, index: usize) -> &AtomicU64 {
-        &self.0[index.min(self.0.len() - 1)]
+        &self.words[index.min(self.words.len() - 1)]
     }
 
     fn write_long(&self, index: usize, bytes: &[u8]) {
-        assert!(index * 8 + bytes.len() <= self.0.len() * 8, "an algorithm left its memory");
+        assert!(index * 8 + bytes.len() <= self.words.len() * 8, "an algorithm left its memory");
         self.write_short(index, bytes);
     }
 
     fn read_long_from(&self, index: usize, skip: usize, bytes: &mut [u8]) {
-        assert!(index * 8 + skip + bytes.len() <= self.0.len() * 8, "an algorithm left its memory");
+        assert!(index * 8 + skip + bytes.len() <= self.words.len() * 8, "an algorithm left its memory");
         let mut all = vec![0; skip + bytes.len()];
         self.read_short(index, &mut all);
         bytes.copy_from_slice(&all[skip..]);
+    }
+
+    #[cfg(loom)]
+    fn on_payload(&self, index: usize, is_write: bool) {
+        let payload = &self.payload[index].0;
+        if is_write { payload.with_mut(|_| ()) } else { payload.with(|_| ()) }
     }
 
     fn prefetch(&self, _index: usize) {}
