@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, WaitIdOptions};
 use shm::Error;
 use shm::process::PidFd;
 use std::io::Read;
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::IntoRawFd;
 use std::process::Child;
 
 /// A process that lives until it is killed.

@@ -259,7 +259,7 @@ impl Rig {
                 let credentials = Credentials { uid, gids: vec![7], pid: 77 };
                 self.input(Input::ProgramConnected { program, credentials });
                 if hello && self.programs.contains(&program) {
-                    self.attach(program, program.0 % 2 == 0);
+                    self.attach(program, program.0.is_multiple_of(2));
                 }
             }
             Act::ProgramAttaches(pick, reattach) => {
