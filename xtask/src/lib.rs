@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod doc_commands;
+pub mod figures;
 pub mod finding;
 pub mod licences;
 pub mod markdown;

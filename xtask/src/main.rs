@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use xtask::doc_commands::{parse, run::Sandbox};
 use xtask::finding::Severity;
 use xtask::tree::Tree;
-use xtask::{licences, surface, tidy};
+use xtask::{figures, licences, surface, tidy};
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
 
@@ -18,6 +18,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   doc-commands [--binary FILE] [FILE.md…]
                  run the documentation's examples against the built binary
                  (default: target/debug/tieline, and all documents)
+  figures FILE   fill README.md and docs/figures.md from a report of `tieline bench acceptance --json`
 ";
 
 /// What releases are built for.
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let passed = match words.as_slice() {
         ["tidy"] => check_tidy(&mut out),
         ["licences"] => check_licences(&mut out),
+        ["figures", report] => fill_figures(&mut out, Path::new(report)),
         ["doc-commands", "--binary", binary, documents @ ..] => {
             check_documents(&mut out, Path::new(binary), documents)
         }
@@ -59,6 +61,42 @@ fn root() -> &'static Path {
 fn built_binary() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("debug/tieline")
+}
+
+/// The figures that the README shows.
+const README_FIGURES: [&str; 7] = [
+    "scipp.half_rtt.4B",
+    "scipp.half_rtt.8KiB",
+    "ring.record.8B.batch16",
+    "put.16MiB",
+    "intr.spinning",
+    "connect_map",
+    "up.64",
+];
+
+fn fill_figures(out: &mut impl Write, report: &Path) -> Result<bool> {
+    let text = std::fs::read_to_string(report).with_context(|| format!("reading {}", report.display()))?;
+    let report: serde_json::Value = serde_json::from_str(&text).context("the report is no JSON")?;
+    let fact = |name: &str| report["env"][name].as_str().unwrap_or("unknown");
+    let machine = format!(
+        "{}, processors {}, kernel {}{}.\n",
+        fact("cpu_model"),
+        fact("cpus_allowed"),
+        fact("kernel"),
+        if report["env"]["virtual_machine"] == true { ", a virtual machine" } else { "" },
+    );
+    let short: &[&str] = &README_FIGURES;
+    for (document, block, content) in [
+        ("docs/figures.md", "machine", machine),
+        ("docs/figures.md", "figures", figures::table(&report, &[])?),
+        ("README.md", "figures", figures::table(&report, short)?),
+    ] {
+        let path = root().join(document);
+        let before = std::fs::read_to_string(&path)?;
+        std::fs::write(&path, figures::replace_block(&before, block, &content)?)?;
+        writeln!(out, "{document}: {block} filled")?;
+    }
+    Ok(true)
 }
 
 fn check_tidy(out: &mut impl Write) -> Result<bool> {

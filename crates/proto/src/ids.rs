@@ -119,3 +119,32 @@ impl fmt::Display for SegmentKey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_numbered_in_fours_past_the_broadcast_group() {
+        let ids: Vec<u32> = (0..66).map(|index| NodeId::nth(index).unwrap().get()).collect();
+        assert_eq!(ids[..3], [4, 8, 12]);
+        assert_eq!(ids[60..65], [244, 248, 260, 264, 268]);
+        assert!(NodeId::nth(usize::MAX).is_err());
+        let most = NodeId::nth(4093).unwrap();
+        assert_eq!(most.get(), MAX_NODE_ID);
+        assert!(NodeId::nth(4094).is_err());
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused_with_the_rule() {
+        for bad in [0, 1, 6, 252, MAX_NODE_ID + 4, u32::MAX] {
+            assert_eq!(NodeId::new(bad), Err(BadNodeId(bad)));
+        }
+        assert_eq!(" 8 ".parse::<NodeId>().map(NodeId::get), Ok(8));
+        assert_eq!("eight".parse::<NodeId>().unwrap_err(), "`eight` is not a node id: a number is needed");
+        assert_eq!(
+            "252".parse::<NodeId>().unwrap_err(),
+            "252 is not a node id: use a multiple of 4 from 4 to 16384, except 252 (the broadcast group)"
+        );
+    }
+}

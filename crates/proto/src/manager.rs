@@ -38,12 +38,14 @@
 //! Every table has a limit, in [`Limits`] or as a constant beside the table. Every message costs O(log n), plus what it sets in
 //! motion.
 //!
-//! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and `imports`, `peers`, `resume`.
+//! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and `imports`, `peers` (with `greeting` and
+//! `speech`), `resume`.
 
 mod audit;
 mod config;
 mod descriptors;
 mod exports;
+mod greeting;
 mod groups;
 mod imports;
 mod io;
@@ -53,6 +55,7 @@ mod pending;
 mod programs;
 mod requests;
 mod resume;
+mod speech;
 mod status;
 mod stop;
 mod timers;

@@ -196,7 +196,9 @@ impl Pair {
                     .map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns))
                     .collect();
                 spec.notes.push(format!("rivals in GB/s before the run: {}", rivals.join(", ")));
-                spec.notes.push("the same two buffers each time".to_owned());
+                spec.notes.push(format!(
+                    "a reading is the fastest of {copies} copies, the same two buffers each time"
+                ));
                 spec
             })
         })

@@ -154,7 +154,7 @@ impl Port<'_> {
                 .zip(self.out_words)
             {
                 self.out.put(at, chunk)?;
-                // Release: as above, chunk by chunk.
+                // Release: pairs with the Acquire of the receiver as above, chunk by chunk.
                 word.store(stamp, Ordering::Release);
             }
         }

@@ -209,3 +209,49 @@ fn free_producer(taken: &BTreeSet<u16>, next: u16) -> Option<u16> {
     }
     Some(number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_up_round_and_are_used_again_only_when_free() {
+        let mut taken = BTreeSet::from([0, 1, 3]);
+        assert_eq!(free_producer(&taken, 0), Some(2));
+        assert_eq!(free_producer(&taken, 3), Some(4));
+        assert_eq!(free_producer(&taken, u16::MAX), Some(u16::MAX));
+        taken.insert(u16::MAX);
+        assert_eq!(free_producer(&taken, u16::MAX), Some(2), "round the end");
+        taken.extend(0..=u16::MAX);
+        assert_eq!(free_producer(&taken, 7), None);
+        taken.remove(&9);
+        assert_eq!(free_producer(&taken, 10), Some(9));
+    }
+
+    #[test]
+    fn connection_numbers_carry_the_producer_and_tell_this_life_from_others() {
+        for drawn in [0, 1, u64::MAX, 0x1234_5678_9abc_def0] {
+            let mut exports = Exports::new(drawn);
+            let ids: Vec<ConnectionId> = (0..100).map(|producer| exports.issue(producer * 600)).collect();
+            assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 100);
+            for (id, number) in ids.iter().zip(0u16..) {
+                assert_eq!(producer_of(*id), number * 600);
+                assert!(exports.was_ours(*id));
+            }
+            let next = ConnectionId(ids[99].0.wrapping_add(1 << 16));
+            assert!(!exports.was_ours(next), "not yet");
+            let before = ConnectionId(ids[0].0.wrapping_sub(1 << 16));
+            assert!(!exports.was_ours(before));
+        }
+    }
+
+    #[test]
+    fn a_number_of_an_earlier_life_is_not_given_out() {
+        let mut exports = Exports::new(5 << 16);
+        let taken = ConnectionId(5 << 16 | 3);
+        let what = Imported::Interrupt(crate::ids::InterruptNo(1));
+        let importer = NodeId::new(4).unwrap();
+        exports.by_id.insert(taken, Export { what, importer, producer: Some(3) });
+        assert_eq!(exports.issue(3), ConnectionId(6 << 16 | 3));
+    }
+}

@@ -57,3 +57,28 @@ impl<K: Ord + Copy> Timers<K> {
         self.at.contains_key(&key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn each_key_has_one_deadline_and_they_come_in_order() {
+        let mut timers = Timers::default();
+        timers.set('a', at(5));
+        timers.set('b', at(3));
+        timers.set('a', at(2));
+        timers.set('c', at(9));
+        assert_eq!(timers.next(), Some(at(2)));
+        assert_eq!(timers.take_due(at(1)), []);
+        assert_eq!(timers.take_due(at(5)), [('a', at(2)), ('b', at(3))]);
+        assert!(!timers.contains('a') && timers.contains('c'));
+        timers.clear('c');
+        timers.clear('c');
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,9 +1,13 @@
 //! The control plane in memory: managers, programs and a network with a virtual clock and an adversary.
+//!
+//! Where to start reading: `world` (the cluster), `actor` (a program), `truth` (what must hold in the end), `chaos`.
 // The modules of a test are no interface, and what is not as expected ends the test.
 #![allow(unreachable_pub, clippy::expect_used, clippy::panic)]
 
 mod actor;
+mod desk;
 mod helpers;
+mod kernel;
 mod page;
 mod rng;
 #[path = "../strategies/mod.rs"]
@@ -12,12 +16,14 @@ mod tally;
 mod truth;
 mod world;
 
+// The tests; above is what they are made of.
 mod attach;
 mod chaos;
 mod groups;
 mod hostile;
 mod interrupts;
 mod peers;
+mod replay;
 mod resume;
 mod segments;
 mod status;

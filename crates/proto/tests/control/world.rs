@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use proto::ids::{AdapterNo, NodeId};
 use proto::manager::{
-    Credentials, Descriptor, DescriptorKind, FdToken, Input, Limits, LogLevel, Manager, ManagerConfig,
-    Output, PeerConn, ProgramConn,
+    Credentials, DescriptorKind, FdToken, Input, Limits, LogLevel, Manager, ManagerConfig, Output, PeerConn,
 };
 use proto::time::Instant;
 use proto::wire::peer::PeerMessage;
-use proto::wire::program::{Access, Event, Refusal, Reply, Request, RequestId, ToProgram};
+use proto::wire::program::{Access, Event, Reply, ToProgram};
 use proto::wire::status::{AdapterInfo, NodeInfo, NodeStatus, SessionState};
 use proto::wire::{self, PROTOCOL_VERSION};
-use serde::de::DeserializeOwned;
 
-use crate::actor::{Actor, Letter};
+use crate::actor::Actor;
+use crate::kernel::{Channel, Parcel, Place, pair};
 use crate::page::Page;
 use crate::rng::Rng;
 use crate::tally::Tally;
@@ -29,53 +28,13 @@ pub const OWN_UID: u32 = 1000;
 /// Connections with managers that a test plays itself have numbers from here on.
 pub const STRANGERS: u64 = 1 << 40;
 
-/// One end of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    Manager { node: usize, life: u64 },
-    Actor(usize),
-}
-
-#[derive(Debug)]
-struct Channel {
-    /// For sockets between managers: dialler first.
-    ends: [Place; 2],
-    /// When the last thing arrives at each end.
-    last: [Instant; 2],
-    /// Everything under way is lost.
-    cut: bool,
-    /// This end has closed it.
-    closed: [bool; 2],
-}
-
-#[derive(Debug, Clone)]
-enum Parcel {
-    Opened {
-        channel: u64,
-        dialled: Option<NodeId>,
-        credentials: Credentials,
-    },
-    Data {
-        channel: u64,
-        bytes: Vec<u8>,
-        beside: Vec<DescriptorKind>,
-    },
-    Closed {
-        channel: u64,
-    },
-    Seen(NodeId),
-    DialFailed(NodeId),
-    /// An actor tries to attach (again).
-    Attach,
-}
-
 #[derive(Debug)]
 pub struct Node {
     pub id: NodeId,
     pub life: u64,
     pub manager: Option<Manager>,
     pub hung: bool,
-    inbox: Vec<Parcel>,
+    pub inbox: Vec<Parcel>,
     pub page: Page,
     pub tokens: BTreeMap<FdToken, DescriptorKind>,
     pub log: Vec<(LogLevel, String)>,
@@ -105,15 +64,14 @@ pub struct World {
     pub net: Net,
     pub nodes: Vec<Node>,
     pub actors: Vec<Actor>,
-    channels: BTreeMap<u64, Channel>,
-    queue: BTreeMap<(Instant, u64), (Place, Parcel)>,
-    sequence: u64,
-    next_channel: u64,
-    next_token: u64,
-    next_incarnation: u64,
-    parted: BTreeSet<(usize, usize)>,
-    held: Vec<((usize, usize), Place, Parcel)>,
-    pub steps: u64,
+    pub channels: BTreeMap<u64, Channel>,
+    pub queue: BTreeMap<(Instant, u64), (Place, Parcel)>,
+    pub sequence: u64,
+    pub next_channel: u64,
+    pub next_token: u64,
+    pub next_incarnation: u64,
+    pub parted: BTreeSet<(usize, usize)>,
+    pub held: Vec<((usize, usize), Place, Parcel)>,
     /// Who dialled whom, and when.
     pub dials: Vec<(Instant, usize, NodeId)>,
     /// What was said to connections with managers that a test plays itself; `None`: closed.
@@ -159,7 +117,6 @@ impl World {
             next_incarnation: 1,
             parted: BTreeSet::new(),
             held: Vec::new(),
-            steps: 0,
             dials: Vec::new(),
             to_strangers: Vec::new(),
             tally: Tally::default(),
@@ -187,8 +144,6 @@ impl World {
     pub fn status(&self, node: usize) -> NodeStatus {
         self.manager(node).status(self.now)
     }
-
-    // Managers.
 
     pub fn start(&mut self, index: usize) {
         assert!(self.nodes[index].manager.is_none(), "it runs already");
@@ -306,7 +261,6 @@ impl World {
     }
 
     fn pump(&mut self, index: usize) {
-        self.steps += 1;
         let life = self.nodes[index].life;
         while let Some(output) = self.nodes[index].manager.as_mut().and_then(Manager::poll_output) {
             self.carry_out(index, life, output);
@@ -413,106 +367,6 @@ impl World {
         Credentials { uid: self.nodes[index].uid, gids: vec![100], pid: 100 }
     }
 
-    // Sockets.
-
-    fn open(&mut self, ends: [Place; 2]) -> u64 {
-        let id = self.next_channel;
-        self.next_channel += 1;
-        let channel = Channel { ends, last: [self.now; 2], cut: false, closed: [false; 2] };
-        self.channels.insert(id, channel);
-        id
-    }
-
-    fn delay(&mut self, (least, most): (u64, u64)) -> Duration {
-        Duration::from_micros(least + self.rng.below(most - least + 1))
-    }
-
-    fn post(&mut self, delay: Duration, to: Place, parcel: Parcel) {
-        self.sequence += 1;
-        self.queue.insert((self.now + delay, self.sequence), (to, parcel));
-    }
-
-    /// Puts a parcel on its way to one end, after what is under way there.
-    fn arrive(&mut self, id: u64, end: usize, delay: Duration, parcel: Parcel) {
-        let now = self.now;
-        let channel = self.channels.get_mut(&id).expect("an open socket");
-        let at = channel.last[end].max(now + delay);
-        channel.last[end] = at;
-        let to = channel.ends[end];
-        self.post(at.since(now), to, parcel);
-    }
-
-    fn send(&mut self, index: usize, id: u64, from: Place, mut bytes: Vec<u8>, tokens: &[FdToken]) {
-        let node = &self.nodes[index];
-        let beside: Vec<DescriptorKind> =
-            tokens.iter().map(|token| *node.tokens.get(token).expect("an open descriptor is sent")).collect();
-        bytes[4..6].copy_from_slice(&node.version.to_le_bytes());
-        self.send_from(id, from, bytes, beside);
-    }
-
-    fn send_from(&mut self, id: u64, from: Place, bytes: Vec<u8>, beside: Vec<DescriptorKind>) {
-        let Some(channel) = self.channels.get(&id) else { return };
-        let end = usize::from(channel.ends[0] == from);
-        assert!(!channel.closed[1 - end], "something is sent on a socket that its sender has closed");
-        if channel.closed[end] {
-            return;
-        }
-        let range = match channel.ends[end] {
-            Place::Manager { .. } if matches!(from, Place::Manager { .. }) => self.net.peer_us,
-            _ => self.net.program_us,
-        };
-        let delay = self.delay(range);
-        self.arrive(id, end, delay, Parcel::Data { channel: id, bytes, beside });
-    }
-
-    fn close(&mut self, id: u64, from: Place) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        let end = usize::from(channel.ends[0] == from);
-        if std::mem::replace(&mut channel.closed[1 - end], true) {
-            return;
-        }
-        if channel.closed[end] {
-            self.channels.remove(&id);
-        } else {
-            self.arrive(id, end, Duration::from_micros(10), Parcel::Closed { channel: id });
-        }
-    }
-
-    /// The adversary cuts a connection between two managers: what is under way is lost.
-    pub fn cut(&mut self, a: usize, b: usize) {
-        let between: Vec<u64> = self
-            .channels
-            .iter()
-            .filter(|(_, channel)| nodes_of(&channel.ends) == Some(pair(a, b)) && !channel.cut)
-            .map(|(&id, _)| id)
-            .collect();
-        for id in between {
-            if let Some(channel) = self.channels.get_mut(&id) {
-                channel.cut = true;
-            }
-            for end in 0..2 {
-                let delay = self.delay(self.net.peer_us);
-                self.arrive(id, end, delay, Parcel::Closed { channel: id });
-            }
-        }
-    }
-
-    /// Nothing passes between two nodes, and nothing is lost.
-    pub fn part(&mut self, a: usize, b: usize) {
-        if a != b {
-            self.parted.insert(pair(a, b));
-        }
-    }
-
-    pub fn heal(&mut self) {
-        self.parted.clear();
-        for (_, to, parcel) in std::mem::take(&mut self.held) {
-            self.post(Duration::ZERO, to, parcel);
-        }
-    }
-
-    // Time.
-
     fn next_fire(&self) -> Option<(Instant, usize)> {
         let awake = self.nodes.iter().enumerate().filter(|(_, node)| !node.hung);
         awake.filter_map(|(index, node)| Some((node.manager.as_ref()?.next_timeout()?, index))).min()
@@ -552,235 +406,6 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, to: Place, parcel: Parcel) {
-        if let Parcel::Opened { channel, .. } | Parcel::Data { channel, .. } | Parcel::Closed { channel } =
-            &parcel
-        {
-            let Some(channel) = self.channels.get(channel) else { return };
-            if channel.cut && !matches!(parcel, Parcel::Closed { .. } | Parcel::Opened { .. }) {
-                return;
-            }
-            if let Some(nodes) = nodes_of(&channel.ends).filter(|nodes| self.parted.contains(nodes)) {
-                return self.held.push((nodes, to, parcel));
-            }
-        }
-        match to {
-            Place::Actor(actor) => self.deliver_to_actor(actor, parcel),
-            Place::Manager { node, life } => {
-                if self.nodes[node].life != life || self.nodes[node].manager.is_none() {
-                    return;
-                }
-                if self.nodes[node].hung {
-                    self.nodes[node].inbox.push(parcel);
-                } else {
-                    self.give(node, parcel);
-                }
-            }
-        }
-    }
-
-    /// What a driver does with what it reads.
-    fn give(&mut self, index: usize, parcel: Parcel) {
-        let input = match parcel {
-            Parcel::Seen(node) => Input::PeerSeen { node },
-            Parcel::DialFailed(node) => Input::DialFailed { node, why: "connection refused".to_owned() },
-            Parcel::Attach => return,
-            Parcel::Opened { channel, dialled, credentials } => match self.is_program(channel) {
-                true => Input::ProgramConnected { program: ProgramConn(channel), credentials },
-                false => Input::PeerConnected { peer: PeerConn(channel), dialled, credentials },
-            },
-            Parcel::Closed { channel } => {
-                let program = self.is_program(channel);
-                self.close_quietly(channel, Place::Manager { node: index, life: self.nodes[index].life });
-                match program {
-                    true => Input::ProgramGone { program: ProgramConn(channel) },
-                    false => Input::PeerGone { peer: PeerConn(channel) },
-                }
-            }
-            Parcel::Data { channel, bytes, beside } => {
-                let descriptors = self.receive(index, &beside);
-                if self.is_program(channel) {
-                    let program = ProgramConn(channel);
-                    match self.decode(index, bytes) {
-                        Ok(message) => Input::ProgramMessage { program, message, descriptors },
-                        Err(error) => Input::ProgramGarbage { program, error, descriptors },
-                    }
-                } else {
-                    let peer = PeerConn(channel);
-                    match self.decode(index, bytes) {
-                        Ok(message) => Input::PeerMessage { peer, message, descriptors },
-                        Err(error) => Input::PeerGarbage { peer, error, descriptors },
-                    }
-                }
-            }
-        };
-        self.input(index, input);
-    }
-
-    /// A manager understands its own version alone.
-    fn decode<T: DeserializeOwned>(&self, index: usize, mut bytes: Vec<u8>) -> Result<T, wire::CodecError> {
-        if let Some(version) = bytes.get_mut(4..6) {
-            let theirs = u16::from_le_bytes([version[0], version[1]]);
-            if theirs != self.nodes[index].version {
-                return Err(wire::CodecError::OtherVersion { theirs });
-            }
-            version.copy_from_slice(&PROTOCOL_VERSION.to_le_bytes());
-        }
-        wire::decode(&bytes)
-    }
-
-    /// The kernel makes new descriptors for the receiver.
-    pub fn receive(&mut self, index: usize, beside: &[DescriptorKind]) -> Vec<Descriptor> {
-        let mut descriptors = Vec::new();
-        for &kind in beside {
-            let token = FdToken(self.next_token);
-            self.next_token += 1;
-            self.nodes[index].tokens.insert(token, kind);
-            descriptors.push(Descriptor { token, kind });
-        }
-        descriptors
-    }
-
-    fn is_program(&self, channel: u64) -> bool {
-        self.channels.get(&channel).is_some_and(|channel| matches!(channel.ends[0], Place::Actor(_)))
-    }
-
-    /// A reader that has seen the end closes its own end.
-    fn close_quietly(&mut self, id: u64, at: Place) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        let end = usize::from(channel.ends[1] == at);
-        channel.closed[end] = true;
-        if channel.closed == [true, true] {
-            self.channels.remove(&id);
-        }
-    }
-
-    // Programs.
-
-    pub fn spawn(&mut self, node: usize, credentials: Credentials, name: &str) -> usize {
-        self.actors.push(Actor::new(node, credentials, name));
-        self.actors.len() - 1
-    }
-
-    /// A program of the usual user, attached.
-    pub fn attach(&mut self, node: usize) -> usize {
-        let pid = 1000 + u32::try_from(self.actors.len()).expect("few programs");
-        let credentials = Credentials { uid: OWN_UID, gids: vec![100], pid };
-        let actor = self.spawn(node, credentials, &format!("program{pid}"));
-        self.try_attach(actor);
-        self.run_until("attached", |world| world.actors[actor].attached);
-        actor
-    }
-
-    /// Connects to the manager and says hello; later, if there is none.
-    pub fn try_attach(&mut self, actor: usize) {
-        if self.actors[actor].dead || self.actors[actor].channel.is_some() {
-            return;
-        }
-        let node = self.actors[actor].node;
-        if self.nodes[node].manager.is_none() {
-            let delay = self.delay((20_000, 150_000));
-            return self.post(delay, Place::Actor(actor), Parcel::Attach);
-        }
-        let channel = self.connect(actor);
-        let letter = self.actors[actor].hello();
-        self.send_letter(actor, channel, letter);
-    }
-
-    /// Connects and says nothing.
-    pub fn connect(&mut self, actor: usize) -> u64 {
-        let node = self.actors[actor].node;
-        let life = self.nodes[node].life;
-        let channel = self.open([Place::Actor(actor), Place::Manager { node, life }]);
-        self.actors[actor].channel = Some(channel);
-        let credentials = self.actors[actor].credentials.clone();
-        let delay = self.delay(self.net.program_us);
-        self.arrive(channel, 1, delay, Parcel::Opened { channel, dialled: None, credentials });
-        channel
-    }
-
-    fn send_letter(&mut self, actor: usize, channel: u64, (message, beside): Letter) {
-        let bytes = wire::encode(&message).expect("a program's message can be encoded");
-        self.send_from(channel, Place::Actor(actor), bytes, beside);
-    }
-
-    /// Sends bytes that need not be a message.
-    pub fn send_raw(&mut self, actor: usize, bytes: Vec<u8>, beside: Vec<DescriptorKind>) {
-        let channel = self.actors[actor].channel.expect("connected");
-        self.send_from(channel, Place::Actor(actor), bytes, beside);
-    }
-
-    fn deliver_to_actor(&mut self, actor: usize, parcel: Parcel) {
-        if self.actors[actor].dead {
-            return;
-        }
-        let now = self.now;
-        match parcel {
-            Parcel::Attach => self.try_attach(actor),
-            Parcel::Closed { channel } if self.actors[actor].channel == Some(channel) => {
-                self.close_quietly(channel, Place::Actor(actor));
-                self.actors[actor].closed();
-                if self.actors[actor].returns {
-                    self.try_attach(actor);
-                }
-            }
-            Parcel::Data { channel, bytes, beside } if self.actors[actor].channel == Some(channel) => {
-                let message = match wire::decode(&bytes) {
-                    Ok(message) => message,
-                    Err(wire::CodecError::OtherVersion { .. }) => return,
-                    Err(other) => panic!("a program cannot read what its manager sent: {other}"),
-                };
-                let letters = self.actors[actor].deliver(now, message, beside);
-                for letter in letters {
-                    self.send_letter(actor, channel, letter);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Sends a request and does not wait.
-    pub fn request(&mut self, actor: usize, body: Request, beside: Vec<DescriptorKind>) -> RequestId {
-        let channel = self.actors[actor].channel.expect("attached");
-        let (id, letter) = self.actors[actor].ask(self.now, body, beside);
-        self.send_letter(actor, channel, letter);
-        id
-    }
-
-    pub fn answer(&mut self, actor: usize, id: RequestId) -> Result<(Reply, Vec<DescriptorKind>), Refusal> {
-        self.run_until("an answer", |world| world.actors[actor].replies.contains_key(&id));
-        let (result, beside) = self.actors[actor].replies.remove(&id).expect("it is there");
-        result.map(|reply| (reply, beside))
-    }
-
-    /// Asks and waits for the answer.
-    pub fn ask_with(
-        &mut self,
-        actor: usize,
-        body: Request,
-        beside: Vec<DescriptorKind>,
-    ) -> Result<(Reply, Vec<DescriptorKind>), Refusal> {
-        let id = self.request(actor, body, beside);
-        self.answer(actor, id)
-    }
-
-    pub fn ask(&mut self, actor: usize, body: Request) -> Result<Reply, Refusal> {
-        self.ask_with(actor, body, Vec::new()).map(|(reply, _)| reply)
-    }
-
-    /// kill -9 of a program.
-    pub fn kill_program(&mut self, actor: usize) {
-        self.actors[actor].dead = true;
-        if let Some(channel) = self.actors[actor].channel.take() {
-            self.close(channel, Place::Actor(actor));
-        }
-    }
-
-    /// What a program was told since the last look.
-    pub fn events(&mut self, actor: usize) -> Vec<Event> {
-        std::mem::take(&mut self.actors[actor].events).into_iter().map(|(event, _)| event).collect()
-    }
-
     /// Every two running managers have a valid session, seen from both sides.
     pub fn all_valid(&self) -> bool {
         let running: Vec<&Node> = self.nodes.iter().filter(|node| node.manager.is_some()).collect();
@@ -792,16 +417,5 @@ impl World {
             };
             running.iter().all(|there| here.id == there.id || valid(there.id))
         })
-    }
-}
-
-fn pair(a: usize, b: usize) -> (usize, usize) {
-    (a.min(b), a.max(b))
-}
-
-fn nodes_of(ends: &[Place; 2]) -> Option<(usize, usize)> {
-    match *ends {
-        [Place::Manager { node: a, .. }, Place::Manager { node: b, .. }] => Some(pair(a, b)),
-        _ => None,
     }
 }

@@ -5,7 +5,7 @@ use crate::cpu::{CacheSizes, Features};
 use crate::sync::plain::{AtomicU8, AtomicUsize, Ordering};
 
 /// Through the cache up to this size at least, whatever the second-level cache is, in bytes.
-const STREAM_FROM_MIN: usize = 8 << 20;
+const STREAM_FROM_MIN: usize = 24 << 20;
 /// `rep movsb` without the "fast short" feature takes long to start: not below this size, in bytes.
 const SLOW_REP_FROM: usize = 2048;
 
@@ -37,7 +37,7 @@ impl Plan {
     /// The plan for a processor with these features and caches.
     ///
     /// Through the cache as long as that can be of use: whoever reads the bytes next finds them there. Above four times
-    /// the second-level cache (8 MiB at least, three quarters of the last-level cache at most) the stores go past it: they
+    /// the second-level cache (24 MiB at least, three quarters of the last-level cache at most) the stores go past it: they
     /// then cost one transfer to memory instead of two, and spare everybody's cached data.
     #[must_use]
     pub fn for_cpu(has: Features, caches: CacheSizes) -> Self {
@@ -156,7 +156,7 @@ mod tests {
             (plan.near, plan.middle, plan.far),
             (KernelId::Avx512, KernelId::Avx512Ahead, KernelId::Avx512Stream)
         );
-        assert_eq!((plan.near_bytes, plan.far_bytes), (16 * KIB, 8 * MIB));
+        assert_eq!((plan.near_bytes, plan.far_bytes), (16 * KIB, 24 * MIB));
 
         let desktop =
             Plan::for_cpu(Features { avx2: true, erms: true, ..Features::default() }, caches(32, 256, 8));

@@ -29,6 +29,8 @@ use crate::spin::new_spin;
 /// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
 const CLAIM_WATCH: Duration = Duration::from_millis(5);
 
+/// How long the introduction of a producer may take: many thousand times what it does take.
+const INTRODUCTION_LIMIT: Duration = Duration::from_secs(10);
 /// The number under which an owner sends to itself. Managers count producers from 0.
 const OWN_PRODUCER: u16 = u16::MAX;
 /// As good as for ever, and still a time that the clock can show.
@@ -52,6 +54,8 @@ struct Receiving {
     spin: Spin,
     /// Process descriptors of the producers that have connected.
     senders: BTreeMap<u16, PidFd>,
+    /// A claim of somebody who was never introduced, and since when it has been looked at.
+    stranger: Option<(u16, Instant)>,
     /// The ring broke a rule: nothing more is taken from it.
     broken: Option<String>,
 }
@@ -92,7 +96,7 @@ impl DataInterrupt {
         }
         let arrivals = Arc::new(Queue::default());
         let registration = node.events().register_arrivals(Imported::Interrupt(number), &arrivals);
-        let receiving = Receiving { ring, spin, senders: BTreeMap::new(), broken: None };
+        let receiving = Receiving { ring, spin, senders: BTreeMap::new(), stranger: None, broken: None };
         Ok(Self {
             node: node.clone(),
             number,
@@ -215,6 +219,11 @@ impl DataInterrupt {
             Ok(Popped::Pending(producer)) => {
                 receiving.meet(&self.arrivals);
                 receiving.bury(producer);
+                if receiving.is_strange(producer) {
+                    let detail = format!("a claim of producer {producer}, which nobody has introduced");
+                    receiving.broken = Some(detail.clone());
+                    return Err(self.corrupt(detail));
+                }
                 Ok(Look::Pending)
             }
             Err(PopError::TooSmall { record_bytes, .. }) => {
@@ -251,6 +260,22 @@ impl Receiving {
     fn bury(&mut self, producer: u16) {
         if let Some(proof) = self.senders.get(&producer).and_then(PidFd::proof_of_death) {
             self.ring.discard_claims(&proof, producer);
+        }
+    }
+
+    /// Whether this producer has been unknown for longer than an introduction takes. A real one is introduced by the
+    /// manager before it can claim; its introduction may still be on its way through the library's thread.
+    fn is_strange(&mut self, producer: u16) -> bool {
+        if self.senders.contains_key(&producer) || producer == OWN_PRODUCER {
+            self.stranger = None;
+            return false;
+        }
+        match self.stranger {
+            Some((known, since)) if known == producer => since.elapsed() > INTRODUCTION_LIMIT,
+            _ => {
+                self.stranger = Some((producer, Instant::now()));
+                false
+            }
         }
     }
 

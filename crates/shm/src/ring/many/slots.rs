@@ -117,7 +117,7 @@ impl<D: Words> Slots<D> {
     /// Gives a claim up. False if it was not (or is no longer) this owner's.
     #[inline]
     pub(in crate::ring) fn discard(&self, position: u64, owner: ProducerId) -> bool {
-        // Release: what the owner wrote into the slot happens before the slot's next turn.
+        // Release: pairs with the Acquire in Taker::next: what the owner wrote happens before the slot's next turn.
         self.exchange(
             position,
             Word::claimed(position, owner),
