@@ -21,13 +21,15 @@ use signal_hook::iterator::Signals;
 use tieline::{NodeId, NodeOptions};
 
 use crate::args::{Cli, Command, Common};
-use crate::exit::{Failure, Outcome, USAGE};
+use crate::exit::{Failure, Outcome, USAGE, hold_if_interrupted, interrupted};
 use crate::output::Output;
 
 /// Runs the command and turns what came of it into an exit status.
 pub(crate) fn run(cli: Cli) -> ExitCode {
     let output = Output { json: cli.common.json, quiet: cli.common.quiet };
-    match dispatch(&cli, output) {
+    let outcome = dispatch(&cli, output);
+    hold_if_interrupted();
+    match outcome {
         Ok(status) => ExitCode::from(status),
         Err(Failure { status, error }) => {
             output.progress_done();
@@ -93,6 +95,9 @@ fn usage(text: impl Into<String>) -> Failure {
 /// How long a cluster may take to come up: a machine under load is slow, not broken.
 const UP_LIMIT: Duration = Duration::from_secs(60);
 
+/// Between the start of two managers there is never as much time as this.
+const STARTING: Duration = Duration::from_millis(100);
+
 /// A cluster for one test, to be started. From now on Ctrl-C and SIGTERM take it away before they end this process.
 fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<OwnCluster, Failure> {
     let own = OwnCluster {
@@ -107,7 +112,15 @@ fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<O
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            OwnCluster::remove(&dir);
+            interrupted();
+            // Again while there is something: the start of the cluster may have been in progress.
+            for _ in 0..20 {
+                OwnCluster::remove(&dir);
+                std::thread::sleep(STARTING);
+                if !dir.path().exists() {
+                    break;
+                }
+            }
             // As a shell would report a program that the signal ended.
             std::process::exit(128 + signal);
         }

@@ -1,5 +1,7 @@
 //! The exit status, the same for all commands (`docs/exit-status.md`).
 
+use std::sync::OnceLock;
+
 /// Pass, or done.
 pub(crate) const PASS: u8 = 0;
 /// A check failed.
@@ -10,6 +12,22 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const INCONCLUSIVE: u8 = 3;
 /// Could not run; the reason is printed.
 pub(crate) const CANNOT: u8 = 4;
+
+/// Set when a signal ends this process and its cluster is being taken away.
+static INTERRUPTED: OnceLock<()> = OnceLock::new();
+
+/// From now on nobody else ends the process: whoever calls this does, when the cluster is gone.
+pub(crate) fn interrupted() {
+    // A second signal changes nothing.
+    let _ = INTERRUPTED.set(());
+}
+
+/// Returns only if no signal has come. What a command finds in a cluster that is being taken away is no result.
+pub(crate) fn hold_if_interrupted() {
+    while INTERRUPTED.get().is_some() {
+        std::thread::park();
+    }
+}
 
 /// An error with the status that it ends with.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write};
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::exit::hold_if_interrupted;
+
 /// How a command prints.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -21,6 +23,7 @@ impl Output {
         json: impl FnOnce() -> Result<Value, serde_json::Error>,
         text: impl FnOnce() -> String,
     ) -> Result<()> {
+        hold_if_interrupted();
         let text = if self.json { format!("{:#}\n", json()?) } else { text() };
         match std::io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -187,6 +187,7 @@ impl Chaos {
             Act::KillProgram(_) => return self.world.kill_program(actor),
             Act::CreateSegment(_, key, available) => {
                 let (key, size_bytes, incarnation) = (Self::key(key), 4096, self.draw());
+                self.note_contested(actor, Imported::Segment(key));
                 let access = Access::default();
                 let body = Request::CreateSegment { key, size_bytes, access, incarnation, available };
                 (body, vec![memory(size_bytes)])
@@ -195,6 +196,9 @@ impl Chaos {
                 let kind = if number % 3 == 0 { InterruptKind::Plain } else { InterruptKind::Data };
                 let number = (number < 200).then(|| InterruptNo(u32::from(number % 4)));
                 let (access, incarnation) = (Access::default(), self.draw());
+                if let Some(number) = number {
+                    self.note_contested(actor, Imported::Interrupt(number));
+                }
                 let body = Request::CreateInterrupt { number, kind, access, incarnation, pollable };
                 (body, interrupt_parts(pollable))
             }
@@ -251,6 +255,11 @@ impl Chaos {
             Imported::Interrupt(_) => None,
         });
         choose(&keys.collect::<Vec<_>>(), pick)
+    }
+
+    fn note_contested(&mut self, actor: usize, what: Imported) {
+        let node = self.world.nodes[self.world.actors[actor].node].id;
+        self.truth.contested.entry((node, what)).or_default().push(self.world.now);
     }
 
     /// The order will meet the object that is there now, or one that is being created under the same key.

@@ -23,7 +23,6 @@ mod groups;
 mod hostile;
 mod interrupts;
 mod peers;
-mod replay;
 mod resume;
 mod segments;
 mod status;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proto::ids::{GroupId, NodeId, SegmentKey};
+use proto::time::Instant;
 use proto::wire::program::{Imported, Incarnation, InterruptKind, LossReason};
 use proto::wire::status::SessionState;
 
@@ -16,6 +17,8 @@ type Object = (NodeId, Imported, Incarnation);
 pub struct Truth {
     /// All connections were ended at some time.
     pub severed: BTreeSet<Object>,
+    /// When somebody tried to create an object under this name. While its owner has yet to re-attach, he succeeds.
+    pub contested: BTreeMap<(NodeId, Imported), Vec<Instant>>,
 }
 
 impl Truth {
@@ -61,13 +64,16 @@ impl Truth {
         // An orderly stop ends everything; a program that was not attached at that moment hears of it later, as it resumes.
         let by_stop = stopped_since(world, actor.node, node, held);
         let owned = owner_of(world, node, held.what, held.incarnation).is_some();
-        let fair = by_stop
-            || if held.ended == Some(LossReason::NodeLost) {
-                false
-            } else {
-                !owned || self.severed.contains(&object)
-            };
+        let by_owner = !owned || self.severed.contains(&object) || self.displaced(world, node, held);
+        let fair = by_stop || (held.ended != Some(LossReason::NodeLost) && by_owner);
         assert!(fair, "{} has lost {held:?} of node {node} without a reason", actor.name);
+    }
+
+    /// After a restart somebody else was quicker under this name, for a while at least.
+    fn displaced(&self, world: &World, node: NodeId, held: &Held) -> bool {
+        let restarted = world.nodes[world.index(node)].kills.iter().any(|&at| at >= held.since);
+        let tries = self.contested.get(&(node, held.what));
+        restarted && tries.is_some_and(|times| times.iter().any(|&at| at >= held.since))
     }
 }
 
