@@ -146,3 +146,17 @@ fn a_callback_comes_once_and_may_use_the_api() {
     assert_eq!(queue.wait(None).unwrap(), DmaState::Done);
     assert!(tell.recv_timeout(Duration::from_millis(50)).is_err());
 }
+
+#[test]
+fn a_callback_that_panics_does_not_end_the_engine() {
+    let _watchdog = Watchdog::usual("dma callback panics");
+    let ends = ends(SIZE);
+    let queue = ends.here.dma_engine(1).unwrap();
+    let entry = DmaEntry { size_bytes: 8, local_offset: 0, remote_offset: 0 };
+    for _ in 0..2 {
+        queue.gather(&ends.local, &ends.remote, Direction::Push, &[entry]).unwrap();
+        queue.post_with(|_| panic!("on purpose")).unwrap();
+        assert_eq!(queue.wait(Some(Duration::from_secs(20))).unwrap(), DmaState::Done);
+    }
+    assert!(ends.here.dma_queue(usize::MAX).is_err());
+}

@@ -62,6 +62,12 @@ fn a_child_uses_inherited_memory_and_nothing_else() {
             forked(sender.trigger(b"x")),
             forked(messages.take(&mut [0; 16]).map(drop)),
             forked(queue.post().map(drop)),
+            forked(queue.wait(None).map(drop)),
+            {
+                queue.abort();
+                queue.poll();
+                true
+            },
             forked(a.create_segment(SegmentId(9), 64).map(drop)),
             forked(b.probe(a.id()).map(drop)),
         ];

@@ -97,3 +97,23 @@ fn members_join_late_and_die() {
     late.expect("[4]").unwrap();
     assert_eq!(group.members(), [cluster.nodes()[2]]);
 }
+
+/// A member that leaves and joins again between two writes is reached by the next one.
+#[test]
+fn a_member_that_returns_is_reached_again() {
+    let _watchdog = Watchdog::usual("member returns");
+    let cluster = Cluster::up(2).unwrap();
+    let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
+    let first = b.join_group(GROUP, 4096).unwrap();
+    let group = a.connect_group(GROUP).unwrap();
+    group.wait_members(1, SOON).unwrap();
+    drop(first);
+    let second = b.join_group(GROUP, 4096).unwrap();
+    let reached = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        group.put(9, &[7]).unwrap();
+        group.barrier().unwrap();
+        read(&second, 9) == 7
+    });
+    assert!(reached);
+}

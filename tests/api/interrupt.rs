@@ -199,3 +199,45 @@ fn messages_of_a_killed_sender_arrive_and_the_ring_goes_on() {
         assert_eq!(message[..len], *format!("round {round}").as_bytes());
     }
 }
+
+/// Producers that come and go leave no descriptor with the owner, who never looks at its ring meanwhile.
+#[test]
+fn an_owner_holds_no_descriptor_of_senders_that_have_left() {
+    let _watchdog = Watchdog::usual("senders come and go");
+    let cluster = two_nodes();
+    let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
+    let interrupt = a.create_data_interrupt(&InterruptOptions::default(), 32, 4).unwrap();
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let connect = || b.connect_data_interrupt(a.id(), interrupt.number(), SOON).unwrap();
+    drop(connect());
+    let before = open();
+    for _ in 0..300 {
+        drop(connect());
+    }
+    // Departures are told in passing; other tests of this process open and close descriptors of their own.
+    let settled = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        open() < before + 150
+    });
+    assert!(settled, "{} descriptors more than before", open() - before);
+}
+
+/// Two threads at one interrupt: the second is told, and does not wait for the first.
+#[test]
+fn a_second_waiter_is_refused_and_not_held_up() {
+    let _watchdog = Watchdog::usual("second waiter");
+    let cluster = two_nodes();
+    let a = cluster.attach(0).unwrap();
+    let interrupt = a.create_interrupt(&InterruptOptions::default()).unwrap();
+    let bell = a.connect_interrupt(a.id(), interrupt.number(), SOON).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| interrupt.wait(Some(SOON)));
+        let refused = (0..1000).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            interrupt.take().err()
+        });
+        assert!(matches!(refused, Some(Error::Busy { .. })), "{refused:?}");
+        bell.trigger().unwrap();
+        assert_eq!(first.join().unwrap().unwrap(), 1);
+    });
+}

@@ -240,7 +240,7 @@ impl Client {
     }
 
     fn ask_until(&self, body: Request, limit: Duration) -> Result<Answer> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let mut pause = FIRST_PAUSE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -23,6 +23,9 @@ pub mod runtime_dir;
 pub mod seqpacket;
 mod visit;
 
+/// A limit longer than this is as good as none, and the clock could not show its end.
+pub(crate) const LONGEST_LIMIT: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 24 * 3600);
+
 pub use client::{Client, InterruptGrant, InterruptOffer};
 pub use error::{ClientError, Result};
 pub use event::ClientEvent;

@@ -179,7 +179,7 @@ impl Shared {
         patient: bool,
     ) -> Result<Answer> {
         self.check_process()?;
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let what = name_of(&request);
         let kept = keep(&request, descriptors)?;
         let turn = Arc::new(Condvar::new());

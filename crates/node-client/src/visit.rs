@@ -35,7 +35,7 @@ pub struct Visit {
 impl Visit {
     /// Connects to the manager of `node` and says hello; all within `limit`.
     pub fn open(dir: &ClusterDir, node: NodeId, name: &str, reattach: bool, limit: Duration) -> Result<Self> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let socket = connect(dir, node, deadline)?;
         let myself = pidfd_open(getpid(), PidfdFlags::empty()).map_err(io("open a pidfd of this process"))?;
         let hello = encode(&ToManager::Hello { name: name.to_owned(), reattach })?;
@@ -76,7 +76,7 @@ impl Visit {
         let wanted = self.next_id;
         let what = name_of(&body);
         let bytes = encode(&ToManager::Request { id: wanted, body })?;
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let mut waiting =
             Waiting { node: self.node, socket: &self.socket, what, limit, deadline, reset: false };
         waiting.send(&bytes, descriptors)?;

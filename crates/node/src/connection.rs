@@ -91,6 +91,11 @@ impl Connection {
         if full { Sent::Overflow } else { Sent::Fine }
     }
 
+    /// So many descriptors wait that only those that are indispensable should be added.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.queued_descriptors * 2 > MAX_QUEUED_DESCRIPTORS
+    }
+
     /// Sends what waits, as far as there is room.
     pub(crate) fn flush(&mut self) {
         self.retry_at = None;

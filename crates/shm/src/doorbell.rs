@@ -95,7 +95,8 @@ impl<'a> Ringer<'a> {
             return Rang::Eventfd;
         }
         // A value that means nothing can only come from a hostile waiter: one system call too many is all it gets.
-        futex::wake(self.signal, 1);
+        // All sleepers, not one: a hostile ringer that sleeps on the same word must not take the waiter's wake-up.
+        futex::wake(self.signal, i32::MAX.unsigned_abs());
         Rang::Sleeper
     }
 }

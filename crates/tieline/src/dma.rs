@@ -19,6 +19,9 @@ use crate::segment::{Segment, SegmentMemory};
 /// lets the caller do something else in between.
 const SLICE_BYTES: usize = 1 << 20;
 
+/// Most entries of a queue.
+const MAX_ENTRIES: usize = 1 << 20;
+
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -193,8 +196,10 @@ fn copy_batch(
 
 impl DmaQueue {
     pub(crate) fn new(max_entries: usize, engine: bool) -> Result<Self> {
-        if max_entries == 0 {
-            return Err(Error::Invalid("a DMA queue needs room for at least one entry".into()));
+        if max_entries == 0 || max_entries > MAX_ENTRIES {
+            return Err(Error::Invalid(format!(
+                "a DMA queue takes 1 to {MAX_ENTRIES} entries, not {max_entries}"
+            )));
         }
         let work = Work {
             entries: Vec::with_capacity(max_entries),
@@ -222,6 +227,7 @@ impl DmaQueue {
         direction: Direction,
         vector: &[DmaEntry],
     ) -> Result<()> {
+        self.check_origin()?;
         let mut work = self.inner.lock();
         match self.inner.state() {
             DmaState::Posted => return Err(Error::Busy { what: "DMA queue".into() }),
@@ -266,10 +272,13 @@ impl DmaQueue {
         self.start(Some(Box::new(callback)))
     }
 
+    /// In a forked child the engine is missing, and its lock may be held by nobody.
+    fn check_origin(&self) -> Result<()> {
+        if self.origin == Origin::here() { Ok(()) } else { Err(forked("DMA queue")) }
+    }
+
     fn start(&self, callback: Option<DmaCallback>) -> Result<DmaState> {
-        if self.origin != Origin::here() {
-            return Err(forked("DMA queue"));
-        }
+        self.check_origin()?;
         let mut work = self.inner.lock();
         if self.inner.state() != DmaState::Gathering {
             return Err(Error::Invalid(format!(
@@ -291,7 +300,7 @@ impl DmaQueue {
 
     /// Copies a further slice if the caller copies; says where the queue stands.
     pub fn poll(&self) -> DmaState {
-        if !self.inner.has_engine && self.inner.state() == DmaState::Posted {
+        if self.check_origin().is_ok() && !self.inner.has_engine && self.inner.state() == DmaState::Posted {
             let mut work = self.inner.lock();
             if self.inner.state() == DmaState::Posted {
                 self.inner.copy_slice(&mut work, SLICE_BYTES);
@@ -305,6 +314,7 @@ impl DmaQueue {
     /// # Errors
     /// The error that stopped the copies, or [`Error::TimedOut`]: the copies then go on (with the next call, or in the engine).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<DmaState> {
+        self.check_origin()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let left =
             || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -330,6 +340,9 @@ impl DmaQueue {
 
     /// Stops the copies after the entry in progress. Does nothing to a queue that has ended.
     pub fn abort(&self) -> DmaState {
+        if self.check_origin().is_err() {
+            return self.inner.state();
+        }
         // Release: pairs with the Acquire in `copy_batch`.
         self.inner.abort.store(true, Ordering::Release);
         let mut work = self.inner.lock();
@@ -397,7 +410,8 @@ fn run_engine(inner: &Inner) {
             {
                 let state = inner.state();
                 drop(work);
-                callback(state);
+                // A callback that panics has said so; the engine serves the next transfer all the same.
+                drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(state))));
                 work = inner.lock();
                 continue;
             }

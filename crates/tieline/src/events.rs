@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use node_client::{ClientEvent, Import, ImportId};
 use proto::ids::{GroupId, NodeId};
-use proto::wire::program::Imported;
+use proto::wire::program::{ConnectionId, Imported};
 
 use crate::remote::{RemoteEvent, lost};
 use crate::segment::SegmentEvent;
+use crate::senders::Senders;
 
 /// More events than this are not kept for somebody who never asks.
 const KEPT: usize = 4096;
@@ -42,10 +43,6 @@ impl<T> Queue<T> {
         self.came.notify_all();
     }
 
-    pub(crate) fn pop(&self) -> Option<T> {
-        self.lock().pop_front()
-    }
-
     pub(crate) fn wait(&self, timeout: Duration) -> Option<T> {
         let deadline = Instant::now().checked_add(timeout);
         let mut items = self.lock();
@@ -61,13 +58,6 @@ impl<T> Queue<T> {
             items = self.came.wait_timeout(items, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
-
-/// A producer that connected to a data interrupt: its number and its pidfd.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) producer: u16,
-    pub(crate) pidfd: Option<OwnedFd>,
 }
 
 /// Nodes that hold a copy of a group, as events have told.
@@ -107,15 +97,24 @@ impl Members {
 #[derive(Debug, Default)]
 struct Sinks {
     segments: BTreeMap<Imported, Weak<Queue<SegmentEvent>>>,
-    arrivals: BTreeMap<Imported, Weak<Queue<Arrival>>>,
+    senders: BTreeMap<Imported, Weak<Senders>>,
     imports: BTreeMap<ImportId, Weak<Queue<RemoteEvent>>>,
     groups: BTreeMap<GroupId, Vec<Weak<Members>>>,
     /// Producers that connected before the maker of the interrupt had its number back.
-    unclaimed: VecDeque<(Imported, Arrival)>,
+    unclaimed: VecDeque<Unclaimed>,
+}
+
+/// An arrival at an interrupt whose maker does not know its number yet.
+#[derive(Debug)]
+struct Unclaimed {
+    what: Imported,
+    producer: u16,
+    connection: ConnectionId,
+    pidfd: OwnedFd,
 }
 
 /// More unclaimed arrivals than this are not kept: they can only be of interrupts that are gone again.
-const UNCLAIMED: usize = 256;
+const UNCLAIMED: usize = 16;
 
 /// Who waits for what.
 #[derive(Debug, Default)]
@@ -133,7 +132,7 @@ pub(crate) struct Registration {
 #[derive(Debug)]
 enum Registered {
     Segment(Imported, Weak<Queue<SegmentEvent>>),
-    Arrivals(Imported, Weak<Queue<Arrival>>),
+    Senders(Imported, Weak<Senders>),
     Import(ImportId),
 }
 
@@ -156,20 +155,18 @@ impl Registry {
         self.registration(Registered::Segment(what, queue))
     }
 
-    pub(crate) fn register_arrivals(
-        self: &Arc<Self>,
-        what: Imported,
-        queue: &Arc<Queue<Arrival>>,
-    ) -> Registration {
+    pub(crate) fn register_senders(self: &Arc<Self>, what: Imported, senders: &Arc<Senders>) -> Registration {
         let mut sinks = self.lock();
         let (early, rest): (Vec<_>, Vec<_>) =
-            sinks.unclaimed.drain(..).partition(|(whose, _)| *whose == what);
+            sinks.unclaimed.drain(..).partition(|arrival| arrival.what == what);
         sinks.unclaimed = VecDeque::from(rest);
-        early.into_iter().for_each(|(_, arrival)| queue.push(arrival));
-        let queue = Arc::downgrade(queue);
-        put_unless_taken(&mut sinks.arrivals, what, &queue);
+        for arrival in early {
+            senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
+        }
+        let senders = Arc::downgrade(senders);
+        put_unless_taken(&mut sinks.senders, what, &senders);
         drop(sinks);
-        self.registration(Registered::Arrivals(what, queue))
+        self.registration(Registered::Senders(what, senders))
     }
 
     pub(crate) fn register_import(
@@ -203,13 +200,17 @@ impl Registry {
     /// Called by the library's thread.
     pub(crate) fn dispatch(&self, event: ClientEvent) {
         match event {
-            ClientEvent::Connected { what, node, producer, pidfd, .. } => {
+            ClientEvent::Connected { what, node, connection, producer, pidfd } => {
                 self.to_segment(what, SegmentEvent::Connected { node });
-                if matches!(what, Imported::Interrupt(_)) {
-                    self.arrived(what, Arrival { producer, pidfd });
+                if let Some(pidfd) = pidfd {
+                    self.arrived(Unclaimed { what, producer, connection, pidfd });
                 }
             }
-            ClientEvent::Disconnected { what, node, died, .. } => {
+            ClientEvent::Disconnected { what, node, connection, died } => {
+                let senders = self.lock().senders.get(&what).and_then(Weak::upgrade);
+                if let Some(senders) = senders {
+                    senders.departed(connection, died);
+                }
                 self.to_segment(what, SegmentEvent::Disconnected { node, died });
             }
             ClientEvent::Lost { import, reason } => {
@@ -232,16 +233,16 @@ impl Registry {
         }
     }
 
-    fn arrived(&self, what: Imported, arrival: Arrival) {
+    fn arrived(&self, arrival: Unclaimed) {
         let mut sinks = self.lock();
-        if let Some(queue) = sinks.arrivals.get(&what).and_then(Weak::upgrade) {
-            queue.push(arrival);
-        } else if arrival.pidfd.is_some() {
-            if sinks.unclaimed.len() == UNCLAIMED {
-                sinks.unclaimed.pop_front();
-            }
-            sinks.unclaimed.push_back((what, arrival));
+        if let Some(senders) = sinks.senders.get(&arrival.what).and_then(Weak::upgrade) {
+            senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
+            return;
         }
+        if sinks.unclaimed.len() == UNCLAIMED {
+            sinks.unclaimed.pop_front();
+        }
+        sinks.unclaimed.push_back(arrival);
     }
 
     fn to_segment(&self, what: Imported, event: SegmentEvent) {
@@ -253,18 +254,14 @@ impl Registry {
 }
 
 /// A second object of one name will be refused by the manager; until then the first one keeps its events.
-fn put_unless_taken<T>(
-    sinks: &mut BTreeMap<Imported, Weak<Queue<T>>>,
-    what: Imported,
-    queue: &Weak<Queue<T>>,
-) {
+fn put_unless_taken<T>(sinks: &mut BTreeMap<Imported, Weak<T>>, what: Imported, queue: &Weak<T>) {
     let taken = sinks.get(&what).is_some_and(|there| there.strong_count() > 0);
     if !taken {
         sinks.insert(what, Weak::clone(queue));
     }
 }
 
-fn remove_if_mine<T>(sinks: &mut BTreeMap<Imported, Weak<Queue<T>>>, what: Imported, queue: &Weak<Queue<T>>) {
+fn remove_if_mine<T>(sinks: &mut BTreeMap<Imported, Weak<T>>, what: Imported, queue: &Weak<T>) {
     if sinks.get(&what).is_some_and(|there| Weak::ptr_eq(there, queue)) {
         sinks.remove(&what);
     }
@@ -276,7 +273,7 @@ impl Drop for Registration {
         let mut sinks = registry.lock();
         match &self.what {
             Registered::Segment(what, queue) => remove_if_mine(&mut sinks.segments, *what, queue),
-            Registered::Arrivals(what, queue) => remove_if_mine(&mut sinks.arrivals, *what, queue),
+            Registered::Senders(what, senders) => remove_if_mine(&mut sinks.senders, *what, senders),
             Registered::Import(import) => drop(sinks.imports.remove(import)),
         }
     }

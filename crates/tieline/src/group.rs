@@ -96,18 +96,22 @@ impl Group {
         let version = self.members.version();
         if copies.version != Some(version) {
             let nodes = self.members.nodes();
-            copies.connected.retain(|node, _| nodes.contains(node));
+            // A copy that has ended may have a successor on the same node.
+            copies.connected.retain(|node, copy| nodes.contains(node) && copy.check().is_ok());
+            let mut complete = true;
             for node in nodes {
                 if copies.connected.contains_key(&node) {
                     continue;
                 }
-                // A member that is going away just now is no error of the writer: its departure is announced too.
+                // A member that cannot be reached just now is no error of the writer; it is tried again with the next
+                // write, until it is reached or its departure is announced.
                 let key = SegmentKey::GroupCopy(self.group);
-                if let Ok(copy) = RemoteSegment::connect(&self.node, node, key, Duration::ZERO) {
-                    copies.connected.insert(node, copy);
+                match RemoteSegment::connect(&self.node, node, key, Duration::ZERO) {
+                    Ok(copy) => drop(copies.connected.insert(node, copy)),
+                    Err(_) => complete = false,
                 }
             }
-            copies.version = Some(version);
+            copies.version = complete.then_some(version);
         }
         copies
     }
@@ -124,6 +128,8 @@ impl Group {
         }
         for node in &lost {
             copies.connected.remove(node);
+            // Looked for again with the next write.
+            copies.version = None;
         }
         Ok(Delivered { members: copies.connected.len(), lost: lost.len() })
     }

@@ -35,6 +35,7 @@ pub mod node;
 pub mod options;
 pub mod remote;
 pub mod segment;
+mod senders;
 pub mod sequence;
 mod spin;
 

@@ -8,6 +8,7 @@ use node_client::seqpacket::Seqpacket;
 use proto::ids::NodeId;
 use proto::manager::{Input, LogLevel, Output};
 use proto::wire::encode;
+use proto::wire::program::{Event, ToProgram};
 use rustix::event::epoll::{self, EventFlags};
 use serde::Serialize;
 
@@ -33,7 +34,11 @@ impl Daemon {
     fn one(&mut self, output: Output) {
         match output {
             Output::ToProgram { program, message, descriptors } => {
-                self.send(Key::Program(program), &message, &descriptors);
+                // Others decide how often they connect to a program that is slow or stopped: their pidfds must not be
+                // what cuts it off. It then has to do without the proof of their death.
+                let spare = matches!(message, ToProgram::Event(Event::Connected { .. }))
+                    && self.programs.get(&program).is_some_and(|end| end.connection.is_heavy());
+                self.send(Key::Program(program), &message, if spare { &[] } else { &descriptors });
             }
             Output::ToPeer { peer, message, descriptors } => {
                 self.send(Key::Peer(peer), &message, &descriptors)
@@ -75,7 +80,7 @@ impl Daemon {
         self.after_sending(key, sent);
     }
 
-    fn welcome(&mut self, key: Key, message: &proto::wire::program::ToProgram) {
+    fn welcome(&mut self, key: Key, message: &ToProgram) {
         let Ok(bytes) = encode(message) else { return };
         let Key::Program(conn) = key else { return };
         let Some(end) = self.programs.get_mut(&conn) else { return };

@@ -139,6 +139,11 @@ impl Manager {
             same("requests of a program", &entry.pending, by_program.get(program).unwrap_or(&none))?;
         }
         for (id, pending) in &self.pending {
+            if let Aim::Verify { slot } = pending.aim
+                && self.imports.by_slot.get(&slot).and_then(|import| import.verify) != Some(*id)
+            {
+                return Err(format!("request {id} verifies {slot:?}, which does not wait for it"));
+            }
             let program = pending.aim.program();
             if program.is_some_and(|program| !self.programs.contains_key(&program)) {
                 return Err(format!("request {id} is on behalf of nobody"));

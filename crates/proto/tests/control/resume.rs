@@ -334,14 +334,123 @@ fn a_goodbye_ends_what_a_crash_does_not() {
 
 #[test]
 fn a_manager_that_starts_slowly_extends_its_grace() {
-    let (mut world, _, importer) = connected(1);
+    for timers_first in [false, true] {
+        let (mut world, owner, importer) = connected(0);
+        world.actors[owner].returns = false;
+        world.kill(0);
+        world.start(0);
+        world.hang(0);
+        world.run_for(GRACE * 5);
+        if timers_first {
+            world.unhang_late(0);
+        } else {
+            world.unhang(0);
+        }
+        world.run_for(GRACE / 2);
+        world.try_attach(owner);
+        world.run_for(GRACE * 3);
+        assert_eq!((ended(&world, importer), connections(&world)), (None, 1));
+    }
+}
+
+#[test]
+fn connections_from_before_a_restart_end_with_all_others() {
+    let (mut world, owner, importer) = connected(1);
+    world.part(0, 1);
     world.kill(0);
     world.start(0);
-    world.hang(0);
-    world.run_for(GRACE * 5);
-    world.unhang(0);
+    world.run_for(GRACE);
+    let close = Request::SetAvailable { key: segment(1), available: false, disconnect: true };
+    world.ask(owner, close).expect("closed");
+    world.heal();
+    world.run_for(GRACE * 2);
+    assert_eq!(losses(&mut world, importer), [LossReason::Withdrawn]);
+    assert_eq!(connections(&world), 0);
+}
+
+#[test]
+fn a_producer_that_returns_when_its_number_is_given_away_is_turned_away() {
+    let mut world = World::up(3, 3);
+    let (owner, first, second) = (world.attach(0), world.attach(1), world.attach(2));
+    offer_interrupt(&mut world, owner, 7, InterruptKind::Data);
+    connect_interrupt(&mut world, first, 4, 7).expect("connected");
+    world.run_for(Duration::from_millis(50));
+    // The owner has forgotten its producer, and the producer's node is away until the grace is over.
+    let what = Imported::Interrupt(InterruptNo(7));
+    world.actors[owner].objects.get_mut(&what).expect("it owns it").connections.clear();
+    world.part(0, 1);
+    world.kill(0);
+    world.start(0);
+    world.run_for(GRACE * 2);
+    assert_eq!(connect_interrupt(&mut world, second, 4, 7).expect("connected").2, 0, "the same number");
+    world.heal();
+    world.run_for(GRACE * 2);
+    assert_eq!(losses(&mut world, first), [LossReason::Withdrawn]);
+    assert_eq!(world.actors[owner].objects[&what].connections.len(), 1);
+}
+
+#[test]
+fn a_manager_that_hangs_as_it_returns_is_waited_for_and_no_longer() {
+    for importer_dies in [false, true] {
+        let (mut world, owner, importer) = connected(1);
+        world.kill(1);
+        world.actors[importer].returns = !importer_dies;
+        if importer_dies {
+            world.kill_program(importer);
+        }
+        world.start(1);
+        world.run_until("a session", World::all_valid);
+        world.hang(1);
+        world.run_for(GRACE * 4);
+        assert_eq!(departures(&mut world, owner), []);
+        world.unhang(1);
+        world.run_for(GRACE * 3);
+        let expected: &[bool] = if importer_dies { &[true] } else { &[] };
+        assert_eq!(departures(&mut world, owner), expected);
+    }
+}
+
+#[test]
+fn what_goes_on_unverified_is_verified_when_a_silent_session_speaks_again() {
+    let (mut world, owner, importer) = connected(1);
+    // The program is away for so long that the exporter gives up.
+    world.actors[importer].returns = false;
+    world.kill(1);
+    world.start(1);
     world.run_for(GRACE * 3);
-    assert_eq!((ended(&world, importer), connections(&world)), (None, 1));
+    assert_eq!(departures(&mut world, owner), [true]);
+    world.hang(0);
+    world.run_for(LIMIT * 2);
+    world.try_attach(importer);
+    world.run_for(LIMIT);
+    assert_eq!(ended(&world, importer), None, "nobody can say otherwise");
+    world.unhang(0);
+    world.run_for(LIMIT);
+    assert_eq!(losses(&mut world, importer), [LossReason::Withdrawn]);
+}
+
+#[test]
+fn a_program_that_dies_while_its_resumption_waits_leaves_nothing() {
+    for place in [0, 1] {
+        let (mut world, owner, importer) = connected(place);
+        world.actors[owner].objects.get_mut(&SEGMENT_1).expect("it owns it").connections.clear();
+        for actor in [owner, importer] {
+            world.actors[actor].returns = false;
+        }
+        for index in [0, 1] {
+            world.kill(index);
+            world.start(index);
+        }
+        world.run_until("a session", World::all_valid);
+        world.try_attach(importer);
+        world.run_for(GRACE / 4);
+        assert!(!world.actors[importer].outstanding.is_empty(), "it waits");
+        world.kill_program(importer);
+        world.run_for(GRACE / 4);
+        world.try_attach(owner);
+        world.run_for(GRACE / 4);
+        assert_eq!((world.status(0).segments_total, connections(&world)), (1, 0));
+    }
 }
 
 #[test]
@@ -366,4 +475,29 @@ fn what_is_given_up_while_its_resumption_is_under_way_is_given_back() {
         assert_eq!(connections(&world), 0);
         assert_eq!(departures(&mut world, owner), [dies]);
     }
+}
+
+#[test]
+fn a_program_that_re_attaches_while_nodes_are_parted_keeps_what_it_had() {
+    let (mut world, owner, importer) = connected(1);
+    world.part(0, 1);
+    world.run_for(LIMIT * 2);
+    // Its manager closes the connection, and it comes back.
+    world.send_raw(importer, b"nonsense".to_vec(), vec![]);
+    world.run_for(LIMIT);
+    assert!(world.actors[importer].attached && world.actors[importer].rejected.is_some());
+    world.heal();
+    world.run_for(GRACE * 2);
+    assert_eq!((ended(&world, importer), connections(&world)), (None, 1));
+    assert_eq!(departures(&mut world, owner), []);
+}
+
+#[test]
+fn nothing_of_a_stopped_node_is_resumed() {
+    let (mut world, _, importer) = connected(1);
+    world.stop(0);
+    world.run_for(LIMIT);
+    let (connection, incarnation) = (ConnectionId(5), Incarnation(1));
+    let resume = Request::ResumeImport { node: node(4), connection, incarnation, what: SEGMENT_1 };
+    assert!(matches!(world.ask(importer, resume), Err(Refusal::NotFound { .. })));
 }

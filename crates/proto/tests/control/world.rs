@@ -234,6 +234,17 @@ impl World {
         if self.rng.chance(50) {
             self.fire(index);
         }
+        self.read(index);
+    }
+
+    /// The same, timers first.
+    pub fn unhang_late(&mut self, index: usize) {
+        self.nodes[index].hung = false;
+        self.fire(index);
+        self.read(index);
+    }
+
+    fn read(&mut self, index: usize) {
         for parcel in std::mem::take(&mut self.nodes[index].inbox) {
             self.give(index, parcel);
         }

@@ -3,7 +3,6 @@
 //! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one loses that
 //! one; the owner learns of the death from the sender's process descriptor, never from a time-out.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,17 +12,17 @@ use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{Imported, InterruptKind};
 use shm::doorbell::{Deadline, Rang, Spin};
 use shm::origin::Origin;
-use shm::process::PidFd;
 use shm::ring::PopError;
 use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
 
-use super::handler::Handler;
-use super::words::{check_origin, clear_eventfd, connect_grant, gone, new_eventfd, write_eventfd};
+use super::handler::{Handler, guarded};
+use super::words::{check_origin, clear_eventfd, connect_grant, gone, new_eventfd, try_lock, write_eventfd};
 use crate::error::{Error, Result};
-use crate::events::{Arrival, Queue, Registration};
+use crate::events::Registration;
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::lost;
+use crate::senders::Senders;
 use crate::spin::new_spin;
 
 /// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
@@ -44,7 +43,7 @@ pub struct DataInterrupt {
     origin: Origin,
     eventfd: Option<OwnedFd>,
     receiving: Mutex<Receiving>,
-    arrivals: Arc<Queue<Arrival>>,
+    senders: Arc<Senders>,
     registration: Mutex<Option<Registration>>,
 }
 
@@ -52,8 +51,6 @@ pub struct DataInterrupt {
 struct Receiving {
     ring: Consumer,
     spin: Spin,
-    /// Process descriptors of the producers that have connected.
-    senders: BTreeMap<u16, PidFd>,
     /// A claim of somebody who was never introduced, and since when it has been looked at.
     stranger: Option<(u16, Instant)>,
     /// The ring broke a rule: nothing more is taken from it.
@@ -94,16 +91,16 @@ impl DataInterrupt {
         if eventfd.is_some() {
             ring.waiter().arm_eventfd();
         }
-        let arrivals = Arc::new(Queue::default());
-        let registration = node.events().register_arrivals(Imported::Interrupt(number), &arrivals);
-        let receiving = Receiving { ring, spin, senders: BTreeMap::new(), stranger: None, broken: None };
+        let senders = Arc::new(Senders::default());
+        let registration = node.events().register_senders(Imported::Interrupt(number), &senders);
+        let receiving = Receiving { ring, spin, stranger: None, broken: None };
         Ok(Self {
             node: node.clone(),
             number,
             origin: Origin::here(),
             eventfd,
             receiving: Mutex::new(receiving),
-            arrivals,
+            senders,
             registration: Mutex::new(Some(registration)),
         })
     }
@@ -113,14 +110,15 @@ impl DataInterrupt {
         self.number
     }
 
-    fn lock(&self) -> MutexGuard<'_, Receiving> {
-        self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
+    /// One thread at a time: a second one must not wait for the first beyond its own time-out.
+    fn lock(&self) -> Result<MutexGuard<'_, Receiving>> {
+        try_lock(&self.receiving, self.number)
     }
 
     /// The next message, if there is one: its length. Re-arms the descriptor of a pollable interrupt when there is none.
     pub fn take(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         check_origin(self.origin, self.number)?;
-        let mut receiving = self.lock();
+        let mut receiving = self.lock()?;
         if let Look::Message(len) = self.look(&mut receiving, buffer)? {
             return Ok(Some(len));
         }
@@ -134,14 +132,30 @@ impl DataInterrupt {
                 write_eventfd(eventfd)?;
                 Ok(Some(len))
             }
-            Look::Nothing | Look::Pending => Ok(None),
+            Look::Nothing => Ok(None),
+            // A claim that its owner leaves by dying rings nothing: until it is gone the descriptor says "look again".
+            Look::Pending => {
+                write_eventfd(eventfd)?;
+                Ok(None)
+            }
         }
     }
 
     /// Waits for a message and gives its length. `None` waits for ever. One thread receives at a time.
     pub fn wait(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        let stopped = || Error::TimedOut { what: format!("message of interrupt {}", self.number) };
+        self.wait_unless(buffer, timeout, &|| false)?.ok_or_else(stopped)
+    }
+
+    /// As [`Self::wait`]; `None` when `stop` says so and the bell has been rung.
+    fn wait_unless(
+        &self,
+        buffer: &mut [u8],
+        timeout: Option<Duration>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<usize>> {
         check_origin(self.origin, self.number)?;
-        let mut receiving = self.lock();
+        let mut receiving = self.lock()?;
         let Receiving { ring, spin, .. } = &mut *receiving;
         // The clock is read only when it comes to sleeping: a reading costs as much as half a round trip.
         ring.waiter().spin_until(spin, || !ring.is_empty());
@@ -150,8 +164,9 @@ impl DataInterrupt {
             let pending = match self.look(&mut receiving, buffer)? {
                 Look::Message(len) => {
                     self.rearm(&receiving);
-                    return Ok(len);
+                    return Ok(Some(len));
                 }
+                Look::Nothing | Look::Pending if stop() => return Ok(None),
                 Look::Nothing => false,
                 Look::Pending => true,
             };
@@ -165,7 +180,7 @@ impl DataInterrupt {
                 self.rearm(&receiving);
                 return Err(Error::TimedOut { what: format!("message of interrupt {}", self.number) });
             }
-            receiving.sleep(left, pending);
+            receiving.sleep(left, pending, stop);
         }
     }
 
@@ -191,20 +206,18 @@ impl DataInterrupt {
     /// Calls `callback` with each message, from a library thread and with no lock held, until the handler is dropped or
     /// the ring is found to be corrupt.
     pub fn on_message(self, mut callback: impl FnMut(&[u8]) + Send + 'static) -> Result<Handler> {
-        // An empty message of one's own ends the wait. If there is no room for it, the thread is awake anyway.
-        let waker = self.lock().ring.add_local(OWN_PRODUCER)?;
+        // Only for its bell: it sends nothing.
+        let waker = self.lock()?.ring.add_local(OWN_PRODUCER)?;
         let mut buffer = vec![0; waker.slot_bytes()];
         let wake = move || {
-            if waker.send(&[]).is_ok() {
-                waker.ringer().ring();
-            }
+            waker.ringer().ring();
         };
         Handler::start(self.number, wake, move |closing| {
-            while let Ok(len) = self.wait(&mut buffer, None) {
+            while let Ok(Some(len)) = self.wait_unless(&mut buffer, None, &|| closing.is_so()) {
                 if closing.is_so() {
                     return;
                 }
-                callback(buffer.get(..len).unwrap_or_default());
+                guarded(|| callback(buffer.get(..len).unwrap_or_default()));
             }
         })
     }
@@ -217,9 +230,9 @@ impl DataInterrupt {
             Ok(Popped::Taken { value, .. }) => Ok(Look::Message(value)),
             Ok(Popped::Empty) => Ok(Look::Nothing),
             Ok(Popped::Pending(producer)) => {
-                receiving.meet(&self.arrivals);
-                receiving.bury(producer);
-                if receiving.is_strange(producer) {
+                if let Some(proof) = self.senders.proof_of_death(producer) {
+                    receiving.ring.discard_claims(&proof, producer);
+                } else if receiving.is_strange(producer, &self.senders) {
                     let detail = format!("a claim of producer {producer}, which nobody has introduced");
                     receiving.broken = Some(detail.clone());
                     return Err(self.corrupt(detail));
@@ -244,29 +257,10 @@ impl DataInterrupt {
 }
 
 impl Receiving {
-    /// Takes note of producers that have connected since.
-    fn meet(&mut self, arrivals: &Queue<Arrival>) {
-        while let Some(Arrival { producer, pidfd }) = arrivals.pop() {
-            // The number belonged to somebody else before: what that one left unfinished is finished here.
-            self.bury(producer);
-            match pidfd.map(PidFd::from_fd) {
-                Some(Ok(process)) => drop(self.senders.insert(producer, process)),
-                _ => drop(self.senders.remove(&producer)),
-            }
-        }
-    }
-
-    /// Discards what a producer has left unfinished, if it is proven dead.
-    fn bury(&mut self, producer: u16) {
-        if let Some(proof) = self.senders.get(&producer).and_then(PidFd::proof_of_death) {
-            self.ring.discard_claims(&proof, producer);
-        }
-    }
-
     /// Whether this producer has been unknown for longer than an introduction takes. A real one is introduced by the
     /// manager before it can claim; its introduction may still be on its way through the library's thread.
-    fn is_strange(&mut self, producer: u16) -> bool {
-        if self.senders.contains_key(&producer) || producer == OWN_PRODUCER {
+    fn is_strange(&mut self, producer: u16, senders: &Senders) -> bool {
+        if senders.knows(producer) || producer == OWN_PRODUCER {
             self.stranger = None;
             return false;
         }
@@ -279,7 +273,7 @@ impl Receiving {
         }
     }
 
-    fn sleep(&mut self, left: Option<Duration>, pending: bool) {
+    fn sleep(&mut self, left: Option<Duration>, pending: bool, stop: &dyn Fn() -> bool) {
         let slice = if pending { Some(left.map_or(CLAIM_WATCH, |left| left.min(CLAIM_WATCH))) } else { left };
         let deadline =
             slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
@@ -289,7 +283,7 @@ impl Receiving {
             let waiter = ring.waiter();
             waiter.wait(waiter.value(), &mut Spin::never(), deadline);
         } else {
-            ring.waiter().wait_until(&mut Spin::never(), deadline, || !ring.is_empty());
+            ring.waiter().wait_until(&mut Spin::never(), deadline, || !ring.is_empty() || stop());
         }
     }
 }

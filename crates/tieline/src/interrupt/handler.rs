@@ -3,12 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use proto::ids::InterruptNo;
 use shm::origin::Origin;
 use shm::sync::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
+
+/// How soon a thread that has not ended is woken again.
+const WAKE_AGAIN: Duration = Duration::from_micros(200);
+
+/// Calls back; a callback that panics has said so, and the next call comes all the same.
+pub(super) fn guarded(call: impl FnOnce()) {
+    drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)));
+}
 
 /// Says whether the handler is being dropped.
 #[derive(Debug, Clone)]
@@ -72,6 +81,11 @@ impl Drop for Handler {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
+            // Again and again: a hostile peer may undo a wake-up between the waiter's last look and its sleep.
+            while !thread.is_finished() {
+                (self.wake)();
+                std::thread::sleep(WAKE_AGAIN);
+            }
             drop(thread.join());
         }
     }

@@ -1,17 +1,19 @@
 //! Interrupts without a message.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use node_client::Import;
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::InterruptKind;
-use shm::doorbell::{Spin, WaitOutcome, Waiter};
+use shm::doorbell::{Spin, Waiter};
 use shm::origin::Origin;
 
-use super::handler::Handler;
-use super::words::{OwnerWords, RemoteWords, check_origin, clear_eventfd, connect_grant, deadline, gone};
+use super::handler::{Handler, guarded};
+use super::words::{
+    OwnerWords, RemoteWords, check_origin, clear_eventfd, connect_grant, deadline, gone, try_lock,
+};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
@@ -53,14 +55,15 @@ impl Interrupt {
         self.number
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// One thread at a time: a second one must not wait for the first beyond its own time-out.
+    fn lock(&self) -> Result<MutexGuard<'_, Waiting>> {
+        try_lock(&self.waiting, self.number)
     }
 
     /// How many triggers came since the last call, without waiting. Re-arms the descriptor of a pollable interrupt.
     pub fn take(&self) -> Result<u32> {
         check_origin(self.origin, self.number)?;
-        let mut waiting = self.lock();
+        let mut waiting = self.lock()?;
         let bell = self.words.bell()?;
         if let Some(eventfd) = &self.words.eventfd {
             clear_eventfd(eventfd)?;
@@ -73,12 +76,17 @@ impl Interrupt {
     ///
     /// Spins first, for as long as that has paid lately, then sleeps. One thread waits at a time.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<u32> {
+        self.wait_unless(timeout, &|| false)
+    }
+
+    /// As [`Self::wait`]; ends, with what came, also when `stop` says so and the bell has been rung.
+    fn wait_unless(&self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<u32> {
         check_origin(self.origin, self.number)?;
-        let mut waiting = self.lock();
+        let mut waiting = self.lock()?;
         let bell = self.words.bell()?;
         let Waiting { seen, spin } = &mut *waiting;
         if !bell.spin_until(spin, || bell.value() != *seen) {
-            self.sleep(&bell, *seen, timeout)?;
+            self.sleep(&bell, *seen, timeout, stop)?;
         }
         let came = waiting.advance(bell.value());
         if self.words.eventfd.is_some() {
@@ -88,14 +96,18 @@ impl Interrupt {
     }
 
     /// The clock is read only here: a reading costs as much as half a round trip.
-    fn sleep(&self, bell: &Waiter<'_>, seen: u32, timeout: Option<Duration>) -> Result<()> {
+    fn sleep(
+        &self,
+        bell: &Waiter<'_>,
+        seen: u32,
+        timeout: Option<Duration>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let deadline = deadline(timeout);
-        while bell.value() == seen {
-            let outcome = bell.wait(seen, &mut Spin::never(), deadline);
-            if outcome != WaitOutcome::Interrupted && bell.value() != seen {
-                return Ok(());
-            }
-            if deadline.is_some_and(|deadline| deadline.has_passed()) {
+        let ready = || bell.value() != seen || stop();
+        while !ready() {
+            bell.wait_until(&mut Spin::never(), deadline, ready);
+            if !ready() && deadline.is_some_and(|deadline| deadline.has_passed()) {
                 return Err(Error::TimedOut { what: format!("interrupt {}", self.number) });
             }
         }
@@ -119,11 +131,11 @@ impl Interrupt {
             number,
             move || drop(bell.words.ring_self()),
             move |closing| {
-                while let Ok(came) = interrupt.wait(None) {
+                while let Ok(came) = interrupt.wait_unless(None, &|| closing.is_so()) {
                     if closing.is_so() {
                         return;
                     }
-                    callback(came);
+                    guarded(|| callback(came));
                 }
             },
         )

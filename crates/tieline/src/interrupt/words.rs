@@ -1,13 +1,15 @@
 //! The memory of an interrupt: a region that triggers write and a region that only the waiter writes.
 
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use node_client::{InterruptGrant, InterruptOffer};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{InterruptKind, LossReason};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use shm::clock::Deadline;
 use shm::doorbell::{Rang, Ringer, Waiter};
 use shm::origin::Origin;
@@ -113,16 +115,31 @@ pub(super) fn new_eventfd() -> Result<OwnedFd> {
     eventfd(0, flags).map_err(system("making an eventfd for an interrupt"))
 }
 
+/// Whether an operation would not block. The non-blocking flag does not say so: it is shared with everybody who holds
+/// the descriptor, and a peer may have taken it away.
+fn is_ready(eventfd: &OwnedFd, what: PollFlags) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(eventfd, what)], Some(&now)).is_ok_and(|ready| ready == 1)
+}
+
 pub(super) fn write_eventfd(eventfd: &OwnedFd) -> Result<()> {
+    // Not writable: the counter is full, so the descriptor is readable already.
+    if !is_ready(eventfd, PollFlags::OUT) {
+        return Ok(());
+    }
     match rustix::io::write(eventfd, &1u64.to_ne_bytes()) {
-        // AGAIN: the counter is full, so the descriptor is readable already.
         Ok(_) | Err(Errno::AGAIN) => Ok(()),
         Err(errno) => Err(system("ringing an eventfd")(errno)),
     }
 }
 
 pub(super) fn clear_eventfd(eventfd: &OwnedFd) -> Result<()> {
-    match rustix::io::read(eventfd, &mut [0; 8]) {
+    if !is_ready(eventfd, PollFlags::IN) {
+        return Ok(());
+    }
+    // NOWAIT: a peer could read between the look and this. The offset -1 stands for none.
+    let mut count = [0; 8];
+    match preadv2(eventfd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT) {
         Ok(_) | Err(Errno::AGAIN) => Ok(()),
         Err(errno) => Err(system("reading an eventfd")(errno)),
     }
@@ -158,6 +175,17 @@ pub(super) fn connect_grant(
 #[inline]
 pub(super) fn check_origin(origin: Origin, number: InterruptNo) -> Result<()> {
     if origin == Origin::here() { Ok(()) } else { Err(forked(format_args!("interrupt {number}"))) }
+}
+
+/// The lock of an interrupt, for one thread at a time.
+pub(super) fn try_lock<T>(mutex: &Mutex<T>, number: InterruptNo) -> Result<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::Busy { what: format!("interrupt {number} (another thread is waiting for it)") })
+        }
+    }
 }
 
 #[cold]
