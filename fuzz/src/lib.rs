@@ -14,5 +14,8 @@ use serde::de::DeserializeOwned;
 pub fn check<T: Serialize + DeserializeOwned + PartialEq>(bytes: &[u8]) {
     let Ok(message) = proto::wire::decode::<T>(bytes) else { return };
     let Ok(again) = proto::wire::encode(&message) else { panic!("what was decoded cannot be encoded") };
-    assert!(proto::wire::decode::<T>(&again).is_ok_and(|same| same == message), "it means something else now");
+    assert!(
+        proto::wire::decode::<T>(&again).is_ok_and(|same| same == message),
+        "it means something else now"
+    );
 }

@@ -10,7 +10,7 @@ use tieline::NodeId;
 #[command(
     name = "tieline",
     version,
-    about,
+    about = "A cluster interconnect in software, with the tools that prove that it works and how fast it is",
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Examples:\n  tieline verify                 bring up nine nodes here, test and measure them, say a verdict\n  \

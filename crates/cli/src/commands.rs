@@ -114,10 +114,10 @@ fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<O
         if let Some(signal) = signals.forever().next() {
             interrupted();
             // Again while there is something: the start of the cluster may have been in progress.
-            for _ in 0..20 {
+            for round in 0..20 {
                 OwnCluster::remove(&dir);
                 std::thread::sleep(STARTING);
-                if !dir.path().exists() {
+                if round > 3 && !dir.path().exists() {
                     break;
                 }
             }

@@ -30,12 +30,20 @@ impl Target {
     pub(crate) fn on_each_node<T: Send>(&self, work: impl Fn(NodeId) -> T + Sync) -> Vec<T> {
         let work = &work;
         std::thread::scope(|scope| {
-            let threads: Vec<_> = self.nodes.iter().map(|node| scope.spawn(move || work(*node))).collect();
-            // A panic of one is a panic of all: it is a mistake of this program.
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
+            let started: Vec<_> = self
+                .nodes
+                .iter()
+                .map(|node| (*node, std::thread::Builder::new().spawn_scoped(scope, move || work(*node))))
+                .collect();
+            let finish = |(node, thread): (NodeId, std::io::Result<std::thread::ScopedJoinHandle<'_, T>>)| {
+                match thread {
+                    // A panic of one is a panic of all: it is a mistake of this program.
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    // No thread to be had: then one after the other.
+                    Err(_) => work(node),
+                }
+            };
+            started.into_iter().map(finish).collect()
         })
     }
 }

@@ -49,6 +49,8 @@ fn foreground(common: &Common, id: Option<tieline::NodeId>, background: bool) ->
     tracing_subscriber::fmt()
         .with_max_level(log_level()?)
         .with_target(false)
+        // A log that cannot be written must not end the manager: its lines are lost, nothing else.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();

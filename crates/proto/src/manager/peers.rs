@@ -40,8 +40,8 @@ pub(super) struct Peer {
     pub(super) stale_groups: BTreeSet<GroupId>,
     /// When its programs have had the time to re-attach.
     pub(super) settles_at: Instant,
-    /// Its next heartbeat ends its resumptions.
-    pub(super) sweep_at_heartbeat: bool,
+    /// It has yet to say what goes on, on this connection; its first heartbeat ends that.
+    pub(super) listing: bool,
     /// To be said when the session returns. Bounded by the connections that there were.
     pub(super) owed_lost: BTreeMap<ConnectionId, LossReason>,
     pub(super) owed_released: BTreeMap<ConnectionId, bool>,
@@ -80,7 +80,7 @@ impl Manager {
                 unconfirmed: BTreeSet::new(),
                 stale_groups: BTreeSet::new(),
                 settles_at: now,
-                sweep_at_heartbeat: false,
+                listing: false,
                 owed_lost: BTreeMap::new(),
                 owed_released: BTreeMap::new(),
             }

@@ -382,7 +382,7 @@ impl Manager {
             peer.settles_at = now + time;
         }
         let until = peer.settles_at;
-        peer.sweep_at_heartbeat = until <= now;
+        peer.listing = true;
         if until > now {
             self.timers.set(Timer::Sweep(node), until);
         }
@@ -393,20 +393,27 @@ impl Manager {
         let until = self.now + self.settling_time();
         let peer = self.peer_entry(node);
         let complete = peer.unconfirmed.is_empty() && peer.stale_groups.is_empty();
-        if !complete && !peer.sweep_at_heartbeat {
+        if !complete {
             peer.settles_at = until;
             self.timers.set(Timer::Sweep(node), until);
         }
     }
 
-    /// What a peer has not said again by now is over.
+    /// The peer has said everything that belongs at the start of the connection.
+    pub(super) fn list_complete(&mut self, node: NodeId) {
+        let listing = self.peers.get_mut(&node).is_some_and(|peer| std::mem::take(&mut peer.listing));
+        if listing && !self.timers.contains(Timer::Sweep(node)) {
+            self.sweep(node);
+        }
+    }
+
+    /// Its time to re-attach is over: what a peer has not said again is over too, unless it is just saying it.
     pub(super) fn sweep(&mut self, node: NodeId) {
         self.timers.clear(Timer::Sweep(node));
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        if !peer.session.is_valid() {
+        if !peer.session.is_valid() || peer.listing {
             return;
         }
-        peer.sweep_at_heartbeat = false;
         let (unconfirmed, stale) =
             (std::mem::take(&mut peer.unconfirmed), std::mem::take(&mut peer.stale_groups));
         for connection in unconfirmed {

@@ -72,9 +72,7 @@ impl Manager {
         match message {
             PeerMessage::Heartbeat { .. } => {
                 self.with_session(node, |session, now, _| session.heartbeat(now));
-                if self.peers.get(&node).is_some_and(|peer| peer.sweep_at_heartbeat) {
-                    self.sweep(node);
-                }
+                self.list_complete(node);
             }
             PeerMessage::Request { id, body } => self.peer_request(node, id, body, descriptors),
             PeerMessage::Reply { id, result } => self.peer_reply(node, id, result, descriptors),

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use proto::ids::{InterruptNo, SegmentId, SegmentKey};
+use proto::manager::{Credentials, Input, PeerConn};
+use proto::wire::peer::{PeerMessage, PeerRequest, Requester};
 use proto::wire::program::{
     ConnectionId, Event, Imported, Incarnation, InterruptKind, LossReason, Refusal, Reply, Request,
 };
 
 use crate::helpers::{connect, connect_interrupt, node, offer, offer_interrupt, segment, try_connect};
-use crate::world::{GRACE, LIMIT, World};
+use crate::world::{GRACE, LIMIT, OWN_UID, STRANGERS, World};
 
 const SEGMENT_1: Imported = Imported::Segment(SegmentKey::Segment(SegmentId(1)));
 
@@ -500,4 +502,45 @@ fn nothing_of_a_stopped_node_is_resumed() {
     let (connection, incarnation) = (ConnectionId(5), Incarnation(1));
     let resume = Request::ResumeImport { node: node(4), connection, incarnation, what: SEGMENT_1 };
     assert!(matches!(world.ask(importer, resume), Err(Refusal::NotFound { .. })));
+}
+
+#[test]
+fn who_is_just_saying_what_goes_on_is_not_interrupted() {
+    let mut world = World::up(1, 3);
+    let owner = world.attach(0);
+    offer(&mut world, owner, segment(1));
+    let requester = || Requester { uid: OWN_UID, gids: vec![], pid: 7, name: String::new() };
+    let hello = PeerMessage::Hello {
+        node: node(8),
+        incarnation: Incarnation(1),
+        cluster: "default".to_owned(),
+        host: "there".to_owned(),
+    };
+    let conns = [PeerConn(STRANGERS), PeerConn(STRANGERS + 1)];
+    let greet = |world: &mut World, peer| {
+        let credentials = Credentials { uid: OWN_UID, gids: vec![], pid: 9 };
+        world.input(0, Input::PeerConnected { peer, dialled: None, credentials });
+        world.input(0, Input::PeerMessage { peer, message: hello.clone(), descriptors: vec![] });
+    };
+    let say = |world: &mut World, peer, message| {
+        world.input(0, Input::PeerMessage { peer, message, descriptors: vec![] });
+    };
+    greet(&mut world, conns[0]);
+    let body = PeerRequest::ConnectSegment { key: segment(1), requester: requester() };
+    say(&mut world, conns[0], PeerMessage::Request { id: 1, body });
+    // The time that the node had since its first hello ends between its second hello and its list.
+    world.run_for(GRACE + LIMIT - Duration::from_millis(10));
+    let connection = *world.actors[owner].objects[&SEGMENT_1].connections.keys().next().expect("connected");
+    greet(&mut world, conns[1]);
+    world.run_for(Duration::from_millis(20));
+    let (incarnation, what) = (Incarnation(1001), SEGMENT_1);
+    let body = PeerRequest::Resume { connection, incarnation, what, requester: requester() };
+    say(&mut world, conns[1], PeerMessage::Request { id: 2, body });
+    say(&mut world, conns[1], PeerMessage::Heartbeat { sequence: 1 });
+    assert_eq!(connections(&world), 1);
+    // On the next connection it does not name it any more.
+    greet(&mut world, conns[0]);
+    assert_eq!(connections(&world), 1);
+    say(&mut world, conns[0], PeerMessage::Heartbeat { sequence: 2 });
+    assert_eq!(connections(&world), 0);
 }
