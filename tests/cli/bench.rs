@@ -78,6 +78,16 @@ fn a_client_whose_server_is_killed_ends_with_the_reason() {
 }
 
 #[test]
+fn a_client_without_a_server_is_told_how_to_start_one() {
+    let _watchdog = Watchdog::usual("scipp without a server");
+    let cluster = Cluster::up(2).unwrap();
+    let (status, _, err) = cluster.run(&["bench", "scipp", "--client", "--rn", "4"]).unwrap();
+    assert_eq!(status, 4, "{err}");
+    let advice = "start one there with `tieline bench scipp --server --node 4";
+    assert!(err.contains("no server of scipp answers on node 4") && err.contains(advice), "{err}");
+}
+
+#[test]
 fn limits_are_those_of_this_machine() {
     let _watchdog = Watchdog::usual("limits");
     let cluster = Cluster::empty().unwrap();

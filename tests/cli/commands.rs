@@ -1,5 +1,6 @@
 //! What the commands do when all is well.
 
+use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::{Cluster, Peer, Watchdog};
 
 const PEER: &str = env!("CARGO_BIN_EXE_tieline-peer");
@@ -49,6 +50,8 @@ fn status_tells_the_truth_about_a_stopped_node_and_a_program() {
     assert_eq!(status, 0, "{out}{err}");
     let (status, out, _) = cluster.run(&["node", "restart", "--id", "12"]).unwrap();
     assert_eq!((status, out.as_str()), (0, "node 12 restarted\n"));
+    let (status, out, _) = cluster.run(&["node", "restart", "--node", "16"]).unwrap();
+    assert_eq!((status, out.as_str()), (0, "node 16 was not running and has been started\n"));
     let (status, out, _) = cluster.run(&["node", "status", "--id", "12"]).unwrap();
     assert_eq!(status, 0, "{out}");
     for service in ["node manager", "adapter 0 (shm)", "segment service", "node-12.log"] {
@@ -76,25 +79,28 @@ fn diag_passes_in_the_classic_layout() {
     let cluster = Cluster::up(2).unwrap();
     let (status, out, err) = cluster.run(&["diag"]).unwrap();
     assert_eq!(status, 0, "{out}{err}");
-    assert_eq!(out.matches("TEST RESULT: *PASSED*").count(), 2, "{out}");
+    // One for each node, and one for the whole.
+    assert_eq!(out.matches("TEST RESULT: *PASSED*").count(), 3, "{out}");
+    assert_eq!(out.lines().last(), Some("TEST RESULT: *PASSED*"), "{out}");
     assert!(out.contains("Nodes detected:   0004  0008"), "{out}");
     assert!(out.contains("Node 8: Session valid"), "{out}");
     let (status, out, _) = cluster.run(&["diag", "--node", "4", "--json"]).unwrap();
     assert_eq!(status, 0);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(report[0]["verdict"], "PASS");
-    assert_eq!(report[0]["nodes_seen"], serde_json::json!([4, 8]));
+    assert_eq!(report["schema"], "tieline.diag/1");
+    assert_eq!((&report["verdict"], &report["nodes"][0]["verdict"]), (&"PASS".into(), &"PASS".into()));
+    assert_eq!(report["nodes"][0]["nodes_seen"], serde_json::json!([4, 8]));
+    assert!(report["nodes"][0]["counters"]["requests"].is_u64(), "{report}");
 }
 
 #[test]
-fn classic_names_are_links_to_the_binary() {
-    let _watchdog = Watchdog::usual("classic names");
-    let cluster = Cluster::up(1).unwrap();
-    let link = cluster.runtime_dir().join("query");
-    std::os::unix::fs::symlink(tieline_tests::cluster::tieline_binary().unwrap(), &link).unwrap();
-    let mut command = std::process::Command::new(link);
-    cluster.set_environment(&mut command);
-    let output = command.output().unwrap();
-    assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("Local node-id      : 4"));
+fn diag_of_a_dead_node_fails_as_a_whole_and_names_it() {
+    let _watchdog = Watchdog::usual("diag of a dead node");
+    let cluster = Cluster::up(3).unwrap();
+    let pid = Pid::from_raw(cluster.manager_pid(1).unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let (status, out, err) = cluster.run(&["diag"]).unwrap();
+    assert_eq!(status, 1, "{out}{err}");
+    assert_eq!(out.lines().last(), Some("TEST RESULT: *FAILED*"), "{out}");
+    assert!(out.contains("All nodes: 3 tested, 1 failed (8)") && !out.ends_with("\n\n"), "{out}");
 }

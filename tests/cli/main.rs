@@ -2,7 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod bench;
+mod bench_tools;
+mod classic;
+mod clusters;
 mod commands;
+mod environment;
 mod examples;
+mod limits;
+mod link;
 mod misuse;
+mod options;
+mod printing;
+mod signals;
 mod verify;

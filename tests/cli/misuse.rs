@@ -38,7 +38,7 @@ fn several_nodes_are_listed_when_one_must_be_chosen() {
     let _watchdog = Watchdog::usual("several nodes");
     let cluster = Cluster::up(2).unwrap();
     let (status, _, err) = cluster.run(&["query"]).unwrap();
-    assert_eq!(status, 4);
+    assert_eq!(status, 2, "{err}");
     assert!(err.contains("4, 8") && err.contains("--node"), "{err}");
     let (status, _, err) = cluster.run(&["query", "--node", "12"]).unwrap();
     assert_eq!(status, 4);
@@ -67,14 +67,29 @@ fn configuration_errors_name_file_line_and_key() {
         ("[node]\nid = 5\n", &["multiple of 4"]),
     ] {
         std::fs::write(&file, text).unwrap();
-        let (status, _, err) =
-            cluster.run(&["node", "run", "--id", "4", "--config", file.to_str().unwrap()]).unwrap();
-        assert_eq!(status, 2, "{text}: {err}");
-        assert!(err.contains("bad.toml") && words.iter().all(|word| err.contains(word)), "{text}: {err}");
+        for command in [
+            &["node", "run", "--id", "4"][..],
+            &["up"],
+            &["verify", "--nodes", "2"],
+            &["bench", "scipp"],
+            &["bench", "acceptance", "--only", "connect_map"],
+            &["status"],
+        ] {
+            let arguments = [command, &["--config", file.to_str().unwrap()]].concat();
+            let (status, _, err) = cluster.run(&arguments).unwrap();
+            assert_eq!(status, 2, "{command:?} {text}: {err}");
+            assert!(err.contains("bad.toml") && words.iter().all(|word| err.contains(word)), "{text}: {err}");
+        }
+        // The environment names it where it is used.
+        let output = cluster.command(&["up"]).unwrap().env("TIELINE_CONFIG", &file).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
     }
     let (status, _, err) =
         cluster.run(&["node", "run", "--id", "4", "--config", "/nonexistent.toml"]).unwrap();
     assert!(status == 2 && err.contains("/nonexistent.toml"), "{err}");
+    let (status, _, err) = cluster.run(&["status", "--config", "/nonexistent"]).unwrap();
+    assert!(status == 2 && err.contains("/nonexistent"), "{err}");
+    assert_eq!(err.matches("No such file").count(), 1, "the system's reason is said once: {err}");
     let (status, _, err) = cluster.run(&["node", "run"]).unwrap();
     assert!(status == 2 && err.contains("--id"), "{err}");
 }

@@ -62,6 +62,14 @@ pub enum BenchError {
         /// For how long.
         seconds: u64,
     },
+    /// Nobody came to the other end.
+    #[error("{what}: {reason}")]
+    Absent {
+        /// What was to be measured.
+        what: &'static str,
+        /// Who was waited for, for how long, and how to start it.
+        reason: String,
+    },
     /// The thread at the other end ended before its time.
     #[error("{what}: the other end has ended: {reason}")]
     OtherEnd {

@@ -1,4 +1,5 @@
-//! `bench limits`: what this machine allows at this moment, without any of our own transports.
+//! `bench limits`: what this machine allows at this moment, without any of our own transports; and, for information, what
+//! the rings without a goal of their own carry between the same two processors.
 //!
 //! Every other figure is read against these. They hold for the two processors named, now: on a virtual machine they
 //! change by factors within seconds, which is why each figure probes its own floor again.
@@ -18,6 +19,7 @@ use crate::{
         wake::WakeProbe,
     },
     layout::table::{Align, Table, size, three_digits},
+    patterns::ring_rates::{self, RingRate},
     progress::Progress,
     stats::{Samples, Summary, digits},
     timer::Timer,
@@ -62,6 +64,8 @@ pub struct Report {
     pub copies: Vec<CopyFloor>,
     /// Futex wake-up across the two processors, one way.
     pub wake: Option<Summary>,
+    /// What rings carry.
+    pub rings: Vec<RingRate>,
 }
 
 /// One form of the line.
@@ -99,12 +103,14 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let steal = env::steal_ms();
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
     let lines = Lines::new();
-    let (lines, copies, wake) = duo::on(cpus, |duo| {
+    let (lines, copies, wake, rings) = duo::on(cpus, |duo| {
         progress.tell("cache line", 0.0);
         let floors = [("one line", lines.one()), ("two lines", lines.two())];
         let lines = floors.map(|(form, words)| line(form, words, &timer, duo, options.readings));
         progress.tell("wake-up", 0.1);
         let wake = wake(&timer, duo, options.readings)?;
+        progress.tell("rings", 0.15);
+        let rings = ring_rates::measure(&timer, duo, options.readings)?;
         let mut copies = Vec::new();
         for (done, bytes) in options.sizes_bytes.iter().enumerate() {
             progress.tell(
@@ -113,10 +119,10 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
             );
             copies.extend(copy(*bytes, &timer, duo, options.readings)?);
         }
-        Ok((lines.into_iter().collect::<Result<Vec<_>>>()?, copies, wake))
+        Ok((lines.into_iter().collect::<Result<Vec<_>>>()?, copies, wake, rings))
     })?;
     env.finish(started, steal);
-    Ok(Report { schema: SCHEMA, env, cpus, lines, copies, wake })
+    Ok(Report { schema: SCHEMA, env, cpus, lines, copies, wake, rings })
 }
 
 fn line<'env>(
@@ -184,6 +190,8 @@ impl Report {
         text.push_str(&self.latencies());
         text.push('\n');
         text.push_str(&self.bandwidths());
+        text.push('\n');
+        text.push_str(&self.ring_rates());
         text
     }
 
@@ -248,6 +256,18 @@ impl Report {
     }
 }
 
+impl Report {
+    fn ring_rates(&self) -> String {
+        let right = |name| (name, Align::Right);
+        let mut table = Table::new([("ring", Align::Left), right("M/s"), right("GB/s"), ("", Align::Left)]);
+        for ring in &self.rings {
+            let (rate, bandwidth) = (three_digits(ring.millions_per_s), three_digits(ring.gb_per_s));
+            table.row([ring.id.to_owned(), rate, bandwidth, ring.what.to_owned()]);
+        }
+        table.render()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +285,9 @@ mod tests {
         };
         assert_eq!((report.lines.len(), report.copies.len()), (2, 6));
         let text = report.to_text();
-        for word in ["one line", "two lines", "futex", "64 B", "4 KiB", "fresh", "GB/s", "step"] {
+        for word in
+            ["one line", "two lines", "futex", "64 B", "4 KiB", "fresh", "GB/s", "step", "ring.byte.4KiB"]
+        {
             assert!(text.contains(word), "{word}: {text}");
         }
         let json = serde_json::to_value(&report).unwrap();

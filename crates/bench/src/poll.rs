@@ -6,7 +6,7 @@
 //! be the other way round, so whoever measures tries both.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     time::{Duration, Instant},
 };
 
@@ -19,6 +19,36 @@ use crate::error::{BenchError, Result};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Polls between two looks at the watchdog's clock: far longer than anything that is measured takes.
 const POLLS_PER_LOOK: u64 = 1 << 14;
+
+type Check = Box<dyn Fn() -> Result<()>>;
+
+thread_local!(static STILL_THERE: RefCell<Option<Check>> = const { RefCell::new(None) });
+
+/// While it lives, the waits of this thread ask whether the other side is still there.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// Of the thread that made it.
+    _here: std::marker::PhantomData<*const ()>,
+}
+
+/// From now on waits of this thread end with the error of `still_there`, within about a millisecond. What is measured pays
+/// nothing for that: it is asked where the watchdog looks at its clock.
+#[must_use]
+pub(crate) fn watched(still_there: impl Fn() -> Result<()> + 'static) -> Watched {
+    STILL_THERE.set(Some(Box::new(still_there)));
+    Watched { _here: std::marker::PhantomData }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        STILL_THERE.set(None);
+    }
+}
+
+/// Asks what [`watched`] was given, if anything.
+pub(crate) fn still_there() -> Result<()> {
+    STILL_THERE.with_borrow(|check| check.as_ref().map_or(Ok(()), |check| check()))
+}
 
 /// How to spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,6 +105,7 @@ fn watch(what: &'static str, polls: u64) -> Result<()> {
     let now = Instant::now();
     let since = if polls == POLLS_PER_LOOK { now } else { SINCE.get().unwrap_or(now) };
     SINCE.set(Some(since));
+    still_there()?;
     // The other side must have lost its processor to somebody else. Spinning on would only use up our own share of time,
     // and with it the moments in which both sides run.
     std::thread::yield_now();
@@ -101,6 +132,18 @@ mod tests {
             assert_eq!(polls.unwrap(), 4);
             assert_eq!(poll.word("test", &AtomicU64::new(7), 7).unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn a_wait_for_somebody_who_is_gone_ends_with_the_reason() {
+        let gone = || Err(BenchError::Usage("gone".into()));
+        let watched = watched(gone);
+        for poll in Poll::ALL {
+            let error = poll.until("test", || false).unwrap_err();
+            assert!(matches!(&error, BenchError::Usage(text) if text == "gone"), "{error}");
+        }
+        drop(watched);
+        still_there().unwrap();
     }
 
     #[test]

@@ -1,9 +1,19 @@
 //! The command line.
 
+mod bench;
+pub(crate) mod bench_tools;
+pub(crate) mod link;
+mod node;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use tieline::NodeId;
+
+pub(crate) use bench::{Acceptance, Bench, Limits, Scipp};
+pub(crate) use node::NodeAction;
 
 /// A cluster interconnect in software, with the tools that prove that it works and how fast it is.
 #[derive(Debug, Parser)]
@@ -16,8 +26,8 @@ use tieline::NodeId;
     after_help = "Examples:\n  tieline verify                 bring up nine nodes here, test and measure them, say a verdict\n  \
                   tieline up --nodes 4           start four nodes on this machine\n  \
                   tieline status                 which nodes run, and whether all see each other\n  \
-                  tieline down                   stop them\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage, \
-                  3 inconclusive, 4 could not run."
+                  tieline down                   stop them\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage or \
+                  configuration, 3 inconclusive, 4 could not run."
 )]
 pub(crate) struct Cli {
     /// What all commands take.
@@ -28,22 +38,23 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
-/// What all commands take.
+/// What all commands take. The environment fills in what is not given: see `environment`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Directory of the clusters' sockets [default: /run/tieline as root, else $XDG_RUNTIME_DIR/tieline, else a private one]
-    #[arg(long, global = true, env = "TIELINE_RUNTIME_DIR", value_name = "DIR")]
+    /// Directory of the clusters' sockets [env: TIELINE_RUNTIME_DIR] [default: /run/tieline as root, else
+    /// $XDG_RUNTIME_DIR/tieline, else a private one]
+    #[arg(long, global = true, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
-    /// Which cluster, where several run side by side [default: default]
-    #[arg(long, global = true, env = "TIELINE_CLUSTER", value_name = "NAME")]
+    /// Which cluster, where several run side by side [env: TIELINE_CLUSTER] [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// Which node this command is about or runs on [default: the only one]
-    #[arg(long, global = true, env = "TIELINE_NODE", value_name = "ID")]
+    /// Which node, for a command about one [env: TIELINE_NODE] [default: the only one]
+    #[arg(long, visible_alias = "id", global = true, value_name = "ID")]
     pub node: Option<NodeId>,
-    /// Configuration file instead of /etc/tieline/*.toml and the user's
-    #[arg(long, global = true, env = "TIELINE_CONFIG", value_name = "FILE")]
+    /// Configuration, a file or a directory of them, instead of /etc/tieline/*.toml and the user's [env: TIELINE_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print the result as JSON
+    /// Print the result as JSON; of an error, an object with the field `error`
     #[arg(long, global = true)]
     pub json: bool,
     /// No progress on standard error
@@ -55,32 +66,63 @@ pub(crate) struct Common {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start nodes on this machine, each with a manager of its own, and wait until all see each other
-    #[command(after_help = "Examples:\n  tieline up --nodes 9\n  tieline --cluster lab up --nodes 2")]
+    #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
+                            tieline up --nodes 9\n  tieline --cluster lab up --nodes 2")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
+    #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
+                            tieline node stop --node 8     only one node")]
     Down,
     /// Which nodes run, and whether each has a valid session with each other
+    #[command(after_help = "Examples:\n  tieline status                 all nodes of the cluster\n  \
+                            tieline status --node 8        the services of one node\n  tieline status --json")]
     Status,
+    /// Which clusters there are on this machine, and which of their nodes run
+    #[command(after_help = "Examples:\n  tieline clusters               with what removes the dead ones\n  \
+                            tieline clusters --json")]
+    Clusters,
     /// This node: its id, adapters and what their links can do
-    Query,
+    #[command(after_help = "Examples:\n  tieline query                  the only node here\n  \
+                            tieline query --node 8\n  tieline query --node 8 --json\n  \
+                            tieline query --brief --host rack1-a   the number of the node on that host")]
+    Query(Query),
     /// Static test: adapter, links, self test, nodes seen, sessions; on all nodes, and their topologies compared
-    #[command(
-        after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  tieline --node 8 diag          one of them"
-    )]
-    Diag,
+    #[command(after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  \
+                            tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
+                            tieline diag -V 0              only what is wrong")]
+    Diag(Diag),
+    /// Load test: every node sends checked data to every other
+    #[command(after_help = "Examples:\n  tieline conntest               all nodes here, ten seconds\n  \
+                            tieline conntest -t 60 --throttle 100   a minute, 100 MB/s a node: for a cluster that works\n  \
+                            tieline conntest --node 4      one instance; start the others on their nodes")]
+    Conntest(crate::commands::conntest::Conntest),
+    /// Do something to links on purpose, to see whether the tests notice
+    #[command(after_help = "Examples:\n  tieline link list\n  tieline link down 4 8\n  \
+                            tieline link flap 4 8 --count 5 --down 100ms\n  \
+                            tieline link degrade 4 8 --loss 1%\n  \
+                            tieline link degrade 4 8 --stall 5ms/1s --one-way\n  tieline link clear")]
+    Link {
+        /// What to do.
+        #[command(subcommand)]
+        action: link::LinkAction,
+    },
     /// Bring up a cluster (or take one that runs), test every node and every pair, measure, say a verdict
     #[command(
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
                             tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running"
     )]
     Verify(Verify),
-    /// The manager of one node
+    /// The manager of one node: run, start, stop, restart it, or ask how it is
+    #[command(after_help = "Examples:\n  tieline node start --node 12\n  tieline node status --node 12\n  \
+                            tieline node stop --node 12")]
     Node {
         /// What to do.
         #[command(subcommand)]
         action: NodeAction,
     },
     /// Measure
+    #[command(after_help = "Examples:\n  tieline bench scipp\n  tieline bench limits --json\n  \
+                            tieline bench acceptance --only put")]
     Bench {
         /// What to measure.
         #[command(subcommand)]
@@ -91,15 +133,40 @@ pub(crate) enum Command {
 /// `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// How many nodes, numbered 4, 8, 12, …
+    /// How many nodes, 1 to 256, numbered 4, 8, 12, …
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: u32,
+    /// With faults: `tieline link` can degrade links and swap cables, and a link that is down stops raw stores too
+    #[arg(long)]
+    pub faults: bool,
+}
+
+/// `query`.
+#[derive(Debug, Args)]
+pub(crate) struct Query {
+    /// The node on this host, as the nodes of the cluster know it
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Only the node's number
+    #[arg(long)]
+    pub brief: bool,
+}
+
+/// `diag`.
+#[derive(Debug, Args)]
+pub(crate) struct Diag {
+    /// How much to print, 0 to 9: 0 only what is wrong, 9 all counters too
+    #[arg(long, short = 'V', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub verbosity: u8,
+    /// Set the managers' counters to zero afterwards
+    #[arg(long)]
+    pub clear: bool,
 }
 
 /// `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// How many nodes to start for the test
+    /// How many nodes to start for the test, 2 to 64
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=64), conflicts_with = "running")]
     pub nodes: u32,
     /// Test the cluster that runs, and leave it running
@@ -108,102 +175,4 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-}
-
-/// `node`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum NodeAction {
-    /// Run the manager of a node in the foreground (what a service does)
-    Run {
-        /// Which node [default: from the configuration]
-        #[arg(long)]
-        id: Option<NodeId>,
-        /// Leave the session of the terminal (what `start` and `up` do)
-        #[arg(long, hide = true)]
-        background: bool,
-    },
-    /// Start the manager of a node in the background
-    Start {
-        /// Which node.
-        #[arg(long)]
-        id: NodeId,
-    },
-    /// Stop it
-    Stop {
-        /// Which node.
-        #[arg(long)]
-        id: NodeId,
-    },
-    /// Stop and start it; its programs stay attached
-    Restart {
-        /// Which node.
-        #[arg(long)]
-        id: NodeId,
-    },
-    /// Whether it runs, and what it serves
-    Status {
-        /// Which node.
-        #[arg(long)]
-        id: NodeId,
-    },
-}
-
-/// `bench`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Request and response by stores into remote memory: half round trip by size
-    Scipp(Scipp),
-    /// What this machine allows at this moment: cache line, copies, wake-ups, clock
-    Limits,
-    /// Every figure with a goal: measured beside its reference in alternating blocks
-    Acceptance(Acceptance),
-}
-
-/// `bench scipp`.
-#[derive(Debug, Args)]
-pub(crate) struct Scipp {
-    /// Be the server end, for the client on the node --rn
-    #[arg(long, conflicts_with = "client", requires = "rn")]
-    pub server: bool,
-    /// Be the client end, which measures and prints
-    #[arg(long, requires = "rn")]
-    pub client: bool,
-    /// Node of the other end
-    #[arg(long, value_name = "ID")]
-    pub rn: Option<NodeId>,
-    /// Where messages lie: both in one line of one segment, or each in the other side's segment
-    #[arg(long, value_enum, default_value_t = Placement::Shared)]
-    pub placement: Placement,
-    /// The classic table
-    #[arg(long)]
-    pub classic: bool,
-}
-
-/// Where messages of `scipp` lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Placement {
-    /// Request and response in one cache line of one segment
-    Shared,
-    /// Each side writes into the other's segment, as on adapters without coherent loads
-    Own,
-}
-
-impl From<Placement> for bench::patterns::pio::Placement {
-    fn from(placement: Placement) -> Self {
-        match placement {
-            Placement::Shared => Self::Shared,
-            Placement::Own => Self::Own,
-        }
-    }
-}
-
-/// `bench acceptance`.
-#[derive(Debug, Args)]
-pub(crate) struct Acceptance {
-    /// Only these figures
-    #[arg(long, value_name = "ID", num_args = 1..)]
-    pub only: Vec<String>,
-    /// Only list the figures
-    #[arg(long)]
-    pub list: bool,
 }

@@ -1,34 +1,128 @@
-//! Classic names: links to the binary, and options with a single dash.
+//! Classic names, which are links to the binary, and classic options, which have a single dash.
+//!
+//! One table says what each stands for. The options are also understood behind the command that the name stands for, so that
+//! `tieline bench scipp -client -rn 4` works as `scipp -client -rn 4` does.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What a link to the binary stands for.
-const NAMES: [(&str, &[&str]); 4] = [
-    ("dis_diag", &["diag"]),
-    ("disinfo", &["query"]),
-    ("query", &["query"]),
-    ("scipp", &["bench", "scipp", "--classic"]),
-];
-
-/// Options that the classic programs take with one dash.
-const SINGLE_DASH: [&str; 6] = ["-server", "-client", "-rn", "-size", "-json", "-help"];
-
-/// Turns a call by a classic name into a call of `tieline`.
-pub(crate) fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_owned();
-    let Some((_, command)) = NAMES.iter().find(|(classic, _)| name == *classic) else { return arguments };
-    let rest = arguments.split_off(1);
-    let mut translated = vec![OsString::from("tieline")];
-    translated.extend(command.iter().map(OsString::from));
-    translated.extend(rest.into_iter().map(|argument| doubled(&argument)));
-    translated
+/// A classic program.
+struct Classic {
+    /// Its name.
+    name: &'static str,
+    /// What it is a name for.
+    command: &'static [&'static str],
+    /// What else it implies when called by its name.
+    implied: &'static [&'static str],
+    /// Words and options that it takes, and what they are called here.
+    words: &'static [(&'static str, &'static str)],
 }
 
-fn doubled(argument: &OsStr) -> OsString {
-    match argument.to_str() {
-        Some(text) if SINGLE_DASH.contains(&text) => format!("-{text}").into(),
-        _ => argument.to_owned(),
+/// Those whose tools exist.
+const CLASSICS: [Classic; 7] = [
+    Classic {
+        name: "dis_diag",
+        command: &["diag"],
+        implied: &[],
+        words: &[("-clear", "--clear"), ("-json", "--json"), ("-help", "--help")],
+    },
+    Classic {
+        name: "disinfo",
+        command: &["query"],
+        implied: &[],
+        words: &[
+            ("get-nodeid", "--brief"),
+            ("-hostname", "--host"),
+            ("-json", "--json"),
+            ("-help", "--help"),
+        ],
+    },
+    Classic {
+        name: "query",
+        command: &["query"],
+        implied: &[],
+        words: &[("-json", "--json"), ("-help", "--help")],
+    },
+    Classic {
+        name: "scipp",
+        command: &["bench", "scipp"],
+        implied: &["--classic"],
+        words: &[
+            ("-server", "--server"),
+            ("-client", "--client"),
+            ("-rn", "--rn"),
+            ("-size", "--size"),
+            (JSON, "--json"),
+            ("-help", "--help"),
+        ],
+    },
+    Classic { name: "scibench2", command: &["bench", "scibench2"], implied: &["--classic"], words: TWO_ENDS },
+    Classic { name: "dma_bench", command: &["bench", "dma"], implied: &["--classic"], words: TWO_ENDS },
+    Classic { name: "intr_bench", command: &["bench", "intr"], implied: &["--classic"], words: INTERRUPTS },
+];
+
+/// What the classic benchmarks of blocks take.
+const TWO_ENDS: &[(&str, &str)] = &[
+    ("-server", "--server"),
+    ("-client", "--client"),
+    ("-rn", "--rn"),
+    ("-size", "--sizes"),
+    (JSON, "--json"),
+    ("-help", "--help"),
+];
+
+/// Interrupts have no size.
+const INTERRUPTS: &[(&str, &str)] = &[
+    ("-server", "--server"),
+    ("-client", "--client"),
+    ("-rn", "--rn"),
+    (JSON, "--json"),
+    ("-help", "--help"),
+];
+
+/// Where a file may follow, it is this option that takes it.
+const JSON: &str = "-json";
+const JSON_FILE: &str = "--json-file";
+
+/// Turns a call by a classic name, or with classic options, into a call of `tieline`.
+pub(crate) fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let called = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_owned();
+    if let Some(classic) = CLASSICS.iter().find(|classic| called == *classic.name) {
+        let mut translated = vec![OsString::from("tieline")];
+        translated.extend(classic.command.iter().chain(classic.implied).map(OsString::from));
+        translated.extend(classic.options(&arguments.split_off(1)));
+        return translated;
+    }
+    for classic in &CLASSICS {
+        let words = classic.command.len();
+        if let Some(at) = arguments.windows(words).position(|window| window == classic.command) {
+            let rest = arguments.split_off(at + words);
+            arguments.extend(classic.options(&rest));
+            break;
+        }
+    }
+    arguments
+}
+
+impl Classic {
+    fn options(&self, arguments: &[OsString]) -> Vec<OsString> {
+        let takes_file = self.command.first() == Some(&"bench");
+        let is_value =
+            |next: Option<&OsString>| next.is_some_and(|next| !next.as_encoded_bytes().starts_with(b"-"));
+        let translated = arguments.iter().enumerate().map(|(at, argument)| {
+            if takes_file && argument == JSON && is_value(arguments.get(at + 1)) {
+                return JSON_FILE.into();
+            }
+            self.word(argument)
+        });
+        translated.collect()
+    }
+
+    fn word(&self, argument: &OsStr) -> OsString {
+        self.words
+            .iter()
+            .find(|(classic, _)| argument == *classic)
+            .map_or_else(|| argument.to_owned(), |(_, ours)| ours.into())
     }
 }
 
@@ -42,14 +136,59 @@ mod tests {
 
     #[test]
     fn a_classic_name_becomes_its_command() {
-        let translated = translate(words("/opt/DIS/bin/scipp -server -rn 8"));
-        assert_eq!(translated, words("tieline bench scipp --classic --server --rn 8"));
-        assert_eq!(translate(words("dis_diag -V 9")), words("tieline diag -V 9"));
+        for (classic, ours) in [
+            ("/opt/DIS/bin/scipp -server -rn 8", "tieline bench scipp --classic --server --rn 8"),
+            (
+                "scipp -client -rn 4 -size 64 -json x",
+                "tieline bench scipp --classic --client --rn 4 --size 64 --json-file x",
+            ),
+            ("scipp -json", "tieline bench scipp --classic --json"),
+            (
+                "scibench2 -client -rn 4 -size 64 -json x",
+                "tieline bench scibench2 --classic --client --rn 4 --sizes 64 --json-file x",
+            ),
+            ("dma_bench -server -rn 8", "tieline bench dma --classic --server --rn 8"),
+            ("intr_bench -client -rn 4 -json", "tieline bench intr --classic --client --rn 4 --json"),
+            ("dis_diag -V 9 -clear", "tieline diag -V 9 --clear"),
+            ("disinfo get-nodeid -hostname a", "tieline query --brief --host a"),
+            ("query -json", "tieline query --json"),
+        ] {
+            assert_eq!(translate(words(classic)), words(ours), "{classic}");
+        }
     }
 
     #[test]
-    fn tieline_itself_is_left_alone() {
-        let plain = words("target/debug/tieline status -json");
-        assert_eq!(translate(plain.clone()), plain);
+    fn classic_options_are_understood_behind_the_command_itself() {
+        let call = translate(words("tieline --quiet bench scipp -size 4 -client --rn 8"));
+        assert_eq!(call, words("tieline --quiet bench scipp --size 4 --client --rn 8"));
+        assert_eq!(translate(words("tieline diag -clear")), words("tieline diag --clear"));
+    }
+
+    #[test]
+    fn anything_else_is_left_alone() {
+        for plain in
+            ["target/debug/tieline status -json", "tieline -clear up", "tieline bench limits -size 4"]
+        {
+            assert_eq!(translate(words(plain)), words(plain));
+        }
+    }
+
+    #[test]
+    fn what_the_table_says_exists() {
+        use clap::CommandFactory;
+        for classic in &CLASSICS {
+            let mut command = crate::args::Cli::command();
+            command.build();
+            for name in classic.command {
+                command = command.find_subcommand(name).unwrap().clone();
+            }
+            let has =
+                |long: &str| command.get_arguments().any(|arg| arg.get_long() == long.strip_prefix("--"));
+            let ours = classic.words.iter().map(|(_, ours)| ours).chain(classic.implied);
+            let file = (classic.command.first() == Some(&"bench")).then_some(&JSON_FILE);
+            for option in ours.chain(file) {
+                assert!(has(option), "{} {option}", classic.name);
+            }
+        }
     }
 }

@@ -1,33 +1,14 @@
-//! The exit status, the same for all commands (`docs/exit-status.md`).
-
-use std::sync::OnceLock;
+//! The exit status, the same for all commands (`docs/exit-status.md`). 1, a check failed, comes from the verdicts of the
+//! libraries.
 
 /// Pass, or done.
 pub(crate) const PASS: u8 = 0;
-/// A check failed.
-pub(crate) const FAIL: u8 = 1;
 /// Wrong usage or configuration.
 pub(crate) const USAGE: u8 = 2;
 /// Measured, but not surely on one side of a limit.
 pub(crate) const INCONCLUSIVE: u8 = 3;
 /// Could not run; the reason is printed.
 pub(crate) const CANNOT: u8 = 4;
-
-/// Set when a signal ends this process and its cluster is being taken away.
-static INTERRUPTED: OnceLock<()> = OnceLock::new();
-
-/// From now on nobody else ends the process: whoever calls this does, when the cluster is gone.
-pub(crate) fn interrupted() {
-    // A second signal changes nothing.
-    let _ = INTERRUPTED.set(());
-}
-
-/// Returns only if no signal has come. What a command finds in a cluster that is being taken away is no result.
-pub(crate) fn hold_if_interrupted() {
-    while INTERRUPTED.get().is_some() {
-        std::thread::park();
-    }
-}
 
 /// An error with the status that it ends with.
 #[derive(Debug)]
@@ -43,13 +24,51 @@ impl Failure {
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self { status: USAGE, error: error.into() }
     }
+
+    /// In one line: each cause once. Most errors here name their cause in their own text already.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            if text.is_empty() {
+                text = cause;
+            } else if !text.contains(&cause) {
+                text = format!("{text}: {cause}");
+            }
+        }
+        if text.contains(NO_PROCESS) && !text.contains("ulimit") {
+            text.push_str(
+                ": this user may have no further process or thread, raise the limit with `ulimit -u`",
+            );
+        }
+        text
+    }
 }
+
+/// What the system says when a process or thread cannot be made; few errors can know that this is what was tried.
+const NO_PROCESS: &str = "Resource temporarily unavailable";
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { status: CANNOT, error: error.into() }
+        let error = error.into();
+        Self { status: crate::status_of::error(&error), error }
     }
 }
 
 /// What a command comes to: its exit status.
 pub(crate) type Outcome = Result<u8, Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_the_error_names_is_not_said_twice() {
+        let denied = || std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let named = node::NodeError::Io { what: "open", path: "/x".into(), source: denied() };
+        assert_eq!(Failure::from(named).text(), "cannot open /x: permission denied");
+        let unnamed = anyhow::Error::from(denied()).context("writing the result");
+        assert_eq!(Failure::from(unnamed).text(), "writing the result: permission denied");
+        let no_thread = Failure::from(std::io::Error::from_raw_os_error(11)).text();
+        assert!(no_thread.contains("ulimit -u"), "{no_thread}");
+    }
+}

@@ -10,22 +10,36 @@
 mod args;
 mod classic;
 mod commands;
+mod environment;
 mod exit;
+mod interrupt;
+mod meaning;
 mod output;
+mod status_of;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
     let arguments = classic::translate(std::env::args_os().collect());
-    match args::Cli::try_parse_from(arguments) {
+    match args::Cli::try_parse_from(&arguments) {
         Ok(cli) => commands::run(cli),
-        Err(error) => {
-            // Help and version are no errors; they go to standard output by themselves.
-            let status = if error.use_stderr() { exit::USAGE } else { exit::PASS };
-            drop(error.print());
-            ExitCode::from(status)
-        }
+        Err(error) => ExitCode::from(not_parsed(&error, &arguments)),
     }
+}
+
+/// Help and version, which are results; or a wrong command line. The exit status.
+fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    if !error.use_stderr() {
+        return output::help(error);
+    }
+    // What cannot be shown to anybody is at least in the status.
+    drop(error.print());
+    if arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json") {
+        let text = error.to_string();
+        output::error_as_json(exit::USAGE, text.trim_end().trim_start_matches("error: "));
+    }
+    exit::USAGE
 }

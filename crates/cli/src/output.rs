@@ -1,11 +1,16 @@
 //! Printing: results to standard output, everything else to standard error.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
-use anyhow::Result;
-use serde_json::Value;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
 
-use crate::exit::hold_if_interrupted;
+use crate::exit::{CANNOT, Failure, PASS};
+use crate::interrupt::hold_if_interrupted;
+
+/// Schema of what is printed instead of a result.
+const ERROR_SCHEMA: &str = "tieline.error/1";
 
 /// How a command prints.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +30,39 @@ impl Output {
     ) -> Result<()> {
         hold_if_interrupted();
         let text = if self.json { format!("{:#}\n", json()?) } else { text() };
-        match std::io::stdout().lock().write_all(text.as_bytes()) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            other => Ok(other?),
+        print(&text).context("the result cannot be written to standard output")
+    }
+
+    /// A result whose form has a name: a field `schema` is added to its JSON.
+    pub(crate) fn form(
+        self,
+        schema: &str,
+        json: impl FnOnce() -> Result<Value, serde_json::Error>,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let named = || {
+            let mut value = json()?;
+            if let Value::Object(fields) = &mut value {
+                fields.insert("schema".into(), schema.into());
+            }
+            Ok(value)
+        };
+        self.result(named, text)
+    }
+
+    /// An error that ends the command.
+    pub(crate) fn failure(self, failure: &Failure) {
+        let text = failure.text();
+        self.progress_done();
+        self.note(&text);
+        if self.json {
+            error_as_json(failure.status, &text);
         }
     }
 
     /// A step of long work. On a terminal it replaces the one before.
     pub(crate) fn progress(self, text: &str) {
+        hold_if_interrupted();
         if self.quiet {
             return;
         }
@@ -59,4 +89,42 @@ impl Output {
     pub(crate) fn note(self, text: &str) {
         drop(writeln!(std::io::stderr().lock(), "tieline: {text}"));
     }
+}
+
+fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Help and version: the status that they end with.
+pub(crate) fn help(text: &clap::Error) -> u8 {
+    match text.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            drop(writeln!(
+                std::io::stderr(),
+                "tieline: the help cannot be written to standard output: {error}"
+            ));
+            CANNOT
+        }
+        _ => PASS,
+    }
+}
+
+/// For whoever reads JSON: there is no result, and why.
+pub(crate) fn error_as_json(status: u8, text: &str) {
+    let value = json!({ "schema": ERROR_SCHEMA, "status": status, "error": text });
+    // It has been said on standard error, and the exit status says it again.
+    drop(print(&format!("{value:#}\n")));
+}
+
+/// Leaves JSON in a file, or nothing: no half of it.
+pub(crate) fn to_file(path: &Path, value: &Value) -> Result<()> {
+    let written = std::fs::write(path, format!("{value:#}\n"));
+    if written.is_err() && path.is_file() {
+        drop(std::fs::remove_file(path));
+    }
+    written.with_context(|| format!("the result cannot be written to {}", path.display()))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conformance::memory::{BODIES, SIZE_BYTES};
 use conformance::{Outcome, Subject};
 use link::Link;
-use link::hook::HookLink;
+use link::hook::{FaultPanel, HookLink};
 use link::shm_link::ShmLink;
 
 /// Runs all bodies; prints what was skipped; `may_skip` is how many may be.
@@ -37,6 +37,6 @@ fn hook_that_counts() {
 
 #[test]
 fn hook_that_may_inject_but_does_not() {
-    // It has no map: the one body that needs it is skipped.
-    run_all(Arc::new(HookLink::injecting(Arc::new(ShmLink))), 1);
+    let source = Arc::new(FaultPanel::default());
+    run_all(Arc::new(HookLink::injecting(Arc::new(ShmLink), source, 1)), 0);
 }

@@ -39,14 +39,13 @@ pub enum LinkError {
     #[error("remote memory cannot be used: {0}")]
     Memory(#[from] shm::Error),
     /// The link is down.
-    #[error("the link to node {node} is down: check it with `tieline status`")]
+    #[error(
+        "the link to node {node} is down: see `tieline status`; if it was taken down on purpose, `tieline link up` ends that"
+    )]
     Down {
         /// The other end.
         node: NodeId,
     },
-    /// An injected fault (link `hook`) disconnected this memory.
-    #[error("the connection was cut by an injected fault: clear the fault and connect again")]
-    Injected,
 }
 
 /// Result on a link.

@@ -1,118 +1,96 @@
-//! A link around a link: counts, traces and injures what passes.
+//! A link around a link: counts and injures what passes.
 //!
-//! What it injures are puts, gets and atomics: they can be delayed, lost, corrupted, cut off. It cannot stop a store
-//! through a mapped pointer; while faults can be injected its [`RemoteMemory::map`] is therefore refused with the reason,
-//! so that no test believes that a store was subject to faults when it was not. Without faults it adds one relaxed
-//! increment per operation and maps like the link inside.
+//! What it injures are puts, gets and atomics: they can be delayed, held up, lost, corrupted, doubled, put out of order,
+//! or refused because the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped
+//! pointer passes no hook: it is reached by [`RemoteMemory::sever`] alone, which a library thread calls when the link goes
+//! down. So loss, corruption and delay are faults of blocks, "down" is a fault of everything. Without faults the hook adds
+//! a few relaxed increments per operation.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod injure;
+mod pace;
+mod source;
 
-use shm::sync::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use proto::ids::NodeId;
+use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
+
+pub use source::{Condition, FaultPanel, FaultSource};
 
 use crate::capability::Capabilities;
 use crate::directory::Grant;
-use crate::error::{LinkError, Result};
+use crate::error::{LinkError, Result, check_range};
 use crate::link::{Link, RemoteMemory};
+use injure::{Block, Dice, Fate};
 
-/// What passed since the counters were made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What passed since the counters were made.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Counts { $($(#[$doc])* pub $name: u64),* }
+
+        #[derive(Debug, Default)]
+        struct Counters { $($name: AtomicU64),* }
+
+        impl Counters {
+            fn read(&self) -> Counts {
+                Counts { $($name: self.$name.load(Ordering::Relaxed)),* }
+            }
+        }
+    };
+}
+
+counters! {
     /// Memories opened.
-    pub opens: u64,
+    opens,
     /// Blocks written, lost ones included.
-    pub puts: u64,
+    puts,
     /// Bytes in them.
-    pub put_bytes: u64,
+    put_bytes,
     /// Blocks read.
-    pub gets: u64,
+    gets,
     /// Bytes in them.
-    pub get_bytes: u64,
+    get_bytes,
     /// Atomics.
-    pub atomics: u64,
+    atomics,
     /// Barriers.
-    pub barriers: u64,
+    barriers,
     /// Puts that a fault swallowed.
-    pub lost: u64,
+    lost,
     /// Puts that a fault changed.
-    pub corrupted: u64,
-}
-
-/// Which faults are injected. The choice is made by counting, not by chance, so that a test can say what must happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Faults {
-    /// Every n-th put is not carried out (0: none).
-    pub lose_every: u64,
-    /// Every n-th put has its first byte inverted (0: none).
-    pub corrupt_every: u64,
-    /// Each operation takes this much longer.
-    pub delay: Option<Duration>,
-    /// Every operation fails with [`LinkError::Injected`].
-    pub cut: bool,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    opens: AtomicU64,
-    puts: AtomicU64,
-    put_bytes: AtomicU64,
-    gets: AtomicU64,
-    get_bytes: AtomicU64,
-    atomics: AtomicU64,
-    barriers: AtomicU64,
-    lost: AtomicU64,
-    corrupted: AtomicU64,
-    faults: Mutex<Faults>,
+    corrupted,
+    /// Puts that arrived twice.
+    duplicated,
+    /// Puts that arrived after a later one.
+    reordered,
+    /// Operations that found the link down.
+    refused,
 }
 
 /// The wrapping link.
 #[derive(Debug, Clone)]
 pub struct HookLink {
     inside: Arc<dyn Link>,
-    shared: Arc<Shared>,
-    injecting: bool,
+    counters: Arc<Counters>,
+    source: Option<Arc<dyn FaultSource>>,
+    seed: u64,
 }
 
 impl HookLink {
     /// Counts what passes through `inside`; costs next to nothing and cannot injure.
     pub fn counting(inside: Arc<dyn Link>) -> Self {
-        Self { inside, shared: Arc::default(), injecting: false }
+        Self { inside, counters: Arc::default(), source: None, seed: 0 }
     }
 
-    /// Counts, and can inject faults: maps are refused.
-    pub fn injecting(inside: Arc<dyn Link>) -> Self {
-        Self { inside, shared: Arc::default(), injecting: true }
-    }
-
-    /// Sets the faults from now on. An error if this hook was made for counting only.
-    pub fn set_faults(&self, faults: Faults) -> Result<()> {
-        if !self.injecting {
-            return Err(LinkError::NotSupported {
-                link: "hook",
-                what: "inject faults",
-                why: "it was made for counting only: open the link with fault injection",
-            });
-        }
-        *self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
-        Ok(())
+    /// Counts, and does to what passes what `source` says. Which puts are hit depends on `seed` alone.
+    pub fn injecting(inside: Arc<dyn Link>, source: Arc<dyn FaultSource>, seed: u64) -> Self {
+        Self { inside, counters: Arc::default(), source: Some(source), seed }
     }
 
     /// What has passed so far.
     pub fn counts(&self) -> Counts {
-        let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let shared = &*self.shared;
-        Counts {
-            opens: read(&shared.opens),
-            puts: read(&shared.puts),
-            put_bytes: read(&shared.put_bytes),
-            gets: read(&shared.gets),
-            get_bytes: read(&shared.get_bytes),
-            atomics: read(&shared.atomics),
-            barriers: read(&shared.barriers),
-            lost: read(&shared.lost),
-            corrupted: read(&shared.corrupted),
-        }
+        self.counters.read()
     }
 }
 
@@ -122,79 +100,161 @@ impl Link for HookLink {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let inside = self.inside.capabilities();
-        if self.injecting { inside.without(Capabilities::MAP | Capabilities::COHERENT_LOADS) } else { inside }
+        self.inside.capabilities()
     }
 
     fn open(&self, grant: Grant) -> Result<Arc<dyn RemoteMemory>> {
+        let node = grant.node;
         let inside = self.inside.open(grant)?;
-        self.shared.opens.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(HookMemory { inside, shared: Arc::clone(&self.shared), injecting: self.injecting }))
+        let opens = self.counters.opens.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(HookMemory {
+            inside,
+            node,
+            counters: Arc::clone(&self.counters),
+            source: self.source.clone(),
+            dice: Mutex::new(Dice(self.seed ^ opens.rotate_left(32) ^ u64::from(node.get()))),
+            held: Mutex::default(),
+            holding: AtomicBool::new(false),
+        }))
     }
+}
+
+/// A put that is to arrive (once more) after the next one.
+#[derive(Debug)]
+struct Held {
+    offset: usize,
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct HookMemory {
     inside: Arc<dyn RemoteMemory>,
-    shared: Arc<Shared>,
-    injecting: bool,
+    node: NodeId,
+    counters: Arc<Counters>,
+    source: Option<Arc<dyn FaultSource>>,
+    dice: Mutex<Dice>,
+    held: Mutex<Option<Held>>,
+    /// Whether `held` may hold something: spares the lock where nothing is wrong.
+    holding: AtomicBool,
 }
 
-/// What a fault does to one put.
-enum Fate {
-    Pass,
-    Lose,
-    Corrupt,
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn count(word: &AtomicU64, by: u64) {
+    word.fetch_add(by, Ordering::Relaxed);
 }
 
 impl HookMemory {
-    fn faults(&self) -> Result<Faults> {
-        if !self.injecting {
-            return Ok(Faults::default());
+    /// How the link is; an error while it is down.
+    fn condition(&self) -> Result<Condition> {
+        let Some(source) = &self.source else { return Ok(Condition::default()) };
+        let condition = source.condition(self.node);
+        if condition.down {
+            count(&self.counters.refused, 1);
+            return Err(LinkError::Down { node: self.node });
         }
-        let faults = *self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        if faults.cut {
-            return Err(LinkError::Injected);
-        }
-        if let Some(delay) = faults.delay {
-            std::thread::sleep(delay);
-        }
-        Ok(faults)
+        Ok(condition)
     }
 
-    fn put_fate(&self, bytes: usize) -> Result<Fate> {
-        let faults = self.faults()?;
-        let number = self.shared.puts.fetch_add(1, Ordering::Relaxed) + 1;
-        self.shared.put_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        let hits = |every: u64| every != 0 && number.is_multiple_of(every);
-        Ok(if hits(faults.lose_every) {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
-            Fate::Lose
-        } else if hits(faults.corrupt_every) && bytes > 0 {
-            self.shared.corrupted.fetch_add(1, Ordering::Relaxed);
-            Fate::Corrupt
-        } else {
-            Fate::Pass
+    /// Carries out an operation as slowly as the faults want it.
+    fn paced<T>(&self, bytes: usize, work: impl FnOnce(&Condition) -> Result<T>) -> Result<T> {
+        let condition = self.condition()?;
+        if condition.faults.is_none() {
+            return work(&condition);
+        }
+        pace::stall(&condition.faults);
+        let started_ns = pace::now_ns();
+        let result = work(&condition);
+        pace::hold_up(&condition.faults, bytes, started_ns);
+        result
+    }
+
+    fn put_block(&self, offset: usize, block: Block<'_>) -> Result<()> {
+        count(&self.counters.puts, 1);
+        count(&self.counters.put_bytes, block.len() as u64);
+        self.paced(block.len(), |condition| {
+            if condition.faults.is_none() {
+                block.put(&*self.inside, offset)?;
+                return self.release();
+            }
+            check_range(offset, block.len(), self.inside.size_bytes())?;
+            let fate = lock(&self.dice).fate(&condition.faults, block.len());
+            self.injure(fate, offset, block)
         })
     }
 
-    fn invert(&self, offset: usize) -> Result<()> {
-        let mut byte = [0];
-        self.inside.get(offset, &mut byte)?;
-        self.inside.put(offset, &[!byte[0]])
+    fn injure(&self, fate: Fate, offset: usize, block: Block<'_>) -> Result<()> {
+        match fate {
+            Fate::Pass => {
+                block.put(&*self.inside, offset)?;
+                self.release()
+            }
+            Fate::Lose => {
+                count(&self.counters.lost, 1);
+                self.release()
+            }
+            Fate::Corrupt(at) => {
+                count(&self.counters.corrupted, 1);
+                let mut bytes = block.to_vec()?;
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = !*byte;
+                }
+                self.inside.put(offset, &bytes)?;
+                self.release()
+            }
+            Fate::Duplicate => {
+                count(&self.counters.duplicated, 1);
+                block.put(&*self.inside, offset)?;
+                self.hold(offset, block)
+            }
+            Fate::Reorder => {
+                count(&self.counters.reordered, 1);
+                self.hold(offset, block)
+            }
+        }
     }
 
-    fn got(&self, bytes: usize) -> Result<()> {
-        self.faults()?;
-        self.shared.gets.fetch_add(1, Ordering::Relaxed);
-        self.shared.get_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(())
+    /// Keeps a put for later; one that was kept before goes now.
+    fn hold(&self, offset: usize, block: Block<'_>) -> Result<()> {
+        let bytes = block.to_vec()?;
+        let before = lock(&self.held).replace(Held { offset, bytes });
+        self.holding.store(true, Ordering::Relaxed);
+        before.map_or(Ok(()), |held| self.inside.put(held.offset, &held.bytes))
     }
 
-    fn atomic(&self) -> Result<()> {
-        self.faults()?;
-        self.shared.atomics.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+    /// Lets what was kept arrive.
+    fn release(&self) -> Result<()> {
+        if !self.holding.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.holding.store(false, Ordering::Relaxed);
+        let held = lock(&self.held).take();
+        held.map_or(Ok(()), |held| self.inside.put(held.offset, &held.bytes))
+    }
+
+    fn got<T>(&self, bytes: usize, get: impl FnOnce() -> Result<T>) -> Result<T> {
+        count(&self.counters.gets, 1);
+        count(&self.counters.get_bytes, bytes as u64);
+        // A read pushes the writes before it to their target, as on PCI Express.
+        self.release()?;
+        self.paced(bytes, |_| get())
+    }
+
+    fn atomic<T>(&self, operate: impl FnOnce() -> Result<T>) -> Result<T> {
+        count(&self.counters.atomics, 1);
+        self.release()?;
+        self.paced(8, |_| operate())
+    }
+}
+
+impl Drop for HookMemory {
+    fn drop(&mut self) {
+        // A put that is late is not a put that is lost.
+        if self.condition().is_ok() {
+            drop(self.release());
+        }
     }
 }
 
@@ -204,65 +264,49 @@ impl RemoteMemory for HookMemory {
     }
 
     fn map(&self) -> Result<Window<'_>> {
-        if self.injecting {
-            return Err(LinkError::NotSupported {
-                link: "hook",
-                what: "map memory while faults can be injected",
-                why: "a store through a mapped pointer cannot be lost or delayed: use put and get",
-            });
-        }
         self.inside.map()
     }
 
     fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
-        match self.put_fate(from.len())? {
-            Fate::Lose => Ok(()),
-            Fate::Pass => self.inside.put(offset, from),
-            Fate::Corrupt => self.inside.put(offset, from).and_then(|()| self.invert(offset)),
-        }
+        self.put_block(offset, Block::Bytes(from))
     }
 
     fn get(&self, offset: usize, into: &mut [u8]) -> Result<()> {
-        self.got(into.len())?;
-        self.inside.get(offset, into)
+        self.got(into.len(), || self.inside.get(offset, into))
     }
 
     fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
-        match self.put_fate(source.len())? {
-            Fate::Lose => Ok(()),
-            Fate::Pass => self.inside.put_from(offset, source),
-            Fate::Corrupt => self.inside.put_from(offset, source).and_then(|()| self.invert(offset)),
-        }
+        self.put_block(offset, Block::Window(source))
     }
 
     fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
-        self.got(target.len())?;
-        self.inside.get_to(offset, target)
+        self.got(target.len(), || self.inside.get_to(offset, target))
     }
 
     fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
-        self.atomic()?;
-        self.inside.fetch_add_u32(offset, add)
+        self.atomic(|| self.inside.fetch_add_u32(offset, add))
     }
 
     fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64> {
-        self.atomic()?;
-        self.inside.fetch_add_u64(offset, add)
+        self.atomic(|| self.inside.fetch_add_u64(offset, add))
     }
 
     fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32> {
-        self.atomic()?;
-        self.inside.compare_swap_u32(offset, expected, new)
+        self.atomic(|| self.inside.compare_swap_u32(offset, expected, new))
     }
 
     fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
-        self.atomic()?;
-        self.inside.compare_swap_u64(offset, expected, new)
+        self.atomic(|| self.inside.compare_swap_u64(offset, expected, new))
     }
 
     fn barrier(&self) -> Result<()> {
-        self.faults()?;
-        self.shared.barriers.fetch_add(1, Ordering::Relaxed);
+        count(&self.counters.barriers, 1);
+        self.condition()?;
+        self.release()?;
         self.inside.barrier()
+    }
+
+    fn sever(&self, severed: bool) -> Result<()> {
+        self.inside.sever(severed)
     }
 }

@@ -58,4 +58,7 @@ pub trait RemoteMemory: Send + Sync + Debug {
 
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;
+    /// While severed, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
+    /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.
+    fn sever(&self, severed: bool) -> Result<()>;
 }

@@ -15,9 +15,11 @@
 //! | 128 | changes: bumped after every change of any word |
 //! | 4096 | link words, 16 bytes each, indexed by node id / 4: `generation << 1 \| up`, then `since_ns` |
 //! | … | import words, 8 bytes each, indexed by slot: `generation << 8 \| state` |
+//! | … | fault records, 128 bytes each, indexed by node id / 4: version (odd while written), then [`LinkFaults::to_words`] |
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use proto::fault::{LinkFaults, WORDS};
 use proto::ids::{MAX_NODE_ID, NodeId};
 use proto::wire::program::{ImportSlot, LossReason};
 use shm::region::{MapAccess, Region, RegionOptions, Reserve};
@@ -26,11 +28,11 @@ use shm::sync::{AtomicU64, Ordering};
 use crate::error::{LinkError, Result};
 
 /// Raised with every change of the layout.
-pub const LAYOUT_VERSION: u64 = 1;
+pub const LAYOUT_VERSION: u64 = 2;
 /// How many imports a node can hold at one time.
 pub const IMPORT_SLOTS: u32 = 65_536;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"TLNPAGE1");
+const MAGIC: u64 = u64::from_le_bytes(*b"TLNPAGE2");
 const VERSION_AT: usize = 8;
 const NODE_AT: usize = 16;
 const INCARNATION_AT: usize = 24;
@@ -38,9 +40,13 @@ const CHANGES_AT: usize = 128;
 const LINKS_AT: usize = 4096;
 const LINK_SLOTS: usize = MAX_NODE_ID as usize / 4 + 1;
 const IMPORTS_AT: usize = LINKS_AT + LINK_SLOTS * 16;
-const SIZE_BYTES: usize = IMPORTS_AT + IMPORT_SLOTS as usize * 8;
+const FAULTS_AT: usize = (IMPORTS_AT + IMPORT_SLOTS as usize * 8).next_multiple_of(4096);
+const FAULT_RECORD_BYTES: usize = 128;
+const SIZE_BYTES: usize = FAULTS_AT + LINK_SLOTS * FAULT_RECORD_BYTES;
+/// A writer that dies in the middle of a record must not make readers wait for ever.
+const RECORD_TRIES: usize = 1000;
 
-const _: () = assert!(IMPORTS_AT.is_multiple_of(8));
+const _: () = assert!(IMPORTS_AT.is_multiple_of(8) && (WORDS + 1) * 8 <= FAULT_RECORD_BYTES);
 
 /// A link as its word shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +66,8 @@ pub enum ImportState {
     Free,
     /// The exporter lives.
     Alive,
+    /// The exporter lives, but the link to it was taken down.
+    Suspended,
     /// It has ended.
     Ended(LossReason),
 }
@@ -73,6 +81,7 @@ impl ImportState {
             Self::Ended(LossReason::Removed) => 3,
             Self::Ended(LossReason::OwnerDied) => 4,
             Self::Ended(LossReason::NodeLost) => 5,
+            Self::Suspended => 6,
         }
     }
 
@@ -84,6 +93,7 @@ impl ImportState {
             3 => Self::Ended(LossReason::Removed),
             4 => Self::Ended(LossReason::OwnerDied),
             5 => Self::Ended(LossReason::NodeLost),
+            6 => Self::Suspended,
             _ => return None,
         })
     }
@@ -91,6 +101,10 @@ impl ImportState {
 
 fn link_offset(node: NodeId) -> usize {
     LINKS_AT + node.get() as usize / 4 * 16
+}
+
+fn fault_offset(node: NodeId) -> usize {
+    FAULTS_AT + node.get() as usize / 4 * FAULT_RECORD_BYTES
 }
 
 fn import_offset(slot: ImportSlot) -> Result<usize> {
@@ -145,6 +159,21 @@ impl PageWriter {
         self.word(link_offset(node) + 8)?.store(now_ns, Ordering::Relaxed);
         // Release: pairs with the Acquire load in `PageReader::link`, which then reads `since_ns`.
         word.store(generation << 1 | u64::from(up), Ordering::Release);
+        self.changed()
+    }
+
+    /// Notes what is done on purpose to what this node's programs send to `node`.
+    pub fn set_faults(&self, node: NodeId, faults: &LinkFaults) -> Result<()> {
+        let at = fault_offset(node);
+        let version = self.word(at)?;
+        let writing = version.load(Ordering::Relaxed) + 1;
+        version.store(writing, Ordering::Relaxed);
+        for (index, value) in faults.to_words().into_iter().enumerate() {
+            // Release: pairs with the Acquire loads in `PageReader::faults`; who sees a new word sees the odd version.
+            self.word(at + (index + 1) * 8)?.store(value, Ordering::Release);
+        }
+        // Release: pairs with the first Acquire load in `PageReader::faults`.
+        version.store(writing + 1, Ordering::Release);
         self.changed()
     }
 
@@ -214,6 +243,28 @@ impl PageReader {
         }
     }
 
+    /// What is done on purpose to what is sent to `node`: one load where that was never anything.
+    pub fn faults(&self, node: NodeId) -> Result<LinkFaults> {
+        let at = fault_offset(node);
+        let version = self.word(at)?;
+        let mut words = [0; WORDS];
+        for _ in 0..RECORD_TRIES {
+            // Acquire: pairs with the last Release in `PageWriter::set_faults`.
+            let before = version.load(Ordering::Acquire);
+            if before == 0 {
+                return Ok(LinkFaults::default());
+            }
+            for (index, word) in words.iter_mut().enumerate() {
+                // Acquire: pairs with the Release stores of the words.
+                *word = self.word(at + (index + 1) * 8)?.load(Ordering::Acquire);
+            }
+            if before.is_multiple_of(2) && version.load(Ordering::Relaxed) == before {
+                break;
+            }
+        }
+        Ok(LinkFaults::from_words(words))
+    }
+
     /// An import of this node.
     pub fn import(&self, slot: ImportSlot) -> Result<ImportState> {
         // Acquire: pairs with the Release in `PageWriter::set_import`.
@@ -263,11 +314,34 @@ mod tests {
             ImportState::Ended(LossReason::Removed),
             ImportState::Ended(LossReason::OwnerDied),
             ImportState::Ended(LossReason::NodeLost),
+            ImportState::Suspended,
             ImportState::Free,
         ] {
             writer.set_import(slot, state).unwrap();
             assert_eq!(reader.import(slot).unwrap(), state);
         }
+    }
+
+    #[test]
+    fn faults_are_none_until_they_are_set_and_again_when_cleared() {
+        let (writer, reader) = pair();
+        let (eight, last) = (NodeId::new(8).unwrap(), NodeId::new(MAX_NODE_ID).unwrap());
+        assert!(reader.faults(last).unwrap().is_none());
+        let faults =
+            LinkFaults { lose_ppm: 10_000, stall_ns: 5, stall_every_ns: 10, ..LinkFaults::default() };
+        writer.set_faults(last, &faults).unwrap();
+        assert_eq!(reader.faults(last).unwrap(), faults);
+        assert!(reader.faults(eight).unwrap().is_none());
+        writer.set_faults(last, &LinkFaults::default()).unwrap();
+        assert!(reader.faults(last).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_record_that_was_left_half_written_holds_nobody_up() {
+        let (writer, reader) = pair();
+        let eight = NodeId::new(8).unwrap();
+        writer.word(fault_offset(eight)).unwrap().store(7, Ordering::Relaxed);
+        assert!(reader.faults(eight).unwrap().is_none());
     }
 
     #[test]

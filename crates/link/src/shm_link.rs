@@ -131,4 +131,7 @@ impl RemoteMemory for ShmMemory {
         fence(Ordering::SeqCst);
         Ok(())
     }
+    fn sever(&self, severed: bool) -> Result<()> {
+        Ok(if severed { self.region.sever() } else { self.region.heal() }?)
+    }
 }

@@ -2,24 +2,48 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use link::hook::{Faults, HookLink};
+use link::hook::{Condition, FaultPanel, HookLink};
 use link::shm_link::ShmLink;
 use link::{Grant, Link, LinkError, RemoteMemory};
+use proto::fault::{LinkFaults, MILLION};
 use proto::ids::NodeId;
 use shm::region::{Region, RegionOptions};
+
+fn eight() -> NodeId {
+    NodeId::new(8).unwrap()
+}
 
 fn open(link: &dyn Link) -> (Region, Arc<dyn RemoteMemory>) {
     let owner = Region::create(&RegionOptions::new("hook-test", 4096)).unwrap();
     let memory = owner.fd().try_clone_to_owned().unwrap();
-    let remote = link.open(Grant { node: NodeId::new(8).unwrap(), size_bytes: 4096, memory }).unwrap();
+    let remote = link.open(Grant { node: eight(), size_bytes: 4096, memory }).unwrap();
     (owner, remote)
 }
 
-fn byte(owner: &Region, at: usize) -> u8 {
-    let mut byte = [0];
-    owner.window().get(at, &mut byte).unwrap();
-    byte[0]
+struct Injured {
+    panel: Arc<FaultPanel>,
+    hook: HookLink,
+    owner: Region,
+    remote: Arc<dyn RemoteMemory>,
+}
+
+impl Injured {
+    fn by(faults: LinkFaults) -> Self {
+        let panel = Arc::new(FaultPanel::default());
+        panel.set(eight(), Condition { down: false, faults });
+        let source = Arc::clone(&panel);
+        let hook = HookLink::injecting(Arc::new(ShmLink), source, 1);
+        let (owner, remote) = open(&hook);
+        Self { panel, hook, owner, remote }
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.owner.window().get(at, &mut bytes).unwrap();
+        bytes
+    }
 }
 
 #[test]
@@ -37,51 +61,105 @@ fn it_counts_operations_and_bytes() {
 }
 
 #[test]
-fn every_third_put_is_lost() {
-    let hook = HookLink::injecting(Arc::new(ShmLink));
-    hook.set_faults(Faults { lose_every: 3, ..Faults::default() }).unwrap();
-    let (owner, remote) = open(&hook);
-    (0..9).for_each(|at| remote.put(at, &[7]).unwrap());
-    let arrived: Vec<u8> = (0..9).map(|at| byte(&owner, at)).collect();
-    assert_eq!(arrived, [7, 7, 0, 7, 7, 0, 7, 7, 0]);
-    assert_eq!(hook.counts().lost, 3);
+fn lost_puts_do_not_arrive_and_the_others_do() {
+    let injured = Injured::by(LinkFaults { lose_ppm: MILLION / 3, ..LinkFaults::default() });
+    (0..900).for_each(|at| injured.remote.put(at, &[7]).unwrap());
+    let arrived = injured.bytes::<900>(0).iter().filter(|byte| **byte == 7).count() as u64;
+    let lost = injured.hook.counts().lost;
+    assert_eq!(arrived + lost, 900);
+    assert!((200..400).contains(&lost), "{lost}");
 }
 
 #[test]
-fn every_second_put_is_corrupted_in_its_first_byte() {
-    let hook = HookLink::injecting(Arc::new(ShmLink));
-    hook.set_faults(Faults { corrupt_every: 2, ..Faults::default() }).unwrap();
-    let (owner, remote) = open(&hook);
-    remote.put(0, &[7, 7]).unwrap();
-    remote.put(2, &[7, 7]).unwrap();
-    assert_eq!([byte(&owner, 0), byte(&owner, 1), byte(&owner, 2), byte(&owner, 3)], [7, 7, !7, 7]);
-    assert_eq!(hook.counts().corrupted, 1);
+fn a_corrupted_put_has_one_inverted_byte() {
+    let injured = Injured::by(LinkFaults { corrupt_ppm: MILLION, ..LinkFaults::default() });
+    injured.remote.put(8, &[7; 16]).unwrap();
+    let arrived = injured.bytes::<16>(8);
+    assert_eq!(arrived.iter().filter(|byte| **byte == !7).count(), 1, "{arrived:?}");
+    assert_eq!(arrived.iter().filter(|byte| **byte == 7).count(), 15);
+    assert_eq!(injured.hook.counts().corrupted, 1);
 }
 
 #[test]
-fn a_cut_link_fails_typed_and_heals() {
-    let hook = HookLink::injecting(Arc::new(ShmLink));
-    let (_owner, remote) = open(&hook);
-    hook.set_faults(Faults { cut: true, ..Faults::default() }).unwrap();
-    assert!(matches!(remote.put(0, &[1]), Err(LinkError::Injected)));
-    assert!(matches!(remote.barrier(), Err(LinkError::Injected)));
-    hook.set_faults(Faults::default()).unwrap();
-    remote.put(0, &[1]).unwrap();
+fn a_late_duplicate_overwrites_what_came_after_it() {
+    let injured = Injured::by(LinkFaults { duplicate_ppm: MILLION, ..LinkFaults::default() });
+    injured.remote.put(0, &[1]).unwrap();
+    assert_eq!(injured.bytes(0), [1], "the first arrives at once");
+    injured.panel.set(eight(), Condition::default());
+    injured.remote.put(0, &[2]).unwrap();
+    assert_eq!(injured.bytes(0), [1], "and again behind the second");
+    injured.remote.put(0, &[3]).unwrap();
+    assert_eq!(injured.bytes(0), [3], "but only once");
 }
 
 #[test]
-fn a_map_that_faults_could_not_reach_is_refused_with_the_reason() {
-    let hook = HookLink::injecting(Arc::new(ShmLink));
-    let (_owner, remote) = open(&hook);
-    let refused = remote.map().err().unwrap().to_string();
-    assert!(
-        refused.contains("cannot be lost or delayed") && refused.contains("use put and get"),
-        "{refused}"
+fn a_reordered_put_arrives_after_the_next_one_or_at_the_barrier() {
+    let injured = Injured::by(LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() });
+    injured.remote.put(0, &[1]).unwrap();
+    assert_eq!(injured.bytes(0), [0]);
+    injured.panel.set(eight(), Condition::default());
+    injured.remote.put(1, &[2]).unwrap();
+    assert_eq!(injured.bytes(0), [1, 2]);
+    injured.panel.set(
+        eight(),
+        Condition { down: false, faults: LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() } },
     );
+    injured.remote.put(0, &[4]).unwrap();
+    injured.remote.barrier().unwrap();
+    assert_eq!(injured.bytes(0), [4, 2], "a barrier leaves nothing behind");
 }
 
 #[test]
-fn a_counting_hook_refuses_faults() {
-    let hook = HookLink::counting(Arc::new(ShmLink));
-    assert!(matches!(hook.set_faults(Faults::default()), Err(LinkError::NotSupported { .. })));
+fn a_link_that_is_down_refuses_everything_and_heals() {
+    let injured = Injured::by(LinkFaults::default());
+    injured.panel.set(eight(), Condition { down: true, ..Condition::default() });
+    let down =
+        |result: Result<(), LinkError>| matches!(result, Err(LinkError::Down { node }) if node == eight());
+    assert!(down(injured.remote.put(0, &[1])));
+    assert!(down(injured.remote.get(0, &mut [0])));
+    assert!(down(injured.remote.fetch_add_u32(0, 1).map(drop)));
+    assert!(down(injured.remote.barrier()));
+    assert_eq!(injured.hook.counts().refused, 4);
+    injured.panel.set(eight(), Condition::default());
+    injured.remote.put(0, &[1]).unwrap();
+    assert_eq!(injured.bytes(0), [1]);
+}
+
+#[test]
+fn a_severed_map_leads_nowhere_until_it_is_healed() {
+    let injured = Injured::by(LinkFaults::default());
+    let map = injured.remote.map().unwrap();
+    map.put(0, &[5]).unwrap();
+    injured.remote.sever(true).unwrap();
+    map.put(0, &[6]).unwrap();
+    assert_eq!(injured.bytes(0), [5]);
+    injured.remote.sever(false).unwrap();
+    let mut seen = [0];
+    map.get(0, &mut seen).unwrap();
+    assert_eq!(seen, [5]);
+}
+
+#[test]
+fn slowness_takes_at_least_its_time() {
+    let delay_ns = 300_000;
+    let injured = Injured::by(LinkFaults { delay_ns, ..LinkFaults::default() });
+    let start = Instant::now();
+    injured.remote.put(0, &[1]).unwrap();
+    injured.remote.get(0, &mut [0]).unwrap();
+    assert!(start.elapsed() >= Duration::from_nanos(2 * delay_ns));
+    let injured = Injured::by(LinkFaults { rate_bytes_per_s: 4_000_000, ..LinkFaults::default() });
+    let start = Instant::now();
+    injured.remote.put(0, &[1; 4000]).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(1));
+}
+
+#[test]
+fn a_put_outside_of_the_memory_is_an_error_under_faults_too() {
+    for faults in [
+        LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() },
+        LinkFaults { lose_ppm: MILLION, ..LinkFaults::default() },
+    ] {
+        let injured = Injured::by(faults);
+        assert!(matches!(injured.remote.put(4090, &[0; 7]), Err(LinkError::OutOfRange { .. })));
+    }
 }

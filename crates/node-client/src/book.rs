@@ -7,7 +7,7 @@ use std::sync::Arc;
 use link::page::PageReader;
 use proto::ids::{GroupId, NodeId};
 use proto::wire::program::{
-    ConnectionId, Event, ImportSlot, Imported, Incarnation, LossReason, Refusal, Reply, Request,
+    ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, LossReason, Refusal, Reply, Request,
 };
 
 use crate::event::ClientEvent;
@@ -28,7 +28,7 @@ pub(crate) struct Book {
     pub(crate) imports: BTreeMap<ImportId, Import>,
     slots: HashMap<u32, ImportId>,
     /// Who is connected to what this program exports.
-    pub(crate) connected: BTreeMap<ConnectionId, (Imported, NodeId)>,
+    pub(crate) connected: BTreeMap<ConnectionId, (Imported, NodeId, Importer)>,
     pub(crate) groups: BTreeMap<GroupId, BTreeSet<NodeId>>,
     next: u64,
 }
@@ -135,7 +135,7 @@ impl Book {
 
     pub(crate) fn remove_export(&mut self, what: Imported) {
         self.exports.retain(|_, export| created(&export.request) != Some(what));
-        self.connected.retain(|_, (to, _)| *to != what);
+        self.connected.retain(|_, (to, ..)| *to != what);
     }
 
     fn add_import(
@@ -166,9 +166,9 @@ impl Book {
     /// Translates an event of the manager, as of this moment: slots and members change with the next message.
     pub(crate) fn translate(&mut self, event: Event, descriptors: Vec<OwnedFd>) -> Option<ClientEvent> {
         Some(match event {
-            Event::Connected { what, node, connection, producer } => {
+            Event::Connected { what, node, connection, producer, importer } => {
                 let pidfd = descriptors.into_iter().next();
-                self.connected.insert(connection, (what, node));
+                self.connected.insert(connection, (what, node, importer));
                 ClientEvent::Connected { what, node, connection, producer, pidfd }
             }
             Event::Disconnected { what, node, connection, died } => {
@@ -191,9 +191,9 @@ impl Book {
     }
 
     /// The connections to one object, as they are told to a restarted manager.
-    pub(crate) fn connections_to(&self, what: Imported) -> Vec<(ConnectionId, NodeId)> {
-        let to_it = self.connected.iter().filter(|(_, (to, _))| *to == what);
-        to_it.map(|(connection, (_, node))| (*connection, *node)).collect()
+    pub(crate) fn connections_to(&self, what: Imported) -> Vec<(ConnectionId, NodeId, Importer)> {
+        let to_it = self.connected.iter().filter(|(_, (to, ..))| *to == what);
+        to_it.map(|(connection, (_, node, importer))| (*connection, *node, *importer)).collect()
     }
 
     /// After a restart of the manager: who joined and who left meanwhile.

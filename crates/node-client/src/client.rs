@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::page::{LinkWord, PageReader};
+use proto::fault::LinkChange;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 use proto::wire::program::{Access, Incarnation, InterruptKind, Refusal, Reply, Request};
 use proto::wire::status::{NodeInfo, NodeStatus};
@@ -63,7 +64,7 @@ pub struct InterruptGrant {
     pub trigger: OwnedFd,
     /// Region that the waiter writes, read-only here.
     pub waiter: OwnedFd,
-    /// The eventfd of a pollable interrupt.
+    /// The sending socket of a pollable interrupt.
     pub event: Option<OwnedFd>,
 }
 
@@ -80,7 +81,7 @@ pub struct InterruptOffer<'a> {
     pub trigger: BorrowedFd<'a>,
     /// Region that the waiter writes; sealed for readers.
     pub waiter: BorrowedFd<'a>,
-    /// The eventfd of a pollable interrupt.
+    /// The sending socket of a pollable interrupt.
     pub event: Option<BorrowedFd<'a>>,
 }
 
@@ -110,6 +111,7 @@ impl Client {
             PageReader::open(visit.take_page()?).map_err(|source| ClientError::Page { node, source })?;
         let shared = Arc::new(Shared::new((dir, node, name), first_state(visit, page), Box::new(events))?);
         let library = shared.clone();
+        let _quiet = shm::process::SignalsBlocked::here();
         std::thread::Builder::new()
             .name("tieline".into())
             .spawn(move || crate::library::run(&library))
@@ -242,16 +244,22 @@ impl Client {
     fn ask_until(&self, body: Request, limit: Duration) -> Result<Answer> {
         let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let mut pause = FIRST_PAUSE;
+        let mut last = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let error = match self.handle.shared.call(body.clone(), &[], left.max(FIRST_PAUSE), true) {
                 Err(error) if may_pass(&error) => error,
+                // Only the last attempt had too little time: what was found before says more.
+                Err(ClientError::TimedOut { what, limit }) => {
+                    return Err(last.unwrap_or(ClientError::TimedOut { what, limit }));
+                }
                 other => return other,
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(error);
             }
+            last = Some(error);
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -356,6 +364,14 @@ impl Client {
         }
     }
 
+    /// Does something to the link to a node, at this end. Only the manager's user (or root) may.
+    pub fn change_link(&self, peer: NodeId, change: LinkChange) -> Result<()> {
+        match self.ask(Request::ChangeLink { peer, change }, &[])?.reply {
+            Reply::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Nodes that hold a copy of a group, ascending; changes come as [`ClientEvent::Member`].
     pub fn watch_group(&self, group: GroupId) -> Result<Vec<NodeId>> {
         match self.ask(Request::WatchGroup { group }, &[])?.reply {
@@ -414,7 +430,10 @@ fn may_pass(error: &ClientError) -> bool {
     matches!(
         error,
         ClientError::Refused(
-            Refusal::NotFound { .. } | Refusal::NotAvailable { .. } | Refusal::Unreachable { .. }
+            Refusal::NotFound { .. }
+                | Refusal::NotAvailable { .. }
+                | Refusal::Unreachable { .. }
+                | Refusal::OwnerBusy { .. }
         ) | ClientError::ManagerGone { .. }
     )
 }

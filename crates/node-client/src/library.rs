@@ -175,7 +175,10 @@ impl Shared {
                 None
             }
             (Some(import), Err(ClientError::Refused(refusal))) => {
-                let later = matches!(refusal, Refusal::Unreachable { .. } | Refusal::Limit { .. });
+                let later = matches!(
+                    refusal,
+                    Refusal::Unreachable { .. } | Refusal::Limit { .. } | Refusal::OwnerBusy { .. }
+                );
                 if later && state.resume_until.is_some_and(|until| Instant::now() < until) {
                     state.to_resume.push_back(id);
                     None
@@ -245,8 +248,9 @@ fn reattach(shared: &Shared) -> Result<()> {
 fn resume_connections(shared: &Shared, visit: &mut Visit, what: Imported) -> Result<Vec<ClientEvent>> {
     let mut over = Vec::new();
     let connections = shared.lock().book.connections_to(what);
-    for (connection, node) in connections {
-        match visit.ask(Request::ResumeExport { what, node, connection }, &[], ATTEMPT_LIMIT) {
+    for (connection, node, importer) in connections {
+        let request = Request::ResumeExport { what, node, connection, importer };
+        match visit.ask(request, &[], ATTEMPT_LIMIT) {
             Ok(_) => {}
             Err(ClientError::Refused(_)) => {
                 shared.lock().book.connected.remove(&connection);

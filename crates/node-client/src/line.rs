@@ -466,6 +466,7 @@ mod tests {
             manager_pid: 1,
             incarnation: 1,
             adapters: Vec::new(),
+            faults: false,
         };
         let state = State {
             line: Line::Up(Arc::new(Seqpacket::from_fd(ours))),

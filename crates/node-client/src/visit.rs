@@ -254,6 +254,7 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::NodeInfo => "the facts of the node",
         Request::Status => "the state of the node",
         Request::ClearCounters => "clearing the counters",
+        Request::ChangeLink { .. } => "the change of a link",
         Request::Shutdown => "the shutdown",
     }
 }

@@ -4,6 +4,7 @@
 //! cluster's directory alone, so any process of the user can go on with what another one began.
 
 mod launch;
+pub(crate) mod lease;
 mod list;
 mod ready;
 mod stop;
@@ -19,8 +20,10 @@ use proto::wire::status::NodeStatus;
 use crate::error::{NodeError, Result};
 use crate::lock::{is_held, pid_in_file};
 use crate::runtime_dir::{ClusterDir, prepare, remove_stale};
+use launch::Begun;
 
 pub use launch::{Launcher, detach};
+pub use lease::{ENV_LEASE, Lease};
 pub use list::{ClusterEntry, NodeEntry, NodeState, list_clusters, list_nodes};
 pub use stop::{DownReport, StopProgress, down};
 
@@ -99,7 +102,8 @@ pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
     Ok(ids)
 }
 
-/// Starts what does not run yet, and waits until all sessions between all nodes of the cluster are valid.
+/// Starts what does not run yet, and waits until all sessions between all nodes of the cluster are valid. If it fails, or this
+/// process ends before that, what it has started ends too.
 pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<UpReport> {
     let start = Instant::now();
     let dir = &options.dir;
@@ -109,7 +113,8 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
     remove_stale(dir)?;
     let mut already_running: Vec<_> = dir.nodes_with("sock")?;
     already_running.retain(|node| is_held(dir, *node) != Some(false));
-    let mut children = Vec::new();
+    // Whatever goes wrong from here on, and whatever ends this process: what was begun does not stay.
+    let mut begun = Begun::new(dir);
     for node in &options.nodes {
         if is_held(dir, *node) == Some(true) {
             progress(UpProgress::AlreadyRunning { node: *node, pid: pid_in_file(dir, *node) });
@@ -118,23 +123,15 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
             }
             continue;
         }
-        let child = options.launcher.start(dir, *node, crate::config::named(options.config.as_deref()))?;
-        progress(UpProgress::Started { node: *node, pid: child.pid() });
-        children.push(child);
+        let pid = begun.start(&options.launcher, *node, crate::config::named(options.config.as_deref()))?;
+        progress(UpProgress::Started { node: *node, pid });
     }
-    let started: Vec<_> = children.iter().map(launch::Started::node).collect();
+    let started: Vec<_> = begun.children.iter().map(launch::Started::node).collect();
     let mut all: Vec<_> = started.iter().chain(&already_running).copied().collect();
     all.sort_unstable();
     all.dedup();
-    let outcome = ready::wait(dir, &all, &mut children, start + options.limit, options.limit, progress);
-    launch::remember(children);
-    if let Err(error) = outcome {
-        // A cluster that is only slow may be waited for; one that lacks a manager is of no use.
-        if matches!(error, NodeError::DiedAtStart { .. }) {
-            let _ = down(dir, Some(&started), ASK_LIMIT, &mut |_| {});
-        }
-        return Err(error);
-    }
+    ready::wait(dir, &all, &mut begun.children, start + options.limit, options.limit, progress)?;
+    begun.complete();
     Ok(UpReport { started, already_running, took: start.elapsed() })
 }
 

@@ -2,19 +2,24 @@
 //! an earlier one key by key. `TIELINE_CONFIG` or `--config` names a file (or a directory of them) to be read instead.
 //! A cluster with defaults needs none.
 
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proto::ids::NodeId;
 use proto::manager::Limits;
-use proto::wire::MAX_NAME_BYTES;
 use proto::wire::program::Access;
+use proto::wire::{MAX_NAME_BYTES, is_printable};
 use serde::Deserialize;
 
 use crate::runtime_dir::Sharing;
 
 /// Names the configuration.
 pub const ENV_CONFIG: &str = "TIELINE_CONFIG";
+
+/// `1`: programs of this node carry out faults, whatever the configuration says.
+pub const ENV_FAULTS: &str = "TIELINE_FAULTS";
 
 /// The configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +46,12 @@ pub enum ConfigError {
         message: String,
     },
     /// A value that cannot be.
-    #[error("{path}, {key}: {message}")]
+    #[error("{path}{}, {key}: {message}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
     Value {
         /// Which file.
         path: PathBuf,
+        /// Where in it, from 1, where the key is found.
+        line: Option<usize>,
         /// Which key, with its section.
         key: &'static str,
         /// What is wrong, and what would be right.
@@ -67,6 +74,8 @@ pub struct Settings {
     pub resume_grace: Duration,
     /// `[manager] max_…`.
     pub limits: LimitSettings,
+    /// `[faults] enabled`: programs of this node carry out faults that `tieline link` asks for.
+    pub faults: bool,
     /// `[access]`: who may attach besides the manager's user.
     pub attach: Access,
 }
@@ -97,6 +106,7 @@ impl Default for Settings {
             // Programs look for their manager every half second at least.
             resume_grace: Duration::from_secs(3),
             limits: LimitSettings::default(),
+            faults: false,
             attach: Access::default(),
         }
     }
@@ -116,6 +126,8 @@ struct Document {
     node: NodeSection,
     #[serde(default)]
     manager: ManagerSection,
+    #[serde(default)]
+    faults: FaultsSection,
     #[serde(default)]
     access: AccessSection,
 }
@@ -142,6 +154,12 @@ struct ManagerSection {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct FaultsSection {
+    enabled: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct AccessSection {
     group: Option<Group>,
     uids: Option<Vec<u32>>,
@@ -164,7 +182,15 @@ pub fn named(explicit: Option<&Path>) -> Option<PathBuf> {
 /// Reads the configuration: the one that was [`named`], else the system's and the user's files.
 pub fn load(explicit: Option<&Path>) -> Result<Settings, ConfigError> {
     let files = match named(explicit) {
-        Some(path) if path.is_dir() => files_in(&path)?,
+        Some(path) if path.is_dir() => {
+            let files = files_in(&path)?;
+            if files.is_empty() {
+                // Said to be the configuration, and none: a mistake in the name, as a rule.
+                let source = std::io::Error::other("the directory holds no file named *.toml");
+                return Err(ConfigError::Unreadable { path, source });
+            }
+            files
+        }
         Some(path) => vec![path],
         None => {
             let mut files = files_in(Path::new("/etc/tieline"))?;
@@ -176,11 +202,24 @@ pub fn load(explicit: Option<&Path>) -> Result<Settings, ConfigError> {
     };
     let mut settings = Settings::default();
     for path in files {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+        let text =
+            read_file(&path).map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
         apply(&mut settings, &path, &text)?;
     }
     Ok(settings)
+}
+
+/// Reads a regular file. Anything else is refused at once: a pipe could keep its reader waiting, a device never end.
+fn read_file(path: &Path) -> std::io::Result<String> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let mut file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn user_directory() -> Option<PathBuf> {
@@ -204,7 +243,8 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
 /// Lays one file over what is known so far.
 fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigError> {
     let document: Document = toml::from_str(text).map_err(|error| malformed(path, text, &error))?;
-    let wrong = |key, message| ConfigError::Value { path: path.into(), key, message };
+    let wrong =
+        |key, message| ConfigError::Value { path: path.into(), line: line_of(text, key), key, message };
 
     settings.id = document.node.id.or(settings.id);
     if let Some(name) = document.node.name {
@@ -213,6 +253,13 @@ fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigE
                 "node.name",
                 format!("{} bytes, but 1 to {MAX_NAME_BYTES} are possible", name.len()),
             ));
+        }
+        if let Some(c) = name.chars().find(|c| !is_printable(*c)) {
+            let message = format!(
+                "the character U+{:04X} is possible in no name: it would confuse terminals",
+                u32::from(c)
+            );
+            return Err(wrong("node.name", message));
         }
         settings.name = Some(name);
     }
@@ -232,8 +279,13 @@ fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigE
             settings.heartbeat_limit.as_millis(),
             settings.heartbeat_interval.as_millis()
         );
-        return Err(wrong("manager.heartbeat_limit_ms", message));
+        // Whichever of the two this file sets.
+        let limit = "manager.heartbeat_limit_ms";
+        let key = if line_of(text, limit).is_some() { limit } else { "manager.heartbeat_interval_ms" };
+        return Err(wrong(key, message));
     }
+
+    settings.faults = document.faults.enabled.unwrap_or(settings.faults);
 
     let limits = &mut settings.limits;
     for (now, new, key) in [
@@ -288,6 +340,21 @@ fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
         key: key_at(text, line),
         message: error.message().to_owned(),
     }
+}
+
+/// The line on which a key (with its section) is given a value.
+fn line_of(text: &str, wanted: &str) -> Option<usize> {
+    let mut section = String::new();
+    for (line, number) in text.lines().zip(1..) {
+        if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            section = format!("{}.", name.trim());
+        } else if let Some((key, _)) = line.split_once('=')
+            && format!("{section}{}", key.trim()) == wanted
+        {
+            return Some(number);
+        }
+    }
+    None
 }
 
 /// The key of a line, with the section that it stands in.
@@ -370,25 +437,54 @@ mod tests {
             ),
             (
                 "[mangler]\n",
-                "t.toml, line 1: unknown field `mangler`, expected one of `node`, `manager`, `access`: \
+                "t.toml, line 1: unknown field `mangler`, expected one of `node`, `manager`, `faults`, `access`: \
                  correct it, or name another configuration with --config",
             ),
             (
                 "[manager]\nheartbeat_interval_ms = 400\nheartbeat_limit_ms = 500\n",
-                "t.toml, manager.heartbeat_limit_ms: 500 ms is less than twice the heartbeat interval (400 ms), so that \
+                "t.toml, line 3, manager.heartbeat_limit_ms: 500 ms is less than twice the heartbeat interval (400 ms), so that \
                  one late heartbeat would lose a session",
             ),
-            ("[manager]\nmax_programs = 0\n", "t.toml, manager.max_programs: must be at least 1"),
+            ("[manager]\nmax_programs = 0\n", "t.toml, line 2, manager.max_programs: must be at least 1"),
             (
                 "[access]\ngroup = \"no-such-group\"\n",
-                "t.toml, access.group: `no-such-group` is not in /etc/group: give the group's number",
+                "t.toml, line 2, access.group: `no-such-group` is not in /etc/group: give the group's number",
             ),
-            ("[node]\nname = \"\"\n", "t.toml, node.name: 0 bytes, but 1 to 64 are possible"),
+            ("[node]\nname = \"\"\n", "t.toml, line 2, node.name: 0 bytes, but 1 to 64 are possible"),
+            (
+                "# a name\n[node]\n\nname = \"a\\u001bb\"\n",
+                "t.toml, line 4, node.name: the character U+001B is possible in no name: it would confuse terminals",
+            ),
+            (
+                "[manager]\nheartbeat_interval_ms = 9\n",
+                "t.toml, line 2, manager.heartbeat_interval_ms: must be at least 10",
+            ),
+            ("manager.max_programs = 0\n", "t.toml, line 1, manager.max_programs: must be at least 1"),
         ] {
             assert_eq!(read(text).unwrap_err(), expected);
         }
         let broken = read("[node\n").unwrap_err();
         assert!(broken.starts_with("t.toml, line 1"), "{broken}");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let dir = std::env::temp_dir().join(format!("tieline-config-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let refused = |path: &Path| load(Some(path)).unwrap_err().to_string();
+        assert!(refused(&dir).contains("holds no file named *.toml"), "{}", refused(&dir));
+        assert!(refused(Path::new("/dev/zero")).contains("not a regular file"));
+        let pipe = dir.join("pipe.toml");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+        // Both by its own name and in a directory of files.
+        for path in [&pipe, &dir] {
+            assert!(refused(path).contains("pipe.toml cannot be read: it is not a regular file"));
+        }
+        std::fs::remove_file(&pipe).unwrap();
+        std::fs::create_dir(dir.join("x.toml")).unwrap();
+        assert!(refused(&dir).contains("x.toml cannot be read: it is not a regular file"));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -1,21 +1,39 @@
 //! A connection of the manager: what could not be sent yet waits in a bounded queue, and nobody waits with it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use node_client::seqpacket::Seqpacket;
+use proto::ids::{GroupId, NodeId};
+use proto::wire::program::{Event, ToProgram};
 use rustix::io::Errno;
 
-/// More than this unread by the other side, and it is cut off: it does not read, and memory is not for it alone.
+/// More than this unread by another manager, and it is cut off: it does not read, and memory is not for it alone. It comes
+/// back with what it has, and nothing is lost.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 const MAX_QUEUED_MESSAGES: usize = 4096;
 /// Descriptors in a queue are descriptors of this process.
-const MAX_QUEUED_DESCRIPTORS: usize = 64;
+const MAX_QUEUED_DESCRIPTORS: usize = 256;
+/// More than this unread by a program, and it is crowded: it is not listened to any more, and nobody connects to it, so that neither
+/// it nor others add to what waits, until half of it is read.
+const CROWDED_BYTES: usize = 256 * 1024;
+const CROWDED_MESSAGES: usize = 1024;
+const CROWDED_DESCRIPTORS: usize = 32;
 /// Pause after the kernel refused to take more descriptors on their way; nothing tells when it will.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 /// How long a connection that is to be closed may take to read what was sent last.
 const CLOSING_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whose connection it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// A program: while it lives it is not cut off, however long it does not read. What is added meanwhile is bounded by
+    /// what it holds: an end for each of its connections, one word on each node and on each member of a group that it watches.
+    Program,
+    /// Another manager.
+    Manager,
+}
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,37 +44,75 @@ pub(crate) enum Sent {
     Overflow,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Outgoing {
     bytes: Vec<u8>,
     descriptors: Vec<OwnedFd>,
+    /// What it is the latest word on.
+    topic: Option<Topic>,
+}
+
+/// Something of which only the latest word matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// The link to a node.
+    Link(NodeId),
+    /// Whether a node holds a copy of a group.
+    Member(GroupId, NodeId),
+}
+
+impl Topic {
+    /// What a message to a program is about, if only the latest word on that matters.
+    pub(crate) fn of(message: &ToProgram) -> Option<Self> {
+        match message {
+            ToProgram::Event(Event::Link { node, .. }) => Some(Self::Link(*node)),
+            ToProgram::Event(Event::Member { group, node, .. }) => Some(Self::Member(*group, *node)),
+            _ => None,
+        }
+    }
 }
 
 /// One connection, accepted or dialled.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Seqpacket,
-    queue: VecDeque<Outgoing>,
+    of: Of,
+    /// `None`: there is a later word on it.
+    queue: VecDeque<Option<Outgoing>>,
+    /// How many have left the queue: with its place, the number of a message.
+    left: u64,
+    overtaken: usize,
+    /// The number of the latest word on each topic that waits.
+    latest: HashMap<Topic, u64>,
     queued_bytes: usize,
     queued_descriptors: usize,
+    /// As the machine was told.
+    pub(crate) crowded: bool,
     /// When to try again without a hint from the kernel.
     pub(crate) retry_at: Option<Instant>,
     /// To be closed when the queue is empty, or at this moment.
     pub(crate) close_at: Option<Instant>,
     /// What epoll was told.
     pub(crate) wants_write: bool,
+    pub(crate) wants_read: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Seqpacket) -> Self {
+    pub(crate) fn new(socket: Seqpacket, of: Of) -> Self {
         Self {
             socket,
+            of,
             queue: VecDeque::new(),
+            left: 0,
+            overtaken: 0,
+            latest: HashMap::new(),
             queued_bytes: 0,
             queued_descriptors: 0,
+            crowded: false,
             retry_at: None,
             close_at: None,
             wants_write: false,
+            wants_read: true,
         }
     }
 
@@ -64,8 +120,13 @@ impl Connection {
         &self.socket
     }
 
-    /// Sends, or queues if there is no room.
-    pub(crate) fn send(&mut self, bytes: Vec<u8>, descriptors: &[BorrowedFd<'_>]) -> Sent {
+    /// Sends, or queues if there is no room: in place of an earlier word on the same topic.
+    pub(crate) fn send(
+        &mut self,
+        bytes: Vec<u8>,
+        descriptors: &[BorrowedFd<'_>],
+        topic: Option<Topic>,
+    ) -> Sent {
         if self.queue.is_empty() {
             match self.socket.send(&bytes, descriptors) {
                 Ok(()) => return Sent::Fine,
@@ -84,28 +145,78 @@ impl Connection {
         };
         self.queued_bytes += bytes.len();
         self.queued_descriptors += kept.len();
-        self.queue.push_back(Outgoing { bytes, descriptors: kept });
-        let full = self.queued_bytes > MAX_QUEUED_BYTES
-            || self.queue.len() > MAX_QUEUED_MESSAGES
-            || self.queued_descriptors > MAX_QUEUED_DESCRIPTORS;
-        if full { Sent::Overflow } else { Sent::Fine }
+        if let Some(topic) = topic {
+            self.overtake(topic);
+        }
+        self.queue.push_back(Some(Outgoing { bytes, descriptors: kept, topic }));
+        let many = self.of == Of::Manager
+            && (self.queued_bytes > MAX_QUEUED_BYTES || self.queue.len() > MAX_QUEUED_MESSAGES);
+        if many || self.queued_descriptors > MAX_QUEUED_DESCRIPTORS { Sent::Overflow } else { Sent::Fine }
+    }
+
+    /// The next message is the latest word on this topic: an earlier one that still waits need not be sent.
+    fn overtake(&mut self, topic: Topic) {
+        // Empty places do not pile up behind a program that does not read at all.
+        if self.overtaken > 64 && self.overtaken * 2 > self.queue.len() {
+            self.close_up();
+        }
+        let number = self.left + self.queue.len() as u64;
+        let Some(earlier) = self.latest.insert(topic, number) else { return };
+        let place = usize::try_from(earlier.wrapping_sub(self.left)).ok();
+        if let Some(old) = place.and_then(|place| self.queue.get_mut(place)?.take()) {
+            self.queued_bytes -= old.bytes.len();
+            self.overtaken += 1;
+        }
+    }
+
+    fn close_up(&mut self) {
+        self.queue.retain(Option::is_some);
+        self.overtaken = 0;
+        self.latest.clear();
+        for (number, waiting) in (self.left..).zip(&self.queue) {
+            if let Some(topic) = waiting.as_ref().and_then(|waiting| waiting.topic) {
+                self.latest.insert(topic, number);
+            }
+        }
+    }
+
+    /// Whether so much waits that nothing may be added that can be held back; false again when half of it is read.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let messages = self.queue.len() - self.overtaken;
+        let over = |percent: usize| {
+            self.queued_bytes * 100 > CROWDED_BYTES * percent
+                || messages * 100 > CROWDED_MESSAGES * percent
+                || self.queued_descriptors * 100 > CROWDED_DESCRIPTORS * percent
+        };
+        self.of == Of::Program && over(if self.crowded { 50 } else { 100 })
     }
 
     /// So many descriptors wait that only those that are indispensable should be added.
     pub(crate) fn is_heavy(&self) -> bool {
-        self.queued_descriptors * 2 > MAX_QUEUED_DESCRIPTORS
+        self.queued_descriptors > CROWDED_DESCRIPTORS
     }
 
     /// Sends what waits, as far as there is room.
     pub(crate) fn flush(&mut self) {
         self.retry_at = None;
-        while let Some(first) = self.queue.front() {
+        while let Some(front) = self.queue.front() {
+            let Some(first) = front else {
+                self.queue.pop_front();
+                (self.left, self.overtaken) = (self.left + 1, self.overtaken - 1);
+                continue;
+            };
             let descriptors: Vec<_> = first.descriptors.iter().map(AsFd::as_fd).collect();
             match self.socket.send(&first.bytes, &descriptors) {
                 Ok(()) => {
                     self.queued_bytes -= first.bytes.len();
                     self.queued_descriptors -= first.descriptors.len();
+                    if let Some(topic) = first.topic
+                        && self.latest.get(&topic) == Some(&self.left)
+                    {
+                        self.latest.remove(&topic);
+                    }
                     self.queue.pop_front();
+                    self.left += 1;
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => {
@@ -113,8 +224,10 @@ impl Connection {
                     return;
                 }
                 Err(_) => {
+                    self.left += self.queue.len() as u64;
                     self.queue.clear();
-                    (self.queued_bytes, self.queued_descriptors) = (0, 0);
+                    self.latest.clear();
+                    (self.queued_bytes, self.queued_descriptors, self.overtaken) = (0, 0, 0);
                 }
             }
         }
@@ -148,9 +261,13 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (Connection, Seqpacket) {
+        pair_of(Of::Manager)
+    }
+
+    fn pair_of(of: Of) -> (Connection, Seqpacket) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        (Connection::new(Seqpacket::from_fd(a)), Seqpacket::from_fd(b))
+        (Connection::new(Seqpacket::from_fd(a), of), Seqpacket::from_fd(b))
     }
 
     #[test]
@@ -160,7 +277,7 @@ mod tests {
         while !connection.waits_for_room() {
             let mut bytes = vec![0; 8192];
             bytes[..4].copy_from_slice(&sent.to_le_bytes());
-            assert_eq!(connection.send(bytes, &[]), Sent::Fine);
+            assert_eq!(connection.send(bytes, &[], None), Sent::Fine);
             sent += 1;
         }
         let mut buffer = vec![0; 8192];
@@ -178,7 +295,7 @@ mod tests {
     #[test]
     fn who_does_not_read_overflows() {
         let (mut connection, _other) = pair();
-        let overflowed = (0..10_000).any(|_| connection.send(vec![0; 16_384], &[]) == Sent::Overflow);
+        let overflowed = (0..10_000).any(|_| connection.send(vec![0; 16_384], &[], None) == Sent::Overflow);
         assert!(overflowed && connection.queued_bytes <= MAX_QUEUED_BYTES + 16_384);
     }
 
@@ -187,15 +304,71 @@ mod tests {
         let (mut connection, _other) = pair();
         let file = std::fs::File::open("/dev/null").unwrap();
         let overflowed = (0..10_000)
-            .any(|_| connection.send(vec![0; 8192], &[file.as_fd(), file.as_fd()]) == Sent::Overflow);
+            .any(|_| connection.send(vec![0; 8192], &[file.as_fd(), file.as_fd()], None) == Sent::Overflow);
         assert!(overflowed && connection.queued_descriptors <= MAX_QUEUED_DESCRIPTORS + 2);
+    }
+
+    #[test]
+    fn a_program_that_does_not_read_is_crowded_and_not_cut_off() {
+        let (mut connection, other) = pair_of(Of::Program);
+        let mut sent = 0;
+        for _ in 0..20_000 {
+            assert_eq!(connection.send(vec![7; 64], &[], None), Sent::Fine);
+            sent += 1;
+            connection.crowded = connection.is_crowded();
+        }
+        assert!(connection.crowded);
+        let mut buffer = [0; 64];
+        while !connection.is_flushed() {
+            while let Ok(Some(_)) = other.receive(&mut buffer) {
+                sent -= 1;
+            }
+            connection.flush();
+            let some_left = connection.queue.len() > CROWDED_MESSAGES;
+            connection.crowded = connection.is_crowded();
+            assert!(connection.crowded || !some_left, "only when half is read");
+        }
+        assert!(!connection.crowded);
+        while let Ok(Some(_)) = other.receive(&mut buffer) {
+            sent -= 1;
+        }
+        assert_eq!(sent, 0);
+    }
+
+    #[test]
+    fn of_what_changes_again_and_again_only_the_latest_word_waits() {
+        let (mut connection, other) = pair_of(Of::Program);
+        while !connection.waits_for_room() {
+            connection.send(vec![0xff; 64], &[], None);
+        }
+        let node = |index: usize| NodeId::nth(index).unwrap();
+        for round in 0..10_000u32 {
+            for index in 0..4 {
+                let topic = Topic::Member(GroupId(1), node(index));
+                let bytes = [round.to_le_bytes(), u32::try_from(index).unwrap().to_le_bytes()].concat();
+                connection.send(bytes, &[], Some(topic));
+            }
+            assert!(connection.queue.len() < 300 && connection.queued_bytes < 4096);
+        }
+        let mut buffer = [0; 64];
+        let mut words = Vec::new();
+        while !connection.is_flushed() {
+            connection.flush();
+            while let Ok(Some(got)) = other.receive(&mut buffer) {
+                if got.len == 8 {
+                    words.push(u32::from_le_bytes(buffer[..4].try_into().unwrap()));
+                }
+            }
+        }
+        assert_eq!(words, [9999; 4]);
+        assert_eq!((connection.queued_bytes, connection.latest.len(), connection.overtaken), (0, 0, 0));
     }
 
     #[test]
     fn a_closed_connection_swallows_what_is_sent() {
         let (mut connection, other) = pair();
         drop(other);
-        assert_eq!(connection.send(vec![1], &[]), Sent::Fine);
+        assert_eq!(connection.send(vec![1], &[], None), Sent::Fine);
         assert!(connection.is_flushed());
     }
 }

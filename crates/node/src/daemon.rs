@@ -71,6 +71,8 @@ enum Key {
     Peers,
     Watch,
     Stop,
+    /// Standard input, if this manager's life depends on another process.
+    Lease,
     Program(ProgramConn),
     /// The pidfd of a program: it may die while a fork of it keeps the socket open.
     ProgramDeath(ProgramConn),
@@ -84,6 +86,7 @@ impl Key {
             Self::Peers => (1, 0),
             Self::Watch => (2, 0),
             Self::Stop => (3, 0),
+            Self::Lease => (7, 0),
             Self::Program(conn) => (4, conn.0),
             Self::ProgramDeath(conn) => (5, conn.0),
             Self::Peer(conn) => (6, conn.0),
@@ -101,6 +104,7 @@ impl Key {
             4 => Self::Program(ProgramConn(number)),
             5 => Self::ProgramDeath(ProgramConn(number)),
             6 => Self::Peer(PeerConn(number)),
+            7 => Self::Lease,
             _ => return None,
         })
     }
@@ -141,6 +145,8 @@ pub struct Daemon {
     buffer: Vec<u8>,
     gate: LogGate,
     stopping: Option<Instant>,
+    /// The process that it was started for has ended: nothing is to stay.
+    lease_ended: bool,
     ended: bool,
 }
 
@@ -190,9 +196,13 @@ impl Daemon {
             Key::Peers => self.accept_peers(),
             Key::Watch => self.directory_changed(),
             Key::Stop => self.stop_asked(),
+            Key::Lease => self.lease_news(flags),
             Key::Program(conn) => {
-                if flags.contains(epoll::EventFlags::OUT) {
+                // An end is reported also to who does not want to read: what waits is dropped then, and the rest is read.
+                let end = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                if flags.intersects(epoll::EventFlags::OUT | end) {
                     self.flush(key);
+                    self.carry_out();
                 }
                 self.read_program(conn);
             }
@@ -226,6 +236,7 @@ impl Daemon {
         }
         if !self.timed.is_empty() {
             self.attend_timed();
+            self.carry_out();
         }
         if self.stopping.is_some_and(|limit| Instant::now() >= limit) {
             tracing::warn!(node = %self.node, "the orderly end took too long");
@@ -242,6 +253,18 @@ impl Daemon {
         let mut bytes = [0; 64];
         let _ = self.stop_reader.read(&mut bytes);
         self.stop("asked to end");
+    }
+
+    fn lease_news(&mut self, flags: epoll::EventFlags) {
+        let stdin = std::io::stdin();
+        let _ = epoll::delete(&self.epoll, &stdin);
+        let mut word = [0; 1];
+        let released =
+            flags.contains(epoll::EventFlags::IN) && rustix::io::read(&stdin, &mut word) == Ok(word.len());
+        if !released {
+            self.lease_ended = true;
+            self.stop("the process that it was started for has ended");
+        }
     }
 
     fn stop(&mut self, why: &str) {
@@ -266,6 +289,10 @@ impl Daemon {
             && lock.is_in_place()
         {
             remove_files(&self.dir, self.node, &lock);
+            if self.lease_ended {
+                // Nobody will look for it.
+                let _ = std::fs::remove_file(self.dir.log_file(self.node));
+            }
             lock.remove();
             remove_if_empty(&self.dir);
         }
@@ -322,6 +349,7 @@ mod tests {
             Key::Peers,
             Key::Watch,
             Key::Stop,
+            Key::Lease,
             Key::Program(ProgramConn(7)),
             Key::ProgramDeath(ProgramConn((1 << 56) - 1)),
             Key::Peer(PeerConn(0)),

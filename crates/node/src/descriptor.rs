@@ -4,30 +4,41 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use proto::manager::{Descriptor, DescriptorKind, FdToken};
-use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// `f_type` of huge pages (HUGETLBFS_MAGIC, linux/magic.h).
+const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// Looks at a descriptor that somebody sent. Its nature cannot change later: seals only grow, and what is sealed stays.
 pub fn inspect(fd: BorrowedFd<'_>) -> DescriptorKind {
     // Only a memfd knows seals (others answer EINVAL), so this is also the test whether it is one.
     if let Ok(seals) = fcntl_get_seals(fd) {
-        let Ok(stat) = fstat(fd) else { return DescriptorKind::Other };
+        let (Ok(stat), Ok(system)) = (fstat(fd), fstatfs(fd)) else { return DescriptorKind::Other };
+        let size_bytes = u64::try_from(stat.st_size).unwrap_or_default();
+        let size_sealed = seals.contains(SealFlags::SHRINK | SealFlags::GROW);
+        if system.f_type as u64 == HUGETLBFS_MAGIC {
+            return DescriptorKind::HugeMemory { size_bytes, size_sealed };
+        }
         return DescriptorKind::Memory {
-            size_bytes: u64::try_from(stat.st_size).unwrap_or_default(),
-            size_sealed: seals.contains(SealFlags::SHRINK | SealFlags::GROW),
+            size_bytes,
+            size_sealed,
             write_sealed: seals.intersects(SealFlags::FUTURE_WRITE | SealFlags::WRITE),
         };
     }
+    if let (Ok(AddressFamily::UNIX), Ok(SocketType::DGRAM)) =
+        (sockopt::socket_domain(fd), sockopt::socket_type(fd))
+    {
+        return DescriptorKind::Event;
+    }
     match std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())) {
         Ok(text) => from_fdinfo(&text),
-        Err(_) => DescriptorKind::Other,
+        Err(_) => DescriptorKind::Unseen,
     }
 }
 
 fn from_fdinfo(text: &str) -> DescriptorKind {
     for line in text.lines() {
-        if line.starts_with("eventfd-count:") {
-            return DescriptorKind::Event;
-        }
         if let Some(pid) = line.strip_prefix("Pid:") {
             // -1: it has exited. 0: it lives in a pid namespace that is not visible from here, as its credentials then say.
             let pid = pid.trim().parse().ok();
@@ -103,12 +114,32 @@ mod tests {
     }
 
     #[test]
+    fn huge_pages_are_told_from_others() {
+        // No page is taken: the memory is neither sized nor mapped.
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        match memfd_create("huge", flags) {
+            Ok(fd) => {
+                let kind = DescriptorKind::HugeMemory { size_bytes: 0, size_sealed: false };
+                assert_eq!(inspect(fd.as_fd()), kind);
+            }
+            Err(errno) => println!("skipped: this kernel has no huge pages ({errno})"),
+        }
+    }
+
+    #[test]
     fn processes_events_and_others_are_told_apart() {
         let myself =
             rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
         assert_eq!(inspect(myself.unwrap().as_fd()), DescriptorKind::Pid(std::process::id()));
+        let pair = |kind| {
+            rustix::net::socketpair(AddressFamily::UNIX, kind, rustix::net::SocketFlags::CLOEXEC, None)
+                .unwrap()
+        };
+        assert_eq!(inspect(pair(SocketType::DGRAM).1.as_fd()), DescriptorKind::Event);
+        assert_eq!(inspect(pair(SocketType::STREAM).1.as_fd()), DescriptorKind::Other);
+        // Whether it blocks is up to everybody who holds it.
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        assert_eq!(inspect(event.as_fd()), DescriptorKind::Event);
+        assert_eq!(inspect(event.as_fd()), DescriptorKind::Other);
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(inspect(file.as_fd()), DescriptorKind::Other);
         assert_eq!(from_fdinfo("pos:\t0\nPid:\t-1\nNSpid:\t-1\n"), DescriptorKind::Other);

@@ -46,7 +46,7 @@ pub enum NodeError {
         why: String,
     },
     /// The system refused.
-    #[error("cannot {what} {path}: {source}")]
+    #[error("cannot {what} {path}: {source}{}", hint(.source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -67,8 +67,8 @@ pub enum NodeError {
     },
     /// The sessions did not become valid in time.
     #[error(
-        "after {} s these nodes still wait for sessions: {}. See their logs in {dir}, or give more time", .seconds,
-        waiting(.nodes)
+        "after {} s these nodes still wait for sessions: {}. What was started is stopped again; try when the machine has more \
+         time, or with fewer nodes. Logs of nodes that ran before are in {dir}", .seconds, waiting(.nodes)
     )]
     NotReady {
         /// How long was waited.
@@ -77,6 +77,27 @@ pub enum NodeError {
         nodes: Vec<(NodeId, Vec<NodeId>)>,
         /// Where the logs are.
         dir: PathBuf,
+    },
+    /// A manager that runs does not answer.
+    #[error(
+        "the manager of node {node}{} holds its lock but does not answer (is it stopped?): let it go on, or end it with \
+         `tieline node stop --id {node}`{}",
+        .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
+        .pid.map(|pid| format!(" or `kill -KILL {pid}`")).unwrap_or_default()
+    )]
+    NotAnswering {
+        /// Which node.
+        node: NodeId,
+        /// Its process.
+        pid: Option<u32>,
+    },
+    /// What a manager's life depends on is not understood.
+    #[error(
+        "TIELINE_LEASE: `{place}` is not possible: only `stdin` is, and nothing if the variable is not set"
+    )]
+    Lease {
+        /// What was said.
+        place: String,
     },
     /// A manager could not be ended.
     #[error("the manager of node {node} (process {pid}) cannot be ended: {why}")]
@@ -90,8 +111,25 @@ pub enum NodeError {
     },
 }
 
+impl NodeError {
+    /// Whether what the user has said (configuration, environment, options) is wrong, rather than what was found.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::NoId | Self::Ids { .. } | Self::Lease { .. })
+    }
+}
+
 /// Result about managers and clusters.
 pub type Result<T> = std::result::Result<T, NodeError>;
+
+fn hint(source: &std::io::Error) -> &'static str {
+    match rustix::io::Errno::from_io_error(source) {
+        Some(rustix::io::Errno::MFILE) => {
+            ": this process has no descriptor left, raise the limit with `ulimit -n`"
+        }
+        Some(rustix::io::Errno::NOSPC) => ": the file system there has no space, or no file, left",
+        _ => "",
+    }
+}
 
 fn waiting(nodes: &[(NodeId, Vec<NodeId>)]) -> String {
     let one = |(node, missing): &(NodeId, Vec<NodeId>)| {
@@ -112,6 +150,19 @@ fn waiting(nodes: &[(NodeId, Vec<NodeId>)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_or_a_file_system_lacks_is_named() {
+        let error = |errno: rustix::io::Errno| NodeError::Io {
+            what: "watch",
+            path: "/run/x".into(),
+            source: errno.into(),
+        };
+        assert!(error(rustix::io::Errno::MFILE).to_string().contains("ulimit -n"));
+        assert!(error(rustix::io::Errno::NOSPC).to_string().contains("no space"));
+        let config = NodeError::Lease { place: "x".into() };
+        assert!(config.is_usage() && !error(rustix::io::Errno::MFILE).is_usage());
+    }
 
     #[test]
     fn a_cluster_that_is_not_ready_says_who_waits_for_whom() {

@@ -65,7 +65,12 @@ fn launcher(before: &str) -> Launcher {
         "{before} TL_ARGUMENTS=\"$*\" exec {} --exact manager_role --nocapture --test-threads=1",
         binary.display()
     );
-    Launcher { program: "/bin/sh".into(), leading: ["-c", &script, "sh"].map(Into::into).to_vec() }
+    Launcher {
+        program: "/bin/sh".into(),
+        leading: ["-c", &script, "sh"].map(Into::into).to_vec(),
+        lease: None,
+        faults: false,
+    }
 }
 
 fn options(place: &Place, count: usize) -> UpOptions {
@@ -130,7 +135,8 @@ fn a_manager_that_dies_at_its_start_is_quoted() {
     }
     // The other one does not stay behind.
     assert!(list_nodes(&place.dir()).unwrap().is_empty());
-    options.launcher = Launcher { program: "/no/such/binary".into(), leading: Vec::new() };
+    options.launcher =
+        Launcher { program: "/no/such/binary".into(), leading: Vec::new(), lease: None, faults: false };
     let error = up(&options, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("cannot run /no/such/binary"), "{error}");
 }
@@ -172,19 +178,6 @@ fn a_manager_that_is_asked_by_a_signal_says_goodbye() {
         links.iter().all(|link| link.session == proto::wire::status::SessionState::Stopped)
     });
     stop_all(&place);
-}
-
-#[test]
-fn a_manager_that_hangs_is_ended_by_a_signal() {
-    let place = place();
-    let mut hanging = options(&place, 1);
-    hanging.launcher = launcher("TL_DEAF=1");
-    hanging.limit = Duration::from_millis(500);
-    let error = up(&hanging, &mut |_| {}).unwrap_err().to_string();
-    assert!(error.contains("4 (does not answer)"), "{error}");
-    let said = stop_all(&place);
-    assert!(matches!(said[..], [StopProgress::Killed { .. }]), "{said:?}");
-    assert!(!place.dir().path().exists());
 }
 
 #[test]

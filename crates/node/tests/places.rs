@@ -243,7 +243,7 @@ fn without_descriptors_programs_are_turned_away_with_a_reason() {
     };
     drop(refused);
     let error = Client::attach(&place.attach_options(4), |_| {}).unwrap_err().to_string();
-    has(&error, &["descriptors of the node manager", "limit of 40"]);
+    has(&error, &["no file descriptor left", "limit is 40", "ulimit -n"]);
     // Those who were there are served, and there is room again when some go.
     assert!(first.probe(node(4)).unwrap());
     held.clear();

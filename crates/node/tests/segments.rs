@@ -12,6 +12,7 @@ use proto::ids::InterruptNo;
 use proto::wire::program::{Access, Imported, InterruptKind, LossReason, Refusal};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use shm::region::{MapAccess, Region};
 use support::{Place, await_event, memory, node, offer, segment};
 
@@ -154,7 +155,8 @@ fn an_interrupt_arrives_with_its_descriptors() {
     let ((owner, events), importer) = (place.attach_with_events(8), place.attach(4));
     let (trigger, waiter) = (memory(), memory());
     waiter.seal_for_readers().unwrap();
-    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    let (listener, event) =
+        socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
     let offer = InterruptOffer {
         number: Some(InterruptNo(5)),
         kind: InterruptKind::Data,
@@ -167,9 +169,9 @@ fn an_interrupt_arrives_with_its_descriptors() {
     assert_eq!(number, InterruptNo(5));
     let grant = importer.connect_interrupt(node(8), number).unwrap();
     assert_eq!((grant.kind, grant.import.incarnation()), (InterruptKind::Data, incarnation));
-    rustix::io::write(grant.event.unwrap(), &3u64.to_ne_bytes()).unwrap();
+    rustix::io::write(grant.event.unwrap(), &[3]).unwrap();
     let mut count = [0; 8];
-    rustix::io::read(&event, &mut count).unwrap();
+    rustix::io::read(&listener, &mut count).unwrap();
     assert_eq!(u64::from_ne_bytes(count), 3);
     assert!(Region::open(grant.waiter, MapAccess::ReadWrite).is_err());
     let (producer, pid) = await_event(&events, |event| match event {

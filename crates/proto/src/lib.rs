@@ -11,6 +11,7 @@
 //! [`manager`] (the directory of a node).
 #![forbid(unsafe_code)]
 
+pub mod fault;
 pub mod ids;
 pub mod manager;
 pub mod session;

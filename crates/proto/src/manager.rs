@@ -24,7 +24,11 @@
 //! - **This manager was restarted**: programs re-attach and name their objects again, under the same incarnations. A `Resume` for an
 //!   object that is not there yet waits until the grace is over. While a session is down, `ResumeImport` is granted at
 //!   once and verified when the session returns; a node that is not even seen within the grace has gone (`NodeLost`).
-//!   Owners name their connections with `ResumeExport`, so that the death of an importer in the gap is reported too.
+//!   Owners name their connections with `ResumeExport`, so that the death of an importer in the gap is reported too: at once
+//!   if it can be proved (the process is not there; its own manager says so), else when the grace is over.
+//! - **A connection is resumed by the process that made it** and by nobody else (see `judge`).
+//! - **A program that does not read** (it is stopped, or slow) is not cut off: new connections to its objects are refused meanwhile
+//!   (`OwnerBusy`), so that nobody else decides how much waits for it.
 //!   Until the grace is over a re-attached data interrupt takes no new producers (`NotAvailable`), because the numbers of the old
 //!   ones are not all known yet.
 //! - **A connection from before a restart** goes on when its importer resumes it, and is announced to its owner once more unless
@@ -39,8 +43,10 @@
 //! motion.
 //!
 //! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and `imports`, `peers` (with `greeting` and
-//! `speech`), `resume`.
+//! `speech`), `resume` and `judge`.
 
+mod admin;
+mod admission;
 mod audit;
 mod config;
 mod descriptors;
@@ -49,6 +55,7 @@ mod greeting;
 mod groups;
 mod imports;
 mod io;
+mod judge;
 mod objects;
 mod peers;
 mod pending;
@@ -73,6 +80,7 @@ pub use io::{
     Credentials, Descriptor, DescriptorKind, FdToken, Input, LogLevel, Output, PeerConn, ProgramConn,
 };
 
+use admission::Shares;
 use descriptors::Ledger;
 use exports::Exports;
 use imports::Imports;
@@ -114,6 +122,7 @@ pub struct Manager {
     timers: Timers<Timer>,
     tokens: Ledger,
     programs: BTreeMap<ProgramConn, Program>,
+    shares: Shares,
     objects: BTreeMap<Imported, Object>,
     segments: u64,
     interrupts: u64,
@@ -129,6 +138,8 @@ pub struct Manager {
     kept: BTreeSet<FdToken>,
     /// Connections between programs of this node that their owner has named and their importer not yet.
     local_unconfirmed: BTreeSet<ConnectionId>,
+    /// Released by another node in the gap before this manager's start, and not yet named by the owner.
+    gone_before: BTreeSet<(NodeId, ConnectionId)>,
     watchers: BTreeMap<GroupId, BTreeSet<ProgramConn>>,
     counters: Counters,
     /// What was logged of the last manager that was turned away.
@@ -150,6 +161,7 @@ impl Manager {
             timers,
             tokens: Ledger::default(),
             programs: BTreeMap::new(),
+            shares: Shares::default(),
             objects: BTreeMap::new(),
             segments: 0,
             interrupts: 0,
@@ -163,6 +175,7 @@ impl Manager {
             waiting: BTreeMap::new(),
             kept: BTreeSet::new(),
             local_unconfirmed: BTreeSet::new(),
+            gone_before: BTreeSet::new(),
             watchers: BTreeMap::new(),
             counters: Counters::default(),
             last_stranger: String::new(),
@@ -183,6 +196,12 @@ impl Manager {
                 self.program_garbage(program, &error, &descriptors);
             }
             Input::ProgramGone { program } => self.program_gone(program),
+            Input::ProgramCrowded { program, crowded } => {
+                if let Some(entry) = self.programs.get_mut(&program) {
+                    entry.crowded = crowded;
+                }
+            }
+            Input::ProcessGone { pid } => self.process_gone(pid),
             Input::PeerSeen { node } => self.peer_seen(node),
             Input::PeerConnected { peer, dialled, credentials } => {
                 self.peer_connected(peer, dialled, &credentials);

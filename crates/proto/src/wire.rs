@@ -14,13 +14,21 @@ use serde::{Serialize, de::DeserializeOwned};
 /// First four bytes of each datagram.
 pub const MAGIC: [u8; 4] = *b"TLN1";
 /// Version of the messages. Raised with every change of meaning; there is no negotiation.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// No datagram is longer. Lists that could be longer are sent in pages.
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 /// No datagram carries more descriptors.
 pub const MAX_DESCRIPTORS: usize = 4;
 /// Longest name (of a program, a host, a cluster) in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
+
+/// Whether a character of a name may go to a terminal and into a log: it does not control the terminal, nor the order or visibility
+/// of what stands around it.
+pub fn is_printable(c: char) -> bool {
+    let hidden =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_control() && !hidden
+}
 
 /// A datagram that is not a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -56,6 +56,22 @@ pub fn allowed_cpus() -> Result<AllowedCpus> {
         .map_err(|errno| Error::System { what: "sched_getaffinity", errno })
 }
 
+/// How many processors of this machine are online, whoever may use them; `None` where the kernel does not tell.
+#[must_use]
+pub fn online_count() -> Option<usize> {
+    let mut buffer = [0; 1024];
+    list_count(crate::proc_file::read("/sys/devices/system/cpu/online", &mut buffer)?)
+}
+
+/// How many numbers a list such as `0-3,8` has.
+fn list_count(list: &str) -> Option<usize> {
+    list.trim().split(',').try_fold(0_usize, |sum, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        sum.checked_add(last.checked_sub(first)?)?.checked_add(1)
+    })
+}
+
 /// Restricts this thread to one processor.
 ///
 /// # Errors
@@ -100,6 +116,19 @@ mod tests {
         }
         restore_current_thread(&before).unwrap();
         assert_eq!(allowed_cpus().unwrap().count(), before.count());
+    }
+
+    #[test]
+    fn processors_online_are_counted_whoever_may_use_them() {
+        assert_eq!(list_count("0\n"), Some(1));
+        assert_eq!(list_count("0-3,8\n"), Some(5));
+        for wrong in ["", "x", "3-1", "0-18446744073709551615", "0,"] {
+            assert_eq!(list_count(wrong), None, "{wrong}");
+        }
+        let before = allowed_cpus().unwrap();
+        pin_current_thread(current_cpu()).unwrap();
+        assert!(online_count().is_none_or(|online| online >= before.count()));
+        restore_current_thread(&before).unwrap();
     }
 
     #[test]

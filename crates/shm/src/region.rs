@@ -7,6 +7,7 @@
 mod available;
 mod create;
 mod numa;
+mod sink;
 
 use crate::origin::Origin;
 use crate::sync::plain::{AtomicU32, Ordering};

@@ -3,17 +3,20 @@
 //! By default the caller copies, in `post`, `poll` and `wait`: waking a thread costs more than copying a page. A queue with
 //! an engine thread copies there instead, and can call back. An abort takes effect between two entries.
 
+mod phase;
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use link::LinkError;
 use shm::origin::Origin;
-use shm::sync::{AtomicBool, AtomicU32, Ordering};
+use shm::process::SignalsBlocked;
 
 use crate::error::{Error, Result};
 use crate::remote::{RemoteInner, RemoteSegment, forked};
 use crate::segment::{Segment, SegmentMemory};
+use phase::Phase;
 
 /// How much one call of `post` or `poll` copies before it returns. Small vectors finish within `post`; a large one
 /// lets the caller do something else in between.
@@ -59,15 +62,6 @@ pub enum DmaState {
     Failed,
 }
 
-const STATES: [DmaState; 6] = [
-    DmaState::Idle,
-    DmaState::Gathering,
-    DmaState::Posted,
-    DmaState::Done,
-    DmaState::Aborted,
-    DmaState::Failed,
-];
-
 /// Called once when a posted queue has ended, from the engine thread, with no lock held.
 pub type DmaCallback = Box<dyn FnOnce(DmaState) + Send>;
 
@@ -92,8 +86,7 @@ struct Work {
 
 struct Inner {
     max_entries: usize,
-    state: AtomicU32,
-    abort: AtomicBool,
+    phase: Phase,
     work: Mutex<Work>,
     /// Told when work is posted, and when it has ended.
     changed: Condvar,
@@ -122,20 +115,13 @@ impl Inner {
     }
 
     fn state(&self) -> DmaState {
-        // Acquire: pairs with the Release in `set_state`; who sees Done sees the copies as this process made them.
-        STATES[self.state.load(Ordering::Acquire) as usize % STATES.len()]
-    }
-
-    fn set_state(&self, state: DmaState) {
-        // Release: pairs with the Acquire in `state`.
-        self.state
-            .store(STATES.iter().position(|known| *known == state).unwrap_or(0) as u32, Ordering::Release);
+        self.phase.state()
     }
 
     /// Copies up to `budget` bytes; the state says whether more is left.
     fn copy_slice(&self, work: &mut Work, mut budget: usize) {
         while let Some(batch) = work.batches.get(work.at.1) {
-            let done = copy_batch(batch, &work.entries, &mut work.at.0, &mut budget, &self.abort);
+            let done = copy_batch(batch, &work.entries, &mut work.at.0, &mut budget, &self.phase);
             match done {
                 Ok(Progress::Finished) => work.at.1 += 1,
                 Ok(Progress::BudgetSpent) => return,
@@ -153,7 +139,7 @@ impl Inner {
         work.entries.clear();
         work.batches.clear();
         work.at = (0, 0);
-        self.set_state(state);
+        self.phase.set(state);
         self.changed.notify_all();
     }
 }
@@ -169,14 +155,14 @@ fn copy_batch(
     entries: &[DmaEntry],
     at: &mut usize,
     budget: &mut usize,
-    abort: &AtomicBool,
+    phase: &Phase,
 ) -> Result<Progress> {
     batch.remote.check_usable()?;
     let local = batch.local.window();
     let memory = &*batch.remote.memory;
+    let transfer = phase.transfer();
     for entry in entries.get(*at..batch.end).unwrap_or_default() {
-        // Acquire: pairs with the Release in `DmaQueue::abort`.
-        if abort.load(Ordering::Acquire) {
+        if phase.is_aborted(transfer) {
             return Ok(Progress::Aborted);
         }
         if *budget == 0 {
@@ -208,8 +194,7 @@ impl DmaQueue {
         };
         let inner = Arc::new(Inner {
             max_entries,
-            state: AtomicU32::new(0),
-            abort: AtomicBool::new(false),
+            phase: Phase::new(),
             work: Mutex::new(work),
             changed: Condvar::new(),
             has_engine: engine,
@@ -253,7 +238,7 @@ impl DmaQueue {
             direction,
             end,
         });
-        self.inner.set_state(DmaState::Gathering);
+        self.inner.phase.set(DmaState::Gathering);
         Ok(())
     }
 
@@ -286,10 +271,8 @@ impl DmaQueue {
                 self.inner.state()
             )));
         }
-        // Release: pairs with the Acquire in `copy_batch`; the lock orders it before the copies besides.
-        self.inner.abort.store(false, Ordering::Release);
         work.callback = callback;
-        self.inner.set_state(DmaState::Posted);
+        self.inner.phase.set(DmaState::Posted);
         if self.inner.has_engine {
             self.inner.changed.notify_all();
         } else {
@@ -338,17 +321,21 @@ impl DmaQueue {
         }
     }
 
-    /// Stops the copies after the entry in progress. Does nothing to a queue that has ended.
+    /// Stops the copies after the entry in progress, also if another thread posts them at this moment. Does nothing to a
+    /// queue that has ended.
     pub fn abort(&self) -> DmaState {
         if self.check_origin().is_err() {
             return self.inner.state();
         }
-        // Release: pairs with the Acquire in `copy_batch`.
-        self.inner.abort.store(true, Ordering::Release);
+        // Before the lock, which an engine holds while it copies a slice.
+        let Some(transfer) = self.inner.phase.abort() else { return self.inner.state() };
         let mut work = self.inner.lock();
         match self.inner.state() {
+            // Another one: that which was to be aborted has ended meanwhile.
+            _ if self.inner.phase.transfer() != transfer => {}
             DmaState::Gathering => self.inner.end(&mut work, DmaState::Aborted),
             DmaState::Posted if !self.inner.has_engine => self.inner.end(&mut work, DmaState::Aborted),
+            // The engine ends it before its next entry.
             _ => {}
         }
         self.inner.state()
@@ -372,8 +359,7 @@ impl Drop for DmaQueue {
             // The engine stayed behind in the parent: waiting for it here would never end.
             return std::mem::forget(self.engine.take());
         }
-        // Release: pairs with the Acquire in `copy_batch`.
-        self.inner.abort.store(true, Ordering::Release);
+        self.inner.phase.abort_all();
         self.inner.lock().closing = true;
         self.inner.changed.notify_all();
         if let Some(engine) = self.engine.take() {
@@ -394,6 +380,7 @@ fn check(offset: usize, len: usize, size_bytes: usize) -> Result<()> {
 
 fn spawn_engine(inner: &Arc<Inner>) -> Result<JoinHandle<()>> {
     let inner = Arc::clone(inner);
+    let _quiet = SignalsBlocked::here();
     std::thread::Builder::new()
         .name("tieline-dma".into())
         .spawn(move || run_engine(&inner))

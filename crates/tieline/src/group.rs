@@ -10,10 +10,11 @@
 //! - A member that joins later starts with zeroes, and gets what is put after the writer has noticed it:
 //!   [`Group::members`] says who that is. There is no history.
 //! - A member that dies is left out from the next put on; [`Delivered`] says how many were reached.
+//! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proto::ids::{GroupId, NodeId, SegmentKey};
 use shm::window::Window;
@@ -77,6 +78,55 @@ struct Copies {
     /// `Members::version` that `connected` reflects.
     version: Option<u64>,
     connected: BTreeMap<NodeId, RemoteSegment>,
+    /// Members that could not be reached.
+    missed: Option<Missed>,
+}
+
+/// A search that did not reach all members.
+#[derive(Debug, Clone, Copy)]
+struct Missed {
+    /// `Members::version` at that time.
+    version: u64,
+    again_at: Instant,
+    pause: Duration,
+}
+
+/// How long a member that could not be reached is left alone: each attempt asks the manager, and a member that lets every
+/// attempt fail would make each put cost that. Twice as long after each failure, up to the second figure.
+const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
+
+impl Copies {
+    /// Whether it is time to look for members.
+    fn is_due(&self, version: u64) -> bool {
+        // The clock is read only while somebody is missing. A change of the members is always looked at.
+        self.version != Some(version)
+            && self.missed.is_none_or(|missed| missed.version != version || Instant::now() >= missed.again_at)
+    }
+
+    /// Notes how a search for members went.
+    fn searched(&mut self, version: u64, complete: bool) {
+        self.version = complete.then_some(version);
+        let pause = self.missed.map_or(TRY_AGAIN.0, |missed| (2 * missed.pause).min(TRY_AGAIN.1));
+        let missed = || Some(Missed { version, again_at: Instant::now().checked_add(pause)?, pause });
+        self.missed = if complete { None } else { missed() };
+    }
+}
+
+/// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps nobody else from being
+/// reached. Answers who is gone, and the first other error.
+fn write_to_all<'a, C: 'a>(
+    copies: impl IntoIterator<Item = (&'a NodeId, &'a C)>,
+    mut write: impl FnMut(&C) -> Result<()>,
+) -> (Vec<NodeId>, Option<Error>) {
+    let (mut lost, mut refused) = (Vec::new(), None);
+    for (node, copy) in copies {
+        match write(copy) {
+            Ok(()) => {}
+            Err(Error::Lost { .. }) => lost.push(*node),
+            Err(other) => refused = refused.or(Some(other)),
+        }
+    }
+    (lost, refused)
 }
 
 impl Group {
@@ -94,7 +144,7 @@ impl Group {
     fn copies(&self) -> MutexGuard<'_, Copies> {
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.members.version();
-        if copies.version != Some(version) {
+        if copies.is_due(version) {
             let nodes = self.members.nodes();
             // A copy that has ended may have a successor on the same node.
             copies.connected.retain(|node, copy| nodes.contains(node) && copy.check().is_ok());
@@ -103,7 +153,7 @@ impl Group {
                 if copies.connected.contains_key(&node) {
                     continue;
                 }
-                // A member that cannot be reached just now is no error of the writer; it is tried again with the next
+                // A member that cannot be reached just now is no error of the writer; it is tried again with a later
                 // write, until it is reached or its departure is announced.
                 let key = SegmentKey::GroupCopy(self.group);
                 match RemoteSegment::connect(&self.node, node, key, Duration::ZERO) {
@@ -111,27 +161,23 @@ impl Group {
                     Err(_) => complete = false,
                 }
             }
-            copies.version = complete.then_some(version);
+            copies.searched(version, complete);
         }
         copies
     }
 
-    fn each(&self, mut write: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<Delivered> {
+    fn each(&self, write: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<Delivered> {
         let mut copies = self.copies();
-        let mut lost = Vec::new();
-        for (node, copy) in &copies.connected {
-            match write(copy) {
-                Ok(()) => {}
-                Err(Error::Lost { .. }) => lost.push(*node),
-                Err(other) => return Err(other),
-            }
-        }
+        let (lost, refused) = write_to_all(&copies.connected, write);
         for node in &lost {
             copies.connected.remove(node);
             // Looked for again with the next write.
             copies.version = None;
         }
-        Ok(Delivered { members: copies.connected.len(), lost: lost.len() })
+        match refused {
+            None => Ok(Delivered { members: copies.connected.len(), lost: lost.len() }),
+            Some(error) => Err(error),
+        }
     }
 
     /// Which group.
@@ -189,5 +235,50 @@ impl Drop for Group {
         if self.node.events().group_is_unwatched(self.group) {
             drop(self.node.client().unwatch_group(self.group));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_cannot_be_reached_is_not_asked_for_with_every_write() {
+        let mut copies = Copies::default();
+        assert!(copies.is_due(1));
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            copies.searched(1, false);
+            pauses.push(copies.missed.unwrap().pause.as_millis());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        let again = |seconds| Instant::now() + Duration::from_secs(seconds);
+        copies.missed = Some(Missed { version: 1, again_at: again(3600), pause: TRY_AGAIN.1 });
+        assert!(!copies.is_due(1));
+        assert!(copies.is_due(2), "a change of the members is looked at");
+        copies.missed = Some(Missed { version: 1, again_at: again(0), pause: TRY_AGAIN.1 });
+        assert!(copies.is_due(1), "its time has come");
+        copies.searched(1, true);
+        assert!(!copies.is_due(1) && copies.missed.is_none() && copies.is_due(2));
+    }
+
+    #[test]
+    fn a_copy_that_refuses_keeps_nobody_else_from_being_reached() {
+        let nodes = [4, 8, 12, 16].map(|id| NodeId::new(id).unwrap());
+        let copies: BTreeMap<_, _> = nodes.into_iter().zip([4096, 1, 0, 4096]).collect();
+        let mut written = Vec::new();
+        let (lost, refused) = write_to_all(&copies, |size_bytes| match size_bytes {
+            1 => Err(Error::Invalid("too small".into())),
+            0 => {
+                let reason = proto::wire::program::LossReason::OwnerDied;
+                Err(Error::Lost { what: "copy".into(), node: nodes[2], reason })
+            }
+            _ => {
+                written.push(*size_bytes);
+                Ok(())
+            }
+        });
+        assert_eq!((written.len(), lost), (2, vec![nodes[2]]));
+        assert!(matches!(refused, Some(Error::Invalid(_))), "{refused:?}");
     }
 }

@@ -6,6 +6,7 @@
 
 mod data;
 mod handler;
+mod latch;
 mod plain;
 mod words;
 

@@ -29,6 +29,7 @@
 pub mod dma;
 pub mod error;
 mod events;
+mod fault;
 pub mod group;
 pub mod interrupt;
 pub mod node;
@@ -50,6 +51,7 @@ pub use segment::{Segment, SegmentEvent, SegmentState};
 pub use sequence::{Sequence, SequenceStatus};
 
 pub use link::Capabilities;
+pub use proto::fault::{LinkChange, LinkFaults};
 pub use proto::ids::{AdapterNo, BadNodeId, GroupId, InterruptNo, NodeId, SegmentId};
 pub use proto::wire::program::{Access, LossReason};
 pub use shm::region::PageSize;

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::Link;
+use link::hook::HookLink;
 use link::shm_link::ShmLink;
-use node_client::{AttachOptions, Client};
+use node_client::{AttachOptions, Client, ClientEvent};
+use proto::fault::LinkChange;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::status::{NodeInfo, NodeStatus};
 
 use crate::dma::DmaQueue;
 use crate::error::Result;
 use crate::events::Registry;
+use crate::fault::{Maps, PageSource};
 use crate::group::{Group, GroupMember};
 use crate::interrupt::{DataInterrupt, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
 use crate::options::{InterruptOptions, NodeOptions, SegmentOptions};
@@ -29,6 +32,8 @@ struct Inner {
     client: Client,
     link: Arc<dyn Link>,
     events: Arc<Registry>,
+    /// Only on nodes with faults.
+    maps: Option<Arc<Maps>>,
 }
 
 impl Node {
@@ -44,16 +49,31 @@ impl Node {
 
     /// Attaches, with a link of one's own (for instance [`link::hook::HookLink`]) between this program and all memory.
     pub fn attach_over(options: &NodeOptions, link: Arc<dyn Link>) -> Result<Self> {
-        let events = Arc::new(Registry::default());
-        let sink = Arc::clone(&events);
+        let (events, maps) = (Arc::new(Registry::default()), Arc::new(Maps::default()));
+        let (sink, watched) = (Arc::clone(&events), Arc::clone(&maps));
         let attach = AttachOptions {
             runtime_dir: options.runtime_dir.clone(),
             cluster: options.cluster.clone(),
             node: options.node,
             name: options.name.clone(),
         };
-        let client = Client::attach(&attach, move |event| sink.dispatch(event))?;
-        Ok(Self { inner: Arc::new(Inner { client, link, events }) })
+        let client = Client::attach(&attach, move |event| {
+            if matches!(event, ClientEvent::Link { .. } | ClientEvent::ManagerBack { .. }) {
+                watched.follow();
+            }
+            sink.dispatch(event);
+        })?;
+        if !client.info().faults {
+            return Ok(Self { inner: Arc::new(Inner { client, link, events, maps: None }) });
+        }
+        let source = Arc::new(PageSource { client: client.clone() });
+        // Another seed in each program, so that they do not all lose their first put.
+        let link = Arc::new(HookLink::injecting(link, source, u64::from(std::process::id())));
+        Ok(Self { inner: Arc::new(Inner { client, link, events, maps: Some(maps) }) })
+    }
+
+    pub(crate) fn maps(&self) -> Option<&Maps> {
+        self.inner.maps.as_deref()
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -81,6 +101,12 @@ impl Node {
     /// State of the node, as its manager sees it.
     pub fn status(&self) -> Result<NodeStatus> {
         Ok(self.inner.client.status()?)
+    }
+
+    /// Does something to the link to `peer`, at this end: what `tieline link` does. All but taking it down and up needs a node
+    /// that was started with faults. Only the user of the node's manager may.
+    pub fn change_link(&self, peer: NodeId, change: LinkChange) -> Result<()> {
+        Ok(self.inner.client.change_link(peer, change)?)
     }
 
     /// Whether a node answers. One's own always does.

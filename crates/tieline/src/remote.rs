@@ -13,6 +13,7 @@ use shm::window::Window;
 
 use crate::error::{Error, Result};
 use crate::events::{Queue, Registration};
+use crate::fault::Mapped;
 use crate::node::Node;
 use crate::sequence::Sequence;
 
@@ -34,6 +35,8 @@ pub struct RemoteInner {
     pub(crate) memory: Arc<dyn RemoteMemory>,
     events: Arc<Queue<RemoteEvent>>,
     _registration: Registration,
+    /// Only on nodes with faults: makes maps follow the link.
+    _mapped: Option<Arc<Mapped>>,
 }
 
 /// A connected segment of another node.
@@ -64,9 +67,11 @@ impl RemoteInner {
         if self.origin != Origin::here() {
             return Err(forked(self.key));
         }
-        match self.lost() {
-            None => Ok(()),
-            Some(reason) => Err(self.gone(reason)),
+        match self.import.state() {
+            // Free: the manager was restarted and has not taken the import up again. Nothing is known, so nothing is reported.
+            ImportState::Alive | ImportState::Free => Ok(()),
+            ImportState::Suspended => Err(LinkError::Down { node: self.peer }.into()),
+            ImportState::Ended(reason) => Err(self.gone(reason)),
         }
     }
 
@@ -82,13 +87,22 @@ pub(crate) fn forked(what: impl std::fmt::Display) -> Error {
     Error::Forked { what: what.to_string() }
 }
 
+/// An import that cannot be used now although its exporter lives: the link was taken down.
+#[inline]
+pub(crate) fn check_link(import: &Import, peer: NodeId) -> Result<()> {
+    match import.state() {
+        ImportState::Suspended => Err(LinkError::Down { node: peer }.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Why the other end of an import is gone, if it is.
 #[inline]
 pub(crate) fn lost(import: &Import) -> Option<LossReason> {
     match import.state() {
         ImportState::Ended(reason) => Some(reason),
         // Free: the manager was restarted and has not taken the import up again. Nothing is known, so nothing is reported.
-        ImportState::Alive | ImportState::Free => None,
+        ImportState::Alive | ImportState::Free | ImportState::Suspended => None,
     }
 }
 
@@ -115,6 +129,7 @@ impl RemoteSegment {
         };
         let events = Arc::new(Queue::default());
         let registration = node.events().register_import(&import, &events);
+        let mapped = node.maps().map(|maps| maps.register(&memory, &import));
         let inner = RemoteInner {
             node: node.clone(),
             peer,
@@ -124,6 +139,7 @@ impl RemoteSegment {
             memory,
             events,
             _registration: registration,
+            _mapped: mapped,
         };
         Ok(Self { inner: Arc::new(inner) })
     }

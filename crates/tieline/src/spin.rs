@@ -46,6 +46,7 @@ fn measure() -> Option<u64> {
         return None;
     }
     let probe = WakeProbe::new();
+    let _quiet = shm::process::SignalsBlocked::here();
     std::thread::scope(|scope| {
         let waker = std::thread::Builder::new()
             .name("tieline-probe".into())

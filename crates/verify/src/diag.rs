@@ -5,15 +5,42 @@
 mod render;
 mod self_test;
 
-use proto::wire::status::{AdapterInfo, LinkStatus, NodeInfo, SessionState};
+use std::time::Duration;
+
+use node_client::runtime_dir::ClusterDir;
+use node_client::{ClientError, Visit};
+use proto::wire::program::Request;
+use proto::wire::status::{AdapterInfo, Counters, LinkStatus, NodeInfo, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use crate::Target;
+use crate::capacity::{self, CouldNotRun, is_own_lack};
 use crate::status::session_name;
 use crate::verdict::Verdict;
 
 pub use self_test::SelfTest;
+
+/// Schema of the report.
+pub const SCHEMA: &str = "tieline.diag/1";
+/// How long a manager may take to clear its counters.
+const CLEAR_LIMIT: Duration = Duration::from_secs(5);
+
+/// Which nodes should be there.
+#[derive(Debug, Clone, Default)]
+pub struct Expected {
+    /// All of them, ascending.
+    pub nodes: Vec<NodeId>,
+    /// Of these, the ones that are known not to answer, each with the reason: to ask them again would only take time.
+    pub silent: Vec<(NodeId, String)>,
+}
+
+impl Expected {
+    /// All nodes of a target.
+    pub fn of(target: &Target) -> Self {
+        Self { nodes: target.nodes.clone(), silent: Vec::new() }
+    }
+}
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +72,9 @@ pub struct NodeDiag {
     pub info: Option<NodeInfo>,
     /// Links of its adapters.
     pub links: Vec<LinkStatus>,
+    /// Counters of its manager, if that answers.
+    #[serde(default)]
+    pub counters: Option<Counters>,
     /// What its own adapter did when tried.
     pub self_test: Vec<SelfTest>,
     /// Nodes that it sees, itself included, ascending.
@@ -82,22 +112,38 @@ impl NodeDiag {
     }
 }
 
-/// Tests one node. `expected` are the nodes that should be there.
-pub fn node(target: &Target, node: NodeId, expected: &[NodeId]) -> NodeDiag {
-    let mut diag = NodeDiag {
-        node,
-        info: None,
-        links: Vec::new(),
-        self_test: Vec::new(),
-        nodes_seen: Vec::new(),
-        findings: Vec::new(),
-        verdict: Verdict::Fail,
-    };
+impl NodeDiag {
+    fn untested(node: NodeId) -> Self {
+        Self {
+            node,
+            info: None,
+            links: Vec::new(),
+            counters: None,
+            self_test: Vec::new(),
+            nodes_seen: Vec::new(),
+            findings: Vec::new(),
+            verdict: Verdict::Fail,
+        }
+    }
+
+    /// A node that is known not to answer.
+    fn silent(node: NodeId, why: &str) -> Self {
+        let mut diag = Self::untested(node);
+        diag.found(Level::Error, format!("node {node} cannot be tested: {why}"));
+        diag
+    }
+}
+
+/// Tests one node.
+fn node(target: &Target, node: NodeId, expected: &[NodeId]) -> Result<NodeDiag, CouldNotRun> {
+    let mut diag = NodeDiag::untested(node);
     match target.attach(node, "tieline-diag").and_then(|attached| Ok((attached.status()?, attached))) {
+        Err(tieline::Error::Client(error)) if is_own_lack(&error) => return Err(error.into()),
         Err(error) => diag.found(Level::Error, format!("node {node} cannot be tested: {error}")),
         Ok((status, attached)) => {
             diag.info = Some(status.info);
             diag.links = status.links;
+            diag.counters = Some(status.counters);
             if status.counters.protocol_errors > 0 {
                 let count = status.counters.protocol_errors;
                 diag.found(
@@ -110,7 +156,7 @@ pub fn node(target: &Target, node: NodeId, expected: &[NodeId]) -> NodeDiag {
         }
     }
     diag.verdict = if diag.count(Level::Error) == 0 { Verdict::Pass } else { Verdict::Fail };
-    diag
+    Ok(diag)
 }
 
 fn judge(diag: &mut NodeDiag, expected: &[NodeId]) {
@@ -151,18 +197,47 @@ fn judge(diag: &mut NodeDiag, expected: &[NodeId]) {
     missing.into_iter().for_each(|text| diag.found(Level::Warning, text));
 }
 
-/// Tests all nodes of a target and compares what they see.
-pub fn run(target: &Target) -> DiagReport {
-    let nodes = target.on_each_node(|id| node(target, id, &target.nodes));
-    let disagreements = compare(&nodes);
+/// Tests all nodes of a target and compares what they see. Nodes that are expected and known to be silent are reported as
+/// failed, each by name. An error is a lack of this process's own.
+pub fn run(target: &Target, expected: &Expected) -> Result<DiagReport, CouldNotRun> {
+    let at_a_time = capacity::at_a_time(target.nodes.len())?;
+    let test = |at_a_time| -> Result<Vec<_>, CouldNotRun> {
+        let nodes = target.on_nodes(at_a_time, |id| node(target, id, &expected.nodes));
+        nodes.into_iter().collect()
+    };
+    // One after the other they may have enough.
+    let mut nodes = test(at_a_time).or_else(|_| test(1))?;
+    // What a node that was not tested sees is not known; it disagrees with nobody.
+    let tested: Vec<_> = nodes.iter().filter(|node| node.info.is_some()).collect();
+    let disagreements = compare(&tested);
+    nodes.extend(expected.silent.iter().map(|(id, why)| NodeDiag::silent(*id, why)));
+    nodes.sort_by_key(|node| node.node);
     let all = nodes.iter().map(|node| node.verdict);
     let agree = if disagreements.is_empty() { Verdict::Pass } else { Verdict::Fail };
     let verdict = if nodes.is_empty() { Verdict::Fail } else { Verdict::worst(all.chain([agree])) };
-    DiagReport { nodes, disagreements, verdict }
+    Ok(DiagReport { nodes, disagreements, verdict })
+}
+
+/// Sets the counters of the managers to zero; gives back the nodes where that failed.
+pub fn clear_counters(target: &Target) -> Vec<(NodeId, ClientError)> {
+    let clear = |node: NodeId| {
+        let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
+        let mut visit = Visit::open(&dir, node, "tieline diag", false, CLEAR_LIMIT)?;
+        visit.ask(Request::ClearCounters, &[], CLEAR_LIMIT).map(drop)
+    };
+    let outcomes = target.on_each_node(|node| clear(node).err().map(|error| (node, error)));
+    outcomes.into_iter().flatten().collect()
+}
+
+impl DiagReport {
+    /// Nodes that did not pass.
+    pub fn failed(&self) -> Vec<NodeId> {
+        self.nodes.iter().filter(|node| node.verdict != Verdict::Pass).map(|node| node.node).collect()
+    }
 }
 
 /// Names each node whose view differs from the most common one.
-fn compare(nodes: &[NodeDiag]) -> Vec<String> {
+fn compare(nodes: &[&NodeDiag]) -> Vec<String> {
     let count = |view: &[NodeId]| nodes.iter().filter(|node| node.nodes_seen == view).count();
     let Some(common) = nodes.iter().map(|node| &node.nodes_seen).max_by_key(|view| (count(view), view.len()))
     else {
@@ -194,21 +269,18 @@ mod tests {
     fn seen(node: u32, sees: &[u32]) -> NodeDiag {
         let id = |id| NodeId::new(id).unwrap();
         NodeDiag {
-            node: id(node),
-            info: None,
-            links: Vec::new(),
-            self_test: Vec::new(),
             nodes_seen: sees.iter().copied().map(id).collect(),
-            findings: Vec::new(),
             verdict: Verdict::Pass,
+            ..NodeDiag::untested(id(node))
         }
     }
 
     #[test]
     fn the_node_that_disagrees_is_named_with_the_difference() {
         let nodes = [seen(4, &[4, 8, 12]), seen(8, &[4, 8]), seen(12, &[4, 8, 12])];
-        assert_eq!(compare(&nodes), ["node 8 sees another topology than most, without node 12"]);
-        assert!(compare(&nodes[..1]).is_empty());
+        let all: Vec<&NodeDiag> = nodes.iter().collect();
+        assert_eq!(compare(&all), ["node 8 sees another topology than most, without node 12"]);
+        assert!(compare(&all[..1]).is_empty());
     }
 
     #[test]
@@ -220,5 +292,31 @@ mod tests {
         assert!(warnings.len() == 1 && warnings[0].text.contains("Node 8 not reachable"), "{warnings:?}");
         let errors: Vec<_> = diag.findings.iter().filter(|found| found.level == Level::Error).collect();
         assert!(errors.iter().any(|found| found.text.contains("memory pattern")), "{errors:?}");
+    }
+
+    #[test]
+    fn the_closing_result_is_that_of_the_whole() {
+        let dead = NodeDiag::silent(NodeId::new(8).unwrap(), "its manager is gone");
+        let report = DiagReport {
+            nodes: vec![seen(4, &[4]), dead, seen(12, &[12])],
+            disagreements: Vec::new(),
+            verdict: Verdict::Fail,
+        };
+        let text = report.render(1);
+        assert_eq!(text.lines().last(), Some("TEST RESULT: *FAILED*"), "{text}");
+        assert!(text.contains("All nodes: 3 tested, 1 failed (8)"), "{text}");
+        let brief = report.render(0);
+        assert!(brief.contains("its manager is gone") && !brief.contains("TOPOLOGY"), "{brief}");
+        assert_eq!(brief.lines().last(), Some("TEST RESULT: *FAILED*"), "{brief}");
+    }
+
+    #[test]
+    fn all_counters_are_shown_at_the_highest_level_only() {
+        let mut one = seen(4, &[4]);
+        one.counters = Some(Counters { requests: 77, ..Counters::default() });
+        let report = DiagReport { nodes: vec![one], disagreements: Vec::new(), verdict: Verdict::Pass };
+        assert!(report.render(9).contains("requests") && report.render(9).contains("77"));
+        assert!(!report.render(1).contains("requests"));
+        assert_eq!(report.render(1).matches("TEST RESULT: *PASSED*").count(), 1);
     }
 }

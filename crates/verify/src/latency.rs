@@ -2,6 +2,7 @@
 //!
 //! The verdict is about the ratio to the floor, not about nanoseconds: a processor that was moved changes both.
 
+use bench::error::BenchError;
 use bench::patterns::attach::Where;
 use bench::patterns::scipp;
 use serde::Serialize;
@@ -57,10 +58,31 @@ impl LatencyReport {
     }
 }
 
+/// Why there is no report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotMeasured {
+    /// This machine, as this process may use it, cannot measure it; that says nothing about the cluster.
+    Impossible(String),
+    /// It was tried and failed.
+    Failed(String),
+}
+
+impl From<BenchError> for NotMeasured {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::TooFewCpus { allowed, .. } => Self::Impossible(format!(
+                "latency is measured between two processors, and this process may use {allowed:?} only: \
+                 run it with more (taskset, cpuset)"
+            )),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
 /// Measures between the first two nodes.
-pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport, String> {
+pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport, NotMeasured> {
     let [near, far, ..] = target.nodes.as_slice() else {
-        return Err("two nodes are needed".into());
+        return Err(NotMeasured::Failed("two nodes are needed".into()));
     };
     let options = scipp::Options {
         place: Where {
@@ -73,7 +95,7 @@ pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport,
         ..scipp::Options::default()
     };
     tell(&format!("scipp: nodes {near} and {far}"));
-    let scipp = scipp::run(&options, &mut bench::progress::Quiet).map_err(|error| error.to_string())?;
+    let scipp = scipp::run(&options, &mut bench::progress::Quiet)?;
     Ok(judge(scipp))
 }
 
@@ -92,4 +114,18 @@ fn judge(scipp: scipp::Report) -> LatencyReport {
     };
     report.ratio_to_floor = ratio;
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_processor_is_no_failure_of_the_cluster() {
+        let lacking = NotMeasured::from(BenchError::TooFewCpus { what: "scipp", allowed: vec![0] });
+        let NotMeasured::Impossible(why) = lacking else { panic!("{lacking:?}") };
+        assert!(why.contains("two processors") && why.contains("[0]") && !why.contains("--cpus"), "{why}");
+        let broken = NotMeasured::from(BenchError::Cluster("gone".into()));
+        assert!(matches!(broken, NotMeasured::Failed(_)));
+    }
 }

@@ -8,10 +8,15 @@
 //! Where to start reading: [`run`].
 #![forbid(unsafe_code)]
 
+pub mod capacity;
+pub mod clusters;
+pub mod conntest;
+pub mod culprit;
 pub mod diag;
 pub mod exchange;
 pub mod latency;
 pub mod own;
+pub mod pairs;
 pub mod run;
 pub mod status;
 pub mod target;

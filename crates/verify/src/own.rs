@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use node::NodeError;
-use node::cluster::{Launcher, UpOptions, UpProgress, down, node_ids, up};
+use node::cluster::{Launcher, Lease, UpOptions, UpProgress, down, node_ids, up};
 use node_client::runtime_dir::{ClusterDir, ClusterName};
 
 use crate::target::Target;
@@ -17,7 +17,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 pub struct OwnCluster {
     /// Runtime directory to make it in.
     pub root: PathBuf,
-    /// What it is for: the first part of its name.
+    /// What it is for: the first part of its name, one of [`PURPOSES`].
     pub purpose: &'static str,
     /// How many nodes.
     pub nodes: usize,
@@ -29,13 +29,26 @@ pub struct OwnCluster {
     pub limit: Duration,
 }
 
+/// What clusters of one's own are for, as in their names.
+pub const PURPOSES: [&str; 3] = ["verify", "bench", "acceptance"];
+
+/// Whose own cluster this is, by its name: the process that started it.
+pub fn owner_of(cluster: &str) -> Option<u32> {
+    let (purpose, pid) = cluster.rsplit_once('-')?;
+    if PURPOSES.contains(&purpose) { pid.parse().ok() } else { None }
+}
+
 /// Stops the nodes and removes their files, logs included, when dropped.
 #[derive(Debug)]
-pub struct Removal(ClusterDir);
+pub struct Removal {
+    dir: ClusterDir,
+    /// Ends the managers also when this process is killed and nothing can be dropped.
+    _lease: Lease,
+}
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        OwnCluster::remove(&self.0);
+        OwnCluster::remove(&self.dir);
     }
 }
 
@@ -50,15 +63,16 @@ impl OwnCluster {
     pub fn up(&self, tell: &mut dyn FnMut(&str)) -> Result<(Target, Removal, Duration), NodeError> {
         let dir = self.dir()?;
         let nodes = node_ids(self.nodes, None)?;
+        let lease = Lease::new()?;
         let options = UpOptions {
             dir: dir.clone(),
             nodes: nodes.clone(),
-            launcher: self.launcher.clone(),
+            launcher: Launcher { lease: Some(lease.clone()), ..self.launcher.clone() },
             config: self.config.clone(),
             limit: self.limit,
         };
         // Before the first is started, so that what a failure leaves is taken away too.
-        let removal = Removal(dir.clone());
+        let removal = Removal { dir: dir.clone(), _lease: lease.clone() };
         let report = up(&options, &mut |progress| {
             if let UpProgress::Ready { ready, of } = progress {
                 tell(&format!("up: {ready} of {of} nodes see all others"));

@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
-use node::NodeError;
 use serde::Serialize;
+use tieline::NodeId;
 
+use crate::capacity::{self, CouldNotRun};
 use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
-use crate::latency::{self, LatencyReport};
+use crate::latency::{self, LatencyReport, NotMeasured};
 use crate::own::OwnCluster;
 use crate::status::{self, ClusterReport};
 use crate::target::Target;
@@ -94,8 +95,13 @@ impl Steps<'_> {
 }
 
 /// Runs everything. An error means that there was nothing to test; whatever is wrong with a cluster is in the report.
-pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, NodeError> {
+pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, CouldNotRun> {
     let start = Instant::now();
+    // Before anything is started.
+    capacity::all_at_once(match &options.start {
+        Start::Running(target) => target.nodes.len(),
+        Start::Own(own) => own.nodes,
+    })?;
     let mut steps = Steps { done: Vec::new(), tell };
     let (target, _removal) = match &options.start {
         Start::Running(target) => (target.clone(), None),
@@ -118,29 +124,36 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
         }
     };
     let status = steps.run("status", |_| {
-        let report = status::collect(&target);
-        let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
-        (report.clone(), report.verdict, detail)
-    });
+        outcome(status::collect(&target), |report| {
+            let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
+            (report.verdict, detail)
+        })
+    })?;
     // Who does not answer has failed already; asking again and again would only take time.
+    // Why has been said by the step before.
+    let silent = status.silent().into_iter().map(|node| (node, "its manager does not answer".to_owned()));
+    let expected = diag::Expected { nodes: target.nodes.clone(), silent: silent.collect() };
     let target = Target { nodes: status.answering(), ..target };
+    let left_out = left_out(&expected.silent);
     let diag = steps.run("diag", |_| {
-        let report = diag::run(&target);
-        let failed = report.nodes.iter().filter(|node| node.verdict != Verdict::Pass).count();
-        let detail = format!(
-            "{} nodes tested, {failed} failed, {} see another topology",
-            report.nodes.len(),
-            report.disagreements.len()
-        );
-        (report.clone(), report.verdict, detail)
-    });
+        outcome(diag::run(&target, &expected), |report| {
+            let detail = format!(
+                "{} of {} nodes tested, {} failed, {} see another topology{left_out}",
+                target.nodes.len(),
+                expected.nodes.len(),
+                report.failed().len(),
+                report.disagreements.len()
+            );
+            (report.verdict, detail)
+        })
+    })?;
     let exchange = steps.run("exchange", |tell| {
         let report = exchange::run(&target, options.seed, |done, total| {
             tell(&format!("exchange: pair {done} of {total}"))
         });
         let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
         let detail = format!(
-            "{} pairs, {:.1} MB compared, {} failed",
+            "{} pairs, {:.1} MB compared, {} failed{left_out}",
             report.pairs.len(),
             bytes as f64 / 1e6,
             report.failures().count()
@@ -153,7 +166,8 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
             let (verdict, detail) = (report.verdict, report.summary());
             (Some(report), verdict, detail)
         }
-        Err(error) => (None, Verdict::Fail, format!("did not run: {error}")),
+        Err(NotMeasured::Impossible(why)) => (None, Verdict::Inconclusive, format!("SKIPPED: {why}")),
+        Err(NotMeasured::Failed(why)) => (None, Verdict::Fail, format!("did not run: {why}")),
     });
     let verdict = Verdict::worst(steps.done.iter().map(|step| step.verdict));
     Ok(Report {
@@ -167,4 +181,22 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Node
         latency,
         duration_s: start.elapsed().as_secs_f64(),
     })
+}
+
+/// What a step came to; one that could not run ends the whole, and is in no report.
+fn outcome<T, E: ToString>(
+    result: Result<T, E>,
+    judged: impl FnOnce(&T) -> (Verdict, String),
+) -> (Result<T, E>, Verdict, String) {
+    let (verdict, detail) = match &result {
+        Ok(report) => judged(report),
+        Err(error) => (Verdict::Fail, error.to_string()),
+    };
+    (result, verdict, detail)
+}
+
+/// Names the nodes that could not take part.
+fn left_out(silent: &[(NodeId, String)]) -> String {
+    let ids: Vec<String> = silent.iter().map(|(node, _)| node.to_string()).collect();
+    if ids.is_empty() { String::new() } else { format!("; node {} does not answer", ids.join(", ")) }
 }

@@ -3,12 +3,15 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use node::NodeError;
+use node_client::ClientError;
 use node_client::runtime_dir::ClusterDir;
 use proto::wire::status::{NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use crate::Target;
+use crate::capacity::is_own_lack;
 use crate::verdict::Verdict;
 
 /// One node.
@@ -58,31 +61,70 @@ pub struct ClusterReport {
     pub problems: Vec<String>,
 }
 
-/// Asks every node's manager, all at the same time: one that hangs holds up nobody but itself.
-pub fn collect(target: &Target) -> ClusterReport {
-    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref()).ok();
-    let nodes = target.on_each_node(|node| {
-        let log = dir.as_ref().map(|dir| dir.log_file(node)).filter(|log| log.is_file());
-        match target.attach(node, "tieline-status").and_then(|node| node.status()) {
-            Ok(status) => {
-                NodeReport { node, services: services(&status), status: Some(status), error: None, log }
-            }
-            Err(error) => {
-                let detail = error.to_string();
-                let manager = Service { name: "node manager".into(), state: ServiceState::Stopped, detail };
-                NodeReport {
-                    node,
-                    status: None,
-                    error: Some(error.to_string()),
-                    services: vec![manager],
-                    log,
-                }
-            }
-        }
+/// Asks every node's manager, all at the same time: one that hangs holds up nobody but itself. An error is a lack of this
+/// process's own (descriptors, memory); whatever is wrong with the nodes is in the report.
+pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
+    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
+    let nodes = target.on_each_node(|node| ask(&dir, node));
+    let nodes = target.nodes.iter().zip(nodes).map(|(node, report)| match report {
+        // Alone it may have enough.
+        Err(_) => ask(&dir, *node),
+        fine => fine,
     });
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     let problems = problems(target, &nodes);
     let verdict = if problems.is_empty() && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
-    ClusterReport { nodes, verdict, problems }
+    Ok(ClusterReport { nodes, verdict, problems })
+}
+
+fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
+    let log = Some(dir.log_file(node)).filter(|log| log.is_file());
+    match node::cluster::status(dir, node) {
+        Ok(status) => {
+            Ok(NodeReport { node, services: services(&status), status: Some(status), error: None, log })
+        }
+        Err(NodeError::Client(error)) if is_own_lack(&error) => Err(error.into()),
+        Err(error) => {
+            let why = why_no_answer(&error);
+            let manager =
+                Service { name: "node manager".into(), state: ServiceState::Stopped, detail: why.clone() };
+            Ok(NodeReport { node, status: None, error: Some(why), services: vec![manager], log })
+        }
+    }
+}
+
+/// In words that do not send the reader to `tieline status`, whose report this is.
+fn why_no_answer(error: &NodeError) -> String {
+    match error {
+        NodeError::Client(ClientError::TimedOut { what, limit }) => {
+            format!("no answer to {what} within {} ms: it is stopped or overloaded", limit.as_millis())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The nodes on a host, ascending, as the node managers know it.
+pub fn nodes_on_host(target: &Target, host: &str) -> tieline::Result<Vec<NodeId>> {
+    let mut nodes = Vec::new();
+    let mut error = None;
+    for report in
+        target.on_each_node(|node| target.attach(node, "tieline-query").and_then(|node| node.status()))
+    {
+        match report {
+            Ok(status) => {
+                nodes.extend((status.info.host == host).then_some(status.info.node));
+                let there = status.links.iter().filter(|link| link.peer_host == host);
+                nodes.extend(there.map(|link| link.peer));
+            }
+            Err(failed) => error = Some(failed),
+        }
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    match error {
+        Some(error) if nodes.is_empty() => Err(error),
+        _ => Ok(nodes),
+    }
 }
 
 fn services(status: &NodeStatus) -> Vec<Service> {
@@ -143,6 +185,11 @@ impl ClusterReport {
     /// Nodes whose managers answered.
     pub fn answering(&self) -> Vec<NodeId> {
         self.nodes.iter().filter(|report| report.status.is_some()).map(|report| report.node).collect()
+    }
+
+    /// Nodes whose managers did not.
+    pub fn silent(&self) -> Vec<NodeId> {
+        self.nodes.iter().filter(|report| report.status.is_none()).map(|report| report.node).collect()
     }
 
     /// A table, then what is wrong.

@@ -26,24 +26,34 @@ impl Target {
         })
     }
 
+    /// Does something for every node, so many at the same time, and gives the results in the order of the nodes.
+    pub(crate) fn on_nodes<T: Send>(&self, at_a_time: usize, work: impl Fn(NodeId) -> T + Sync) -> Vec<T> {
+        self.nodes.chunks(at_a_time.max(1)).flat_map(|nodes| at_once(nodes, &work)).collect()
+    }
+
     /// Does something for every node, at the same time, and gives the results in the order of the nodes.
     pub(crate) fn on_each_node<T: Send>(&self, work: impl Fn(NodeId) -> T + Sync) -> Vec<T> {
-        let work = &work;
-        std::thread::scope(|scope| {
-            let started: Vec<_> = self
-                .nodes
-                .iter()
-                .map(|node| (*node, std::thread::Builder::new().spawn_scoped(scope, move || work(*node))))
-                .collect();
-            let finish = |(node, thread): (NodeId, std::io::Result<std::thread::ScopedJoinHandle<'_, T>>)| {
-                match thread {
-                    // A panic of one is a panic of all: it is a mistake of this program.
-                    Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                    // No thread to be had: then one after the other.
-                    Err(_) => work(node),
-                }
-            };
-            started.into_iter().map(finish).collect()
-        })
+        at_once(&self.nodes, &work)
     }
+}
+
+fn at_once<T: Send>(nodes: &[NodeId], work: &(impl Fn(NodeId) -> T + Sync)) -> Vec<T> {
+    if let [only] = nodes {
+        return vec![work(*only)];
+    }
+    std::thread::scope(|scope| {
+        let started: Vec<_> = nodes
+            .iter()
+            .map(|node| (*node, std::thread::Builder::new().spawn_scoped(scope, move || work(*node))))
+            .collect();
+        let finish = |(node, thread): (NodeId, std::io::Result<std::thread::ScopedJoinHandle<'_, T>>)| {
+            match thread {
+                // A panic of one is a panic of all: it is a mistake of this program.
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No thread to be had: then one after the other.
+                Err(_) => work(node),
+            }
+        };
+        started.into_iter().map(finish).collect()
+    })
 }

@@ -1,4 +1,4 @@
-//! Figures that need no cluster: the rings.
+//! Figures that need no cluster: the rings, and what measuring itself costs.
 
 use super::{
     Context,
@@ -9,18 +9,28 @@ use crate::{
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
     floor::line::Lines,
-    patterns::ring::{BATCH, CAPACITY_BYTES, RECORDS, RingSides, Way},
+    patterns::{
+        overhead::{OverheadSides, SAMPLES},
+        ring::{BATCH, CAPACITY_BYTES, RECORDS, RingSides, Way},
+    },
     run::BlockPlan,
     verdict::Goal,
 };
 
 pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
     for entry in entries {
-        if let Kind::Ring { batched, at_least } = entry.kind {
-            context.tell(entry.id);
-            let figure = ring(context, entry, batched, at_least);
-            context.keep(entry.id, figure);
-        }
+        let figure = match entry.kind {
+            Kind::Ring { batched, at_least } => {
+                context.tell(entry.id);
+                ring(context, entry, batched, at_least)
+            }
+            Kind::Overhead { at_most } => {
+                context.tell(entry.id);
+                overhead(context, entry, at_most)
+            }
+            _ => continue,
+        };
+        context.keep(entry.id, figure);
     }
 }
 
@@ -58,6 +68,35 @@ fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, at_least: f64) 
                     format!("both sides wait {:?}, the faster way when tried", sides.poll()),
                 ],
             }
+        })
+    })
+}
+
+fn overhead(context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
+    let cpu = cpus::allowed()?.first().copied().unwrap_or(0);
+    let timer = context.timer;
+    let plan = BlockPlan::against_floor(context.options.max_time, context.options.seed);
+    duo::pinned(cpu, || {
+        let sides = OverheadSides::new(&timer, at_most);
+        context.paired(&plan, sides, u64::from(SAMPLES), |sides| Spec {
+            id: entry.id.to_owned(),
+            unit: "ns",
+            stat: Stat::P50,
+            size_bytes: None,
+            cpus: vec![cpu],
+            path: "none".to_owned(),
+            kind: ReferenceKind::Floor,
+            reference: format!("two clock readings + {at_most} ns"),
+            version: String::new(),
+            argv: ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec(),
+            goal: Goal::at_most(1.0),
+            distribution: None,
+            notes: vec![
+                entry.what.to_owned(),
+                format!("beyond its clock readings: {:.2} ns, median of all readings", sides.beyond_ns()),
+                "the loop that times every benchmark, around an event that does nothing; statistics are made after it"
+                    .to_owned(),
+            ],
         })
     })
 }

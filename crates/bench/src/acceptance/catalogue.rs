@@ -64,6 +64,25 @@ pub enum Kind {
         /// What an entry may cost besides its copy.
         extra_ns: f64,
     },
+    /// A line of the classic DMA table: a vector of entries of this size, per entry, against memcpy.
+    DmaTable {
+        /// Size of an entry.
+        size_bytes: usize,
+        /// Of the ratio of times.
+        goal: Goal,
+    },
+    /// Streaming stores of so many bytes against the fastest copy.
+    Store {
+        /// Block size.
+        size_bytes: usize,
+        /// Of the ratio of bandwidths.
+        goal: Goal,
+    },
+    /// A sample of nothing, in ns beyond its clock readings, at most.
+    Overhead {
+        /// ns.
+        at_most: f64,
+    },
     /// Interrupt between two spinning sides, against the one-line floor.
     Spinning {
         /// Of the ratio.
@@ -110,12 +129,24 @@ const fn put(id: &'static str, mib: usize) -> Entry {
     entry(id, Needs::Pair, "put of a block, bandwidth", kind)
 }
 
+const fn store(id: &'static str, size_bytes: usize) -> Entry {
+    let kind = Kind::Store { size_bytes, goal: Goal::at_least(0.97) };
+    entry(id, Needs::Pair, "streaming stores of a block, bandwidth", kind)
+}
+
+/// From 4 KiB on at least 0.97 of memcpy's bandwidth, so at most 1 / 0.97 of its time; below, memcpy + 10 ns.
+const fn dma(id: &'static str, size_bytes: usize) -> Entry {
+    let limit = if size_bytes < crate::patterns::dma_bench::LONG_BYTES { 1.0 } else { 1.0 / 0.97 };
+    let kind = Kind::DmaTable { size_bytes, goal: Goal::at_most(limit) };
+    entry(id, Needs::Pair, "vector of 256 blocks, or as many as make 64 MiB, time of one", kind)
+}
+
 /// Two polled lines have more than one rhythm (measured on one machine: 105, 120 or 137 ns, for minutes at a time), which
 /// the floor and the messages do not always share. So this goal is wider than that of the single line.
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 18] = [
+pub const ALL: [Entry; 55] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -162,6 +193,42 @@ pub const ALL: [Entry; 18] = [
         "vector of 256 blocks of 2 KiB, time of one",
         Kind::Dma { size_bytes: 2048, extra_ns: 10.0 },
     ),
+    dma("dma.64B", 64),
+    dma("dma.128B", 128),
+    dma("dma.256B", 256),
+    dma("dma.512B", 512),
+    dma("dma.1KiB", 1 << 10),
+    dma("dma.2KiB", 2 << 10),
+    dma("dma.4KiB", 4 << 10),
+    dma("dma.8KiB", 8 << 10),
+    dma("dma.16KiB", 16 << 10),
+    dma("dma.32KiB", 32 << 10),
+    dma("dma.64KiB", 64 << 10),
+    dma("dma.128KiB", 128 << 10),
+    dma("dma.256KiB", 256 << 10),
+    dma("dma.512KiB", 512 << 10),
+    dma("dma.1MiB", 1 << 20),
+    dma("dma.2MiB", 2 << 20),
+    dma("dma.4MiB", 4 << 20),
+    dma("dma.8MiB", 8 << 20),
+    dma("dma.16MiB", 16 << 20),
+    dma("dma.32MiB", 32 << 20),
+    dma("dma.64MiB", 64 << 20),
+    store("scibench2.64B", 64),
+    store("scibench2.128B", 128),
+    store("scibench2.256B", 256),
+    store("scibench2.512B", 512),
+    store("scibench2.1KiB", 1 << 10),
+    store("scibench2.2KiB", 2 << 10),
+    store("scibench2.4KiB", 4 << 10),
+    store("scibench2.8KiB", 8 << 10),
+    store("scibench2.16KiB", 16 << 10),
+    store("scibench2.32KiB", 32 << 10),
+    store("scibench2.64KiB", 64 << 10),
+    store("scibench2.128KiB", 128 << 10),
+    store("scibench2.256KiB", 256 << 10),
+    store("scibench2.512KiB", 512 << 10),
+    store("scibench2.1MiB", 1 << 20),
     entry(
         "intr.spinning",
         Needs::Pair,
@@ -175,6 +242,12 @@ pub const ALL: [Entry; 18] = [
         Kind::Sleeping { goal: Goal::at_most(1.15) },
     ),
     entry("connect_map", Needs::Pair, "connect to a segment and map it", Kind::Connect { at_most: 200.0 }),
+    entry(
+        "harness.overhead",
+        Needs::Nothing,
+        "a sample of nothing, beyond its clock readings",
+        Kind::Overhead { at_most: 5.0 },
+    ),
     entry(
         "manager.idle",
         Needs::Nine,

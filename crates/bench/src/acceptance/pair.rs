@@ -1,6 +1,6 @@
 //! Figures between two nodes.
 
-use tieline::Node;
+use tieline::{Node, SegmentOptions};
 
 use super::{
     Context,
@@ -16,10 +16,13 @@ use crate::{
     patterns::{
         attach::{Where, connected, path_of},
         connect::{self, ConnectSides},
-        dma::{DmaSides, ENTRIES},
+        dma::{Against, DmaSides, ENTRIES, Shape},
+        dma_bench::{self, ALLOWANCE_NS, LONG_BYTES},
         interrupt::{FLOOR_LINES, SleepingSides, SpinningSides, Wires},
         pio::{PLACES, Placement},
         put::PutSides,
+        rendezvous::{Tool, memory::check_here},
+        scibench2::{Way, sides::StoreSides},
         scipp::{duplex::Duplex, far::FarThread, near::Near, sides::ScippSides},
     },
     run::BlockPlan,
@@ -68,6 +71,18 @@ fn measure_at(context: &mut Context<'_>, entries: &[Entry], place: &Where) {
     }
 }
 
+/// What a vector is compared with, before there is memory for it.
+#[derive(Debug, Clone, Copy)]
+enum DmaAgainst {
+    Private { extra_ns: f64 },
+    Same,
+}
+
+/// The command that measures this figure, and its rival, alone.
+fn alone(id: &str) -> Vec<String> {
+    ["tieline", "bench", "acceptance", "--json", "--only", id].map(ToOwned::to_owned).to_vec()
+}
+
 struct Pair {
     nodes: [Node; 2],
     cpus: [usize; 2],
@@ -89,11 +104,24 @@ impl Pair {
                 self.scipp(context, entry, size_bytes, placement, goal)
             }
             Kind::Put { size_bytes, goal } => self.put(context, entry, size_bytes, goal),
-            Kind::Dma { size_bytes, extra_ns } => self.dma(context, entry, size_bytes, extra_ns),
+            Kind::Dma { size_bytes, extra_ns } => {
+                let against = DmaAgainst::Private { extra_ns };
+                self.dma(context, entry, Shape { entries: ENTRIES, size_bytes }, against, Goal::at_most(1.0))
+            }
+            Kind::DmaTable { size_bytes, goal } => {
+                let against = if size_bytes < LONG_BYTES {
+                    DmaAgainst::Private { extra_ns: ALLOWANCE_NS }
+                } else {
+                    DmaAgainst::Same
+                };
+                self.dma(context, entry, dma_bench::shape(size_bytes), against, goal)
+            }
+            Kind::Store { size_bytes, goal } => self.store(context, entry, size_bytes, goal),
             Kind::Spinning { goal } => self.spinning(context, entry, goal),
             Kind::Sleeping { goal } => self.sleeping(context, entry, goal),
             Kind::Connect { at_most } => self.connect(context, entry, at_most),
             Kind::Ring { .. }
+            | Kind::Overhead { .. }
             | Kind::IdleCpu { .. }
             | Kind::IdlePss { .. }
             | Kind::Up { .. }
@@ -187,9 +215,7 @@ impl Pair {
                 spec.kind = ReferenceKind::Rival;
                 spec.reference = sides.rival();
                 spec.version = crate::env::libc_version().unwrap_or_default();
-                spec.argv = ["tieline", "bench", "acceptance", "--json", "--only", entry.id]
-                    .map(ToOwned::to_owned)
-                    .to_vec();
+                spec.argv = alone(entry.id);
                 let rivals: Vec<String> = sides
                     .rivals
                     .iter()
@@ -204,31 +230,85 @@ impl Pair {
         })
     }
 
-    fn dma(
+    fn store(
         &self,
         context: &mut Context<'_>,
         entry: &Entry,
         size_bytes: usize,
-        extra_ns: f64,
+        goal: Goal,
     ) -> Result<Figure> {
         let timer = context.timer;
         let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
         let [near, far] = &self.nodes;
-        let there = connected(far, near, size_bytes * ENTRIES)?;
-        let here = connected(near, far, size_bytes * ENTRIES)?;
+        let there = connected(far, near, size_bytes)?;
+        let target = there.map.window()?;
         duo::pinned(self.cpus[0], || {
-            let sides = DmaSides::new(&timer, near, &here.segment, &there.remote, size_bytes, extra_ns)?;
-            let samples = sides.vectors_per_reading();
-            context.paired(&plan, sides, samples, |_| {
-                let mut spec = self.spec(entry, "ns", Goal::at_most(1.0));
+            let mut sides = StoreSides::new(&timer, &there.remote, target, Way::Map, size_bytes)?;
+            sides.store_known(size_bytes as u64)?;
+            check_here(Tool::Scibench2, &there.segment, size_bytes, size_bytes as u64)?;
+            let stores = sides.pace().events();
+            context.paired(&plan, sides, stores, |sides| {
+                let mut spec = self.spec(entry, "GB/s", goal);
                 spec.size_bytes = Some(size_bytes as u64);
                 spec.cpus.truncate(1);
-                spec.reference = format!("memcpy of {size_bytes} bytes + {extra_ns} ns");
+                spec.kind = ReferenceKind::Rival;
+                spec.reference = sides.rival();
                 spec.version = crate::env::libc_version().unwrap_or_default();
-                spec.notes.push(format!("gather, post and wait of {ENTRIES} entries, by {ENTRIES}"));
+                spec.argv = alone(entry.id);
+                let rivals: Vec<String> = sides
+                    .rivals
+                    .iter()
+                    .map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns))
+                    .collect();
+                spec.notes.push(format!("rivals in GB/s before the run: {}", rivals.join("; ")));
                 spec.notes.push(format!(
-                    "reference: {ENTRIES} copies one behind the other between private buffers"
+                    "stores through a map of the segment, the same two blocks each time; {} share a sample, {} samples a \
+                     reading; the bytes were checked by the owner before",
+                    sides.pace().batch(),
+                    sides.pace().samples(),
                 ));
+                spec
+            })
+        })
+    }
+
+    fn dma(
+        &self,
+        context: &mut Context<'_>,
+        entry: &Entry,
+        shape: Shape,
+        against: DmaAgainst,
+        goal: Goal,
+    ) -> Result<Figure> {
+        let timer = context.timer;
+        let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
+        let [near, far] = &self.nodes;
+        let there = connected(far, near, shape.total_bytes())?;
+        let here = near.create_segment_with(&SegmentOptions::new(shape.total_bytes()))?;
+        let against = match against {
+            DmaAgainst::Private { extra_ns } => Against::Private { extra_ns },
+            DmaAgainst::Same => Against::Same(there.map.window()?),
+        };
+        duo::pinned(self.cpus[0], || {
+            let sides = DmaSides::new(&timer, near, &here, &there.remote, shape, against)?;
+            sides.check()?;
+            let samples = sides.vectors_per_reading();
+            context.paired(&plan, sides, samples, |sides| {
+                let mut spec = self.spec(entry, "ns", goal);
+                spec.size_bytes = Some(shape.size_bytes as u64);
+                spec.cpus.truncate(1);
+                spec.reference = sides.reference_name();
+                spec.version = crate::env::libc_version().unwrap_or_default();
+                let entries = shape.entries;
+                spec.notes.push(format!("gather, post and wait of {entries} entries, by {entries}"));
+                spec.notes.push(match against {
+                    Against::Private { .. } => {
+                        format!("reference: {entries} copies one behind the other between private buffers")
+                    }
+                    Against::Same(_) => {
+                        format!("reference: {entries} copies by the C library between the same two segments")
+                    }
+                });
                 spec
             })
         })

@@ -2,6 +2,9 @@
 //! the JSON; nothing here measures or judges.
 
 pub mod csv;
+pub mod dma;
 pub mod figures;
+pub mod intr;
+pub mod scibench2;
 pub mod scipp;
 pub mod table;

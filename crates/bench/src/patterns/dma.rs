@@ -1,126 +1,179 @@
 //! Vectors of block copies through a DMA queue, against plain memcpy of blocks of the same size in the same order.
+//!
+//! Short entries are compared with copies between private buffers, each with an allowance for what an entry costs besides:
+//! what a program that could write there by itself would pay. Long entries are compared with memcpy from and to the very
+//! same memory, because from a few KiB on the kind of pages and what lies in which cache decide.
 
 use std::{hint::black_box, time::Duration};
 
+use shm::{copy::KernelId, window::Window};
 use tieline::{Direction, DmaEntry, DmaQueue, DmaState, Node, RemoteSegment, Segment};
 
 use crate::{
     error::{BenchError, Result},
-    floor::{Shape, settle},
+    patterns::{pace::Pace, put::Only, rendezvous},
     run::Sides,
     timer::Timer,
 };
 
-/// Entries of a vector.
+/// Entries of a long vector.
 pub const ENTRIES: usize = 256;
 /// A queue that takes longer than this has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A vector of 256 entries, gathered, posted and waited for, per entry; the reference is memcpy of an entry plus `extra_ns`.
+/// A vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Entries.
+    pub entries: usize,
+    /// Bytes of an entry.
+    pub size_bytes: usize,
+}
+
+impl Shape {
+    /// Bytes of all entries.
+    pub const fn total_bytes(&self) -> usize {
+        self.entries * self.size_bytes
+    }
+}
+
+/// What a vector is compared with.
+#[derive(Debug, Clone, Copy)]
+pub enum Against<'a> {
+    /// memcpy between private buffers, plus so many ns an entry.
+    Private {
+        /// What an entry may cost besides its copy.
+        extra_ns: f64,
+    },
+    /// memcpy from the local segment into this map of the remote one.
+    Same(Window<'a>),
+}
+
+/// A vector, gathered, posted and waited for, in ns an entry, beside its reference.
 pub struct DmaSides<'a> {
     timer: &'a Timer,
     queue: DmaQueue,
     local: &'a Segment,
     remote: &'a RemoteSegment,
     vector: Vec<DmaEntry>,
-    size_bytes: usize,
-    extra_ns: f64,
+    shape: Shape,
+    against: Against<'a>,
     source: Vec<u8>,
     target: Vec<u8>,
-    ours: Shape,
-    plain: Shape,
-    ticks: Vec<u64>,
+    ours: Pace,
+    plain: Pace,
 }
 
 impl std::fmt::Debug for DmaSides<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DmaSides").field("size_bytes", &self.size_bytes).finish_non_exhaustive()
+        f.debug_struct("DmaSides").field("shape", &self.shape).finish_non_exhaustive()
     }
 }
 
 impl<'a> DmaSides<'a> {
-    /// Entries of `size_bytes`, one behind the other in both segments. The bytes are checked once.
+    /// Entries one behind the other in both segments. The local bytes are those of [`rendezvous::fill`] of the total size,
+    /// and have been transferred once when this returns, so that the owner of the remote segment can compare them.
     pub fn new(
         timer: &'a Timer,
         node: &Node,
         local: &'a Segment,
         remote: &'a RemoteSegment,
-        size_bytes: usize,
-        extra_ns: f64,
+        shape: Shape,
+        against: Against<'a>,
     ) -> Result<Self> {
-        let vector = (0..ENTRIES)
+        let Shape { entries, size_bytes } = shape;
+        let vector = (0..entries)
             .map(|n| DmaEntry { size_bytes, local_offset: n * size_bytes, remote_offset: n * size_bytes })
             .collect();
-        let total = ENTRIES * size_bytes;
+        let private = if matches!(against, Against::Private { .. }) { shape.total_bytes() } else { 0 };
         let mut sides = Self {
             timer,
-            queue: node.dma_queue(ENTRIES)?,
+            queue: node.dma_queue(entries)?,
             local,
             remote,
             vector,
-            size_bytes,
-            extra_ns,
-            source: (0..total).map(|at| (at ^ (at >> 8)) as u8).collect(),
-            target: vec![0; total],
-            ours: Shape::trial(),
-            plain: Shape::trial(),
-            ticks: Vec::new(),
+            shape,
+            against,
+            // 0x5a rather than 0: zeroed memory would be one shared page until it is written.
+            source: vec![0x5a; private],
+            target: vec![0xa5; private],
+            ours: Pace::trial(),
+            plain: Pace::trial(),
         };
-        sides.check()?;
+        let mut known = vec![0; shape.total_bytes()];
+        rendezvous::fill(&mut known, shape.total_bytes() as u64);
+        local.window().put(0, &known)?;
+        drop(known);
+        transfer(&sides.queue, local, remote, &sides.vector)?;
         let (ours_ns, plain_ns) = (sides.vector_ns()?, sides.copies_ns()?);
-        sides.ours = Shape::for_event(timer, ours_ns);
-        sides.plain = Shape::for_event(timer, plain_ns);
+        sides.ours = Pace::of(ours_ns);
+        sides.plain = Pace::of(plain_ns);
         Ok(sides)
+    }
+
+    /// Compares the whole vector through the remote segment, where nobody at the other end can.
+    pub fn check(&self) -> Result<()> {
+        let mut back = vec![0; self.shape.total_bytes()];
+        self.remote.get(0, &mut back)?;
+        rendezvous::check("dma", &back, self.shape.total_bytes() as u64)
     }
 
     /// Vectors of one reading.
     pub fn vectors_per_reading(&self) -> u64 {
-        u64::from(self.ours.samples) * u64::from(self.ours.batch)
+        self.ours.events()
     }
 
-    /// A vector with known bytes, compared on the other side.
-    fn check(&mut self) -> Result<()> {
-        self.local.window().put(0, &self.source)?;
-        self.transfer()?;
-        let mut back = vec![0; self.source.len()];
-        self.remote.get(0, &mut back)?;
-        match self.source.iter().zip(&back).position(|(want, got)| want != got) {
-            None => Ok(()),
-            Some(at) => Err(BenchError::WrongData {
-                what: "dma",
-                message: (at / self.size_bytes) as u64,
-                size_bytes: self.size_bytes,
-                at: at % self.size_bytes,
-                want: self.source[at],
-                got: back[at],
-            }),
+    /// Vectors that share a sample.
+    pub const fn batch(&self) -> u32 {
+        self.ours.batch()
+    }
+
+    /// What the reference is called in reports.
+    pub fn reference_name(&self) -> String {
+        let size_bytes = self.shape.size_bytes;
+        match self.against {
+            Against::Private { extra_ns } => format!("memcpy of {size_bytes} bytes + {extra_ns} ns"),
+            Against::Same(_) => format!("memcpy of {size_bytes} bytes from and to the same memory"),
         }
     }
 
-    fn transfer(&self) -> Result<()> {
-        transfer(&self.queue, self.local, self.remote, &self.vector)
-    }
-
-    /// Median time of a vector.
+    /// Time of a vector.
     fn vector_ns(&mut self) -> Result<f64> {
-        let Self { timer, queue, local, remote, vector, ours, ticks, .. } = self;
-        ours.time(ticks, |_| transfer(queue, local, remote, vector))?;
-        Ok(settle(timer, ticks, ours.batch, 1.0, None))
+        let Self { timer, queue, local, remote, vector, ours, .. } = self;
+        ours.read(timer, None, || transfer(queue, local, remote, vector))
     }
 
-    /// Median time of as many plain copies.
+    /// Time of as many plain copies.
     fn copies_ns(&mut self) -> Result<f64> {
-        let Self { timer, source, target, size_bytes, plain, ticks, .. } = self;
+        let Self { timer, source, target, local, plain, against, .. } = self;
         // Through a black box: the size must not be known, or the copy would be a few inlined moves and no memcpy.
-        let size = black_box(*size_bytes);
-        plain.time(ticks, |_| {
-            for (to, from) in target.chunks_exact_mut(size).zip(source.chunks_exact(size)) {
-                to.copy_from_slice(black_box(from));
+        let Shape { entries, size_bytes: size } = black_box(self.shape);
+        match against {
+            Against::Private { .. } => plain.read(timer, None, || {
+                for (to, from) in target.chunks_exact_mut(size).zip(source.chunks_exact(size)) {
+                    to.copy_from_slice(black_box(from));
+                }
+                black_box(&target);
+                Ok(())
+            }),
+            Against::Same(map) => {
+                let _only = Only::kernel(KernelId::Libc)?;
+                let from = local.window();
+                plain.read(timer, None, || {
+                    for n in 0..entries {
+                        from.copy_to(n * size, map, n * size, size)?;
+                    }
+                    Ok(())
+                })
             }
-            black_box(&target);
-            Ok(())
-        })?;
-        Ok(settle(timer, ticks, plain.batch, 1.0, None))
+        }
+    }
+
+    const fn extra_ns(&self) -> f64 {
+        match self.against {
+            Against::Private { extra_ns } => extra_ns,
+            Against::Same(_) => 0.0,
+        }
     }
 }
 
@@ -140,10 +193,10 @@ fn transfer(queue: &DmaQueue, local: &Segment, remote: &RemoteSegment, vector: &
 
 impl Sides for DmaSides<'_> {
     fn ours(&mut self) -> Result<f64> {
-        Ok(self.vector_ns()? / ENTRIES as f64)
+        Ok(self.vector_ns()? / self.shape.entries as f64)
     }
 
     fn reference(&mut self) -> Result<f64> {
-        Ok(self.copies_ns()? / ENTRIES as f64 + self.extra_ns)
+        Ok(self.copies_ns()? / self.shape.entries as f64 + self.extra_ns())
     }
 }

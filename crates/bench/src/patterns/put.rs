@@ -27,10 +27,10 @@ const COPIES_MAX: f64 = 50.0;
 
 /// While it lives, every copy of this process is made by one kernel.
 #[derive(Debug)]
-struct Only(Plan);
+pub(super) struct Only(Plan);
 
 impl Only {
-    fn kernel(id: KernelId) -> Result<Self> {
+    pub(super) fn kernel(id: KernelId) -> Result<Self> {
         let before = Plan::current();
         let everywhere =
             Plan { near: id, near_bytes: usize::MAX, middle: id, far_bytes: usize::MAX, far: id };

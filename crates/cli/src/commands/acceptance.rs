@@ -6,33 +6,59 @@ use ::verify::own::{OwnCluster, Removal};
 use anyhow::anyhow;
 use bench::acceptance::{self, Options, catalogue};
 use bench::cluster::{ClusterControl, ControlError, Running};
+use bench::figure::{Figures, Missing};
 use bench::layout;
 use bench::patterns::attach::Where;
 use bench::verdict::Verdict;
 
 use super::{bench::progress, own_cluster};
 use crate::args::{Acceptance, Common};
-use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
+use crate::exit::{INCONCLUSIVE, Outcome, PASS};
+use crate::interrupt::hold_if_interrupted;
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Outcome {
-    let entries = catalogue::select(&arguments.only).map_err(Failure::usage)?;
+    let entries = catalogue::select(&arguments.only)?;
     if arguments.list {
         let ids: Vec<&str> = entries.iter().map(|entry| entry.id).collect();
         output.result(|| serde_json::to_value(&ids), || ids.iter().map(|id| format!("{id}\n")).collect())?;
         return Ok(PASS);
     }
-    let options =
-        Options { only: arguments.only.clone(), argv: std::env::args().collect(), ..Options::default() };
+    let options = Options {
+        only: arguments.only.clone(),
+        cpus: arguments.cpus,
+        argv: std::env::args().collect(),
+        ..Options::default()
+    };
     let mut control = Control { own: own_cluster(common, "acceptance", 2)?, running: None };
     let figures = acceptance::run(&options, Some(&mut control), &mut progress(output))?;
     output.progress_done();
-    output.result(|| serde_json::to_value(&figures), || layout::figures::render(&figures))?;
-    Ok(match figures.verdict() {
-        Verdict::Pass => PASS,
-        Verdict::Fail => FAIL,
-        Verdict::Inconclusive => INCONCLUSIVE,
-    })
+    let excused = is_for_lack_of_cpus(&figures);
+    output.result(|| serde_json::to_value(&figures), || render(&figures, excused))?;
+    Ok(if excused { INCONCLUSIVE } else { figures.exit_status() })
+}
+
+/// What begins to run between two processors cannot be measured on one; that says nothing about what is measured.
+const LACKS_CPUS: &str = "needs two processors";
+
+/// Whether nothing is wrong but that this process may use one processor only.
+fn is_for_lack_of_cpus(figures: &Figures) -> bool {
+    let one_cpu = bench::cpus::allowed().is_ok_and(|allowed| allowed.len() < 2);
+    let measured_fine = figures.figures.iter().all(|figure| figure.verdict != Verdict::Fail);
+    let lacking = |missing: &Missing| missing.reason.contains(LACKS_CPUS);
+    one_cpu && measured_fine && !figures.missing.is_empty() && figures.missing.iter().all(lacking)
+}
+
+fn render(figures: &Figures, excused: bool) -> String {
+    let text = layout::figures::render(figures);
+    match text.rsplit_once("verdict: ") {
+        Some((before, _)) if excused => format!(
+            "{before}verdict: {}: only one processor may be used, so that {} figure(s) were SKIPPED\n",
+            Verdict::Inconclusive,
+            figures.missing.len()
+        ),
+        _ => text,
+    }
 }
 
 /// Clusters of its own, one after the other.
@@ -43,6 +69,8 @@ struct Control {
 
 impl ClusterControl for Control {
     fn up(&mut self, nodes: usize) -> Result<Running, ControlError> {
+        // Nothing is started in place of what a signal takes away.
+        hold_if_interrupted();
         self.running = None;
         self.own.nodes = nodes;
         let (target, removal, _) = self.own.up(&mut |_| ())?;

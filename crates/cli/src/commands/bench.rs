@@ -3,28 +3,36 @@
 use std::time::Duration;
 
 use ::verify::own::Removal;
+use bench::error::BenchError;
 use bench::limits;
 use bench::patterns::attach::Where;
 use bench::patterns::scipp::{self, ServeOptions};
+use node_client::ClientError;
+use proto::wire::program::Refusal;
 use tieline::NodeId;
 
 use super::{own_cluster, target, usage};
-use crate::args::{Bench, Common, Scipp};
+use crate::args::{Bench, Common, Limits, Scipp};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::Output;
+use crate::output::{Output, to_file};
 
 /// How long a server waits for its client.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn run(common: &Common, bench: &Bench, output: Output) -> Outcome {
     match bench {
         Bench::Scipp(arguments) => scipp(common, arguments, output),
-        Bench::Limits => limits(output),
+        Bench::Limits(arguments) => limits(arguments, output),
+        Bench::Scibench2(arguments) => super::bench_tools::scibench2(common, arguments, output),
+        Bench::Dma(arguments) => super::bench_tools::dma(common, arguments, output),
+        Bench::Intr(arguments) => super::bench_tools::intr(common, arguments, output),
+        Bench::Jitter(arguments) => super::bench_tools::jitter(common, arguments, output),
+        Bench::Latency(arguments) => super::bench_tools::latency(common, arguments, output),
         Bench::Acceptance(arguments) => super::acceptance::run(common, arguments, output),
     }
 }
 
-fn argv() -> Vec<String> {
+pub(super) fn argv() -> Vec<String> {
     std::env::args().collect()
 }
 
@@ -39,18 +47,15 @@ pub(super) fn place(
     rn: Option<NodeId>,
     output: Output,
 ) -> Result<(Where, Option<Removal>), Failure> {
-    if let Ok(target) = target(common) {
-        let here = Where {
-            runtime_dir: target.runtime_dir,
-            cluster: target.cluster,
-            near: common.node.or(target.nodes.first().copied()),
-            far: rn,
-        };
-        return Ok((here, None));
-    }
-    if common.node.is_some() || rn.is_some() {
+    match target(common) {
+        Ok(target) => {
+            let near = common.node.or(target.nodes.first().copied());
+            let (runtime_dir, cluster) = (target.runtime_dir, target.cluster);
+            return Ok((Where { runtime_dir, cluster, near, far: rn }, None));
+        }
         // Certain nodes are meant; then the reason why they are not there is the answer.
-        target(common)?;
+        Err(failure) if common.node.is_some() || rn.is_some() => return Err(failure),
+        Err(_) => {}
     }
     let (target, removal, _) = own_cluster(common, "bench", 2)?.up(&mut |text| output.progress(text))?;
     let place = Where {
@@ -63,34 +68,83 @@ pub(super) fn place(
 }
 
 fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
-    if (arguments.server || arguments.client) && arguments.rn.is_none() {
-        return Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"));
-    }
-    let (place, _removal) = place(common, arguments.rn, output)?;
+    let one_end = arguments.server || arguments.client;
+    let (place, _removal) = match arguments.rn {
+        None if one_end => {
+            return Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"));
+        }
+        Some(rn) if one_end => (this_end(common, rn)?, None),
+        rn => place(common, rn, output)?,
+    };
     if let (true, Some(client)) = (arguments.server, arguments.rn) {
-        scipp::serve(&ServeOptions { place, client, cpu: None, wait: CLIENT_PATIENCE })?;
+        let cpu = arguments.cpus.map(|[this, _]| this);
+        scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE })?;
         return Ok(PASS);
     }
+    let defaults = scipp::Options::default();
     let options = scipp::Options {
         place,
+        cpus: arguments.cpus,
+        sizes_bytes: arguments.size.map_or(defaults.sizes_bytes, |size| vec![size.into()]),
         placement: arguments.placement.into(),
         argv: argv(),
         ..scipp::Options::default()
     };
     let mut progress = progress(output);
-    let report = if arguments.client {
-        scipp::client(&options, &mut progress)?
-    } else {
-        scipp::run(&options, &mut progress)?
+    let report = match arguments.rn {
+        Some(rn) if arguments.client => {
+            scipp::client(&options, &mut progress).map_err(|error| without_server(error, rn))?
+        }
+        _ => scipp::run(&options, &mut progress)?,
     };
     output.progress_done();
     let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
     output.result(|| serde_json::to_value(&report), text)?;
+    if let Some(path) = &arguments.json_file {
+        to_file(path, &serde_json::to_value(&report)?)?;
+    }
     Ok(PASS)
 }
 
-fn limits(output: Output) -> Outcome {
-    let options = limits::Options { argv: argv(), ..limits::Options::default() };
+/// The node of this end: the one that was named, else the only one besides the other end's.
+pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
+    let target = target(common)?;
+    let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();
+    let near = match (common.node, others.as_slice()) {
+        (Some(node), _) => node,
+        (None, [only]) => *only,
+        (None, []) => rn,
+        (None, several) => {
+            return Err(usage(format!(
+                "which node is this end on? Give --node ID, one of {}",
+                super::cluster::list(several)
+            )));
+        }
+    };
+    Ok(Where { runtime_dir: target.runtime_dir, cluster: target.cluster, near: Some(near), far: Some(rn) })
+}
+
+/// A server that is not there looks like a segment that is not there.
+fn without_server(error: BenchError, rn: NodeId) -> Failure {
+    let missing = matches!(
+        &error,
+        BenchError::Api(tieline::Error::Client(ClientError::Refused(
+            Refusal::NotFound { .. } | Refusal::NotAvailable { .. }
+        )))
+    );
+    let failure = Failure::from(error);
+    if !missing {
+        return failure;
+    }
+    let advice = format!(
+        "no server of scipp answers on node {rn}: start one there with `tieline bench scipp --server --node {rn} --rn ID`, \
+         ID being the node of this end"
+    );
+    Failure { status: failure.status, error: failure.error.context(advice) }
+}
+
+fn limits(arguments: &Limits, output: Output) -> Outcome {
+    let options = limits::Options { cpus: arguments.cpus, argv: argv(), ..limits::Options::default() };
     let report = limits::run(&options, &mut progress(output))?;
     output.progress_done();
     output.result(|| serde_json::to_value(&report), || report.to_text())?;

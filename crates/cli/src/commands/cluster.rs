@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use anyhow::anyhow;
 use node::cluster::{
-    Launcher, StopProgress, UpOptions, UpProgress, UpReport, down as stop_nodes, node_ids, up as start_nodes,
+    Launcher, NodeEntry, NodeState, StopProgress, UpOptions, UpProgress, UpReport, down as stop_nodes,
+    list_nodes, node_ids, up as start_nodes,
 };
+use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
 use tieline::NodeId;
 
@@ -19,8 +22,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 const UP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
-    let nodes = node_ids(arguments.nodes as usize, common.node).map_err(Failure::usage)?;
-    let report = start(common, nodes, output)?;
+    let nodes = node_ids(arguments.nodes as usize, None)?;
+    let report = start(common, nodes, arguments.faults, output)?;
     let took_s = report.took.as_secs_f64();
     output.result(
         || {
@@ -47,21 +50,45 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
 }
 
 /// Starts nodes and shows progress.
-pub(super) fn start(common: &Common, nodes: Vec<NodeId>, output: Output) -> Result<UpReport, Failure> {
+pub(super) fn start(
+    common: &Common,
+    nodes: Vec<NodeId>,
+    faults: bool,
+    output: Output,
+) -> Result<UpReport, Failure> {
     let options = UpOptions {
         dir: cluster_dir(common)?,
         nodes,
-        launcher: Launcher::this_binary()?,
+        launcher: Launcher { faults, ..Launcher::this_binary()? },
         config: common.config.clone(),
         limit: UP_LIMIT,
     };
+    let mut started = Vec::new();
     let report = start_nodes(&options, &mut |progress| match progress {
-        UpProgress::Started { node, .. } => output.progress(&format!("starting node {node}")),
+        UpProgress::Started { node, .. } => {
+            started.push(node);
+            output.progress(&format!("starting node {node}"));
+        }
         UpProgress::Ready { ready, of } => output.progress(&format!("{ready} of {of} nodes see all others")),
         UpProgress::AlreadyRunning { .. } => {}
     });
     output.progress_done();
-    Ok(report?)
+    report.map_err(|error| with_what_was_started(error.into(), &options.dir, &started))
+}
+
+/// A start that failed half-way may leave managers, which somebody has to know of.
+fn with_what_was_started(failure: Failure, dir: &ClusterDir, started: &[NodeId]) -> Failure {
+    let runs = |entry: &NodeEntry| matches!(entry.state, NodeState::Running { .. });
+    let entries = list_nodes(dir).unwrap_or_default();
+    let left: Vec<_> = entries.iter().filter(|entry| runs(entry)).map(|entry| entry.node).collect();
+    let left: Vec<_> = left.into_iter().filter(|node| started.contains(node)).collect();
+    if left.is_empty() {
+        return failure;
+    }
+    let text = failure.text();
+    let error =
+        anyhow!("{text}; node {} has been started and still runs: `tieline down` stops it", list(&left));
+    Failure { status: failure.status, error }
 }
 
 /// Stops nodes (`None`: all) and shows progress.
@@ -85,8 +112,7 @@ pub(super) fn stop(
 }
 
 pub(super) fn down(common: &Common, output: Output) -> Outcome {
-    let only = common.node.map(|node| vec![node]);
-    let report = stop(common, only.as_deref(), output)?;
+    let report = stop(common, None, output)?;
     output.result(
         || {
             Ok(json!({

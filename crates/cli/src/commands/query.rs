@@ -2,16 +2,24 @@
 
 use std::fmt::Write;
 
+use ::verify::status::nodes_on_host;
 use tieline::Node;
 
-use super::node_options;
-use crate::args::Common;
-use crate::exit::{Outcome, PASS};
+use super::{cluster::list, node_options, target, usage};
+use crate::args::{Common, Query};
+use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
 
-pub(super) fn run(common: &Common, output: Output) -> Outcome {
+pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome {
+    let common = match &arguments.host {
+        Some(host) => &on_host(common, host)?,
+        None => common,
+    };
     let info = Node::attach_with(&node_options(common, "tieline-query"))?.info();
     let text = || {
+        if arguments.brief {
+            return format!("{}\n", info.node);
+        }
         let mut text = format!(
             "Local node-id      : {}\nCluster            : {}\nHost               : {}\nNode manager       : tieline {}, pid {}\n",
             info.node, info.cluster, info.host, info.version, info.manager_pid
@@ -23,6 +31,23 @@ pub(super) fn run(common: &Common, output: Output) -> Outcome {
         }
         text
     };
-    output.result(|| serde_json::to_value(&info), text)?;
+    output.form("tieline.query/1", || serde_json::to_value(&info), text)?;
     Ok(PASS)
+}
+
+/// Names the node that is on a host; several on it must be told apart.
+fn on_host(common: &Common, host: &str) -> Result<Common, Failure> {
+    let nodes = nodes_on_host(&target(common)?, host)?;
+    match nodes.as_slice() {
+        nodes if common.node.is_some_and(|named| nodes.contains(&named)) => Ok(common.clone()),
+        [node] => Ok(Common { node: Some(*node), ..common.clone() }),
+        [] => Err(anyhow::anyhow!(
+            "no node of the cluster is on host `{host}`: see `tieline diag` for the hosts"
+        )
+        .into()),
+        several => Err(usage(format!(
+            "several nodes are on host `{host}` ({}): say which with --node or TIELINE_NODE",
+            list(several)
+        ))),
+    }
 }

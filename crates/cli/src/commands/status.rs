@@ -8,8 +8,9 @@ use crate::exit::Outcome;
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, output: Output) -> Outcome {
-    let report = collect(&target(common)?);
-    output.result(
+    let report = collect(&target(common)?)?;
+    output.form(
+        "tieline.status/1",
         || serde_json::to_value(&report),
         || if common.node.is_some() { report.render_services() } else { report.render() },
     )?;

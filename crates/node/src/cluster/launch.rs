@@ -5,19 +5,27 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use proto::ids::NodeId;
+use rustix::process::{Pid, Signal, kill_process};
 
+use super::lease::{ENV_LEASE, Hold, Lease};
+use super::stop::remove_leftovers;
+use crate::config::ENV_FAULTS;
 use crate::error::{NodeError, Result};
-use crate::runtime_dir::ClusterDir;
+use crate::lock::is_held;
+use crate::runtime_dir::{ClusterDir, remove_if_empty};
 
 /// A log that has grown beyond this is begun anew at the next start.
 const LOG_LIMIT_BYTES: u64 = 1024 * 1024;
 /// As much of a dead manager's log is shown.
 const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 12;
+/// How long managers may take to end when an `up` is undone, before they are killed.
+const UNDO_LIMIT: Duration = Duration::from_secs(5);
 
 /// Children that were started here and may have ended since: to be asked for their end, so that none stays a zombie.
 static CHILDREN: Mutex<Vec<Child>> = Mutex::new(Vec::new());
@@ -29,13 +37,22 @@ pub struct Launcher {
     pub program: PathBuf,
     /// Arguments before `node run`.
     pub leading: Vec<OsString>,
+    /// What the managers' lives depend on; none: they go on when the process that starts them has ended.
+    pub lease: Option<Lease>,
+    /// The nodes' programs carry out faults, whatever the configuration says.
+    pub faults: bool,
 }
 
 impl Launcher {
     /// This very binary.
     pub fn this_binary() -> Result<Self> {
         let fail = |source| NodeError::Io { what: "find", path: "/proc/self/exe".into(), source };
-        Ok(Self { program: std::env::current_exe().map_err(fail)?, leading: Vec::new() })
+        Ok(Self {
+            program: std::env::current_exe().map_err(fail)?,
+            leading: Vec::new(),
+            lease: None,
+            faults: false,
+        })
     }
 
     pub(super) fn start(&self, dir: &ClusterDir, node: NodeId, config: Option<PathBuf>) -> Result<Started> {
@@ -45,19 +62,27 @@ impl Launcher {
         let errors = log.try_clone().map_err(fail)?;
         let mut command = Command::new(&self.program);
         command.args(&self.leading).args(["node", "run", "--background", "--id"]).arg(node.to_string());
+        if self.faults {
+            command.env(ENV_FAULTS, "1");
+        }
         command.arg("--cluster").arg(dir.cluster().as_str()).arg("--runtime-dir").arg(dir.root());
         if let Some(config) = config {
             command.arg("--config").arg(config);
         }
         // A service manager that waits for the caller is not to be told of its children.
         command.env_remove("NOTIFY_SOCKET");
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        let (input, hold) = match &self.lease {
+            Some(lease) => (lease.input()?, None),
+            None => Hold::new().map(|(input, hold)| (input, Some(hold)))?,
+        };
+        command.env(ENV_LEASE, "stdin");
+        command.stdin(input).stdout(log).stderr(errors);
         let child = command.spawn().map_err(|source| NodeError::Io {
             what: "run",
             path: self.program.clone(),
             source,
         })?;
-        Ok(Started { node, child, log: path, log_start })
+        Ok(Started { node, child, hold, log: path, log_start })
     }
 }
 
@@ -79,6 +104,8 @@ fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
 pub(super) struct Started {
     node: NodeId,
     child: Child,
+    /// Until the whole cluster is up, the manager ends with this process.
+    hold: Option<Hold>,
     log: PathBuf,
     /// Where its part of the log begins.
     log_start: u64,
@@ -108,6 +135,9 @@ impl Started {
     fn log_tail(&self) -> String {
         let text = read_tail(&self.log, self.log_start).unwrap_or_else(|error| format!("(no log: {error})"));
         let lines: Vec<_> = text.lines().collect();
+        if lines.is_empty() {
+            return format!("(nothing: {})", why_silent(&self.log));
+        }
         lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n")
     }
 }
@@ -121,10 +151,95 @@ fn read_tail(path: &Path, start: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Keeps children for [`reap`].
-pub(super) fn remember(children: Vec<Started>) {
-    let mut all = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
-    all.extend(children.into_iter().map(|started| started.child));
+/// Why a manager that has died said nothing: as a rule because its log could not be written.
+fn why_silent(log: &Path) -> String {
+    let full = rustix::fs::statvfs(log).ok().and_then(|system| match (system.f_bavail, system.f_favail) {
+        (0, _) => Some("no space is left"),
+        (_, 0) if system.f_files > 0 => Some("no file can be made any more"),
+        _ => None,
+    });
+    match full {
+        Some(what) => format!("{what} in the file system of its log {}", log.display()),
+        None => format!("its log {} is empty; TIELINE_LOG=info makes it say more", log.display()),
+    }
+}
+
+/// What an `up` has begun. Dropped before it is complete, it is undone.
+#[derive(Debug)]
+pub(super) struct Begun<'a> {
+    dir: &'a ClusterDir,
+    /// Nodes whose files may have been made.
+    nodes: Vec<NodeId>,
+    pub(super) children: Vec<Started>,
+}
+
+impl<'a> Begun<'a> {
+    pub(super) fn new(dir: &'a ClusterDir) -> Self {
+        Self { dir, nodes: Vec::new(), children: Vec::new() }
+    }
+
+    /// Starts a manager; gives its process.
+    pub(super) fn start(
+        &mut self,
+        launcher: &Launcher,
+        node: NodeId,
+        config: Option<PathBuf>,
+    ) -> Result<u32> {
+        self.nodes.push(node);
+        let child = launcher.start(self.dir, node, config)?;
+        let pid = child.pid();
+        self.children.push(child);
+        Ok(pid)
+    }
+
+    /// All are up: they go on by themselves. The children are kept for [`reap`].
+    pub(super) fn complete(mut self) {
+        self.nodes.clear();
+        let mut all = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+        for Started { child, hold, .. } in std::mem::take(&mut self.children) {
+            if let Some(hold) = hold {
+                hold.release();
+            }
+            all.push(child);
+        }
+    }
+
+    fn undo(&mut self) {
+        for started in &mut self.children {
+            let held = started.hold.take().is_some();
+            // As long as a child has not been waited for, its number is its own.
+            let pid = Pid::from_child(&started.child);
+            if !held && matches!(started.child.try_wait(), Ok(None)) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        let deadline = Instant::now() + UNDO_LIMIT;
+        for started in &mut self.children {
+            while matches!(started.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if matches!(started.child.try_wait(), Ok(None)) {
+                let _ = started.child.kill();
+                let _ = started.child.wait();
+            }
+        }
+        for node in std::mem::take(&mut self.nodes) {
+            if is_held(self.dir, node) == Some(false) {
+                // Also where no lock can be made, for lack of space.
+                let _ = std::fs::remove_file(self.dir.log_file(node));
+            }
+            remove_leftovers(self.dir, node);
+        }
+        remove_if_empty(self.dir);
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.nodes.is_empty() {
+            self.undo();
+        }
+    }
 }
 
 /// Lets go of the children that have ended.

@@ -9,6 +9,7 @@ use proto::wire::status::SessionState;
 use super::launch::Started;
 use super::{UpProgress, status_of};
 use crate::error::{NodeError, Result};
+use crate::lock::{is_held, pid_in_file};
 use crate::runtime_dir::ClusterDir;
 
 /// Pauses between two rounds of questions; the answers cost the managers time that they need for each other.
@@ -16,12 +17,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How long one manager may take to answer before the others are asked.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// So many questions in a row without an answer, and a manager that ran before counts as hung.
+const HUNG_AFTER: u32 = 3;
 
 /// One manager that is not ready yet.
 struct Candidate {
     node: NodeId,
     visit: Option<Visit>,
     missing: Vec<NodeId>,
+    /// It ran before, and so has had time to start.
+    ran_before: bool,
+    unanswered: u32,
 }
 
 pub(super) fn wait(
@@ -32,8 +38,10 @@ pub(super) fn wait(
     limit: Duration,
     progress: &mut dyn FnMut(UpProgress),
 ) -> Result<()> {
-    let mut waiting: Vec<_> =
-        nodes.iter().map(|node| Candidate { node: *node, visit: None, missing: Vec::new() }).collect();
+    let mut waiting: Vec<_> = nodes
+        .iter()
+        .map(|node| Candidate::new(*node, !children.iter().any(|one| one.node() == *node)))
+        .collect();
     let mut pause = FIRST_PAUSE;
     let mut ready = 0;
     loop {
@@ -64,34 +72,47 @@ pub(super) fn wait(
 }
 
 impl Candidate {
+    fn new(node: NodeId, ran_before: bool) -> Self {
+        Self { node, visit: None, missing: Vec::new(), ran_before, unanswered: 0 }
+    }
+
+    /// A manager that is only starting has no socket, or nobody at it, or no time; anything else is an error.
+    fn not_yet(&mut self, dir: &ClusterDir, error: ClientError) -> Result<bool> {
+        self.visit = None;
+        match error {
+            ClientError::ManagerGone { .. } => Ok(false),
+            ClientError::TimedOut { .. } => {
+                self.unanswered += 1;
+                if self.ran_before && self.unanswered >= HUNG_AFTER && is_held(dir, self.node) == Some(true) {
+                    return Err(NodeError::NotAnswering {
+                        node: self.node,
+                        pid: pid_in_file(dir, self.node),
+                    });
+                }
+                Ok(false)
+            }
+            other => Err(other.into()),
+        }
+    }
+
     fn is_ready(&mut self, dir: &ClusterDir, nodes: &[NodeId]) -> Result<bool> {
         let visit = match &mut self.visit {
             Some(visit) => visit,
             none => match Visit::open(dir, self.node, "tieline up", false, ANSWER_LIMIT) {
                 Ok(visit) => none.insert(visit),
-                Err(error) => return not_yet(error),
+                Err(error) => return self.not_yet(dir, error),
             },
         };
         let status = match status_of(visit, ANSWER_LIMIT) {
             Ok(status) => status,
-            Err(NodeError::Client(error)) => {
-                self.visit = None;
-                return not_yet(error);
-            }
+            Err(NodeError::Client(error)) => return self.not_yet(dir, error),
             Err(error) => return Err(error),
         };
+        self.unanswered = 0;
         let valid = |node: &NodeId| {
             status.links.iter().any(|link| link.peer == *node && link.session == SessionState::Valid)
         };
         self.missing = nodes.iter().filter(|node| **node != self.node && !valid(node)).copied().collect();
         Ok(self.missing.is_empty())
-    }
-}
-
-/// A manager that is only starting has no socket, or nobody at it, or no time; anything else is an error.
-fn not_yet(error: ClientError) -> Result<bool> {
-    match error {
-        ClientError::ManagerGone { .. } | ClientError::TimedOut { .. } => Ok(false),
-        other => Err(other.into()),
     }
 }

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use node_client::Visit;
 use node_client::seqpacket::{Seqpacket, timespec};
+use node_client::{ClientError, Visit};
 use proto::ids::NodeId;
 use proto::wire::program::Request;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -109,7 +109,7 @@ pub fn down(
 }
 
 /// Removes what a manager that has ended left. Says whether it was a dead one's (its log alone is no sign of that).
-fn remove_leftovers(dir: &ClusterDir, node: NodeId) -> bool {
+pub(super) fn remove_leftovers(dir: &ClusterDir, node: NodeId) -> bool {
     let was_there = dir.lock_file(node).exists() || dir.socket(node).is_ok_and(|path| path.exists());
     let Ok(Some(lock)) = NodeLock::try_take(dir, node) else { return false };
     remove_files(dir, node, &lock);
@@ -132,9 +132,15 @@ struct Ending {
 /// Gives the order. `None`: there is no such manager.
 fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
     let Some((pid, process)) = identify(dir, node)? else { return Ok(None) };
-    let mut visit = Visit::open(dir, node, "tieline down", false, ORDER_LIMIT).ok();
-    let obeys = visit.as_mut().is_some_and(|visit| visit.ask(Request::Shutdown, &[], ORDER_LIMIT).is_ok());
-    Ok(Some(Ending { node, pid, process, obeys, _visit: visit }))
+    let mut visit = Visit::open(dir, node, "tieline down", false, ORDER_LIMIT);
+    let answer = match &mut visit {
+        Ok(visit) => visit.ask(Request::Shutdown, &[], ORDER_LIMIT).map(drop),
+        Err(_) => Ok(()),
+    };
+    // One that closes its sockets is ending already: somebody else has given the order.
+    let ends = |error: &ClientError| matches!(error, ClientError::ManagerGone { .. });
+    let obeys = visit.as_ref().err().is_none_or(ends) && answer.as_ref().err().is_none_or(ends);
+    Ok(Some(Ending { node, pid, process, obeys, _visit: visit.ok() }))
 }
 
 /// The process of a node's manager, as a descriptor that cannot come to mean another process.

@@ -13,12 +13,15 @@ use serde::de::DeserializeOwned;
 use node_client::seqpacket::{Datagram, Seqpacket};
 
 use super::{Daemon, Key, ProgramEnd, watch};
-use crate::connection::Connection;
+use crate::connection::{Connection, Of};
 use crate::credentials;
 use crate::watch::Happened;
 
 /// Messages taken from one connection before the others get their turn.
 const MESSAGES_AT_ONCE: usize = 16;
+/// Messages taken from a program that has died: what it said while it lived, which is no more than a socket holds. A fork of it
+/// that goes on sending is not listened to.
+const LAST_MESSAGES: usize = 1024;
 /// Connections accepted before others get their turn.
 const ACCEPTS_AT_ONCE: usize = 16;
 
@@ -66,7 +69,7 @@ impl Daemon {
     }
 
     fn no_descriptors(&self) -> Refusal {
-        Refusal::Limit { what: "descriptors of the node manager".to_owned(), limit: self.descriptor_limit }
+        Refusal::NoDescriptors { limit: Some(self.descriptor_limit) }
     }
 
     fn add_program(&mut self, socket: Seqpacket) {
@@ -83,7 +86,7 @@ impl Daemon {
             // Without it, only a fork that keeps the socket open would hide this program's death.
             let _ = watch(&self.epoll, pidfd, Key::ProgramDeath(program), EventFlags::IN);
         }
-        let end = ProgramEnd { connection: Connection::new(socket), _pidfd: pidfd };
+        let end = ProgramEnd { connection: Connection::new(socket, Of::Program), _pidfd: pidfd };
         self.programs.insert(program, end);
         self.tell(Input::ProgramConnected { program, credentials });
     }
@@ -117,7 +120,7 @@ impl Daemon {
         if let Err(errno) = watch(&self.epoll, &socket, Key::Peer(peer), EventFlags::IN) {
             return Some(errno.to_string());
         }
-        self.peers.insert(peer, Connection::new(socket));
+        self.peers.insert(peer, Connection::new(socket, Of::Manager));
         let input = Input::PeerConnected { peer, dialled, credentials };
         // Dialling happens while the machine is being heard out.
         if dialled.is_some() {
@@ -130,7 +133,9 @@ impl Daemon {
 
     pub(super) fn read_program(&mut self, program: ProgramConn) {
         for _ in 0..MESSAGES_AT_ONCE {
-            if !self.read_program_once(program) {
+            // Who does not read is not listened to: each request would be one more answer that waits.
+            let crowded = self.programs.get(&program).is_some_and(|end| end.connection.crowded);
+            if crowded || !self.read_program_once(program) {
                 return;
             }
         }
@@ -196,7 +201,11 @@ impl Daemon {
 
     /// The process is dead, whoever still holds its socket. What it said before that counts.
     pub(super) fn program_died(&mut self, program: ProgramConn) {
-        while self.read_program_once(program) {}
+        for _ in 0..LAST_MESSAGES {
+            if !self.read_program_once(program) {
+                break;
+            }
+        }
         if self.programs.contains_key(&program) {
             self.drop_program(program);
         }

@@ -6,14 +6,17 @@ use std::time::Instant;
 use link::page::ImportState;
 use node_client::seqpacket::Seqpacket;
 use proto::ids::NodeId;
-use proto::manager::{Input, LogLevel, Output};
+use proto::manager::{FdToken, Input, LogLevel, Output};
 use proto::wire::encode;
 use proto::wire::program::{Event, ToProgram};
 use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 use super::{Daemon, Key, clock};
-use crate::connection::Sent;
+use crate::connection::{Sent, Topic};
 
 impl Daemon {
     /// Does what the machine says until it says nothing more.
@@ -34,19 +37,25 @@ impl Daemon {
     fn one(&mut self, output: Output) {
         match output {
             Output::ToProgram { program, message, descriptors } => {
-                // Others decide how often they connect to a program that is slow or stopped: their pidfds must not be
-                // what cuts it off. It then has to do without the proof of their death.
+                // Those who resume their connections to a program that is slow or stopped cannot be refused: their pidfds must
+                // not be what cuts it off. It then has to do without the proof of their death.
                 let spare = matches!(message, ToProgram::Event(Event::Connected { .. }))
                     && self.programs.get(&program).is_some_and(|end| end.connection.is_heavy());
-                self.send(Key::Program(program), &message, if spare { &[] } else { &descriptors });
+                let topic = Topic::of(&message);
+                self.send(Key::Program(program), &message, if spare { &[] } else { &descriptors }, topic);
             }
             Output::ToPeer { peer, message, descriptors } => {
-                self.send(Key::Peer(peer), &message, &descriptors)
+                self.send(Key::Peer(peer), &message, &descriptors, None);
             }
             Output::Welcome { program, message } => self.welcome(Key::Program(program), &message),
             Output::CloseProgram { program } => self.close(Key::Program(program)),
             Output::ClosePeer { peer } => self.close(Key::Peer(peer)),
             Output::Dial { node } => self.dial(node),
+            Output::CheckProcess { pid } => {
+                if certainly_gone(pid) {
+                    self.follow_up.push(Input::ProcessGone { pid });
+                }
+            }
             Output::SetLink { node, up } => {
                 if let Err(error) = self.page.set_link(node, up, clock().as_nanos()) {
                     self.warn(format!("state page: {error}"));
@@ -58,6 +67,17 @@ impl Daemon {
                     self.warn(format!("state page: {error}"));
                 }
             }
+            Output::SuspendImport { import, suspended } => {
+                let state = if suspended { ImportState::Suspended } else { ImportState::Alive };
+                if let Err(error) = self.page.set_import(import, state) {
+                    self.warn(format!("state page: {error}"));
+                }
+            }
+            Output::SetFaults { node, faults } => {
+                if let Err(error) = self.page.set_faults(node, &faults) {
+                    self.warn(format!("state page: {error}"));
+                }
+            }
             Output::CloseDescriptor { token } => self.descriptors.close(token),
             Output::Log { level: LogLevel::Info, text } => self.info(&text),
             Output::Log { level: LogLevel::Warn, text } => self.warn(text),
@@ -65,7 +85,7 @@ impl Daemon {
         }
     }
 
-    fn send<T: Serialize>(&mut self, key: Key, message: &T, tokens: &[proto::manager::FdToken]) {
+    fn send<T: Serialize>(&mut self, key: Key, message: &T, tokens: &[FdToken], topic: Option<Topic>) {
         let bytes = match encode(message) {
             Ok(bytes) => bytes,
             Err(error) => return self.warn(format!("a message could not be sent: {error}")),
@@ -76,7 +96,7 @@ impl Daemon {
             _ => None,
         };
         let Some(connection) = connection else { return };
-        let sent = connection.send(bytes, &self.descriptors.get(tokens));
+        let sent = connection.send(bytes, &self.descriptors.get(tokens), topic);
         self.after_sending(key, sent);
     }
 
@@ -84,7 +104,7 @@ impl Daemon {
         let Ok(bytes) = encode(message) else { return };
         let Key::Program(conn) = key else { return };
         let Some(end) = self.programs.get_mut(&conn) else { return };
-        let sent = end.connection.send(bytes, &[self.page.fd()]);
+        let sent = end.connection.send(bytes, &[self.page.fd()], None);
         self.after_sending(key, sent);
     }
 
@@ -107,10 +127,15 @@ impl Daemon {
     fn watch_for_room(&mut self, key: Key) {
         let Some(connection) = self.connection(key) else { return };
         let waits_for_a_moment = connection.retry_at.is_some() || connection.close_at.is_some();
-        let wanted = connection.waits_for_room();
-        if wanted != connection.wants_write {
-            connection.wants_write = wanted;
-            let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        let crowded = connection.is_crowded();
+        let news = crowded != connection.crowded;
+        connection.crowded = crowded;
+        let (wants_write, wants_read) = (connection.waits_for_room(), !crowded);
+        if (wants_write, wants_read) != (connection.wants_write, connection.wants_read) {
+            (connection.wants_write, connection.wants_read) = (wants_write, wants_read);
+            let mut flags = EventFlags::empty();
+            flags.set(EventFlags::OUT, wants_write);
+            flags.set(EventFlags::IN, wants_read);
             let data = epoll::EventData::new_u64(key.encode());
             let connection = match key {
                 Key::Program(conn) => self.programs.get(&conn).map(|end| &end.connection),
@@ -124,6 +149,11 @@ impl Daemon {
         }
         if waits_for_a_moment && !self.timed.contains(&key) {
             self.timed.push(key);
+        }
+        if let Key::Program(program) = key
+            && news
+        {
+            self.follow_up.push(Input::ProgramCrowded { program, crowded });
         }
     }
 
@@ -194,5 +224,34 @@ impl Daemon {
             tracing::warn!("{held_back} lines were left out, there were too many");
         }
         open
+    }
+}
+
+/// Whether a process of this pid namespace is not there any more. A number that is in use again is no proof, nor is any other
+/// failure to look.
+fn certainly_gone(pid: u32) -> bool {
+    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    match pidfd_open(raw, PidfdFlags::NONBLOCK) {
+        Err(errno) => errno == Errno::SRCH,
+        Ok(pidfd) => poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&Timespec::default())) == Ok(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_is_not_there_is_gone() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(!certainly_gone(child.id()));
+        assert!(!certainly_gone(0));
+        child.kill().unwrap();
+        // Not yet waited for, and yet dead.
+        let start = Instant::now();
+        while !certainly_gone(child.id()) {
+            assert!(start.elapsed().as_secs() < 30);
+        }
+        child.wait().unwrap();
     }
 }

@@ -7,13 +7,13 @@ use std::time::Instant;
 use link::page::PageWriter;
 use proto::ids::{AdapterNo, NodeId};
 use proto::manager::{Manager, ManagerConfig};
-use proto::wire::MAX_DATAGRAM_BYTES;
 use proto::wire::status::{AdapterInfo, NodeInfo};
+use proto::wire::{MAX_DATAGRAM_BYTES, is_printable};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use super::{Daemon, DaemonOptions, Key, StopHandle, clock, watch};
-use crate::config::{Settings, limits};
+use crate::config::{ENV_FAULTS, Settings, limits};
 use crate::error::{NodeError, Result};
 use crate::listener::{Listener, Spare};
 use crate::lock::{LockError, NodeLock};
@@ -51,6 +51,10 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     add(peers_listener.as_fd(), Key::Peers)?;
     add(directory_watch.as_fd(), Key::Watch)?;
     add(stop_reader.as_fd(), Key::Stop)?;
+    // Whoever takes signals is a process of its own, and its standard input is its own too.
+    if options.signals && crate::cluster::lease::is_on_stdin()? {
+        add(std::io::stdin().as_fd(), Key::Lease)?;
+    }
 
     Ok(Daemon {
         dir: dir.clone(),
@@ -75,6 +79,7 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
         buffer: vec![0; MAX_DATAGRAM_BYTES],
         gate: LogGate::new(Instant::now()),
         stopping: None,
+        lease_ended: false,
         ended: false,
     })
 }
@@ -131,6 +136,7 @@ fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u
                 kind: "shm".to_owned(),
                 capabilities: ["map", "put", "get", "atomics", "doorbell"].map(str::to_owned).to_vec(),
             }],
+            faults: settings.faults || std::env::var_os(ENV_FAULTS).is_some_and(|value| value == "1"),
         },
         uid: geteuid().as_raw(),
         attach: settings.attach.clone(),
@@ -143,7 +149,7 @@ fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u
 
 fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    name.chars().take(proto::wire::MAX_NAME_BYTES / 4).collect()
+    name.chars().filter(|c| is_printable(*c)).take(proto::wire::MAX_NAME_BYTES / 4).collect()
 }
 
 fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle)> {

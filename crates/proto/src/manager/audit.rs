@@ -25,6 +25,7 @@ impl Manager {
     /// Checks every cross-reference and who owns which descriptor. Costs O(n log n): for tests, not for daemons.
     pub fn audit(&self) -> Result<(), String> {
         self.audit_tokens()?;
+        self.audit_shares()?;
         self.audit_objects()?;
         self.audit_exports()?;
         self.audit_imports()?;
@@ -162,19 +163,21 @@ impl Manager {
         let mut of_peers = 0;
         for &(what, asker) in self.waiting.keys() {
             let known = match asker {
-                Asker::Program(program, _) => {
+                Asker::Program(_, program) => {
                     of_programs += 1;
                     self.programs.get(&program).is_some_and(|entry| entry.waiting.contains(&(what, asker)))
                 }
-                Asker::Peer(node, connection) => {
+                Asker::Peer(node, connection, pid) => {
                     of_peers += 1;
-                    self.peers.get(&node).is_some_and(|peer| peer.waiting.get(&connection) == Some(&what))
+                    let waits = self.peers.get(&node).and_then(|peer| peer.waiting.get(&(connection, pid)));
+                    waits == Some(&what)
                 }
             };
             if !known {
                 return Err(format!("{asker:?} does not know that it waits for {what}"));
             }
-            if self.objects.contains_key(&what) {
+            let there = self.objects.get(&what);
+            if there.is_some_and(|object| !object.reattached || !self.in_grace()) {
                 return Err(format!("{asker:?} waits for {what}, which is there"));
             }
         }

@@ -46,6 +46,11 @@ impl Manager {
     }
 }
 
+/// Whether others could take its pages away under those who have mapped it.
+pub(super) fn is_huge(descriptor: &Descriptor) -> bool {
+    matches!(descriptor.kind, DescriptorKind::HugeMemory { .. })
+}
+
 /// A memory whose size nobody can change, of at least `size_bytes`.
 pub(super) fn sealed_memory(
     descriptor: &Descriptor,
@@ -53,10 +58,19 @@ pub(super) fn sealed_memory(
     wanted_bytes: u64,
     read_only: bool,
 ) -> Result<FdToken, Refusal> {
-    let DescriptorKind::Memory { size_bytes, size_sealed, write_sealed } = descriptor.kind else {
-        return Err(Refusal::Invalid(format!(
-            "the descriptor of {what} is not a memfd: create it with memfd_create"
-        )));
+    let (size_bytes, size_sealed, write_sealed) = match descriptor.kind {
+        DescriptorKind::Memory { size_bytes, size_sealed, write_sealed } => {
+            (size_bytes, size_sealed, write_sealed)
+        }
+        DescriptorKind::HugeMemory { size_bytes, size_sealed } if !read_only => {
+            (size_bytes, size_sealed, false)
+        }
+        DescriptorKind::Unseen => return Err(Refusal::NoDescriptors { limit: None }),
+        _ => {
+            return Err(Refusal::Invalid(format!(
+                "the descriptor of {what} is not a memfd: create it with memfd_create"
+            )));
+        }
     };
     if !size_sealed {
         return Err(Refusal::Invalid(format!(
@@ -76,12 +90,15 @@ pub(super) fn sealed_memory(
     Ok(descriptor.token)
 }
 
-/// The two regions of an interrupt, and its eventfd if it is pollable.
+/// The two regions of an interrupt, and its sending socket if it is pollable.
 pub(super) fn interrupt_parts(
     descriptors: &[Descriptor],
     what: &str,
     pollable: bool,
 ) -> Result<(FdToken, FdToken, Option<FdToken>), Refusal> {
+    if descriptors.iter().any(is_huge) {
+        return Err(Refusal::Invalid(format!("the regions of {what} must not consist of huge pages")));
+    }
     let (trigger, waiter, event) = match (descriptors, pollable) {
         ([trigger, waiter], false) => (trigger, waiter, None),
         ([trigger, waiter, event], true) => (trigger, waiter, Some(event)),
@@ -89,10 +106,15 @@ pub(super) fn interrupt_parts(
     };
     let trigger = sealed_memory(trigger, &format!("the trigger region of {what}"), 1, false)?;
     let waiter = sealed_memory(waiter, &format!("the waiter region of {what}"), 1, true)?;
+    if event.is_some_and(|event| event.kind == DescriptorKind::Unseen) {
+        return Err(Refusal::NoDescriptors { limit: None });
+    }
     if let Some(event) = event
         && event.kind != DescriptorKind::Event
     {
-        return Err(Refusal::Invalid(format!("the third descriptor of {what} is not an eventfd")));
+        return Err(Refusal::Invalid(format!(
+            "the third descriptor of {what} is not a UNIX datagram socket"
+        )));
     }
     Ok((trigger, waiter, event.map(|event| event.token)))
 }

@@ -8,7 +8,7 @@ use super::programs::allowed;
 use super::{FdToken, Manager};
 use crate::ids::NodeId;
 use crate::wire::peer::{PeerReply, Requester};
-use crate::wire::program::{ConnectionId, Event, Imported, LossReason, Refusal};
+use crate::wire::program::{ConnectionId, Event, Imported, Importer, LossReason, Refusal};
 
 /// Connections to all objects of this node; the programs of other nodes are not limited by our [`super::Limits`].
 const MAX_EXPORTS: usize = 1 << 18;
@@ -31,6 +31,8 @@ pub(super) struct Export {
     pub(super) importer: NodeId,
     /// The number that it holds at an interrupt.
     pub(super) producer: Option<u16>,
+    /// For whom it was made: nobody else can resume it.
+    pub(super) by: Importer,
 }
 
 /// A connection that was just given out.
@@ -81,12 +83,16 @@ impl Manager {
     ) -> Result<Grant, Refusal> {
         self.check_access(what, requester)?;
         self.check_export_limit()?;
-        let in_grace = self.in_grace();
+        let (in_grace, crowded) = (self.in_grace(), self.is_owner_crowded(what));
         let not_available = Refusal::NotAvailable { what: what.to_string(), node: self.own };
         let Some(object) = self.objects.get_mut(&what) else { return Err(not_available) };
         let settling = object.reattached && object.is_data_interrupt() && in_grace;
         if !object.available() || settling {
             return Err(not_available);
+        }
+        // Others decide how often they connect: what waits for a program that is stopped must not grow with it.
+        if crowded {
+            return Err(Refusal::OwnerBusy { what: what.to_string(), node: self.own });
         }
         let producer = match &mut object.body {
             Body::Segment { .. } => None,
@@ -111,10 +117,16 @@ impl Manager {
                 pollable: event.is_some(),
             },
         };
-        self.insert_export(connection, Export { what, importer, producer });
+        self.insert_export(connection, Export { what, importer, producer, by: requester.importer() });
         self.counters.connections += 1;
         self.announce_connection(connection, pidfd);
         Ok(Grant { shown: Shown { connection, incarnation, what }, body, tokens })
+    }
+
+    /// Much waits for the owner of this object: others must not add to it.
+    pub(super) fn is_owner_crowded(&self, what: Imported) -> bool {
+        let owner = self.objects.get(&what).and_then(|object| self.programs.get(&object.owner));
+        owner.is_some_and(|owner| owner.crowded)
     }
 
     /// Tells an owner who has connected.
@@ -127,6 +139,7 @@ impl Manager {
             node: export.importer,
             connection,
             producer: producer_of(connection),
+            importer: export.by,
         };
         self.event(object.owner, event, beside);
     }
@@ -136,7 +149,10 @@ impl Manager {
         let object = self.objects.get(&what);
         let object = object.ok_or_else(|| Refusal::NotFound { what: what.to_string(), node: self.own })?;
         let owner_uid = self.programs.get(&object.owner).map_or(0, |owner| owner.credentials.uid);
-        if allowed(&object.access, owner_uid, requester.uid, &requester.gids) {
+        // Not even root's: it would trust the owner with its life.
+        let foreign_huge =
+            matches!(object.body, Body::Segment { huge: true, .. }) && requester.uid != owner_uid;
+        if !foreign_huge && allowed(&object.access, owner_uid, requester.uid, &requester.gids) {
             return Ok(());
         }
         Err(Refusal::Denied { what: format!("connect to {what} on node {}", self.own), uid: requester.uid })
@@ -251,7 +267,8 @@ mod tests {
         let taken = ConnectionId(5 << 16 | 3);
         let what = Imported::Interrupt(crate::ids::InterruptNo(1));
         let importer = NodeId::new(4).unwrap();
-        exports.by_id.insert(taken, Export { what, importer, producer: Some(3) });
+        let by = Importer { uid: 1, pid: 2 };
+        exports.by_id.insert(taken, Export { what, importer, producer: Some(3), by });
         assert_eq!(exports.issue(3), ConnectionId(6 << 16 | 3));
     }
 }

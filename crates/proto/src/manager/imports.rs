@@ -107,6 +107,9 @@ impl Manager {
             self.peer_entry(node).imports.insert(slot);
         }
         self.out.push_back(Output::SetImport { import: slot, ended: None });
+        if self.is_taken_down(node) {
+            self.out.push_back(Output::SuspendImport { import: slot, suspended: true });
+        }
         slot
     }
 

@@ -1,5 +1,6 @@
 //! What goes into the machine and what comes out of it.
 
+use crate::fault::LinkFaults;
 use crate::ids::NodeId;
 use crate::wire::CodecError;
 use crate::wire::peer::PeerMessage;
@@ -22,12 +23,23 @@ pub enum DescriptorKind {
         /// No writable mapping can be made any more (F_SEAL_FUTURE_WRITE or F_SEAL_WRITE).
         write_sealed: bool,
     },
+    /// A memfd of huge pages. Whoever can write it can give its pages back to the kernel (fallocate, FALLOC_FL_PUNCH_HOLE),
+    /// and when the pool of huge pages is empty then, the next touch kills whoever has mapped it (SIGBUS). No seal stops that and
+    /// leaves it writable. So it is shared only among programs of one user, who can kill each other anyway.
+    HugeMemory {
+        /// Its size.
+        size_bytes: u64,
+        /// As for other memory.
+        size_sealed: bool,
+    },
     /// A pidfd of this process.
     Pid(u32),
-    /// An eventfd.
+    /// A UNIX datagram socket: the sending end of a pair whose other end an owner polls. Each send says whether it may block.
     Event,
     /// Anything else.
     Other,
+    /// It could not be looked at: this process has no descriptor left to do so.
+    Unseen,
 }
 
 /// A received descriptor.
@@ -90,6 +102,18 @@ pub enum Input {
     ProgramGone {
         /// Whose.
         program: ProgramConn,
+    },
+    /// It does not read what it is told (it is stopped, or slow), and much waits for it; or it has caught up.
+    ProgramCrowded {
+        /// Who.
+        program: ProgramConn,
+        /// Much waits.
+        crowded: bool,
+    },
+    /// The answer to [`Output::CheckProcess`], given only if it is certain: no such process lives.
+    ProcessGone {
+        /// Its id.
+        pid: u32,
     },
     /// Another manager's socket exists in the runtime directory (seen at start, or made later).
     PeerSeen {
@@ -183,6 +207,11 @@ pub enum Output {
         /// To whom.
         node: NodeId,
     },
+    /// See whether this process lives. If it certainly does not: [`Input::ProcessGone`]; in doubt, nothing.
+    CheckProcess {
+        /// Its id, as the manager sees it.
+        pid: u32,
+    },
     /// Write the link word of this node in the state page: bumps the generation.
     SetLink {
         /// Whose.
@@ -196,6 +225,20 @@ pub enum Output {
         import: ImportSlot,
         /// Why it ended.
         ended: Option<LossReason>,
+    },
+    /// Write an import's word: its exporter lives, but the link was taken down (or stands again).
+    SuspendImport {
+        /// Which.
+        import: ImportSlot,
+        /// Down, or up again.
+        suspended: bool,
+    },
+    /// Write the fault record of this node in the state page.
+    SetFaults {
+        /// Whose.
+        node: NodeId,
+        /// What is done to what is sent there.
+        faults: LinkFaults,
     },
     /// Close a descriptor.
     CloseDescriptor {

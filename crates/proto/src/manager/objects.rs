@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::descriptors::{interrupt_parts, missing, sealed_memory};
+use super::descriptors::{interrupt_parts, is_huge, missing, sealed_memory};
 use super::{Descriptor, FdToken, Manager, ProgramConn};
 use crate::ids::{InterruptNo, SegmentKey};
 use crate::wire::program::{
@@ -32,6 +32,8 @@ pub(super) enum Body {
         memory: FdToken,
         size_bytes: u64,
         available: bool,
+        /// Of huge pages: for programs of the owner's user only.
+        huge: bool,
     },
     Interrupt {
         kind: InterruptKind,
@@ -108,12 +110,19 @@ impl Manager {
             return Err(Refusal::Invalid(format!("{key} of 0 bytes: give it a size")));
         }
         let [memory] = descriptors else { return Err(missing(&key.to_string(), 1, descriptors.len())) };
+        let huge = is_huge(memory);
+        if huge && access != Access::default() {
+            return Err(Refusal::Invalid(format!(
+                "{key} consists of huge pages, which any of its users could take away under the others (SIGBUS): share it with \
+                 this user alone, or use pages of the usual size"
+            )));
+        }
         let memory = sealed_memory(memory, &key.to_string(), size_bytes, false)?;
         if self.segments >= self.config.limits.segments {
             return Err(limit("segments of this node", self.config.limits.segments));
         }
         self.segments += 1;
-        let body = Body::Segment { memory, size_bytes, available };
+        let body = Body::Segment { memory, size_bytes, available, huge };
         self.insert_object(program, what, incarnation, access, body);
         Ok(Reply::Done)
     }

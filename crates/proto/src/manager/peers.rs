@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::admin::Admin;
 use super::{Asker, FdToken, LogLevel, Manager, Output, PeerConn, Timer};
 use crate::ids::{GroupId, NodeId};
 use crate::session::{Action, Return, Session, Settings};
 use crate::time::Instant;
 use crate::wire::peer::PeerMessage;
-use crate::wire::program::{ConnectionId, Event, ImportSlot, Imported, LossReason, RequestId};
+use crate::wire::program::{ConnectionId, ImportSlot, Imported, LossReason, RequestId};
 use crate::wire::status::SessionState;
 
 /// Ends of connections that a peer has yet to be told.
@@ -20,6 +21,8 @@ pub(super) struct Peer {
     /// The link to it stands, as the state page says. A lost session does not end it: memory that is mapped stays
     /// mapped whoever dies, so nothing is reported to programs; an orderly end of the node does.
     pub(super) link_up: bool,
+    /// What an administrator has done to the link.
+    pub(super) admin: Admin,
     /// Its manager's socket was seen, or it has spoken. Otherwise only a program has named it.
     pub(super) seen: bool,
     /// Connections of its programs to objects of this node.
@@ -28,8 +31,8 @@ pub(super) struct Peer {
     pub(super) imports: BTreeSet<ImportSlot>,
     /// Requests that it has yet to answer.
     pub(super) pending: BTreeSet<RequestId>,
-    /// Its `Resume`s that wait for objects of this node.
-    pub(super) waiting: BTreeMap<ConnectionId, Imported>,
+    /// Its `Resume`s that wait for objects of this node, by connection and process.
+    pub(super) waiting: BTreeMap<(ConnectionId, u32), Imported>,
     /// Groups of which it holds a copy.
     pub(super) groups: BTreeSet<GroupId>,
     /// Groups of which it knows that this node holds a copy.
@@ -70,6 +73,7 @@ impl Manager {
             Peer {
                 session: Session::new(settings, now),
                 link_up: false,
+                admin: Admin::default(),
                 seen: false,
                 exports: BTreeSet::new(),
                 imports: BTreeSet::new(),
@@ -144,14 +148,15 @@ impl Manager {
 
     fn session_up(&mut self, node: NodeId, back: Return) {
         self.log(LogLevel::Info, format!("session with node {node} is valid"));
+        self.announce_carrier(node, !matches!(back, Return::Revived | Return::Reconnected));
         self.set_link(node, true);
         if back == Return::Revived {
             self.expect_rest(node);
         } else {
             let peer = self.peer_entry(node);
             peer.told.clear();
-            for (connection, what) in std::mem::take(&mut peer.waiting) {
-                self.drop_waiting((what, Asker::Peer(node, connection)));
+            for ((connection, pid), what) in std::mem::take(&mut peer.waiting) {
+                self.drop_waiting((what, Asker::Peer(node, connection, pid)));
             }
             self.expect_resumption(node, back);
         }
@@ -177,24 +182,17 @@ impl Manager {
         self.fail_pending(node);
     }
 
-    /// Shows programs that the link changed, if it did.
     fn set_link(&mut self, node: NodeId, up: bool) {
-        let peer = self.peer_entry(node);
-        if peer.link_up != up {
-            peer.link_up = up;
-            self.out.push_back(Output::SetLink { node, up });
-            self.event_to_all(&Event::Link { node, up });
-        }
+        self.peer_entry(node).link_up = up;
+        self.show_link(node);
     }
 
-    /// Says what was held back while the session was down; a restarted manager would not know what is meant.
+    /// Says what was held back while the session was down. A restarted manager would not know what was `Lost`; of a connection
+    /// that was released, the owner will tell it.
     fn pay_debts(&mut self, node: NodeId, same: bool) {
         let peer = self.peer_entry(node);
         let (lost, released) = (std::mem::take(&mut peer.owed_lost), std::mem::take(&mut peer.owed_released));
-        if !same {
-            return;
-        }
-        for (connection, reason) in lost {
+        for (connection, reason) in lost.into_iter().filter(|_| same) {
             self.send_peer(node, PeerMessage::Lost { connection, reason }, Vec::new());
         }
         for (connection, died) in released {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::objects::limit;
+use super::admission::STRANGER_LIMIT;
 use super::{
     Credentials, Descriptor, DescriptorKind, FdToken, LogLevel, Manager, Output, ProgramConn, Timer,
 };
@@ -12,9 +12,9 @@ use crate::wire::peer::Requester;
 use crate::wire::program::{
     Access, Event, ImportSlot, Imported, LossReason, Refusal, RequestId, ToManager, ToProgram,
 };
-use crate::wire::{CodecError, MAX_NAME_BYTES, PROTOCOL_VERSION};
+use crate::wire::{CodecError, MAX_NAME_BYTES, PROTOCOL_VERSION, is_printable};
 
-/// A connection that says no hello for so long is closed.
+/// A manager's connection that says no hello for so long is closed.
 pub(super) const HELLO_LIMIT: Duration = Duration::from_secs(30);
 /// As many groups as a peer is told of; more would let the request grow beyond a datagram.
 pub(super) const MAX_REQUESTER_GIDS: usize = 256;
@@ -34,9 +34,26 @@ pub(super) struct Program {
     /// Its `ResumeImport`s of this node's objects that have yet to be there.
     pub(super) waiting: BTreeSet<(Imported, super::Asker)>,
     pub(super) watches: BTreeSet<GroupId>,
+    /// Much waits for it to be read.
+    pub(super) crowded: bool,
 }
 
 impl Program {
+    pub(super) fn new(credentials: Credentials) -> Self {
+        Self {
+            credentials,
+            name: String::new(),
+            pidfd: None,
+            reattached: false,
+            objects: BTreeSet::new(),
+            imports: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            watches: BTreeSet::new(),
+            crowded: false,
+        }
+    }
+
     pub(super) fn attached(&self) -> bool {
         self.pidfd.is_some()
     }
@@ -47,36 +64,6 @@ impl Program {
 }
 
 impl Manager {
-    pub(super) fn program_connected(&mut self, program: ProgramConn, credentials: Credentials) {
-        if self.stopped {
-            return self.out.push_back(Output::CloseProgram { program });
-        }
-        let most = self.config.limits.programs;
-        if self.programs.len() as u64 >= most {
-            let refusal = limit("programs of this node", most);
-            self.log(LogLevel::Warn, format!("pid {} may not attach: {refusal}", credentials.pid));
-            self.out.push_back(Output::ToProgram {
-                program,
-                message: ToProgram::Rejected(refusal),
-                descriptors: Vec::new(),
-            });
-            return self.out.push_back(Output::CloseProgram { program });
-        }
-        self.timers.set(Timer::ProgramHello(program), self.now + HELLO_LIMIT);
-        let entry = Program {
-            credentials,
-            name: String::new(),
-            pidfd: None,
-            reattached: false,
-            objects: BTreeSet::new(),
-            imports: BTreeSet::new(),
-            pending: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            watches: BTreeSet::new(),
-        };
-        self.programs.insert(program, entry);
-    }
-
     pub(super) fn program_message(
         &mut self,
         program: ProgramConn,
@@ -129,6 +116,9 @@ impl Manager {
         let pid = credentials.pid;
         let pidfd = match descriptors {
             [one] if one.kind == DescriptorKind::Pid(pid) => one.token,
+            [one] if one.kind == DescriptorKind::Unseen => {
+                return Err(Refusal::NoDescriptors { limit: None });
+            }
             [_] => {
                 return Err(Refusal::Invalid(format!(
                     "the descriptor of hello is not a pidfd of process {pid}"
@@ -136,6 +126,7 @@ impl Manager {
             }
             other => return Err(super::descriptors::missing("hello", 1, other.len())),
         };
+        self.take_share(program)?;
         self.timers.clear(Timer::ProgramHello(program));
         self.counters.attaches += 1;
         if let Some(entry) = self.programs.get_mut(&program) {
@@ -149,7 +140,7 @@ impl Manager {
     }
 
     /// Hello was not acceptable.
-    fn reject(&mut self, program: ProgramConn, refusal: Refusal) {
+    pub(super) fn reject(&mut self, program: ProgramConn, refusal: Refusal) {
         let title = self.program_title(program);
         self.log(LogLevel::Warn, format!("{title} was rejected: {refusal}"));
         self.send_program(program, ToProgram::Rejected(refusal), Vec::new());
@@ -185,7 +176,7 @@ impl Manager {
 
     pub(super) fn program_silent(&mut self, program: ProgramConn) {
         if self.programs.get(&program).is_some_and(|entry| !entry.attached()) {
-            let seconds = HELLO_LIMIT.as_secs();
+            let seconds = STRANGER_LIMIT.as_secs();
             self.reject(program, Refusal::Invalid(format!("no hello came within {seconds} seconds")));
         }
     }
@@ -228,6 +219,7 @@ impl Manager {
         for import in imports {
             self.release_import(import, true);
         }
+        self.leave_share(program, pidfd.is_some());
         self.programs.remove(&program);
         if let Some(pidfd) = pidfd {
             self.close_token(pidfd);
@@ -296,7 +288,7 @@ pub(super) fn allowed(access: &Access, owner_uid: u32, uid: u32, gids: &[u32]) -
 /// A name that can go to a terminal and into a log: no control characters, not too long.
 pub(super) fn printable(name: &str) -> String {
     let mut clean = String::with_capacity(name.len().min(MAX_NAME_BYTES));
-    for c in name.chars().map(|c| if c.is_control() { '?' } else { c }) {
+    for c in name.chars().map(|c| if is_printable(c) { c } else { '?' }) {
         if clean.len() + c.len_utf8() > MAX_NAME_BYTES {
             break;
         }

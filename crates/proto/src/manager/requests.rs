@@ -83,8 +83,8 @@ impl Manager {
             Request::ResumeImport { node, connection, incarnation, what } => {
                 self.resume_import(program, id, node, Shown { connection, incarnation, what })
             }
-            Request::ResumeExport { what, node, connection } => {
-                now(self.resume_export(program, what, node, connection))
+            Request::ResumeExport { what, node, connection, importer } => {
+                now(self.resume_export(program, what, (node, connection), importer))
             }
             Request::Probe { node } => now(Ok(Reply::Probed { reachable: self.reachable(node) })),
             Request::WatchGroup { group } => now(self.watch(program, group)),
@@ -93,6 +93,7 @@ impl Manager {
                 now(Ok(Reply::Done))
             }
             Request::NodeInfo => now(Ok(Reply::Info(self.config.info.clone()))),
+            Request::ChangeLink { peer, change } => now(self.change_link(program, peer, change)),
             Request::Status => now(Ok(Reply::Status(self.status(self.now)))),
             Request::ClearCounters => {
                 self.counters = Default::default();
@@ -117,12 +118,16 @@ impl Manager {
     }
 
     fn reachable(&self, node: NodeId) -> bool {
-        node == self.own || self.peers.get(&node).is_some_and(|peer| peer.session.is_valid())
+        let taken_down = self.is_taken_down(node);
+        let node = self.at_the_end(node);
+        node == self.own || !taken_down && self.peers.get(&node).is_some_and(|peer| peer.session.is_valid())
     }
 
     fn connect(&mut self, program: ProgramConn, id: RequestId, node: NodeId, what: Imported) -> Answer {
         self.check_import_limit()?;
         let requester = self.requester(program);
+        self.check_carrier(node)?;
+        let node = self.at_the_end(node);
         if node == self.own {
             let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
             let grant = self.grant(what, self.own, &requester, pidfd)?;
@@ -140,6 +145,15 @@ impl Manager {
         };
         self.ask(node, Aim::Connect { program, id, what }, request, tokens);
         Ok(None)
+    }
+
+    /// Nobody has taken the link to that node down.
+    fn check_carrier(&self, node: NodeId) -> Result<(), Refusal> {
+        if self.is_taken_down(node) {
+            let why = "its link was taken down; `tieline link up` brings it up".to_owned();
+            return Err(Refusal::Unreachable { node, why });
+        }
+        Ok(())
     }
 
     /// The session to that node is valid.

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use super::exports::{Export, producer_of};
 use super::imports::Shown;
-use super::objects::{Body, limit};
+use super::judge::Verdict;
+use super::objects::limit;
 use super::pending::Aim;
 use super::requests::Answer;
 use super::{FdToken, Manager, ProgramConn, Timer};
 use crate::ids::NodeId;
 use crate::session::Return;
 use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
-use crate::wire::program::{
-    ConnectionId, ImportSlot, Imported, InterruptKind, LossReason, Refusal, Reply, RequestId,
-};
+use crate::wire::program::{ConnectionId, ImportSlot, Imported, LossReason, Refusal, Reply, RequestId};
 use crate::wire::status::SessionState;
 
 /// Resumptions that wait for objects of this node to be there again.
@@ -22,8 +20,9 @@ const MAX_WAITING: usize = 1 << 16;
 /// Who wants a connection to an object of this node to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asker {
-    Program(ProgramConn, ConnectionId),
-    Peer(NodeId, ConnectionId),
+    Program(ConnectionId, ProgramConn),
+    /// With the process for which it asks: who guesses a number must not take the place of its owner.
+    Peer(NodeId, ConnectionId, u32),
 }
 
 /// A resumption whose object is not there yet.
@@ -37,12 +36,6 @@ pub(super) struct Waiting {
     pub(super) pidfd: Option<FdToken>,
 }
 
-enum Verdict {
-    GoesOn,
-    Over(Refusal),
-    NotYet,
-}
-
 impl Manager {
     /// A program that outlived its manager shows an import.
     pub(super) fn resume_import(
@@ -52,6 +45,7 @@ impl Manager {
         node: NodeId,
         shown: Shown,
     ) -> Answer {
+        self.check_undisputed(program, node, shown)?;
         self.check_new_import(node, shown)?;
         if node == self.own {
             self.check_pending(program)?;
@@ -61,7 +55,7 @@ impl Manager {
                 Verdict::GoesOn => Ok(Some((self.resume_granted(program, node, shown)?, Vec::new()))),
                 Verdict::Over(refusal) => Err(refusal),
                 Verdict::NotYet => {
-                    let asker = Asker::Program(program, shown.connection);
+                    let asker = Asker::Program(shown.connection, program);
                     self.wait(asker, Waiting { shown, requester, id, pidfd: None })?;
                     Ok(None)
                 }
@@ -78,6 +72,20 @@ impl Manager {
             // It said goodbye in this manager's life: everything of it is over.
             Some(SessionState::Stopped) => Err(Refusal::NotFound { what: shown.what.to_string(), node }),
             _ => Ok(Some((self.resume_unverified(program, node, shown, false)?, Vec::new()))),
+        }
+    }
+
+    /// While its node cannot say whose a connection is, who shows it first is not therefore the right one.
+    fn check_undisputed(&self, program: ProgramConn, node: NodeId, shown: Shown) -> Result<(), Refusal> {
+        let held = self.imports.find(node, shown.connection).and_then(|slot| self.imports.by_slot.get(&slot));
+        let open = self.peers.get(&node).is_some_and(|peer| !peer.session.is_valid());
+        match held {
+            Some(held) if held.program != program && (open || held.verify.is_some()) => {
+                let why =
+                    "another program shows the same connection, and the node has yet to say whose it is";
+                Err(Refusal::Unreachable { node, why: why.to_owned() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -156,7 +164,7 @@ impl Manager {
             Verdict::GoesOn => Ok(PeerReply::Resumed),
             Verdict::Over(refusal) => Err(refusal),
             Verdict::NotYet => {
-                let asker = Asker::Peer(node, shown.connection);
+                let asker = Asker::Peer(node, shown.connection, requester.pid);
                 match self.wait(asker, Waiting { shown, requester, id, pidfd }) {
                     Ok(()) => return,
                     Err(refusal) => Err(refusal),
@@ -166,116 +174,13 @@ impl Manager {
         self.send_peer(node, PeerMessage::Reply { id, result }, Vec::new());
     }
 
-    /// Whether a connection of an importing node goes on; if so it is in the tables and confirmed.
-    fn judge(
-        &mut self,
-        importer: NodeId,
-        shown: Shown,
-        requester: &Requester,
-        pidfd: Option<FdToken>,
-    ) -> Verdict {
-        let Shown { connection, incarnation, what } = shown;
-        let not_found = Refusal::NotFound { what: what.to_string(), node: self.own };
-        let same = self.objects.get(&what).map(|object| object.incarnation == incarnation);
-        if let Some(export) = self.exports.by_id.get(&connection) {
-            if export.importer != importer || export.what != what || same != Some(true) {
-                return Verdict::Over(not_found);
-            }
-            self.confirm(importer, connection);
-            return Verdict::GoesOn;
-        }
-        match same {
-            Some(true) => match self.take_up(importer, shown, Some(requester)) {
-                Ok(()) => {
-                    self.announce_connection(connection, pidfd);
-                    Verdict::GoesOn
-                }
-                Err(refusal) => Verdict::Over(refusal),
-            },
-            None if self.in_grace() && !self.exports.was_ours(connection) => Verdict::NotYet,
-            Some(false) | None => Verdict::Over(not_found),
-        }
-    }
-
-    fn confirm(&mut self, importer: NodeId, connection: ConnectionId) {
-        if importer == self.own {
-            self.local_unconfirmed.remove(&connection);
-        } else if let Some(peer) = self.peers.get_mut(&importer) {
-            peer.unconfirmed.remove(&connection);
-        }
-    }
-
-    /// Enters a connection from before this manager's start. The object is there, and is the same.
-    fn take_up(
-        &mut self,
-        importer: NodeId,
-        shown: Shown,
-        requester: Option<&Requester>,
-    ) -> Result<(), Refusal> {
-        let Shown { connection, what, .. } = shown;
-        let not_available = Refusal::NotAvailable { what: what.to_string(), node: self.own };
-        if let Some(requester) = requester {
-            self.check_access(what, requester)?;
-        }
-        self.check_export_limit()?;
-        let ended_here = self.exports.was_ours(connection);
-        let Some(object) = self.objects.get_mut(&what) else { return Err(not_available) };
-        if ended_here || object.severed {
-            return Err(not_available);
-        }
-        let producer = match &mut object.body {
-            Body::Segment { .. } => None,
-            Body::Interrupt { kind, producers, next_producer, .. } => {
-                let number = producer_of(connection);
-                let is_new = producers.insert(number);
-                *next_producer = (*next_producer).max(number.wrapping_add(1));
-                match (is_new, kind) {
-                    (true, _) => Some(number),
-                    // The number means nothing to a counter.
-                    (false, InterruptKind::Plain) => None,
-                    // Somebody else writes under this number by now.
-                    (false, InterruptKind::Data) => return Err(not_available),
-                }
-            }
-        };
-        object.exports.insert(connection);
-        self.insert_export(connection, Export { what, importer, producer });
-        Ok(())
-    }
-
-    /// An owner that outlived its manager names a connection: it is kept until its importer has had its time.
-    pub(super) fn resume_export(
-        &mut self,
-        program: ProgramConn,
-        what: Imported,
-        node: NodeId,
-        connection: ConnectionId,
-    ) -> Result<Reply, Refusal> {
-        let incarnation = self.own_object(program, what)?.incarnation;
-        let gone = Refusal::NotFound { what: format!("connection {} of {what}", connection.0), node };
-        if let Some(export) = self.exports.by_id.get(&connection) {
-            return if export.what == what && export.importer == node { Ok(Reply::Done) } else { Err(gone) };
-        }
-        let stopped = self.peers.get(&node).is_some_and(|peer| peer.session.state() == SessionState::Stopped);
-        if !self.in_grace() || stopped {
-            return Err(gone);
-        }
-        self.take_up(node, Shown { connection, incarnation, what }, None).map_err(|_| gone)?;
-        if node == self.own {
-            self.local_unconfirmed.insert(connection);
-        } else {
-            self.peer_entry(node).unconfirmed.insert(connection);
-        }
-        Ok(Reply::Done)
-    }
-
     fn wait(&mut self, asker: Asker, waiting: Waiting) -> Result<(), Refusal> {
         if self.waiting.len() >= MAX_WAITING {
             return Err(limit("connections to be resumed", MAX_WAITING as u64));
         }
         let key = (waiting.shown.what, asker);
         match asker {
-            Asker::Program(program, _) => {
+            Asker::Program(_, program) => {
                 if self.waiting.contains_key(&key) {
                     return Err(Refusal::Invalid("this connection is being resumed already".to_owned()));
                 }
@@ -283,11 +188,11 @@ impl Manager {
                     entry.waiting.insert(key);
                 }
             }
-            Asker::Peer(node, connection) => {
-                let before = self.peer_entry(node).waiting.insert(connection, key.0);
+            Asker::Peer(node, connection, pid) => {
+                let before = self.peer_entry(node).waiting.insert((connection, pid), key.0);
                 if let Some(other) = before {
                     self.drop_waiting((other, asker));
-                    self.peer_entry(node).waiting.insert(connection, key.0);
+                    self.peer_entry(node).waiting.insert((connection, pid), key.0);
                 }
             }
         }
@@ -305,14 +210,14 @@ impl Manager {
 
     fn forget_waiting(&mut self, key: (Imported, Asker)) -> Option<Waiting> {
         match key.1 {
-            Asker::Program(program, _) => {
+            Asker::Program(_, program) => {
                 if let Some(entry) = self.programs.get_mut(&program) {
                     entry.waiting.remove(&key);
                 }
             }
-            Asker::Peer(node, connection) => {
+            Asker::Peer(node, connection, pid) => {
                 if let Some(peer) = self.peers.get_mut(&node) {
-                    peer.waiting.remove(&connection);
+                    peer.waiting.remove(&(connection, pid));
                 }
             }
         }
@@ -325,9 +230,23 @@ impl Manager {
 
     /// An object is there: what waited for it is answered.
     pub(super) fn answer_waiting(&mut self, what: Imported) {
-        let first = (what, Asker::Program(ProgramConn(0), ConnectionId(0)));
+        let first = (what, Asker::Program(ConnectionId(0), ProgramConn(0)));
         let keys: Vec<_> =
             self.waiting.range(first..).map(|(key, _)| *key).take_while(|key| key.0 == what).collect();
+        for key in keys {
+            self.answer_one(key);
+        }
+    }
+
+    /// The owner has named a connection: who waits for just that is answered.
+    pub(super) fn answer_waiting_for(&mut self, what: Imported, node: NodeId, connection: ConnectionId) {
+        let (first, last) = if node == self.own {
+            let program = |number| Asker::Program(connection, ProgramConn(number));
+            (program(0), program(u64::MAX))
+        } else {
+            (Asker::Peer(node, connection, 0), Asker::Peer(node, connection, u32::MAX))
+        };
+        let keys: Vec<_> = self.waiting.range((what, first)..=(what, last)).map(|(key, _)| *key).collect();
         for key in keys {
             self.answer_one(key);
         }
@@ -336,13 +255,13 @@ impl Manager {
     fn answer_one(&mut self, key: (Imported, Asker)) {
         let Some(Waiting { shown, requester, id, pidfd }) = self.forget_waiting(key) else { return };
         match key.1 {
-            Asker::Peer(node, _) => {
+            Asker::Peer(node, ..) => {
                 self.peer_resumes(node, id, shown, requester, pidfd);
                 if let Some(pidfd) = pidfd.filter(|pidfd| !self.kept.contains(pidfd)) {
                     self.close_token(pidfd);
                 }
             }
-            Asker::Program(program, _) => match self.resume_import(program, id, self.own, shown) {
+            Asker::Program(_, program) => match self.resume_import(program, id, self.own, shown) {
                 Ok(Some((reply, tokens))) => self.reply(program, id, Ok(reply), tokens),
                 Ok(None) => {}
                 Err(refusal) => self.reply(program, id, Err(refusal), Vec::new()),
@@ -352,6 +271,7 @@ impl Manager {
 
     /// Re-attaching programs are not waited for any longer.
     pub(super) fn grace_over(&mut self) {
+        self.gone_before.clear();
         let keys: Vec<_> = self.waiting.keys().copied().collect();
         for key in keys {
             self.answer_one(key);
@@ -439,8 +359,8 @@ impl Manager {
         peer.owed_released.clear();
         let (imports, exports) = (peer.imports.clone(), peer.exports.clone());
         let (groups, waiting) = (peer.groups.clone(), peer.waiting.clone());
-        for (connection, what) in waiting {
-            self.drop_waiting((what, Asker::Peer(node, connection)));
+        for ((connection, pid), what) in waiting {
+            self.drop_waiting((what, Asker::Peer(node, connection, pid)));
         }
         for slot in imports {
             self.end_import(slot, LossReason::NodeLost);

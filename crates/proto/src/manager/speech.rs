@@ -4,6 +4,7 @@ use super::imports::Shown;
 use super::programs::{MAX_REQUESTER_GIDS, printable};
 use super::{Asker, Descriptor, DescriptorKind, FdToken, Manager, PeerConn};
 use crate::ids::NodeId;
+use crate::wire::is_printable;
 use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use crate::wire::program::{ConnectionId, Imported, Refusal, RequestId};
 
@@ -82,6 +83,7 @@ impl Manager {
                 }
             }
             PeerMessage::Released { connection, died } => self.peer_released(node, connection, died),
+            PeerMessage::Carrier { up } => self.heard_carrier(node, up),
             PeerMessage::Member { group, joined } => {
                 let full = self.peers.get(&node).is_some_and(|peer| peer.groups.len() >= MAX_GROUPS);
                 if joined && full {
@@ -100,10 +102,13 @@ impl Manager {
             Some(export) if export.importer == node => self.drop_export(connection, died),
             Some(_) => {}
             None => {
-                let waits = self.peers.get(&node).and_then(|peer| peer.waiting.get(&connection));
-                if let Some(&what) = waits {
-                    self.drop_waiting((what, Asker::Peer(node, connection)));
+                let of_it = (connection, 0)..=(connection, u32::MAX);
+                let waits = self.peers.get(&node).map(|peer| peer.waiting.range(of_it));
+                let waits: Vec<_> = waits.into_iter().flatten().map(|(&key, &what)| (key, what)).collect();
+                for ((connection, pid), what) in waits {
+                    self.drop_waiting((what, Asker::Peer(node, connection, pid)));
                 }
+                self.note_gone_before(node, connection);
             }
         }
     }
@@ -170,7 +175,7 @@ fn bounded(mut requester: Requester) -> Requester {
 pub(super) fn shorten(refusal: Refusal) -> Refusal {
     let cut = |text: String| -> String {
         let mut clean: String =
-            text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(512).collect();
+            text.chars().map(|c| if is_printable(c) { c } else { ' ' }).take(512).collect();
         clean.shrink_to_fit();
         clean
     };
@@ -183,6 +188,7 @@ pub(super) fn shorten(refusal: Refusal) -> Refusal {
         Refusal::Busy { what, connections } => Refusal::Busy { what: cut(what), connections },
         Refusal::Limit { what, limit } => Refusal::Limit { what: cut(what), limit },
         Refusal::Invalid(text) => Refusal::Invalid(cut(text)),
-        version @ Refusal::Version { .. } => version,
+        Refusal::OwnerBusy { what, node } => Refusal::OwnerBusy { what: cut(what), node },
+        plain @ (Refusal::Version { .. } | Refusal::NoDescriptors { .. }) => plain,
     }
 }

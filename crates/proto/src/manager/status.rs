@@ -61,15 +61,20 @@ impl Manager {
         if reason.is_none() && session.state() == SessionState::Connecting && !session.dials() {
             reason = Some("waiting for its manager to connect (the higher id dials)".to_owned());
         }
+        let changed = peer.admin.changed_at().map(|at| now.since(at));
+        let since = changed.map_or(session.since(now), |changed| changed.min(session.since(now)));
         LinkStatus {
             adapter: self.config.info.adapters.first().map_or(AdapterNo(0), |adapter| adapter.number),
             peer: node,
             peer_host: session.host().to_owned(),
             session: session.state(),
             reason,
-            generation: session.generation(),
-            since_ns: nanos(session.since(now)),
-            downtime_ns: nanos(session.downtime(now)),
+            generation: session.generation() + peer.admin.changes,
+            since_ns: nanos(since),
+            downtime_ns: nanos(session.downtime(now) + peer.admin.downtime(now)),
+            taken_down: !peer.admin.carries(),
+            partner: peer.admin.leads_to.unwrap_or(node),
+            faults: peer.admin.faults,
             heartbeats_received,
             heartbeats_missed,
         }

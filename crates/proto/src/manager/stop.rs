@@ -41,6 +41,7 @@ impl Manager {
     }
 
     fn forget_everything(&mut self) {
+        self.shares = Default::default();
         self.objects.clear();
         self.segments = 0;
         self.interrupts = 0;
@@ -50,6 +51,7 @@ impl Manager {
         self.waiting.clear();
         self.kept.clear();
         self.local_unconfirmed.clear();
+        self.gone_before.clear();
         self.watchers.clear();
         self.timers.clear_all();
     }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::program::{ConnectionId, Imported, Incarnation, InterruptKind, LossReason, Refusal, RequestId};
+use super::program::{
+    ConnectionId, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal, RequestId,
+};
 use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 
 /// Who asks on whose behalf.
@@ -12,10 +14,17 @@ pub struct Requester {
     pub uid: u32,
     /// Effective group id and supplementary groups, from the kernel.
     pub gids: Vec<u32>,
-    /// Process id in the requester's pid namespace, for display only.
+    /// Process id as the requester's manager sees it: with the user it says whose a connection is ([`Importer`]).
     pub pid: u32,
     /// Program name, for display only.
     pub name: String,
+}
+
+impl Requester {
+    /// Whose its connections are.
+    pub fn importer(&self) -> Importer {
+        Importer { uid: self.uid, pid: self.pid }
+    }
 }
 
 /// What managers say to each other.
@@ -69,6 +78,11 @@ pub enum PeerMessage {
         /// The importing program died.
         died: bool,
     },
+    /// The sender's end of the link was taken down, or brought up.
+    Carrier {
+        /// Up.
+        up: bool,
+    },
     /// The sender's node holds a copy of the group, or no longer.
     Member {
         /// Which.
@@ -121,7 +135,7 @@ pub enum PeerReply {
         /// Of the object.
         incarnation: Incarnation,
     },
-    /// Descriptors: trigger region, waiter region, and, if `pollable`, the eventfd.
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, the sending end of a pair of datagram sockets.
     Interrupt {
         /// As the sender counts.
         connection: ConnectionId,
@@ -131,7 +145,7 @@ pub enum PeerReply {
         kind: InterruptKind,
         /// Number of the producer.
         producer: u16,
-        /// An eventfd comes along.
+        /// A socket comes along.
         pollable: bool,
     },
     /// The connection goes on.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::status::{NodeInfo, NodeStatus};
+use crate::fault::LinkChange;
 use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 
 /// Number of a request within one connection; the reply carries it again.
@@ -20,6 +21,16 @@ pub struct ConnectionId(pub u64);
 /// Distinguishes two objects that bore the same id one after the other on the same node. Drawn at random by the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
+
+/// Who has connected, by the word of its node's manager (which has it from the kernel). A connection is its own: it is
+/// resumed for the same process of the same user only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Importer {
+    /// Effective user.
+    pub uid: u32,
+    /// Process id, as its manager sees it; 0 if it cannot be seen from there.
+    pub pid: u32,
+}
 
 /// Who may connect besides the owner's uid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -99,7 +110,7 @@ pub enum Request {
         key: SegmentKey,
     },
     /// Deposits an interrupt. Descriptors: trigger region (shared for writing), waiter region (sealed, for reading),
-    /// and, if `pollable`, an eventfd. Reply: [`Reply::InterruptCreated`].
+    /// and, if `pollable`, the sending end of a pair of datagram sockets. Reply: [`Reply::InterruptCreated`].
     CreateInterrupt {
         /// A wish, or `None` for any free number.
         number: Option<InterruptNo>,
@@ -109,7 +120,7 @@ pub enum Request {
         access: Access,
         /// Owner's random number for this object.
         incarnation: Incarnation,
-        /// An eventfd comes along.
+        /// A socket comes along.
         pollable: bool,
     },
     /// Forgets the interrupt; importers see `Removed`. Reply: `Done`.
@@ -162,6 +173,13 @@ pub enum Request {
     Status,
     /// Clears the counters. Reply: `Done`.
     ClearCounters,
+    /// Does something to the link to a node, at this end (same uid as the manager, or root). Reply: `Done`.
+    ChangeLink {
+        /// Which.
+        peer: NodeId,
+        /// What.
+        change: LinkChange,
+    },
     /// Ends the manager (same uid as the manager, or root). Reply: `Done`, then the socket closes.
     Shutdown,
     /// A program that outlived its manager names a connection to one of its objects (after it has created the object again).
@@ -174,6 +192,8 @@ pub enum Request {
         node: NodeId,
         /// As in [`Event::Connected`].
         connection: ConnectionId,
+        /// As in [`Event::Connected`]: nobody else can resume it.
+        importer: Importer,
     },
 }
 
@@ -237,7 +257,7 @@ pub enum Reply {
         /// As wished, or drawn.
         number: InterruptNo,
     },
-    /// Descriptors: trigger region, waiter region, and, if `pollable`, the eventfd.
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, the sending end of a pair of datagram sockets.
     Interrupt {
         /// Where its life is shown.
         import: ImportSlot,
@@ -249,7 +269,7 @@ pub enum Reply {
         kind: InterruptKind,
         /// Number of this producer in the ring of a data interrupt.
         producer: u16,
-        /// An eventfd comes along.
+        /// A socket comes along.
         pollable: bool,
     },
     /// The import goes on in this slot.
@@ -297,6 +317,8 @@ pub enum Event {
         connection: ConnectionId,
         /// Number of the producer in the ring of a data interrupt.
         producer: u16,
+        /// Who, by the word of its manager.
+        importer: Importer,
     },
     /// Somebody went away again (or died).
     Disconnected {
@@ -408,5 +430,25 @@ pub enum Refusal {
         theirs: u16,
         /// The manager's.
         ours: u16,
+    },
+    /// The owner is behind with what it was told; nobody is added to what it has to be told meanwhile.
+    #[error(
+        "the owner of {what} on node {node} does not read what it is told (it is stopped, or overloaded): let it run, then \
+         try again"
+    )]
+    OwnerBusy {
+        /// What was to be connected.
+        what: String,
+        /// Where.
+        node: NodeId,
+    },
+    /// The manager's process may not open more files.
+    #[error(
+        "the node manager has no file descriptor left{}: start it with a higher `ulimit -n` (LimitNOFILE= of a service), or \
+         release some", .limit.map(|limit| format!(" (its limit is {limit})")).unwrap_or_default()
+    )]
+    NoDescriptors {
+        /// How many it may have, where that is known.
+        limit: Option<u64>,
     },
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::LinkFaults;
 use crate::ids::{AdapterNo, NodeId};
 
 /// Facts that do not change while the manager runs.
@@ -21,6 +22,8 @@ pub struct NodeInfo {
     pub incarnation: u64,
     /// Its adapters.
     pub adapters: Vec<AdapterInfo>,
+    /// Programs of this node carry out the faults that are asked for.
+    pub faults: bool,
 }
 
 /// One adapter.
@@ -69,6 +72,12 @@ pub struct LinkStatus {
     pub since_ns: u64,
     /// Nanoseconds that it was down since this manager started, this time included.
     pub downtime_ns: u64,
+    /// An administrator has taken it down, at either end.
+    pub taken_down: bool,
+    /// Who is really at the other end: another than `peer` if cables are swapped.
+    pub partner: NodeId,
+    /// What is done on purpose to what is sent there.
+    pub faults: LinkFaults,
     /// Heartbeats that arrived.
     pub heartbeats_received: u64,
     /// Heartbeats that were due and did not arrive.

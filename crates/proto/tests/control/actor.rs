@@ -6,8 +6,8 @@ use proto::ids::{GroupId, NodeId, SegmentKey};
 use proto::manager::{Credentials, DescriptorKind};
 use proto::time::Instant;
 use proto::wire::program::{
-    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
-    Reply, Request, RequestId, ToManager, ToProgram,
+    Access, ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason,
+    Refusal, Reply, Request, RequestId, ToManager, ToProgram,
 };
 
 /// A message and what goes beside it.
@@ -33,6 +33,7 @@ pub enum Shape {
 pub struct Producer {
     pub node: NodeId,
     pub number: u16,
+    pub importer: Importer,
     /// The present manager has said so.
     pub stated: bool,
 }
@@ -203,7 +204,8 @@ impl Actor {
             };
             letters.push(self.ask(now, body, beside).1);
             for (connection, producer) in owned.connections {
-                let body = Request::ResumeExport { what, node: producer.node, connection };
+                let Producer { node, importer, .. } = producer;
+                let body = Request::ResumeExport { what, node, connection, importer };
                 letters.push(self.ask(now, body, Vec::new()).1);
             }
         }
@@ -265,7 +267,11 @@ impl Actor {
                 Request::ConnectSegment { node, key },
                 Ok(Reply::Segment { import, connection, size_bytes, incarnation }),
             ) => {
-                let [DescriptorKind::Memory { size_bytes: real, size_sealed: true, .. }] = beside else {
+                let [
+                    DescriptorKind::Memory { size_bytes: real, size_sealed: true, .. }
+                    | DescriptorKind::HugeMemory { size_bytes: real, size_sealed: true },
+                ] = beside
+                else {
                     panic!("a segment comes with its memory, not with {beside:?}")
                 };
                 assert!(real >= size_bytes);
@@ -349,7 +355,7 @@ impl Actor {
 
     fn note_event(&mut self, event: &Event, beside: &[DescriptorKind]) {
         match event {
-            Event::Connected { what, node, connection, producer } => {
+            Event::Connected { what, node, connection, producer, importer } => {
                 let Some(owned) = self.objects.get_mut(what) else { return };
                 let data = matches!(owned.shape, Shape::Interrupt { kind: InterruptKind::Data, .. });
                 match beside {
@@ -360,7 +366,8 @@ impl Actor {
                 owned.connections.remove(connection);
                 let twice = owned.connections.values().any(|one| one.stated && one.number == *producer);
                 assert!(!data || !twice, "producer {producer} of {what} is given out twice");
-                let entry = Producer { node: *node, number: *producer, stated: true };
+                let (number, importer) = (*producer, *importer);
+                let entry = Producer { node: *node, number, importer, stated: true };
                 owned.connections.insert(*connection, entry);
             }
             Event::Disconnected { what, connection, .. } => {

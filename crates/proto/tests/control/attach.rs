@@ -89,6 +89,13 @@ fn hello_needs_the_programs_own_pidfd() {
 }
 
 #[test]
+fn a_descriptor_that_could_not_be_looked_at_is_not_called_wrong() {
+    let hello = ToManager::Hello { name: "x".to_owned(), reattach: false };
+    let (_, text) = first_words(&hello, vec![DescriptorKind::Unseen]);
+    assert!(text.contains("no file descriptor left") && text.contains("ulimit -n"), "{text}");
+}
+
+#[test]
 fn a_name_has_a_bound() {
     let name = "n".repeat(MAX_NAME_BYTES + 1);
     let (_, text) = first_words(&ToManager::Hello { name, reattach: false }, vec![DescriptorKind::Pid(77)]);
@@ -125,10 +132,10 @@ fn another_version_is_told_both() {
     world.send_raw(actor, bytes, vec![DescriptorKind::Pid(77)]);
     world.run_for(Duration::from_millis(100));
     let refusal = world.actors[actor].rejected.clone().expect("rejected");
-    assert_eq!(refusal, Refusal::Version { theirs: 9, ours: 1 });
+    assert_eq!(refusal, Refusal::Version { theirs: 9, ours: wire::PROTOCOL_VERSION });
     assert_eq!(
         refusal.to_string(),
-        "version 9 of the control protocol was spoken, this node manager speaks 1: install the same tieline on both sides"
+        "version 9 of the control protocol was spoken, this node manager speaks 2: install the same tieline on both sides"
     );
 }
 
@@ -139,7 +146,7 @@ fn garbage_ends_the_connection_and_everything_of_it() {
     offer(&mut world, owner, segment(1));
     let (import, _) = connect(&mut world, importer, 4, segment(1));
     world.actors[owner].returns = false;
-    world.send_raw(owner, b"TLN1\x01\x00\xff\xff\xff".to_vec(), vec![memory(1), memory(2)]);
+    world.send_raw(owner, b"TLN1\x02\x00\xff\xff\xff".to_vec(), vec![memory(1), memory(2)]);
     world.run_for(Duration::from_millis(100));
     let text = world.actors[owner].rejected.clone().expect("told why").to_string();
     assert!(
@@ -175,9 +182,10 @@ fn programs_have_a_limit() {
     let mut world = World::new(1, 1);
     world.nodes[0].limits.programs = 2;
     world.start(0);
-    assert_eq!(hello(&mut world, who(OWN_UID, &[])), None);
-    assert_eq!(hello(&mut world, who(OWN_UID, &[])), None);
-    let refusal = hello(&mut world, who(OWN_UID, &[])).expect("full");
+    let process = |pid| Credentials { uid: OWN_UID, gids: vec![], pid };
+    assert_eq!(hello(&mut world, process(71)), None);
+    assert_eq!(hello(&mut world, process(72)), None);
+    let refusal = hello(&mut world, process(73)).expect("full");
     assert_eq!(
         refusal.to_string(),
         "programs of this node: the limit of 2 is reached: raise it in the configuration, or release some"
@@ -190,7 +198,7 @@ fn who_says_nothing_is_closed() {
     let actor = world.spawn(0, who(OWN_UID, &[]), "mute");
     world.actors[actor].returns = false;
     world.connect(actor);
-    world.run_for(Duration::from_secs(29));
+    world.run_for(Duration::from_secs(9));
     assert!(world.actors[actor].channel.is_some());
     world.run_for(Duration::from_secs(2));
     assert!(world.actors[actor].channel.is_none());
@@ -212,8 +220,8 @@ fn what_comes_for_unknown_connections_is_ignored_and_its_descriptors_closed() {
 #[test]
 fn a_name_cannot_write_to_terminals() {
     let mut world = World::up(1, 1);
-    let actor = world.spawn(0, who(OWN_UID, &[]), "a\x1b[2Jb");
+    let actor = world.spawn(0, who(OWN_UID, &[]), "a\x1b[2J\u{202e}b");
     world.try_attach(actor);
     world.run_until("attached", |world| world.actors[actor].attached);
-    assert_eq!(world.status(0).programs[0].name, "a?[2Jb");
+    assert_eq!(world.status(0).programs[0].name, "a?[2J?b");
 }

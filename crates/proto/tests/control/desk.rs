@@ -2,7 +2,7 @@
 
 use proto::manager::{Credentials, DescriptorKind};
 use proto::wire;
-use proto::wire::program::{Event, Refusal, Reply, Request, RequestId};
+use proto::wire::program::{Event, Importer, Refusal, Reply, Request, RequestId};
 
 use crate::actor::{Actor, Letter};
 use crate::kernel::{Parcel, Place};
@@ -12,6 +12,12 @@ impl World {
     pub fn spawn(&mut self, node: usize, credentials: Credentials, name: &str) -> usize {
         self.actors.push(Actor::new(node, credentials, name));
         self.actors.len() - 1
+    }
+
+    /// An actor as an owner is told of it.
+    pub fn importer(&self, actor: usize) -> Importer {
+        let credentials = &self.actors[actor].credentials;
+        Importer { uid: credentials.uid, pid: credentials.pid }
     }
 
     /// A program of the usual user, attached.

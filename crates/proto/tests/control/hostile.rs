@@ -61,6 +61,8 @@ fn kind() -> impl Strategy<Value = DescriptorKind> {
         1 => any::<u32>().prop_map(DescriptorKind::Pid),
         1 => Just(DescriptorKind::Event),
         1 => Just(DescriptorKind::Other),
+        1 => Just(DescriptorKind::HugeMemory { size_bytes: 10_000, size_sealed: true }),
+        1 => Just(DescriptorKind::Unseen),
     ]
 }
 
@@ -119,6 +121,7 @@ impl Rig {
                 kind: "shm".to_owned(),
                 capabilities: vec![],
             }],
+            faults: true,
         };
         let config = ManagerConfig {
             info,
@@ -212,10 +215,13 @@ impl Rig {
             Output::Dial { node } => self.dials.push(node),
             Output::SetLink { node, up } => self.page.set_link(node, up),
             Output::SetImport { import, ended } => self.page.set_import(import, ended),
+            Output::SuspendImport { import, suspended } => self.page.suspend(import, suspended),
+            Output::SetFaults { node, faults } => drop(self.page.faults.insert(node, faults)),
             Output::CloseDescriptor { token } => {
                 assert!(self.tokens.remove(&token), "{token:?} is closed twice")
             }
             Output::Log { text, .. } => assert!(!text.is_empty()),
+            Output::CheckProcess { pid } => assert_ne!(pid, 0),
             Output::Exit => self.exited = true,
         }
     }

@@ -34,7 +34,7 @@ fn regions_are_checked() {
         (vec![loose, waiter], false, "the trigger region of interrupt 7 can still be resized"),
         (vec![open, loose], false, "the waiter region of interrupt 7 can still be resized"),
         (vec![open, DescriptorKind::Event], false, "the waiter region of interrupt 7 is not a memfd"),
-        (vec![open, waiter, open], true, "the third descriptor of interrupt 7 is not an eventfd"),
+        (vec![open, waiter, open], true, "the third descriptor of interrupt 7 is not a UNIX datagram socket"),
         (vec![open, waiter], true, "interrupt 7 needs 3 descriptor(s) and 2 arrived"),
     ] {
         let refusal = world.ask_with(actor, create(Some(7), pollable), beside).expect_err("refused");
@@ -75,7 +75,8 @@ fn the_owner_of_a_data_interrupt_gets_the_producers_pidfd() {
             let (event, beside) = world.actors[owner].events.pop().expect("told");
             let what = Imported::Interrupt(InterruptNo(7));
             let from = world.nodes[place].id;
-            assert_eq!(event, Event::Connected { what, node: from, connection, producer: number });
+            let importer = world.importer(producer);
+            assert_eq!(event, Event::Connected { what, node: from, connection, producer: number, importer });
             let pid = world.actors[producer].credentials.pid;
             let expected = if kind == InterruptKind::Data { vec![DescriptorKind::Pid(pid)] } else { vec![] };
             assert_eq!(beside, expected);

@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, clippy::expect_used, clippy::panic)]
 
 mod actor;
+mod admin;
 mod desk;
 mod helpers;
 mod kernel;
@@ -17,13 +18,16 @@ mod truth;
 mod world;
 
 // The tests; above is what they are made of.
+mod admission;
 mod attach;
 mod chaos;
 mod groups;
 mod hostile;
+mod identity;
 mod interrupts;
 mod peers;
 mod resume;
 mod segments;
 mod status;
 mod stop;
+mod trouble;

@@ -1,7 +1,8 @@
 //! The state page as its readers see it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use proto::fault::LinkFaults;
 use proto::ids::NodeId;
 use proto::wire::program::{ImportSlot, LossReason};
 
@@ -11,6 +12,9 @@ pub struct Page {
     pub links: BTreeMap<NodeId, (u64, bool)>,
     /// `None`: alive.
     pub imports: BTreeMap<ImportSlot, Option<LossReason>>,
+    /// Alive, but their link was taken down.
+    pub suspended: BTreeSet<ImportSlot>,
+    pub faults: BTreeMap<NodeId, LinkFaults>,
 }
 
 impl Page {
@@ -25,6 +29,17 @@ impl Page {
             assert_eq!(self.imports.get(&import), Some(&None), "{import:?} ends twice, or was never alive");
         }
         self.imports.insert(import, ended);
+        // One word: what is written last is what is seen.
+        self.suspended.remove(&import);
+    }
+
+    pub fn suspend(&mut self, import: ImportSlot, suspended: bool) {
+        assert_eq!(self.imports.get(&import), Some(&None), "{import:?} is not alive");
+        if suspended {
+            assert!(self.suspended.insert(import), "{import:?} is suspended twice");
+        } else {
+            assert!(self.suspended.remove(&import), "{import:?} was not suspended");
+        }
     }
 
     pub fn alive(&self, import: ImportSlot) -> bool {

@@ -114,7 +114,13 @@ fn connecting_hands_the_memory_over() {
         assert!(world.nodes[place].page.alive(import));
         let importer_node = world.nodes[place].id;
         world.run_for(Duration::from_millis(10));
-        let told = Event::Connected { what: SEGMENT_1, node: importer_node, connection, producer: 0 };
+        let told = Event::Connected {
+            what: SEGMENT_1,
+            node: importer_node,
+            connection,
+            producer: 0,
+            importer: world.importer(importer),
+        };
         assert_eq!(world.events(owner), [told]);
         assert_eq!(world.status(0).segments[0].connections, 1);
     });
@@ -381,5 +387,27 @@ fn requests_that_wait_have_a_limit() {
     assert!(matches!(refusal, Refusal::Limit { limit: 3, .. }), "{refusal}");
     for id in &ids[..3] {
         assert!(matches!(world.answer(importer, *id), Err(Refusal::Unreachable { .. })));
+    }
+}
+
+#[test]
+fn huge_pages_stay_among_programs_of_one_user() {
+    for place in [0, 1] {
+        let mut world = World::up(2, 1);
+        let (owner, same) = (world.attach(0), world.attach(place));
+        let huge = DescriptorKind::HugeMemory { size_bytes: 4 * KIB, size_sealed: true };
+        let shared = Access { uids: vec![2000], gid: None };
+        let refusal = world.ask_with(owner, create_request(segment(1), shared, true), vec![huge]);
+        let refusal = refusal.expect_err("not with others").to_string();
+        assert!(refusal.contains("huge pages") && refusal.contains("SIGBUS"), "{refusal}");
+        let create = create_request(segment(1), Access::default(), true);
+        world.ask_with(owner, create, vec![huge]).expect("of its own user");
+        let body = Request::ConnectSegment { node: node(4), key: segment(1) };
+        world.ask_with(same, body.clone(), vec![]).expect("the same user");
+        let root = world.spawn(place, Credentials { uid: 0, gids: vec![], pid: 5 }, "root");
+        world.try_attach(root);
+        world.run_until("attached", |world| world.actors[root].attached);
+        let refused = world.ask(root, body).expect_err("another user");
+        assert!(matches!(refused, Refusal::Denied { .. }), "{refused}");
     }
 }

@@ -165,6 +165,7 @@ impl World {
                     kind: "shm".to_owned(),
                     capabilities: vec!["map".to_owned()],
                 }],
+                faults: true,
             },
             uid: node.uid,
             attach: node.attach.clone(),
@@ -310,8 +311,17 @@ impl World {
             Output::ClosePeer { peer } if peer.0 >= STRANGERS => self.to_strangers.push((peer, None)),
             Output::ClosePeer { peer } => self.close(peer.0, place),
             Output::Dial { node } => self.dial(index, node),
+            Output::CheckProcess { pid } => {
+                let lives = self.actors.iter().any(|actor| actor.credentials.pid == pid && !actor.dead);
+                let now = self.now;
+                if let Some(manager) = self.nodes[index].manager.as_mut().filter(|_| !lives) {
+                    manager.handle(now, Input::ProcessGone { pid });
+                }
+            }
             Output::SetLink { node, up } => self.nodes[index].page.set_link(node, up),
             Output::SetImport { import, ended } => self.nodes[index].page.set_import(import, ended),
+            Output::SuspendImport { import, suspended } => self.nodes[index].page.suspend(import, suspended),
+            Output::SetFaults { node, faults } => drop(self.nodes[index].page.faults.insert(node, faults)),
             Output::CloseDescriptor { token } => {
                 let open = self.nodes[index].tokens.remove(&token);
                 assert!(open.is_some(), "{token:?} is closed twice");

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
-    Access, ConnectionId, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal, Request,
-    ToManager,
+    Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
+    Request, ToManager,
 };
 
 pub fn small_u32() -> impl Strategy<Value = u32> {
@@ -52,6 +52,10 @@ pub fn connection() -> impl Strategy<Value = ConnectionId> {
 
 pub fn incarnation() -> impl Strategy<Value = Incarnation> {
     small_u64().prop_map(Incarnation)
+}
+
+pub fn importer() -> impl Strategy<Value = Importer> {
+    (prop_oneof![Just(1000u32), any::<u32>()], small_u32()).prop_map(|(uid, pid)| Importer { uid, pid })
 }
 
 pub fn slot() -> impl Strategy<Value = ImportSlot> {
@@ -115,8 +119,9 @@ fn connection_request() -> impl Strategy<Value = Request> {
         4 => (node(), connection(), incarnation(), imported()).prop_map(
             |(node, connection, incarnation, what)| Request::ResumeImport { node, connection, incarnation, what }
         ),
-        3 => (imported(), node(), connection())
-            .prop_map(|(what, node, connection)| Request::ResumeExport { what, node, connection }),
+        3 => (imported(), node(), connection(), importer()).prop_map(
+            |(what, node, connection, importer)| Request::ResumeExport { what, node, connection, importer }
+        ),
     ]
 }
 
@@ -152,6 +157,8 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         (text(), any::<u64>()).prop_map(|(what, limit)| Refusal::Limit { what, limit }),
         text().prop_map(Refusal::Invalid),
         (any::<u16>(), any::<u16>()).prop_map(|(theirs, ours)| Refusal::Version { theirs, ours }),
+        (text(), node()).prop_map(|(what, node)| Refusal::OwnerBusy { what, node }),
+        option::of(any::<u64>()).prop_map(|limit| Refusal::NoDescriptors { limit }),
     ]
 }
 

@@ -3,6 +3,7 @@
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
+use proto::fault::LinkFaults;
 use proto::ids::AdapterNo;
 use proto::wire::program::{Event, Reply, ToProgram};
 use proto::wire::status::{
@@ -10,7 +11,7 @@ use proto::wire::status::{
 };
 
 use crate::strategies::{
-    connection, group, imported, incarnation, interrupt, kind, loss, node, refusal, slot, text,
+    connection, group, imported, importer, incarnation, interrupt, kind, loss, node, refusal, slot, text,
 };
 
 fn info() -> impl Strategy<Value = NodeInfo> {
@@ -26,6 +27,7 @@ fn info() -> impl Strategy<Value = NodeInfo> {
             manager_pid,
             incarnation,
             adapters,
+            faults: incarnation.is_multiple_of(2),
         },
     )
 }
@@ -54,6 +56,9 @@ fn link() -> impl Strategy<Value = LinkStatus> {
             downtime_ns: n[2],
             heartbeats_received: n[3],
             heartbeats_missed: n[4],
+            taken_down: n[0].is_multiple_of(2),
+            partner: peer,
+            faults: LinkFaults { delay_ns: n[1], lose_ppm: n[2] as u32, ..LinkFaults::default() },
         },
     )
 }
@@ -133,9 +138,15 @@ fn reply() -> impl Strategy<Value = Reply> {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        (imported(), node(), connection(), any::<u16>()).prop_map(|(what, node, connection, producer)| {
-            Event::Connected { what, node, connection, producer }
-        }),
+        (imported(), node(), connection(), any::<u16>(), importer()).prop_map(
+            |(what, node, connection, producer, importer)| Event::Connected {
+                what,
+                node,
+                connection,
+                producer,
+                importer
+            }
+        ),
         (imported(), node(), connection(), any::<bool>())
             .prop_map(|(what, node, connection, died)| Event::Disconnected { what, node, connection, died }),
         (slot(), loss()).prop_map(|(import, reason)| Event::Lost { import, reason }),

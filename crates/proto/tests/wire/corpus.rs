@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
-    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
-    Reply, Request, ToManager, ToProgram,
+    Access, ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason,
+    Refusal, Reply, Request, ToManager, ToProgram,
 };
 use proto::wire::{decode, encode};
 use serde::Serialize;
@@ -96,7 +96,12 @@ fn requests() -> Vec<Request> {
         Request::Status,
         Request::ClearCounters,
         Request::Shutdown,
-        Request::ResumeExport { what: Imported::Segment(key), node: node(8), connection },
+        Request::ResumeExport {
+            what: Imported::Segment(key),
+            node: node(8),
+            connection,
+            importer: Importer { uid: 1000, pid: 77 },
+        },
     ]
 }
 
@@ -130,9 +135,17 @@ fn to_program() -> Vec<ToProgram> {
         Refusal::NotFound { what: "segment 7".to_owned(), node: node(4) },
         Refusal::Unreachable { node: node(4), why: "its manager was stopped".to_owned() },
         Refusal::Version { theirs: 9, ours: 1 },
+        Refusal::OwnerBusy { what: "segment 7".to_owned(), node: node(4) },
+        Refusal::NoDescriptors { limit: Some(1024) },
     ];
     let events = [
-        Event::Connected { what, node: node(8), connection, producer: 0 },
+        Event::Connected {
+            what,
+            node: node(8),
+            connection,
+            producer: 0,
+            importer: Importer { uid: 1000, pid: 77 },
+        },
         Event::Disconnected { what, node: node(8), connection, died: true },
         Event::Lost { import, reason: LossReason::OwnerDied },
         Event::Link { node: node(8), up: true },

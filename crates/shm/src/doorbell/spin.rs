@@ -13,6 +13,8 @@ const FLOOR_NS: u64 = 500;
 const RETRY_FIRST: u32 = 16;
 /// … and, when the attempts go on failing, after at most so many: a failed attempt costs the ceiling.
 const RETRY_LAST: u32 = 1024;
+/// Waits of a thread that is held on one processor before it tries its first spin.
+const PROBATION: u32 = 4;
 /// Looks between two readings of the clock, which costs more than a look.
 const LOOKS_PER_READING: u32 = 8;
 
@@ -28,8 +30,9 @@ static PROCESS_CEILING_NS: AtomicU64 = AtomicU64::new(0);
 /// How long one waiter spins before it sleeps, learnt from how its waits went.
 ///
 /// A spin that met what it waited for doubles the time, one in vain halves it; a spin that has come down to nothing is
-/// tried again now and then, ever more rarely. On a single processor there is no spinning, because the other side
-/// cannot run meanwhile.
+/// tried again now and then, ever more rarely. On a machine with a single processor there is no spinning, because the
+/// other side cannot run meanwhile. A thread that is held on one processor of several does not know whether the other
+/// side is held on the same one: it begins without spinning and finds out.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin {
     limit_ns: u64,
@@ -48,8 +51,7 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// Spins up to the process's ceiling ([`Spin::set_process_ceiling_ns`]), or 30 µs; not at all if this thread may
-    /// use one processor only.
+    /// Spins up to the process's ceiling ([`Spin::set_process_ceiling_ns`]), or 30 µs; see [`Spin::up_to_ns`].
     #[must_use]
     pub fn new() -> Self {
         match PROCESS_CEILING_NS.load(Ordering::Relaxed) {
@@ -58,11 +60,26 @@ impl Spin {
         }
     }
 
-    /// Spins for up to `ceiling_ns` nanoseconds; 0 = never. Not at all if this thread may use one processor only.
+    /// Spins for up to `ceiling_ns` nanoseconds; 0 = never. Not at all on a machine with one processor; only after a few
+    /// waits, if that has paid then, if this thread may use one processor only.
     #[must_use]
     pub fn up_to_ns(ceiling_ns: u64) -> Self {
-        let alone = crate::cpu::allowed_cpus().is_ok_and(|cpus| cpus.count() < 2);
-        Self::with_ceiling(if alone { 0 } else { ceiling_ns })
+        let alone = crate::cpu::online_count().is_some_and(|cpus| cpus < 2);
+        let held = || crate::cpu::allowed_cpus().is_ok_and(|cpus| cpus.count() < 2);
+        match ceiling_ns {
+            0 => Self::never(),
+            _ if alone => Self::never(),
+            _ if held() => Self::on_probation(ceiling_ns),
+            _ => Self::with_ceiling(ceiling_ns),
+        }
+    }
+
+    /// Sleeps at first and tries a spin after a few waits. If the other side runs on this very processor the attempt
+    /// fails, and costs one ceiling; then it is as if a spin had been given up.
+    fn on_probation(ceiling_ns: u64) -> Self {
+        let mut spin = Self { waits_until_retry: PROBATION, ..Self::with_ceiling(ceiling_ns) };
+        spin.set_limit(0);
+        spin
     }
 
     /// Never spins.
@@ -249,6 +266,39 @@ mod tests {
         assert_eq!(spin.hits(), 1);
         waits(&mut spin, 1, false);
         assert_eq!(spin.limit_ns(), 500, "and it is given up by halves again");
+    }
+
+    #[test]
+    fn a_thread_that_is_held_on_one_processor_of_several_spins_once_that_has_paid() {
+        if crate::cpu::online_count().is_none_or(|cpus| cpus < 2) {
+            std::println!("skipped: needs two processors");
+            return;
+        }
+        let held = || {
+            crate::cpu::pin_current_thread(crate::cpu::current_cpu()).unwrap();
+            Spin::up_to_ns(16_000)
+        };
+        let spin = std::thread::spawn(held).join().unwrap();
+        assert_eq!((spin.limit_ns(), spin.ceiling_ns()), (0, 16_000));
+
+        // The other side is on another processor: after a few waits it spins, and goes on.
+        let mut paying = spin;
+        waits(&mut paying, PROBATION as usize, true);
+        assert_eq!((paying.limit_ns(), paying.hits()), (16_000, 1));
+
+        // On the same one: a single attempt, and then ever more rarely.
+        let mut failing = spin;
+        let mut attempts = 0;
+        for _ in 0..=PROBATION + RETRY_FIRST {
+            let mut looks = 0;
+            failing.run(&mut || {
+                looks += 1;
+                false
+            });
+            attempts += u32::from(looks > 1);
+        }
+        assert_eq!((attempts, failing.limit_ns()), (1, 0));
+        assert_eq!(Spin::up_to_ns(0).ceiling_ns(), 0);
     }
 
     #[test]

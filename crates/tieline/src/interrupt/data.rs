@@ -3,7 +3,7 @@
 //! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one loses that
 //! one; the owner learns of the death from the sender's process descriptor, never from a time-out.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ use shm::ring::PopError;
 use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
 
 use super::handler::{Handler, guarded};
-use super::words::{check_origin, clear_eventfd, connect_grant, gone, new_eventfd, try_lock, write_eventfd};
+use super::latch::{Latch, LatchRinger};
+use super::words::{check_origin, connect_grant, gone, try_lock};
 use crate::error::{Error, Result};
 use crate::events::Registration;
 use crate::node::Node;
 use crate::options::InterruptOptions;
-use crate::remote::lost;
+use crate::remote::{check_link, lost};
 use crate::senders::Senders;
 use crate::spin::new_spin;
 
@@ -36,12 +37,14 @@ const OWN_PRODUCER: u16 = u16::MAX;
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A data interrupt of this program.
+// As with [`super::Interrupt`], each wait writes into it.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct DataInterrupt {
     node: Node,
     number: InterruptNo,
     origin: Origin,
-    eventfd: Option<OwnedFd>,
+    latch: Option<Latch>,
     receiving: Mutex<Receiving>,
     senders: Arc<Senders>,
     registration: Mutex<Option<Registration>>,
@@ -79,16 +82,16 @@ impl DataInterrupt {
         }
         let spin = new_spin()?;
         let ring = Consumer::create(depth, message_bytes)?;
-        let eventfd = if options.pollable { Some(new_eventfd()?) } else { None };
+        let latch = options.pollable.then(Latch::new).transpose()?;
         let (number, _) = node.client().create_interrupt(&InterruptOffer {
             number: options.number,
             kind: InterruptKind::Data,
             access: options.access.clone(),
             trigger: ring.slots_fd(),
             waiter: ring.fd(),
-            event: eventfd.as_ref().map(AsFd::as_fd),
+            event: latch.as_ref().map(Latch::for_ringers),
         })?;
-        if eventfd.is_some() {
+        if latch.is_some() {
             ring.waiter().arm_eventfd();
         }
         let senders = Arc::new(Senders::default());
@@ -98,7 +101,7 @@ impl DataInterrupt {
             node: node.clone(),
             number,
             origin: Origin::here(),
-            eventfd,
+            latch,
             receiving: Mutex::new(receiving),
             senders,
             registration: Mutex::new(Some(registration)),
@@ -122,20 +125,20 @@ impl DataInterrupt {
         if let Look::Message(len) = self.look(&mut receiving, buffer)? {
             return Ok(Some(len));
         }
-        let Some(eventfd) = &self.eventfd else { return Ok(None) };
-        clear_eventfd(eventfd)?;
+        let Some(latch) = &self.latch else { return Ok(None) };
+        latch.clear()?;
         receiving.ring.waiter().arm_eventfd();
         // Looked at again after arming: what came in between has rung nothing.
         match self.look(&mut receiving, buffer)? {
             Look::Message(len) => {
                 // There may be more, and the descriptor has just been cleared.
-                write_eventfd(eventfd)?;
+                latch.ring()?;
                 Ok(Some(len))
             }
             Look::Nothing => Ok(None),
             // A claim that its owner leaves by dying rings nothing: until it is gone the descriptor says "look again".
             Look::Pending => {
-                write_eventfd(eventfd)?;
+                latch.ring()?;
                 Ok(None)
             }
         }
@@ -186,11 +189,11 @@ impl DataInterrupt {
 
     /// A wait uses the bell for itself; a pollable interrupt wants it back.
     fn rearm(&self, receiving: &Receiving) {
-        if let Some(eventfd) = &self.eventfd {
+        if let Some(latch) = &self.latch {
             receiving.ring.waiter().arm_eventfd();
             if !receiving.ring.is_empty() {
-                // Cannot fail in a way that matters: a full counter is readable already.
-                drop(write_eventfd(eventfd));
+                // Cannot fail in a way that matters: a full one is readable already.
+                drop(latch.ring());
             }
         }
     }
@@ -198,7 +201,7 @@ impl DataInterrupt {
     /// For poll, select and epoll: readable when a message may have come, until [`Self::take`] finds none. Only if made
     /// `pollable`.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
-        self.eventfd.as_ref().map(AsFd::as_fd).ok_or_else(|| {
+        self.latch.as_ref().map(Latch::descriptor).ok_or_else(|| {
             Error::Invalid(format!("interrupt {} has no descriptor: create it with `pollable`", self.number))
         })
     }
@@ -297,7 +300,9 @@ impl Drop for DataInterrupt {
 }
 
 /// A data interrupt of a program on any node.
+// As with [`super::RemoteInterrupt`], each trigger reads it.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct RemoteDataInterrupt {
     node: Node,
     peer: NodeId,
@@ -305,21 +310,26 @@ pub struct RemoteDataInterrupt {
     import: Import,
     origin: Origin,
     ring: Producer,
-    eventfd: Option<OwnedFd>,
+    latch: Option<LatchRinger>,
 }
 
 impl RemoteDataInterrupt {
     pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
         let grant = connect_grant(node, peer, number, InterruptKind::Data, timeout)?;
-        let ring = match Producer::connect(grant.trigger, grant.waiter, grant.producer) {
-            Ok(ring) => ring,
+        let open = || -> Result<_> {
+            let latch = grant.event.map(LatchRinger::new).transpose()?;
+            Ok((Producer::connect(grant.trigger, grant.waiter, grant.producer)?, latch))
+        };
+        match open() {
+            Ok((ring, latch)) => {
+                let (node, origin) = (node.clone(), Origin::here());
+                Ok(Self { node, peer, number, import: grant.import, origin, ring, latch })
+            }
             Err(error) => {
                 drop(node.client().disconnect(&grant.import));
-                return Err(error.into());
+                Err(error)
             }
-        };
-        let (node, origin) = (node.clone(), Origin::here());
-        Ok(Self { node, peer, number, import: grant.import, origin, ring, eventfd: grant.event })
+        }
     }
 
     /// Longest message in bytes.
@@ -333,6 +343,7 @@ impl RemoteDataInterrupt {
         if let Some(reason) = lost(&self.import) {
             return Err(gone(self.peer, self.number, reason));
         }
+        check_link(&self.import, self.peer)?;
         let sent = match self.ring.send(message) {
             // Somebody died who had this producer's number before, and this claim was taken for one of his. It was not
             // sent, so it is sent now.
@@ -341,9 +352,9 @@ impl RemoteDataInterrupt {
         };
         sent.map_err(|error| self.refused(error, message.len()))?;
         if self.ring.ringer().ring_if_armed() == Rang::Eventfd
-            && let Some(eventfd) = &self.eventfd
+            && let Some(latch) = &self.latch
         {
-            write_eventfd(eventfd)?;
+            latch.ring()?;
         }
         Ok(())
     }
@@ -366,3 +377,8 @@ impl Drop for RemoteDataInterrupt {
         drop(self.node.client().disconnect(&self.import));
     }
 }
+
+const _: () = {
+    use shm::layout::LINE_BYTES;
+    assert!(align_of::<DataInterrupt>() == LINE_BYTES && align_of::<RemoteDataInterrupt>() == LINE_BYTES);
+};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use proto::ids::InterruptNo;
 use shm::origin::Origin;
+use shm::process::SignalsBlocked;
 use shm::sync::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
@@ -55,6 +56,7 @@ impl Handler {
     ) -> Result<Self> {
         let closing = Closing(Arc::default());
         let seen = closing.clone();
+        let _quiet = SignalsBlocked::here();
         let thread = std::thread::Builder::new()
             .name("tieline-intr".into())
             .spawn(move || body(seen))

@@ -1,6 +1,6 @@
 //! Interrupts without a message.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use shm::doorbell::{Spin, Waiter};
 use shm::origin::Origin;
 
 use super::handler::{Handler, guarded};
-use super::words::{
-    OwnerWords, RemoteWords, check_origin, clear_eventfd, connect_grant, deadline, gone, try_lock,
-};
+use super::latch::Latch;
+use super::words::{OwnerWords, RemoteWords, check_origin, connect_grant, deadline, gone, try_lock};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
-use crate::remote::lost;
+use crate::remote::{check_link, lost};
 use crate::spin::new_spin;
 
 /// An interrupt of this program.
+// Each wait writes into it: lines of its own, so that it slows down no neighbour that another thread uses.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Interrupt {
     node: Node,
     number: InterruptNo,
@@ -40,8 +41,8 @@ struct Waiting {
 impl Interrupt {
     pub(crate) fn create(node: &Node, options: &InterruptOptions) -> Result<Self> {
         let spin = new_spin()?;
-        let words = OwnerWords::create(options.pollable)?;
-        let (number, _) = node.client().create_interrupt(&words.offer(options, InterruptKind::Plain))?;
+        let mut words = OwnerWords::create()?;
+        let number = words.register(node, options)?;
         let waiting = Mutex::new(Waiting { seen: 0, spin });
         let interrupt = Self { node: node.clone(), number, origin: Origin::here(), words, waiting };
         if options.pollable {
@@ -65,8 +66,8 @@ impl Interrupt {
         check_origin(self.origin, self.number)?;
         let mut waiting = self.lock()?;
         let bell = self.words.bell()?;
-        if let Some(eventfd) = &self.words.eventfd {
-            clear_eventfd(eventfd)?;
+        if let Some(latch) = &self.words.latch {
+            latch.clear()?;
             bell.arm_eventfd();
         }
         Ok(waiting.advance(bell.value()))
@@ -89,7 +90,7 @@ impl Interrupt {
             self.sleep(&bell, *seen, timeout, stop)?;
         }
         let came = waiting.advance(bell.value());
-        if self.words.eventfd.is_some() {
+        if self.words.latch.is_some() {
             bell.arm_eventfd();
         }
         Ok(came)
@@ -116,7 +117,7 @@ impl Interrupt {
 
     /// For poll, select and epoll: readable after a trigger, until [`Self::take`]. Only if made `pollable`.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
-        self.words.eventfd.as_ref().map(AsFd::as_fd).ok_or_else(|| {
+        self.words.latch.as_ref().map(Latch::descriptor).ok_or_else(|| {
             Error::Invalid(format!("interrupt {} has no descriptor: create it with `pollable`", self.number))
         })
     }
@@ -158,7 +159,9 @@ impl Drop for Interrupt {
 }
 
 /// An interrupt of a program on any node.
+// Each trigger reads it: lines of its own, so that no neighbour that another thread writes slows it down.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct RemoteInterrupt {
     node: Node,
     peer: NodeId,
@@ -187,7 +190,10 @@ impl RemoteInterrupt {
     pub fn trigger(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         match lost(&self.import) {
-            None => self.words.ring(),
+            None => {
+                check_link(&self.import, self.peer)?;
+                self.words.ring()
+            }
             Some(reason) => Err(gone(self.peer, self.number, reason)),
         }
     }
@@ -198,3 +204,8 @@ impl Drop for RemoteInterrupt {
         drop(self.node.client().disconnect(&self.import));
     }
 }
+
+const _: () = {
+    use shm::layout::LINE_BYTES;
+    assert!(align_of::<Interrupt>() == LINE_BYTES && align_of::<RemoteInterrupt>() == LINE_BYTES);
+};

@@ -1,20 +1,18 @@
 //! The memory of an interrupt: a region that triggers write and a region that only the waiter writes.
 
-use std::io::IoSliceMut;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use node_client::{InterruptGrant, InterruptOffer};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{InterruptKind, LossReason};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use shm::clock::Deadline;
 use shm::doorbell::{Rang, Ringer, Waiter};
 use shm::origin::Origin;
 use shm::region::{MapAccess, Region, RegionOptions};
 
+use super::latch::{Latch, LatchRinger};
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::options::InterruptOptions;
@@ -31,7 +29,7 @@ const PAGE_BYTES: usize = 4096;
 pub(super) struct OwnerWords {
     trigger: Region,
     waiter: Region,
-    pub(super) eventfd: Option<OwnedFd>,
+    pub(super) latch: Option<Latch>,
 }
 
 /// The side of somebody who triggers.
@@ -39,11 +37,7 @@ pub(super) struct OwnerWords {
 pub(super) struct RemoteWords {
     trigger: Region,
     waiter: Region,
-    eventfd: Option<OwnedFd>,
-}
-
-pub(super) fn system(what: &'static str) -> impl FnOnce(Errno) -> Error {
-    move |errno| Error::System { what, source: errno.into() }
+    latch: Option<LatchRinger>,
 }
 
 pub(super) fn deadline(timeout: Option<Duration>) -> Option<Deadline> {
@@ -51,25 +45,31 @@ pub(super) fn deadline(timeout: Option<Duration>) -> Option<Deadline> {
 }
 
 impl OwnerWords {
-    pub(super) fn create(pollable: bool) -> Result<Self> {
+    pub(super) fn create() -> Result<Self> {
         let trigger = Region::create(&RegionOptions::new("tieline-interrupt", PAGE_BYTES))?;
         let waiter = Region::create(&RegionOptions::new("tieline-interrupt-waiter", PAGE_BYTES))?;
         waiter.seal_for_readers()?;
         // A forked child that waited on its parent's interrupt would steal its triggers.
         trigger.dont_fork()?;
         waiter.dont_fork()?;
-        let eventfd = if pollable { Some(new_eventfd()?) } else { None };
-        Ok(Self { trigger, waiter, eventfd })
+        Ok(Self { trigger, waiter, latch: None })
     }
 
-    pub(super) fn offer<'a>(&'a self, options: &InterruptOptions, kind: InterruptKind) -> InterruptOffer<'a> {
+    /// Registers an interrupt of this memory with the node's manager.
+    pub(super) fn register(&mut self, node: &Node, options: &InterruptOptions) -> Result<InterruptNo> {
+        self.latch = options.pollable.then(Latch::new).transpose()?;
+        let (number, _) = node.client().create_interrupt(&self.offer(options))?;
+        Ok(number)
+    }
+
+    fn offer<'a>(&'a self, options: &InterruptOptions) -> InterruptOffer<'a> {
         InterruptOffer {
             number: options.number,
-            kind,
+            kind: InterruptKind::Plain,
             access: options.access.clone(),
             trigger: self.trigger.fd(),
             waiter: self.waiter.fd(),
-            event: self.eventfd.as_ref().map(AsFd::as_fd),
+            event: self.latch.as_ref().map(Latch::for_ringers),
         }
     }
 
@@ -83,65 +83,30 @@ impl OwnerWords {
     pub(super) fn ring_self(&self) -> Result<()> {
         let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
         let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
-        ring(&Ringer::new(signal, armed), self.eventfd.as_ref())
+        match (Ringer::new(signal, armed).ring(), &self.latch) {
+            (Rang::Eventfd, Some(latch)) => latch.ring(),
+            _ => Ok(()),
+        }
     }
 }
 
 impl RemoteWords {
-    pub(super) fn open(trigger: OwnedFd, waiter: OwnedFd, eventfd: Option<OwnedFd>) -> Result<Self> {
+    pub(super) fn open(trigger: OwnedFd, waiter: OwnedFd, event: Option<OwnedFd>) -> Result<Self> {
+        let latch = event.map(LatchRinger::new).transpose()?;
         let trigger = Region::open(trigger, MapAccess::ReadWrite)?;
         let waiter = Region::open(waiter, MapAccess::ReadOnly)?;
         trigger.dont_fork()?;
         waiter.dont_fork()?;
-        Ok(Self { trigger, waiter, eventfd })
+        Ok(Self { trigger, waiter, latch })
     }
 
     pub(super) fn ring(&self) -> Result<()> {
         let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
         let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
-        ring(&Ringer::new(signal, armed), self.eventfd.as_ref())
-    }
-}
-
-fn ring(ringer: &Ringer<'_>, eventfd: Option<&OwnedFd>) -> Result<()> {
-    match (ringer.ring(), eventfd) {
-        (Rang::Eventfd, Some(eventfd)) => write_eventfd(eventfd),
-        _ => Ok(()),
-    }
-}
-
-pub(super) fn new_eventfd() -> Result<OwnedFd> {
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    eventfd(0, flags).map_err(system("making an eventfd for an interrupt"))
-}
-
-/// Whether an operation would not block. The non-blocking flag does not say so: it is shared with everybody who holds
-/// the descriptor, and a peer may have taken it away.
-fn is_ready(eventfd: &OwnedFd, what: PollFlags) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(eventfd, what)], Some(&now)).is_ok_and(|ready| ready == 1)
-}
-
-pub(super) fn write_eventfd(eventfd: &OwnedFd) -> Result<()> {
-    // Not writable: the counter is full, so the descriptor is readable already.
-    if !is_ready(eventfd, PollFlags::OUT) {
-        return Ok(());
-    }
-    match rustix::io::write(eventfd, &1u64.to_ne_bytes()) {
-        Ok(_) | Err(Errno::AGAIN) => Ok(()),
-        Err(errno) => Err(system("ringing an eventfd")(errno)),
-    }
-}
-
-pub(super) fn clear_eventfd(eventfd: &OwnedFd) -> Result<()> {
-    if !is_ready(eventfd, PollFlags::IN) {
-        return Ok(());
-    }
-    // NOWAIT: a peer could read between the look and this. The offset -1 stands for none.
-    let mut count = [0; 8];
-    match preadv2(eventfd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT) {
-        Ok(_) | Err(Errno::AGAIN) => Ok(()),
-        Err(errno) => Err(system("reading an eventfd")(errno)),
+        match (Ringer::new(signal, armed).ring(), &self.latch) {
+            (Rang::Eventfd, Some(latch)) => latch.ring(),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -18,22 +18,44 @@ fn fact(f: &mut Formatter<'_>, name: &str, value: impl Display) -> fmt::Result {
     writeln!(f, "            {name:<27}: {value}")
 }
 
-impl Display for NodeDiag {
+/// From here on all counters of the managers are printed.
+const ALL_COUNTERS: u8 = 9;
+
+/// A node's report, in as much detail as asked for.
+struct Shown<'r>(&'r NodeDiag, u8);
+
+impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(node, verbosity) = *self;
         writeln!(f, "{:=<WIDTH$}", "")?;
-        writeln!(f, "  tieline static test --  node {}, tieline {}", self.node, env!("CARGO_PKG_VERSION"))?;
+        writeln!(f, "  tieline static test --  node {}, tieline {}", node.node, env!("CARGO_PKG_VERSION"))?;
         writeln!(f, "{:=<WIDTH$}", "")?;
-        self.adapter_facts(f)?;
-        self.link_facts(f)?;
-        self.tests(f)?;
-        self.topology(f)?;
+        if verbosity == 0 {
+            node.findings(f)?;
+        } else {
+            node.adapter_facts(f)?;
+            node.link_facts(f)?;
+            if verbosity >= ALL_COUNTERS {
+                node.counters(f)?;
+            }
+            node.tests(f)?;
+            node.topology(f)?;
+        }
         writeln!(f, "\n----------------------------------")?;
-        writeln!(f, "tieline diag discovered {} note(s).", self.count(Level::Note))?;
-        writeln!(f, "tieline diag discovered {} warning(s).", self.count(Level::Warning))?;
-        writeln!(f, "tieline diag discovered {} error(s).", self.count(Level::Error))?;
-        let result = if self.verdict == Verdict::Pass { "PASSED" } else { "FAILED" };
-        writeln!(f, "TEST RESULT: *{result}*")
+        counts(f, |level| node.count(level))?;
+        result(f, node.verdict)
     }
+}
+
+fn counts(f: &mut Formatter<'_>, count: impl Fn(Level) -> usize) -> fmt::Result {
+    writeln!(f, "tieline diag discovered {} note(s).", count(Level::Note))?;
+    writeln!(f, "tieline diag discovered {} warning(s).", count(Level::Warning))?;
+    writeln!(f, "tieline diag discovered {} error(s).", count(Level::Error))
+}
+
+fn result(f: &mut Formatter<'_>, verdict: Verdict) -> fmt::Result {
+    let result = if verdict == Verdict::Pass { "PASSED" } else { "FAILED" };
+    writeln!(f, "TEST RESULT: *{result}*")
 }
 
 impl NodeDiag {
@@ -80,6 +102,27 @@ impl NodeDiag {
                 Some(error) => writeln!(f, "FAILED: {} of node {}: {error}", test.name, self.node)?,
             }
         }
+        self.findings(f)
+    }
+
+    fn counters(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(counters) = &self.counters else { return Ok(()) };
+        banner(f, &format!("COUNTERS OF THE MANAGER OF NODE {}", self.node))?;
+        for (name, value) in [
+            ("requests", counters.requests),
+            ("requests refused", counters.refusals),
+            ("connections given out", counters.connections),
+            ("programs that attached", counters.attaches),
+            ("programs that died", counters.program_deaths),
+            ("malformed messages", counters.protocol_errors),
+            ("sessions lost", counters.sessions_lost),
+        ] {
+            fact(f, name, value)?;
+        }
+        Ok(())
+    }
+
+    fn findings(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
             let level = match finding.level {
                 Level::Note => "[NOTE]",
@@ -106,14 +149,36 @@ impl NodeDiag {
     }
 }
 
-impl Display for DiagReport {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for node in &self.nodes {
-            writeln!(f, "{node}")?;
+impl DiagReport {
+    /// As text. `verbosity` 0: only what is wrong; 9: all counters too. The last line is the result of the whole.
+    pub fn render(&self, verbosity: u8) -> String {
+        let nodes: Vec<String> = self.nodes.iter().map(|node| Shown(node, verbosity).to_string()).collect();
+        let mut text = nodes.join("\n");
+        // The result of the only node is that of the whole.
+        if self.nodes.len() != 1 {
+            text.push_str(&Whole(self).to_string());
         }
-        for disagreement in &self.disagreements {
+        text
+    }
+}
+
+/// What closes the reports of several nodes.
+struct Whole<'r>(&'r DiagReport);
+
+impl Display for Whole<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(report) = self;
+        banner(f, "ALL NODES")?;
+        for disagreement in &report.disagreements {
             writeln!(f, "[ERROR] {disagreement}")?;
         }
-        Ok(())
+        let failed = report.failed();
+        write!(f, "All nodes: {} tested, {} failed", report.nodes.len(), failed.len())?;
+        if !failed.is_empty() {
+            let ids: Vec<String> = failed.iter().map(ToString::to_string).collect();
+            write!(f, " ({})", ids.join(", "))?;
+        }
+        writeln!(f, ", {} see another topology", report.disagreements.len())?;
+        result(f, report.verdict)
     }
 }

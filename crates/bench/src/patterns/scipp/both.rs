@@ -1,8 +1,8 @@
 //! Running it: both ends here, or one of them.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
-use tieline::{NodeId, SegmentId, SegmentOptions};
+use tieline::{NodeId, RemoteSegment, SegmentId, SegmentOptions};
 
 use super::{
     Options, Report, Row, ServeOptions,
@@ -18,6 +18,7 @@ use crate::{
         attach::{CONNECT_TIMEOUT, path_of},
         pio::{End, PLACES, Placement},
     },
+    poll,
     progress::Progress,
     stats::{Samples, order},
     timer::Timer,
@@ -127,7 +128,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let mine =
         node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_client(server)))?;
     mine.make_available()?;
-    let theirs = node.connect_segment(server, segment_of_server(node.id()), CONNECT_TIMEOUT)?;
+    let theirs = Arc::new(node.connect_segment(server, segment_of_server(node.id()), CONNECT_TIMEOUT)?);
     let map = theirs.map()?;
     let there = map.window()?;
     let placement = options.placement;
@@ -136,6 +137,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let ids = [node.id().get(), server.get()];
     report(options, ids, vec![cpu], path_of(&node), |timer| {
         duo::pinned(cpu, || {
+            let _watched = poll::watched(still_there(&theirs));
             let mut far = FarProcess::new(there, placement)?;
             let rows = rows(options, timer, &near, &mut far, progress);
             // The server may end whatever came of it; if that fails too, the first error is the one to tell.
@@ -143,6 +145,12 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             rows.and_then(|rows| stopped.map(|()| rows))
         })
     })
+}
+
+/// The error that names the other side, once its program has ended or its node is lost.
+fn still_there(theirs: &Arc<RemoteSegment>) -> impl Fn() -> Result<()> + 'static {
+    let theirs = Arc::clone(theirs);
+    move || Ok(theirs.check()?)
 }
 
 /// Serves one [`client`], until it says that it is done or is gone.
@@ -156,8 +164,12 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
         &SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_server(options.client)),
     )?;
     mine.make_available()?;
-    let theirs = node.connect_segment(options.client, segment_of_client(node.id()), options.wait)?;
+    let theirs =
+        Arc::new(node.connect_segment(options.client, segment_of_client(node.id()), options.wait)?);
     let map = theirs.map()?;
     let mut server = Server::new(mine.window(), map.window()?)?;
-    duo::pinned(cpu, || server.run(&mut || Ok(theirs.check()?)))
+    duo::pinned(cpu, || {
+        let _watched = poll::watched(still_there(&theirs));
+        server.run(&mut poll::still_there)
+    })
 }

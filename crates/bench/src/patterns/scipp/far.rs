@@ -18,7 +18,7 @@ use crate::{
     error::{BenchError, Result},
     floor::line::{self, Bouncer, Words},
     patterns::pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
-    poll::{PATIENCE, Poll, no_answer},
+    poll::{self, PATIENCE, Poll, no_answer},
 };
 
 const WHAT: &str = "scipp";
@@ -231,6 +231,7 @@ impl<'a> FarProcess<'a> {
                     _ => Err(other_end("it refused the order: is it the same version?")),
                 };
             }
+            poll::still_there()?;
             if since.elapsed() > PATIENCE {
                 return Err(no_answer(WHAT));
             }

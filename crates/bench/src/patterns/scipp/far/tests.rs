@@ -108,3 +108,20 @@ fn a_server_whose_peer_is_gone_ends() {
     let result = server.run(&mut || Err(BenchError::Usage("gone".into())));
     assert!(matches!(result, Err(BenchError::Usage(text)) if text == "gone"));
 }
+
+/// A server that was killed leaves an order unanswered: the client tells why, and does not wait for its patience to end.
+#[test]
+fn a_client_whose_server_is_gone_says_so() {
+    let [mine, theirs] = regions();
+    let (mine, theirs) = (mine.window(), theirs.window());
+    let _watched = poll::watched(|| Err(BenchError::Usage("gone".into())));
+    let is_gone = |result: &Result<()>| matches!(result, Err(BenchError::Usage(text)) if text == "gone");
+    for placement in [Placement::Shared, Placement::Own] {
+        let near = Near::new(End { out: theirs, input: mine, placement }).unwrap();
+        let mut far = FarProcess::new(theirs, placement).unwrap();
+        let result = near.check(&mut far, 8, 1);
+        assert!(is_gone(&result), "while it waits for a message: {result:?}");
+        let result = far.stop();
+        assert!(is_gone(&result), "while it waits for an answer: {result:?}");
+    }
+}

@@ -1,0 +1,324 @@
+//! `intr`: interrupts between two nodes, there and back: with both sides awake, and with both asleep.
+//!
+//! Half a round trip is what the classic program calls the unidirectional time. Where both ends are threads of this
+//! process, the way to a sleeper is also timed one way, by the counter that both processors share. Beside the figures stand
+//! what the machine allows: the round trip of a cache line, and of the bare futex and eventfd with both sides asleep.
+
+mod echo;
+mod report;
+
+use std::{cell::RefCell, sync::Arc, time::Instant};
+
+pub use echo::Mode;
+use echo::{Course, PAUSE_NS_MAX, Process, ROUNDS_MAX, TASK_ECHO, Thread, answer};
+pub use report::{Figure, Report};
+use tieline::{Interrupt, InterruptNo, InterruptOptions, Node, NodeId};
+
+use super::{
+    attach::{CONNECT_TIMEOUT, Where, path_of},
+    rendezvous::{self, Client, Order, ServeOptions, Service, Tool},
+};
+use crate::{
+    duo::{self, Duo},
+    env::{self, Env},
+    error::{BenchError, Result},
+    floor::{
+        line::{FarThread, LineProbe, Lines},
+        wake::one_way_ns,
+    },
+    progress::Progress,
+    rivals::{
+        Link,
+        ours::{Bells, bells},
+        placement::Placement,
+        wake,
+    },
+    stats::Samples,
+    timer::Timer,
+};
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Between which nodes.
+    pub place: Where,
+    /// On which processors (a client uses the first for its end).
+    pub placement: Placement,
+    /// Readings of each thing.
+    pub readings: u32,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { place: Where::default(), placement: Placement::default(), readings: 31, argv: Vec::new() }
+    }
+}
+
+impl Options {
+    fn cpus(&self) -> Result<[usize; 2]> {
+        if self.readings == 0 {
+            return Err(BenchError::Usage("intr: 0 readings measure nothing".to_owned()));
+        }
+        let cpus = self.placement.resolve("intr")?;
+        if cpus[0] == cpus[1] {
+            return Err(BenchError::Usage(
+                "intr: both ends on one processor cannot be awake at once: give two (`bench latency` measures one)"
+                    .to_owned(),
+            ));
+        }
+        Ok(cpus)
+    }
+}
+
+/// Near ends of the two modes and who answers them.
+struct Ends<'a, 'env> {
+    near: [Arc<Bells>; 2],
+    far: Far<'a, 'env>,
+}
+
+enum Far<'a, 'env> {
+    Threads([Arc<Bells>; 2], std::marker::PhantomData<&'env ()>),
+    Process(&'a mut Client),
+}
+
+/// Measures with both ends in this process.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpus = options.cpus()?;
+    let nodes = options.place.both()?;
+    let [near, far] = bells(&nodes)?;
+    // Others than those that are met awake: each learns for itself whether spinning pays.
+    let [sleepy_near, sleepy_far] = bells(&nodes)?;
+    let ends = Ends {
+        near: [Arc::new(near), Arc::new(sleepy_near)],
+        far: Far::Threads([Arc::new(far), Arc::new(sleepy_far)], std::marker::PhantomData),
+    };
+    let ids = nodes.each_ref().map(|node| node.id().get());
+    report(options, ids, cpus, path_of(&nodes[0]), ends, progress)
+}
+
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpus = options.cpus()?;
+    let mut mine = None;
+    let mut client = Client::meet(&options.place, Tool::Intr, |node| {
+        let both = Inputs::new(node)?;
+        let numbers = both.numbers();
+        mine = Some(both);
+        Ok(numbers)
+    })?;
+    let Some(mine) = mine else {
+        return Err(BenchError::Usage("intr: no interrupts were made".to_owned()));
+    };
+    let near = mine.connect(&client.node, client.server, client.extra())?.map(Arc::new);
+    let ids = [client.node.id().get(), client.server.get()];
+    let path = path_of(&client.node);
+    let ends = Ends { near, far: Far::Process(&mut client) };
+    let report = report(options, ids, cpus, path, ends, progress);
+    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    let stopped = client.stop();
+    report.and_then(|report| stopped.map(|()| report))
+}
+
+/// Serves one [`client`], until it says that it is done or is gone.
+pub fn serve(options: &ServeOptions) -> Result<()> {
+    let mine = RefCell::new(None);
+    let lay_out = |node: &Node| {
+        let both = Inputs::new(node)?;
+        let numbers = both.numbers();
+        *mine.borrow_mut() = Some(both);
+        Ok(numbers)
+    };
+    let begin = |node: &Node, theirs: u64| match mine.borrow_mut().take() {
+        Some(both) => {
+            Ok(Answerer { timer: Timer::new()?, ends: both.connect(node, options.client, theirs)? })
+        }
+        None => Err(BenchError::Usage("intr: no interrupts were made".to_owned())),
+    };
+    rendezvous::serve(options, Tool::Intr, lay_out, begin)
+}
+
+/// The interrupts of one end, by mode.
+struct Inputs([Interrupt; 2]);
+
+impl Inputs {
+    fn new(node: &Node) -> Result<Self> {
+        let create = || node.create_interrupt(&InterruptOptions::default());
+        Ok(Self([create()?, create()?]))
+    }
+
+    /// For the other end.
+    fn numbers(&self) -> u64 {
+        let [awake, asleep] = self.0.each_ref().map(|interrupt| u64::from(interrupt.number().0));
+        awake << 32 | asleep
+    }
+
+    fn connect(self, node: &Node, other: NodeId, theirs: u64) -> Result<[Bells; 2]> {
+        let connect = |number: u64| {
+            node.connect_interrupt(other, InterruptNo((number & 0xffff_ffff) as u32), CONNECT_TIMEOUT)
+        };
+        let [awake, asleep] = self.0;
+        Ok([Bells::new(awake, connect(theirs >> 32)?), Bells::new(asleep, connect(theirs)?)])
+    }
+}
+
+/// The server's part.
+struct Answerer {
+    timer: Timer,
+    ends: [Bells; 2],
+}
+
+impl Service for Answerer {
+    fn follow(&mut self, order: &Order) -> Result<u64> {
+        let [mode, rounds, pause_ns] = order.arguments;
+        let mode = Mode::ALL.into_iter().find(|known| *known as u64 == mode);
+        match (order.task, mode) {
+            (TASK_ECHO, Some(mode)) if rounds < ROUNDS_MAX && pause_ns <= PAUSE_NS_MAX => {
+                let pause = self.timer.ticks(pause_ns);
+                answer(&self.ends[mode as usize], 0, rounds, pause).map(|()| rounds)
+            }
+            _ => Err(BenchError::Usage("no such order".to_owned())),
+        }
+    }
+}
+
+fn report(
+    options: &Options,
+    nodes: [u32; 2],
+    cpus: [usize; 2],
+    path: String,
+    ends: Ends<'_, '_>,
+    progress: &mut dyn Progress,
+) -> Result<Report> {
+    let timer = Timer::new()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
+    let processes = if matches!(ends.far, Far::Process(_)) { 2 } else { 1 };
+    let lines = Lines::new();
+    let figures = duo::on(cpus, |duo| figures(options, &timer, duo, ends, &lines, progress))?;
+    env.finish(started, steal);
+    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpus, processes, path, figures })
+}
+
+fn figures<'env>(
+    options: &Options,
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    ends: Ends<'_, 'env>,
+    lines: &'env Lines,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Figure>> {
+    let Ends { near, mut far } = ends;
+    let mut figures = Vec::new();
+    progress.tell("both sides awake", 0.0);
+    figures.extend(awake(options, timer, duo, &near[0], &mut far, lines)?);
+    progress.tell("both sides asleep", 0.3);
+    figures.extend(asleep(options, timer, duo, &near[1], &mut far)?);
+    if let Far::Threads([_, far], _) = &far {
+        progress.tell("one way to a sleeper", 0.8);
+        figures.push(one_way(options, timer, duo, &near[1], far)?);
+    }
+    Ok(figures)
+}
+
+fn echo<'a, 'env>(timer: &Timer, far: &'a mut Far<'_, 'env>, mode: Mode) -> Box<dyn echo::Echo<'env> + 'a> {
+    match far {
+        Far::Threads(ends, _) => Box::new(Thread(Arc::clone(&ends[mode as usize]), *timer)),
+        Far::Process(client) => Box::new(Process { client, mode }),
+    }
+}
+
+fn awake<'env>(
+    options: &Options,
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    near: &Arc<Bells>,
+    far: &mut Far<'_, 'env>,
+    lines: &'env Lines,
+) -> Result<[Figure; 2]> {
+    let mode = Mode::Spinning;
+    let mut course = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
+    let words = lines.one();
+    let mut line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
+    let (mut ours, mut floor, mut all) = (Vec::new(), Vec::new(), Samples::new(false)?);
+    for _ in 0..options.readings {
+        floor.push(line.half_round_trip_ns(
+            timer,
+            &mut FarThread { duo: &mut *duo, words },
+            Some(&mut all),
+        )?);
+        ours.push(course.half_ns(timer, duo)?);
+    }
+    let batch = line.batch();
+    Ok([
+        Figure::half(Figure::SPINNING, mode, &course.all, &ours, course.batch(), course.rounds),
+        Figure::half("cache line, both looking", mode, &all, &floor, batch, all.len() * u64::from(batch)),
+    ])
+}
+
+fn asleep<'env>(
+    options: &Options,
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    near: &Arc<Bells>,
+    far: &mut Far<'_, 'env>,
+) -> Result<[Figure; 3]> {
+    let mode = Mode::Sleeping;
+    let mut ours = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
+    let [near_end, far_end] = wake::futex().ends();
+    let mut futex = Course::new(timer, duo, mode, near_end, Box::new(Thread(far_end, *timer)))?;
+    let [near_end, far_end] = wake::event_fd()?.ends();
+    let mut event_fd = Course::new(timer, duo, mode, near_end, Box::new(Thread(far_end, *timer)))?;
+    let mut readings: [Vec<f64>; 3] = Default::default();
+    for round in 0..options.readings as usize {
+        // Each is first, second and last equally often.
+        for turn in 0..3 {
+            let which = (round + turn) % 3;
+            let ns = match which {
+                0 => ours.half_ns(timer, duo)?,
+                1 => futex.half_ns(timer, duo)?,
+                _ => event_fd.half_ns(timer, duo)?,
+            };
+            readings[which].push(ns);
+        }
+    }
+    Ok([
+        Figure::half(Figure::SLEEPING, mode, &ours.all, &readings[0], 1, ours.rounds),
+        Figure::half("futex, both asleep", mode, &futex.all, &readings[1], 1, futex.rounds),
+        Figure::half("eventfd, both asleep", mode, &event_fd.all, &readings[2], 1, event_fd.rounds),
+    ])
+}
+
+fn one_way<'env>(
+    options: &Options,
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    near: &Arc<Bells>,
+    far: &Arc<Bells>,
+) -> Result<Figure> {
+    let (mut all, mut readings) = (Samples::new(false)?, Vec::new());
+    for _ in 0..options.readings {
+        let (near, far) = (Arc::clone(near), Arc::clone(far));
+        let ring = move |n: u32| near.send(u64::from(n));
+        let sleep = move |n: u32| far.receive(u64::from(n));
+        readings.push(one_way_ns(timer, duo, ring, sleep, Some(&mut all))?);
+    }
+    let rounds = all.len();
+    Ok(Figure { one_way: true, ..Figure::half(Figure::ONE_WAY, Mode::Sleeping, &all, &readings, 1, rounds) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let same = Options { placement: Placement::SameCore, ..Options::default() };
+        let error = run(&same, &mut crate::progress::Quiet).unwrap_err().to_string();
+        assert!(error.contains("one processor") && error.contains("bench latency"), "{error}");
+        let none = Options { readings: 0, ..Options::default() };
+        assert!(matches!(run(&none, &mut crate::progress::Quiet), Err(BenchError::Usage(_))));
+        assert_eq!(echo::WHAT, Tool::Intr.name());
+    }
+}

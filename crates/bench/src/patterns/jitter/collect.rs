@@ -1,0 +1,217 @@
+//! The run itself: round trips of one word, one after the other, each of them kept.
+
+use std::time::Duration;
+
+use shm::{
+    clock::{now_ticks, now_ticks_ordered},
+    sync::{AtomicU64, Ordering},
+};
+
+use super::trace::{Slice, Trace};
+use crate::{
+    duo::Duo,
+    error::Result,
+    floor::line::Words,
+    noise::counters::{Watch, this_thread},
+    poll::Poll,
+    rng::Rng,
+    stats::order,
+    timer::Timer,
+};
+
+const WHAT: &str = "jitter";
+/// Tells the far side that the run is over.
+const STOP: u64 = u64::MAX;
+/// Length of a slice, with chance, so that the looks at the counters make no rhythm of their own.
+const SLICE_MS: [u64; 2] = [6, 14];
+/// Round trips after each look that are not kept: caches are cold, the other side may have slept.
+const AGAIN: u64 = 64;
+/// Round trips that are tried to know the pace.
+const TRIED: u64 = 4096;
+
+/// How long, and with how much memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) length: Duration,
+    pub(super) memory_bytes: usize,
+    pub(super) seed: u64,
+}
+
+/// Answers each odd value with the next even one, until told to stop.
+fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
+    let mut want = 1;
+    loop {
+        let mut seen = 0;
+        poll.until(WHAT, || {
+            seen = words.there.load(Ordering::Acquire);
+            seen == want || seen == STOP
+        })?;
+        if seen == STOP {
+            return Ok(());
+        }
+        // Release: pairs with the Acquire of the near side's `Poll::word`.
+        words.back.store(want + 1, Ordering::Release);
+        want += 2;
+    }
+}
+
+/// One round trip; `number` is even and becomes the next even one.
+#[inline(always)]
+fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
+    // Release: pairs with the Acquire in `answer`.
+    words.there.store(*number + 1, Ordering::Release);
+    *number += 2;
+    poll.word(WHAT, words.back, *number).map(drop)
+}
+
+/// Runs it. The words must be 0.
+pub(super) fn collect<'env>(
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    near: Words<'env>,
+    far: Words<'env>,
+    plan: Plan,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Trace> {
+    let poll = Poll::Paused;
+    let cpus = duo.cpus.to_vec();
+    let ((), far_thread) = duo.both(WHAT, || Ok(()), || Ok(this_thread()))?;
+    let watch = Watch::new(vec![this_thread(), far_thread], cpus);
+    let near_side = || {
+        let run = run(timer, &near, poll, &watch, plan, progress);
+        // Whatever came of it: the far side waits for this. Release: pairs with the Acquire in `answer`.
+        near.there.store(STOP, Ordering::Release);
+        run
+    };
+    let (trace, ()) = duo.both(WHAT, near_side, move || answer(far, poll))?;
+    Ok(trace)
+}
+
+fn run(
+    timer: &Timer,
+    words: &Words<'_>,
+    poll: Poll,
+    watch: &Watch,
+    plan: Plan,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Trace> {
+    let mut number = 0;
+    let pace_ns = pace_ns(timer, words, poll, &mut number)?;
+    let mut trace = Trace::new(plan.length.as_nanos() as f64 / pace_ns, plan.memory_bytes)?;
+    let mut rng = Rng::new(plan.seed);
+    let length = timer.ticks(u64::try_from(plan.length.as_nanos()).unwrap_or(u64::MAX));
+    let start = now_ticks();
+    let mut before = watch.read();
+    while now_ticks().saturating_sub(start) < length && trace.has_room() {
+        let slice_ms = SLICE_MS[0] + rng.below((SLICE_MS[1] - SLICE_MS[0]) as usize) as u64;
+        for _ in 0..AGAIN {
+            trip(words, poll, &mut number)?;
+        }
+        let first = trace.len();
+        let begun = now_ticks();
+        let end = (begun + timer.ticks(slice_ms * 1_000_000)).min(start.saturating_add(length));
+        if trace.every() == 1 {
+            each(words, poll, &mut number, begun, end, &mut trace)?;
+        } else {
+            grouped(words, poll, &mut number, begun, end, &mut trace)?;
+        }
+        let now = watch.read();
+        let counted = now.since(&before);
+        let begun = begun.saturating_sub(start);
+        trace.slices.push(Slice { start: begun, first, end: trace.len(), counted });
+        before = now;
+        progress(begun as f64 / length.max(1) as f64);
+    }
+    Ok(trace)
+}
+
+fn pace_ns(timer: &Timer, words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<f64> {
+    let mut ns = Vec::with_capacity(TRIED as usize);
+    for _ in 0..TRIED {
+        let begun = now_ticks();
+        trip(words, poll, number)?;
+        ns.push(timer.ns(now_ticks().saturating_sub(begun)));
+    }
+    Ok(order::median_of_scratch(&mut ns).unwrap_or(1000.0).max(1.0))
+}
+
+/// Every round trip has an entry.
+fn each(
+    words: &Words<'_>,
+    poll: Poll,
+    number: &mut u64,
+    begun: u64,
+    end: u64,
+    trace: &mut Trace,
+) -> Result<()> {
+    let mut last = begun;
+    while last < end && trace.has_room() {
+        trip(words, poll, number)?;
+        // Ordered: the processor must not read its counter before the answer is there, which it would guess to be.
+        let now = now_ticks_ordered();
+        let span = now.saturating_sub(last);
+        trace.push(span, span);
+        last = now;
+    }
+    Ok(())
+}
+
+/// Several share one.
+fn grouped(
+    words: &Words<'_>,
+    poll: Poll,
+    number: &mut u64,
+    begun: u64,
+    end: u64,
+    trace: &mut Trace,
+) -> Result<()> {
+    let mut last = begun;
+    while last < end && trace.has_room() {
+        let (from, mut worst) = (last, 0);
+        for _ in 0..trace.every() {
+            trip(words, poll, number)?;
+            let now = now_ticks_ordered();
+            worst = worst.max(now.saturating_sub(last));
+            last = now;
+        }
+        trace.push(last.saturating_sub(from), worst);
+    }
+    Ok(())
+}
+
+/// The words of the run set back to 0.
+// Release: pairs with the Acquire in `answer` and of the near side; it is read by threads that start later.
+pub(super) fn reset(words: [&AtomicU64; 2]) {
+    words.into_iter().for_each(|word| word.store(0, Ordering::Release));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floor::line::Lines;
+
+    #[test]
+    fn every_round_trip_of_a_short_run_is_kept() {
+        let Ok(cpus) = crate::cpus::pair(None, "test") else {
+            println!("skipped: needs two processors");
+            return;
+        };
+        let timer = Timer::new().unwrap();
+        for memory_bytes in [64 << 20, 1024] {
+            let lines = Lines::new();
+            let plan = Plan { length: Duration::from_millis(60), memory_bytes, seed: 1 };
+            let trace =
+                crate::duo::on(cpus, |duo| collect(&timer, duo, lines.one(), lines.one(), plan, &mut |_| {}))
+                    .unwrap();
+            assert!(!trace.is_empty() && trace.memory_bytes() <= memory_bytes);
+            assert_eq!(trace.every() == 1, memory_bytes > 1024);
+            assert_eq!(trace.slices.last().unwrap().end, trace.len());
+            // Slices follow each other in time and in memory.
+            for pair in trace.slices.windows(2) {
+                assert_eq!(pair[0].end, pair[1].first);
+                let span: u64 = trace.entries(&pair[0]).map(|entry| entry.span).sum();
+                assert!(pair[0].start + span <= pair[1].start);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! `jitter`: every round trip of a run, in order of time; its spikes, their rhythms, and what they may come from.
+//!
+//! [`trace`] keeps the run, [`series`] makes figures of it, [`period`] finds rhythms, [`explain`] looks for causes among
+//! what the kernel counted meanwhile and what the machine does by itself ([`crate::noise`], before the run, on the same
+//! processors). [`Report`] is what a plot is made of.
+
+mod collect;
+pub mod explain;
+pub mod period;
+mod report;
+pub mod series;
+pub mod trace;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use collect::{Plan, collect, reset};
+use explain::Evidence;
+pub use report::{Kept, NamedPeriod, Report, Spike};
+use series::Seen;
+
+use super::{
+    attach::{Where, path_of},
+    pio::Placement as Lines,
+    scipp::duplex::Duplex,
+};
+use crate::{
+    duo,
+    env::{self, Env},
+    error::{BenchError, Result},
+    floor::line::Words,
+    noise,
+    progress::Progress,
+    rivals::{load::Load, placement::Placement},
+    timer::Timer,
+};
+
+/// Longest run.
+const SECONDS_MAX: f64 = 3600.0;
+/// Most memory for a run.
+const MEMORY_BYTES_MAX: usize = 16 << 30;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Between which nodes.
+    pub place: Where,
+    /// On which processors.
+    pub placement: Placement,
+    /// Length of the run. A rhythm needs five beats to be named.
+    pub seconds: f64,
+    /// Length of the detour test on each processor before; 0 for none.
+    pub idle_seconds: f64,
+    /// Memory for the round trips.
+    pub memory_bytes: usize,
+    /// Threads of competing load.
+    pub load: usize,
+    /// For the lengths of slices.
+    pub seed: u64,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            place: Where::default(),
+            placement: Placement::default(),
+            seconds: 6.0,
+            idle_seconds: 2.0,
+            memory_bytes: 256 << 20,
+            load: 0,
+            seed: 1,
+            argv: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<[usize; 2]> {
+        let usage = |text: String| Err(BenchError::Usage(text));
+        if !(self.seconds > 0.0 && self.seconds <= SECONDS_MAX) {
+            return usage(format!(
+                "jitter: {} seconds: give more than 0 and at most {SECONDS_MAX}",
+                self.seconds
+            ));
+        }
+        if !(0.0..=SECONDS_MAX).contains(&self.idle_seconds) {
+            return usage(format!(
+                "jitter: {} idle seconds: give 0 (none) to {SECONDS_MAX}",
+                self.idle_seconds
+            ));
+        }
+        if self.memory_bytes > MEMORY_BYTES_MAX {
+            return usage(format!(
+                "jitter: {} bytes of memory: give at most {MEMORY_BYTES_MAX}",
+                self.memory_bytes
+            ));
+        }
+        // The figures need as much again, for sorting.
+        super::sizes::check("jitter", &[self.memory_bytes], 3)?;
+        let cpus = self.placement.resolve("jitter")?;
+        if cpus[0] == cpus[1] {
+            return usage("jitter: both ends look all the time, so they need two processors".to_owned());
+        }
+        Ok(cpus)
+    }
+}
+
+/// Measures with both ends in this process.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpus = options.check()?;
+    let timer = Timer::new()?;
+    let nodes = options.place.both()?;
+    let duplex = Duplex::new(&nodes)?;
+    let (near, far) = duplex.ends(Lines::Shared)?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
+    let mut idle = Vec::new();
+    for cpu in cpus.into_iter().filter(|_| options.idle_seconds > 0.0) {
+        progress.tell(&format!("detours of idle processor {cpu}"), 0.0);
+        idle.push(noise::watch(&timer, cpu, options.idle_seconds)?);
+    }
+    let load = Load::start(options.load)?;
+    let (near_out, near_in) = near.words(0)?;
+    let (far_out, far_in) = far.words(0)?;
+    let plan = Plan {
+        length: Duration::from_secs_f64(options.seconds),
+        memory_bytes: options.memory_bytes,
+        seed: options.seed,
+    };
+    let trace = duo::on(cpus, |duo| {
+        reset([near_out, near_in]);
+        // What goes out at one end comes in at the other.
+        let (near, far) = (Words { there: near_out, back: near_in }, Words { there: far_in, back: far_out });
+        collect(&timer, duo, near, far, plan, &mut |share| progress.tell("round trips", 0.3 + 0.6 * share))
+    })?;
+    let load_threads = load.threads();
+    drop(load);
+    progress.tell("looking for rhythms", 0.95);
+    env.finish(started, steal);
+    let seen = Seen::of(&timer, &trace)?;
+    let head = Head {
+        env,
+        nodes: nodes.each_ref().map(|node| node.id().get()),
+        cpus,
+        path: path_of(&nodes[0]),
+        load_threads,
+        asked_s: options.seconds,
+    };
+    Ok(judge(head, &timer, &trace, &seen, idle))
+}
+
+/// What a report begins with.
+#[derive(Debug)]
+struct Head {
+    env: Env,
+    nodes: [u32; 2],
+    cpus: [usize; 2],
+    path: String,
+    load_threads: usize,
+    asked_s: f64,
+}
+
+fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec<noise::Report>) -> Report {
+    let (periods, explained) = period::find(&seen.spikes, seen.length_ns);
+    let evidence = Evidence::new(timer, &trace.slices, &idle);
+    let mut interrupts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut involuntary = [0; 2];
+    for slice in &trace.slices {
+        for (name, count) in &slice.counted.interrupts {
+            *interrupts.entry(name.clone()).or_default() += count;
+        }
+        for (sum, count) in involuntary.iter_mut().zip(&slice.counted.involuntary) {
+            *sum += count;
+        }
+    }
+    let spikes = seen
+        .spikes
+        .iter()
+        .zip(&explained)
+        .map(|(spike, period)| Spike {
+            at_ns: spike.at_ns,
+            height_ns: spike.height,
+            period: *period,
+            cause: evidence.cause(spike),
+        })
+        .collect();
+    let asked_ns = head.asked_s * 1e9;
+    Report {
+        schema: Report::SCHEMA.to_owned(),
+        env: head.env,
+        nodes: head.nodes,
+        cpus: head.cpus,
+        path: head.path,
+        load_threads: head.load_threads,
+        length_ns: seen.length_ns,
+        measured_ns: seen.measured_ns,
+        kept: Kept {
+            round_trips: trace.len() as u64 * u64::from(trace.every()),
+            every: trace.every(),
+            memory_bytes: trace.memory_bytes() as u64,
+            // The looks at the counters and the last slice's rest are no reason to complain.
+            ended_early: !trace.has_room() && seen.length_ns < 0.98 * asked_ns,
+        },
+        rtt: seen.all.summary(),
+        median_ns: seen.median_ns,
+        threshold_ns: seen.threshold_ns,
+        beyond: seen.beyond,
+        spikes_found: seen.spikes.len() as u64,
+        spikes: Spike::tallest(spikes),
+        periods: periods.into_iter().map(|period| NamedPeriod::of(period, &idle)).collect(),
+        causes: evidence.counts(&seen.spikes),
+        involuntary,
+        interrupts,
+        idle,
+        plot: seen.plot.clone(),
+        distribution: seen.distribution.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

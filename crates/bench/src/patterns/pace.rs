@@ -1,0 +1,110 @@
+//! How copies of any size are timed: short ones many to a sample, long ones one by one.
+
+use crate::{
+    error::Result,
+    floor::{Shape, settle},
+    stats::Samples,
+    timer::Timer,
+};
+
+/// A sample lasts at least this long: a clock step of 10 ns is then a fifth of a percent.
+const SAMPLE_NS: f64 = 5_000.0;
+/// A reading lasts about this long …
+const READING_NS: f64 = 2_000_000.0;
+/// … but has at least this many samples …
+const SAMPLES_MIN: f64 = 3.0;
+/// … and at most this many.
+const SAMPLES_MAX: f64 = 400.0;
+/// Copies in a sample at most.
+const BATCH_MAX: f64 = 65_536.0;
+/// From this many samples on the median is the reading; of fewer, the fastest.
+const FOR_A_MEDIAN: u32 = 15;
+
+/// How readings of one thing are made.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    shape: Shape,
+    ticks: Vec<u64>,
+}
+
+impl Pace {
+    /// For finding out how long it takes.
+    pub fn trial() -> Self {
+        Self { shape: Shape { warm_up: 1, samples: 3, batch: 1 }, ticks: Vec::new() }
+    }
+
+    /// For something that takes about `event_ns`.
+    pub fn of(event_ns: f64) -> Self {
+        let event_ns = event_ns.max(0.5);
+        let batch = (SAMPLE_NS / event_ns).ceil().clamp(1.0, BATCH_MAX);
+        let samples = (READING_NS / (event_ns * batch)).clamp(SAMPLES_MIN, SAMPLES_MAX);
+        Self {
+            shape: Shape { warm_up: batch as u32, samples: samples as u32, batch: batch as u32 },
+            ticks: Vec::new(),
+        }
+    }
+
+    /// Events in all samples of a reading.
+    pub fn events(&self) -> u64 {
+        u64::from(self.shape.samples) * u64::from(self.shape.batch)
+    }
+
+    /// Samples of a reading.
+    pub const fn samples(&self) -> u32 {
+        self.shape.samples
+    }
+
+    /// Events that share a sample.
+    pub const fn batch(&self) -> u32 {
+        self.shape.batch
+    }
+
+    /// One reading, in ns an event: the median of its samples, or the fastest of a few. A long copy takes as long as the
+    /// share of time that the scheduler gives: of a few, the median would say how busy the machine is.
+    #[inline(always)]
+    pub fn read(
+        &mut self,
+        timer: &Timer,
+        all: Option<&mut Samples>,
+        mut event: impl FnMut() -> Result<()>,
+    ) -> Result<f64> {
+        self.shape.time(&mut self.ticks, |_| event())?;
+        let median = settle(timer, &self.ticks, self.shape.batch, 1.0, all);
+        if self.shape.samples >= FOR_A_MEDIAN {
+            return Ok(median);
+        }
+        let fastest = self.ticks.iter().min().map_or(f64::NAN, |ticks| timer.ns(*ticks));
+        Ok(fastest / f64::from(self.shape.batch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_ones_share_a_sample_and_long_ones_do_not() {
+        let short = Pace::of(2.0);
+        assert_eq!((short.batch(), short.samples()), (2500, 400));
+        let long = Pace::of(6e6);
+        assert_eq!((long.batch(), long.samples(), long.events()), (1, 3, 3));
+        assert!(Pace::of(0.0).batch() as f64 <= BATCH_MAX);
+    }
+
+    #[test]
+    fn every_event_happens() {
+        let timer = Timer::new().unwrap();
+        for mut pace in [Pace::trial(), Pace::of(1000.0)] {
+            let mut seen = 0;
+            let ns = pace
+                .read(&timer, None, || {
+                    seen += 1;
+                    std::hint::black_box(seen);
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(seen, pace.events() + u64::from(pace.shape.warm_up));
+            assert!(ns.is_finite());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The two processes of a rendezvous.
+
+use tieline::{Node, NodeId, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions};
+
+use super::{
+    ServeOptions, Tool,
+    desk::{DESK_BYTES, Desk, Head, Order, Service},
+};
+use crate::{
+    error::{BenchError, Result},
+    patterns::attach::{CONNECT_TIMEOUT, Where},
+};
+
+/// Whose segment it is.
+#[derive(Debug, Clone, Copy)]
+enum Role {
+    Server = 0,
+    Client = 1,
+}
+
+/// Segments are numbered apart from each other and from what programs choose, by the other's node.
+fn desk_of(tool: Tool, role: Role, other: NodeId) -> SegmentId {
+    SegmentId(0x5e00_0000 | (tool as u32) << 20 | (role as u32) << 19 | (other.get() & 0x7_ffff))
+}
+
+fn open(node: &Node, tool: Tool, role: Role, other: NodeId, extra: u64) -> Result<Segment> {
+    let mine = node.create_segment_with(&SegmentOptions::new(DESK_BYTES).id(desk_of(tool, role, other)))?;
+    Desk::new(mine.window(), tool)?.sign(&Head::of(tool, extra))?;
+    mine.make_available()?;
+    Ok(mine)
+}
+
+/// The end that measures.
+#[derive(Debug)]
+pub struct Client {
+    /// Attached to its node.
+    pub node: Node,
+    /// The server's node.
+    pub server: NodeId,
+    tool: Tool,
+    /// Lives as long as the client does: the server watches it.
+    _mine: Segment,
+    theirs: RemoteSegment,
+    map: RemoteMap,
+    head: Head,
+    sent: u64,
+}
+
+impl Client {
+    /// Finds the server of `tool` on node `place.far`, and checks that it is one. `extra` is for the server to read.
+    pub fn meet(place: &Where, tool: Tool, extra: impl FnOnce(&Node) -> Result<u64>) -> Result<Self> {
+        let node = place.attach(place.near, tool.name())?;
+        let server = place.far.ok_or_else(|| {
+            BenchError::Usage(format!("{}: which node is the server on? Give --rn ID", tool.name()))
+        })?;
+        let mine = open(&node, tool, Role::Client, server, extra(&node)?)?;
+        let theirs = node
+            .connect_segment(server, desk_of(tool, Role::Server, node.id()), CONNECT_TIMEOUT)
+            .map_err(|error| BenchError::Absent {
+                what: tool.name(),
+                reason: format!(
+                    "no server for node {here} came on node {server} within {s} s: start one there with `tieline bench {name} \
+                     --server --rn {here}` ({error})",
+                    name = tool.name(),
+                    here = node.id(),
+                    s = CONNECT_TIMEOUT.as_secs(),
+                ),
+            })?;
+        let map = theirs.map()?;
+        let head = Desk::new(map.window()?, tool)?.head()?;
+        head.check(tool)?;
+        Ok(Self { node, server, tool, _mine: mine, theirs, map, head, sent: 0 })
+    }
+
+    /// The number that the server has laid out.
+    pub fn extra(&self) -> u64 {
+        self.head.extra
+    }
+
+    /// Gives an order, does `near` meanwhile, and waits for the answer. The far side's own words are the cause of a
+    /// failure, if it has any.
+    pub fn order(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+        let desk = Desk::new(self.map.window()?, self.tool)?;
+        self.sent += 1;
+        desk.send(self.sent, &order)?;
+        let near = near();
+        let theirs = &self.theirs;
+        match (near, desk.answer(self.sent, &|| Ok(theirs.check()?))) {
+            (Ok(()), answer) => answer,
+            (Err(near), Ok(_) | Err(BenchError::NoAnswer { .. })) => Err(near),
+            (Err(_), Err(far)) => Err(far),
+        }
+    }
+
+    /// Tells the server that it may end.
+    pub fn stop(mut self) -> Result<()> {
+        self.order(Order::new(Order::STOP, [0; 3]), &mut || Ok(())).map(drop)
+    }
+}
+
+/// Serves one client: `begin` is given the attached node and what the client laid out, and makes the service; `lay_out`
+/// gives the number for the client to read.
+pub fn serve<S: Service + Send>(
+    options: &ServeOptions,
+    tool: Tool,
+    lay_out: impl FnOnce(&Node) -> Result<u64>,
+    begin: impl FnOnce(&Node, u64) -> Result<S>,
+) -> Result<()> {
+    let cpu = super::cpu_of(options.cpu, false)?;
+    let node = options.place.attach(options.place.near, tool.name())?;
+    let extra = lay_out(&node)?;
+    let mine = open(&node, tool, Role::Server, options.client, extra)?;
+    let theirs = node
+        .connect_segment(options.client, desk_of(tool, Role::Client, node.id()), options.wait)
+        .map_err(|error| {
+        BenchError::Usage(format!(
+            "{}: no client came from node {} within {} s ({error})",
+            tool.name(),
+            options.client,
+            options.wait.as_secs()
+        ))
+    })?;
+    let map = theirs.map()?;
+    let head = Desk::new(map.window()?, tool)?.head()?;
+    head.check(tool)?;
+    let mut service = begin(&node, head.extra)?;
+    let desk = Desk::new(mine.window(), tool)?;
+    crate::duo::pinned(cpu, || desk.serve(&mut service, &|| Ok(theirs.check()?)))
+}

@@ -1,0 +1,67 @@
+//! A far end that only owns memory: it makes a segment of the size that the client asks for, and looks whether what the
+//! client says that it has written is there.
+
+use tieline::{Node, RemoteSegment, Segment, SegmentId, SegmentOptions};
+
+use super::{Client, Order, ServeOptions, Service, Tool, check, serve};
+use crate::{
+    error::{BenchError, Result},
+    patterns::{attach::CONNECT_TIMEOUT, sizes},
+};
+
+const TASK_SEGMENT: u64 = 1;
+const TASK_CHECK: u64 = 2;
+
+/// Serves one client, until it says that it is done or is gone.
+pub fn serve_memory(options: &ServeOptions, tool: Tool) -> Result<()> {
+    serve(options, tool, |_| Ok(0), |node, _| Ok(Owner { tool, node: node.clone(), segment: None }))
+}
+
+/// Compares the beginning of a segment with what [`super::fill`] made of this seed.
+pub fn check_here(tool: Tool, owner: &Segment, size_bytes: usize, seed: u64) -> Result<()> {
+    let mut arrived = vec![0; size_bytes];
+    owner.window().get(0, &mut arrived)?;
+    check(tool.name(), &arrived, seed)
+}
+
+struct Owner {
+    tool: Tool,
+    node: Node,
+    segment: Option<Segment>,
+}
+
+impl Service for Owner {
+    fn follow(&mut self, order: &Order) -> Result<u64> {
+        let [first, second, _] = order.arguments;
+        let size_bytes = usize::try_from(first).unwrap_or(usize::MAX);
+        match (order.task, &self.segment) {
+            (TASK_SEGMENT, _) => {
+                sizes::check(self.tool.name(), &[size_bytes], 2)?;
+                self.segment = None;
+                let segment = self.node.create_segment_with(&SegmentOptions::new(size_bytes))?;
+                segment.make_available()?;
+                let id = segment.id().map_or(0, |id| u64::from(id.0));
+                self.segment = Some(segment);
+                Ok(id)
+            }
+            (TASK_CHECK, Some(segment)) if size_bytes <= segment.size_bytes() => {
+                check_here(self.tool, segment, size_bytes, second).map(|()| 0)
+            }
+            _ => Err(BenchError::Usage("no such order".to_owned())),
+        }
+    }
+}
+
+impl Client {
+    /// A segment of this size at the server.
+    pub fn memory(&mut self, size_bytes: usize) -> Result<RemoteSegment> {
+        let id = self.order(Order::new(TASK_SEGMENT, [size_bytes as u64, 0, 0]), &mut || Ok(()))?;
+        let id = SegmentId(u32::try_from(id).unwrap_or(0));
+        Ok(self.node.connect_segment(self.server, id, CONNECT_TIMEOUT)?)
+    }
+
+    /// Has the server compare its beginning.
+    pub fn look(&mut self, size_bytes: usize, seed: u64) -> Result<()> {
+        self.order(Order::new(TASK_CHECK, [size_bytes as u64, seed, 0]), &mut || Ok(())).map(drop)
+    }
+}

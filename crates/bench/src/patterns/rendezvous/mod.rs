@@ -1,0 +1,114 @@
+//! How the two processes of a benchmark find each other, see that they belong together, and how one follows the other's
+//! orders.
+//!
+//! Each makes a small segment whose name follows from the tool and the *other's* node, so that neither needs to be told
+//! more than `--rn`. The head of the segment says what it is ([`desk::Head`]): tool, form of the orders, version of
+//! the program. Orders go through words in the server's segment. They come from a peer, so each is checked before it is
+//! followed; a bad one is answered with a code and changes nothing.
+//!
+//! (`scipp` has words of its own, older than these: its orders carry more and are sent for every reading.)
+
+pub mod desk;
+mod meet;
+pub mod memory;
+
+use std::time::Duration;
+
+pub use desk::{Code, Desk, Order, Service};
+pub use meet::{Client, serve};
+use tieline::NodeId;
+
+use super::attach::Where;
+use crate::{
+    error::{BenchError, Result},
+    rivals::placement::Placement,
+};
+
+/// Whose rendezvous it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// Streaming stores.
+    Scibench2 = 1,
+    /// Vectors of block copies.
+    Dma = 2,
+    /// Interrupts.
+    Intr = 3,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Scibench2, Self::Dma, Self::Intr];
+
+    /// As in the command line and in errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scibench2 => "scibench2",
+            Self::Dma => "dma",
+            Self::Intr => "intr",
+        }
+    }
+
+    /// Of a word that a peer wrote.
+    fn of(word: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| *tool as u64 == word)
+    }
+}
+
+/// How to serve a client in another process.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Cluster, and the node to serve on (`near`).
+    pub place: Where,
+    /// The client's node.
+    pub client: NodeId,
+    /// Processor; `None`: the second of the choice that the client makes.
+    pub cpu: Option<usize>,
+    /// How long to wait for the client.
+    pub wait: Duration,
+}
+
+/// Byte `at` of a block that is checked: differs between neighbours, between pages and between seeds.
+const fn expected(seed: u64, at: usize) -> u8 {
+    (seed.wrapping_mul(151) as usize)
+        .wrapping_add(at.wrapping_mul(31))
+        .wrapping_add(at >> 8)
+        .wrapping_add(at >> 16) as u8
+}
+
+/// Fills a block for a check.
+pub fn fill(block: &mut [u8], seed: u64) {
+    block.iter_mut().enumerate().for_each(|(at, byte)| *byte = expected(seed, at));
+}
+
+/// Compares a block with what [`fill`] made.
+pub fn check(what: &'static str, block: &[u8], seed: u64) -> Result<()> {
+    match block.iter().enumerate().find(|(at, byte)| **byte != expected(seed, *at)) {
+        None => Ok(()),
+        Some((at, got)) => Err(BenchError::WrongData {
+            what,
+            message: seed,
+            size_bytes: block.len(),
+            at,
+            want: expected(seed, at),
+            got: *got,
+        }),
+    }
+}
+
+/// Processor of the end in this process: the one asked for, else the near or far one of the usual choice; on a machine with
+/// one processor that one.
+pub(crate) fn cpu_of(asked: Option<usize>, near: bool) -> Result<usize> {
+    if let Some(cpu) = asked {
+        return Placement::Given([cpu, cpu]).resolve("a benchmark").map(|_| cpu);
+    }
+    match crate::cpus::pair(None, "a benchmark") {
+        Ok([first, second]) => Ok(if near { first } else { second }),
+        Err(BenchError::TooFewCpus { allowed, what }) => {
+            allowed.first().copied().ok_or(BenchError::TooFewCpus { what, allowed })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Streaming stores into remote memory: bandwidth and time by size, against the fastest memcpy of this machine.
+//!
+//! Three forms: both ends in this process ([`run`]), or one end each in two ([`client`], [`serve`]). The stores are those
+//! of a program: `put` through a map of the remote segment, or `put` of the segment itself. Each size is first stored once
+//! with known bytes, which the owner of the segment compares; then timed in alternating blocks with its rival.
+
+mod report;
+pub mod sides;
+
+use std::time::{Duration, Instant};
+
+pub use report::{Report, Row};
+use serde::{Deserialize, Serialize};
+use shm::window::Window;
+use sides::StoreSides;
+use tieline::RemoteSegment;
+
+use super::{
+    attach::{Where, connected, path_of},
+    rendezvous::{
+        self, Client, ServeOptions, Tool,
+        memory::{check_here, serve_memory},
+    },
+    sizes,
+};
+use crate::{
+    duo,
+    env::{self, Env},
+    error::Result,
+    layout::table::size as shown,
+    progress::Progress,
+    run::{self, BlockPlan},
+    stats::paired::PairedRatio,
+    timer::Timer,
+};
+
+/// The sizes of the table.
+pub const SIZES_BYTES: [usize; 15] = {
+    let mut sizes = [64; 15];
+    let mut at = 1;
+    while at < 15 {
+        sizes[at] = sizes[at - 1] * 2;
+        at += 1;
+    }
+    sizes
+};
+const WHAT: &str = "scibench2";
+
+/// How the bytes are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Through a map: bounds are checked, nothing else.
+    Map,
+    /// Through the segment: also whether its owner still lives.
+    Put,
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Between which nodes.
+    pub place: Where,
+    /// Processor of the end that stores; `None` for a choice.
+    pub cpu: Option<usize>,
+    /// Sizes.
+    pub sizes_bytes: Vec<usize>,
+    /// How.
+    pub way: Way,
+    /// Blocks of each size.
+    pub blocks: usize,
+    /// For the order of sides and for resampling.
+    pub seed: u64,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            place: Where::default(),
+            cpu: None,
+            sizes_bytes: SIZES_BYTES.to_vec(),
+            way: Way::Map,
+            blocks: 31,
+            seed: 1,
+            argv: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    fn largest(&self) -> Result<usize> {
+        // The segment, the source, and room for the machine.
+        sizes::check(WHAT, &self.sizes_bytes, 3)?;
+        Ok(self.sizes_bytes.iter().copied().max().unwrap_or(1))
+    }
+}
+
+/// Measures with both ends in this process.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let largest = options.largest()?;
+    let cpu = rendezvous::cpu_of(options.cpu, true)?;
+    let nodes = options.place.both()?;
+    let there = connected(&nodes[1], &nodes[0], largest)?;
+    let ids = [nodes[0].id().get(), nodes[1].id().get()];
+    let target = there.map.window()?;
+    let owner = &there.segment;
+    report(options, ids, cpu, path_of(&nodes[0]), |timer| {
+        let mut look = |size, seed| check_here(Tool::Scibench2, owner, size, seed);
+        rows(options, timer, &there.remote, target, &mut look, progress)
+    })
+}
+
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let largest = options.largest()?;
+    let cpu = rendezvous::cpu_of(options.cpu, true)?;
+    let mut client = Client::meet(&options.place, Tool::Scibench2, |_| Ok(0))?;
+    let remote = client.memory(largest)?;
+    let map = remote.map()?;
+    let target = map.window()?;
+    let ids = [client.node.id().get(), client.server.get()];
+    let path = path_of(&client.node);
+    let report = report(options, ids, cpu, path, |timer| {
+        let mut look = |size: usize, seed| client.look(size, seed);
+        rows(options, timer, &remote, target, &mut look, progress)
+    });
+    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    let stopped = client.stop();
+    report.and_then(|report| stopped.map(|()| report))
+}
+
+/// Serves one [`client`], until it says that it is done or is gone.
+pub fn serve(options: &ServeOptions) -> Result<()> {
+    serve_memory(options, Tool::Scibench2)
+}
+
+fn report(
+    options: &Options,
+    nodes: [u32; 2],
+    cpu: usize,
+    path: String,
+    measure: impl FnOnce(&Timer) -> Result<Vec<Row>> + Send,
+) -> Result<Report> {
+    let timer = Timer::new()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
+    let rows = duo::pinned(cpu, || measure(&timer))?;
+    env.finish(started, steal);
+    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpu, path, way: options.way, rows })
+}
+
+fn rows(
+    options: &Options,
+    timer: &Timer,
+    remote: &RemoteSegment,
+    target: Window<'_>,
+    look: &mut (dyn FnMut(usize, u64) -> Result<()> + Send),
+    progress: &mut dyn Progress,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (done, &size_bytes) in options.sizes_bytes.iter().enumerate() {
+        progress.tell(&shown(size_bytes as u64), done as f64 / options.sizes_bytes.len() as f64);
+        let mut sides = StoreSides::new(timer, remote, target, options.way, size_bytes)?;
+        sides.store_known(size_bytes as u64)?;
+        look(size_bytes, size_bytes as u64)?;
+        rows.push(row(options, &mut sides, size_bytes)?);
+    }
+    Ok(rows)
+}
+
+/// A short paired run: this is a table, not a verdict.
+pub(crate) fn table_plan(blocks: usize, seed: u64) -> BlockPlan {
+    BlockPlan {
+        max_blocks: blocks.max(1),
+        warm_up_blocks: 3,
+        // Ends by the number of blocks; the interval is what it then is.
+        half_width: 0.0,
+        ..BlockPlan::against_rival(Duration::from_secs(20), seed)
+    }
+}
+
+fn row(options: &Options, sides: &mut StoreSides<'_>, size_bytes: usize) -> Result<Row> {
+    let plan = table_plan(options.blocks, options.seed);
+    let run = run::run(&plan, sides, &mut |_, _| {})?;
+    let mut blocks = run.blocks.clone();
+    if blocks.is_empty() {
+        // Everything was disturbed: the table says so, and shows what there is.
+        blocks = run
+            .disturbed
+            .iter()
+            .map(|d| crate::stats::Block { ours: d.ours, reference: d.reference })
+            .collect();
+    }
+    let paired = PairedRatio::of(&blocks, plan.centre, 1000, plan.seed)
+        .ok_or_else(|| crate::error::BenchError::NoBlocks { id: format!("{WHAT} {size_bytes}") })?;
+    Ok(Row {
+        size_bytes,
+        bandwidth_gb_s: paired.ours,
+        time_ns: size_bytes as f64 / paired.ours,
+        rival: sides.rival(),
+        rival_gb_s: paired.reference,
+        ratio: paired.ratio,
+        ratio_ci95: paired.ratio_ci95,
+        batch: sides.pace().batch(),
+        stores: run.ours_readings * sides.pace().events(),
+        blocks: run.blocks.len(),
+        disturbed: run.disturbed.len(),
+    })
+}

@@ -1,0 +1,242 @@
+//! Stores of one size against the fastest copy there is.
+
+use std::hint::black_box;
+
+use shm::{
+    copy::{self, Kernel, KernelId},
+    window::Window,
+};
+use tieline::RemoteSegment;
+
+use super::Way;
+use crate::{
+    error::{BenchError, Result},
+    patterns::{pace::Pace, put::Only},
+    run::Sides,
+    stats::order,
+    timer::Timer,
+};
+
+/// Rounds in which the rivals are compared.
+const ROUNDS: usize = 7;
+/// Up to this size the C library copies between private buffers, too: no page is crossed, so the kind of memory does not
+/// matter, and no bounds are checked. Beyond it only the same buffers are a fair comparison.
+const PRIVATE_BYTES_MAX: usize = 4096;
+const PAGE: usize = 4096;
+/// Source blocks begin here in a page, targets at its beginning: were the lower bits of both addresses equal, the processor
+/// would take loads of a short block for ones of the bytes just stored.
+const SOURCE_IN_PAGE: usize = 1024;
+
+/// Bytes at a given place within a page.
+#[derive(Debug)]
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Aligned {
+    fn new(len: usize, in_page: usize) -> Self {
+        let bytes = vec![0x5a; len + 2 * PAGE];
+        let start = bytes.as_ptr().align_offset(PAGE).min(PAGE) + in_page;
+        Self { bytes, start, len }
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+
+    fn get_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Rival {
+    /// memcpy of the C library between private buffers.
+    Private,
+    /// One of the kernels, from and to the very same buffers.
+    Kernel(Kernel),
+}
+
+impl Rival {
+    fn name(&self) -> String {
+        match self {
+            Self::Private => "memcpy of the C library, private buffers".to_owned(),
+            Self::Kernel(kernel) if kernel.id == KernelId::Libc => {
+                "memcpy of the C library, same buffers".to_owned()
+            }
+            Self::Kernel(kernel) => format!("copy kernel `{}`, same buffers", kernel.name),
+        }
+    }
+}
+
+/// Stores of one size against their fastest rival, in GB/s (10⁹ bytes a second).
+pub struct StoreSides<'a> {
+    timer: &'a Timer,
+    remote: &'a RemoteSegment,
+    target: Window<'a>,
+    way: Way,
+    size_bytes: usize,
+    source: Aligned,
+    private: Aligned,
+    rival: Rival,
+    pace: Pace,
+    /// Median time of each rival before the run, in ns, fastest first.
+    pub rivals: Vec<(String, f64)>,
+}
+
+impl std::fmt::Debug for StoreSides<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreSides").field("size_bytes", &self.size_bytes).finish_non_exhaustive()
+    }
+}
+
+impl<'a> StoreSides<'a> {
+    /// Stores of `size_bytes` to the start of `target`, which is the map of `remote`. Finds the rival.
+    pub fn new(
+        timer: &'a Timer,
+        remote: &'a RemoteSegment,
+        target: Window<'a>,
+        way: Way,
+        size_bytes: usize,
+    ) -> Result<Self> {
+        if size_bytes == 0 || size_bytes > target.len() {
+            let text = format!(
+                "stores of {size_bytes} bytes into a segment of {}: give a size between",
+                target.len()
+            );
+            return Err(BenchError::Usage(text));
+        }
+        let mut sides = Self {
+            timer,
+            remote,
+            target,
+            way,
+            size_bytes,
+            source: Aligned::new(size_bytes, SOURCE_IN_PAGE),
+            private: Aligned::new(size_bytes.min(PRIVATE_BYTES_MAX), 0),
+            rival: Rival::Private,
+            pace: Pace::trial(),
+            rivals: Vec::new(),
+        };
+        let trial_ns = sides.store_ns()?;
+        sides.pace = Pace::of(trial_ns);
+        // Once more: the first trial of something short is a few clock steps long.
+        let trial_ns = sides.store_ns()?;
+        sides.pace = Pace::of(trial_ns);
+        sides.find_rival()?;
+        Ok(sides)
+    }
+
+    /// Stores once what [`crate::patterns::rendezvous::check`] expects there.
+    pub fn store_known(&mut self, seed: u64) -> Result<()> {
+        crate::patterns::rendezvous::fill(self.source.get_mut(), seed);
+        match self.way {
+            Way::Map => self.target.put(0, self.source.get())?,
+            Way::Put => self.remote.put(0, self.source.get())?,
+        }
+        Ok(self.remote.barrier()?)
+    }
+
+    fn candidates(&self) -> Vec<Rival> {
+        let able = |kernel: &Kernel| kernel.available && kernel.min_bytes <= self.size_bytes;
+        let mut rivals: Vec<Rival> = Vec::new();
+        if self.size_bytes <= PRIVATE_BYTES_MAX {
+            rivals.push(Rival::Private);
+        }
+        // Up to this size every kernel is the same few moves.
+        if self.size_bytes > copy::SHORT_BYTES_MAX {
+            rivals.extend(copy::kernels().into_iter().filter(able).map(Rival::Kernel));
+        }
+        rivals
+    }
+
+    fn find_rival(&mut self) -> Result<()> {
+        let rivals = self.candidates();
+        let mut times = vec![Vec::new(); rivals.len()];
+        for _ in 0..ROUNDS {
+            for (rival, times) in rivals.iter().zip(&mut times) {
+                self.rival = *rival;
+                times.push(self.rival_ns()?);
+            }
+        }
+        let mut ranked: Vec<(Rival, f64)> = rivals
+            .into_iter()
+            .zip(times)
+            .filter_map(|(rival, times)| Some((rival, order::median(&times)?)))
+            .collect();
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((fastest, _)) = ranked.first() {
+            self.rival = *fastest;
+        }
+        self.rivals = ranked.iter().map(|(rival, ns)| (rival.name(), *ns)).collect();
+        Ok(())
+    }
+
+    /// Name of the rival.
+    pub fn rival(&self) -> String {
+        self.rival.name()
+    }
+
+    /// How a reading is divided.
+    pub const fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    fn store_ns(&mut self) -> Result<f64> {
+        let Self { pace, timer, source, target, remote, .. } = self;
+        let from = source.get();
+        match self.way {
+            Way::Map => pace.read(timer, None, || Ok(target.put(0, black_box(from))?)),
+            Way::Put => pace.read(timer, None, || Ok(remote.put(0, black_box(from))?)),
+        }
+    }
+
+    fn rival_ns(&mut self) -> Result<f64> {
+        let Self { pace, timer, source, target, private, .. } = self;
+        match self.rival {
+            Rival::Private => {
+                let (from, to) = (source.get(), private.get_mut());
+                pace.read(timer, None, || {
+                    // Through a black box: the size must not be known, or the copy would be a few inlined moves.
+                    to.copy_from_slice(black_box(from));
+                    black_box(&mut *to);
+                    Ok(())
+                })
+            }
+            Rival::Kernel(kernel) => {
+                let _only = Only::kernel(kernel.id)?;
+                let from = source.get();
+                pace.read(timer, None, || Ok(target.put(0, black_box(from))?))
+            }
+        }
+    }
+}
+
+impl Sides for StoreSides<'_> {
+    fn ours(&mut self) -> Result<f64> {
+        let ns = self.store_ns()?;
+        Ok(self.size_bytes as f64 / ns)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        let ns = self.rival_ns()?;
+        Ok(self.size_bytes as f64 / ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_and_targets_lie_apart_within_a_page() {
+        for len in [1, 64, 4096, 1 << 20] {
+            let (source, target) = (Aligned::new(len, SOURCE_IN_PAGE), Aligned::new(len, 0));
+            assert_eq!((source.get().len(), target.get().len()), (len, len));
+            assert_eq!(source.get().as_ptr().addr() % PAGE, SOURCE_IN_PAGE);
+            assert_eq!(target.get().as_ptr().addr() % PAGE, 0);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What else could carry a message between two threads: the kernel's transports, a futex, and ours beside them, in the
+//! same run, in alternating blocks.
+//!
+//! Every transport is a pair of [`Link`] ends. A small message goes there and back (half a round trip is the figure, and is
+//! called so); a large one goes there, as often as makes milliseconds, and the receiver says once that it has all of them.
+//! [`summary`] measures all of them and makes the table of one-way times and bandwidths.
+
+pub mod kernel;
+pub mod load;
+pub mod ours;
+pub mod placement;
+mod report;
+pub mod summary;
+pub mod wake;
+
+use std::sync::Arc;
+
+pub use report::{Report, Row};
+
+use crate::{
+    duo::Duo,
+    error::Result,
+    floor::{Shape, settle},
+    stats::Samples,
+    timer::Timer,
+};
+
+/// Bytes of a small message.
+pub const SMALL_BYTES: usize = 4;
+/// Bytes of a large message.
+pub const LARGE_BYTES: usize = 1 << 20;
+/// Large messages of a reading.
+const LARGE_MESSAGES: u64 = 8;
+/// How long a reading of small messages takes.
+const READING_NS: f64 = 3_000_000.0;
+
+/// One end of a transport. Messages are numbered from 1 in each direction; ends that cannot carry the number count for
+/// themselves.
+pub trait Link: Send + Sync {
+    /// Sends a small message.
+    fn send(&self, number: u64) -> Result<()>;
+    /// Waits for it.
+    fn receive(&self, number: u64) -> Result<()>;
+    /// Whether it carries large messages.
+    fn carries_blocks(&self) -> bool {
+        false
+    }
+    /// Sends a large message.
+    fn send_block(&self, _number: u64, _block: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    /// Waits until a large message is in memory of the receiving side.
+    fn receive_block(&self, _number: u64, _into: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Anything whose small messages and blocks can be timed.
+pub trait Transport<'env> {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+    /// One reading: median of half the round trip of a small message, in ns. Every sample goes into `all`.
+    fn half_round_trip_ns(
+        &mut self,
+        timer: &Timer,
+        duo: &mut Duo<'env>,
+        all: Option<&mut Samples>,
+    ) -> Result<f64>;
+    /// One reading: 10⁹ bytes a second of large messages; `None` if it carries none.
+    fn bandwidth_gb_s(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<Option<f64>>;
+    /// Round trips of all readings so far.
+    fn rounds(&self) -> u64;
+}
+
+/// Two ends that belong together.
+pub struct Pair<L> {
+    name: &'static str,
+    near: Arc<L>,
+    far: Arc<L>,
+    shape: Option<Shape>,
+    ticks: Vec<u64>,
+    /// Last numbers used.
+    number: u64,
+    block_number: u64,
+    block: Vec<u8>,
+    rounds: u64,
+}
+
+impl<L> std::fmt::Debug for Pair<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<L: Link> Pair<L> {
+    /// A transport of these ends.
+    pub fn new(name: &'static str, near: L, far: L) -> Self {
+        Self {
+            name,
+            near: Arc::new(near),
+            far: Arc::new(far),
+            shape: None,
+            ticks: Vec::new(),
+            number: 0,
+            block_number: 0,
+            block: Vec::new(),
+            rounds: 0,
+        }
+    }
+}
+
+impl<L> Pair<L> {
+    /// Its ends, near and far.
+    pub fn ends(&self) -> [Arc<L>; 2] {
+        [Arc::clone(&self.near), Arc::clone(&self.far)]
+    }
+}
+
+impl<'env, L: Link + 'env> Pair<L> {
+    /// Runs the round trips of a shape and leaves the ticks of the samples.
+    fn round_trips(&mut self, duo: &mut Duo<'env>, shape: Shape) -> Result<()> {
+        let (near, far, base) = (Arc::clone(&self.near), Arc::clone(&self.far), self.number);
+        let ticks = &mut self.ticks;
+        let events = shape.events();
+        let far_side = move || {
+            for n in 1..=events {
+                far.receive(base + 2 * n - 1)?;
+                far.send(base + 2 * n)?;
+            }
+            Ok(())
+        };
+        let near_side = || {
+            shape.time(ticks, |n| {
+                near.send(base + 2 * n - 1)?;
+                near.receive(base + 2 * n)
+            })
+        };
+        duo.both(self.name, near_side, far_side)?;
+        self.number += 2 * events;
+        self.rounds += events;
+        Ok(())
+    }
+}
+
+impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn half_round_trip_ns(
+        &mut self,
+        timer: &Timer,
+        duo: &mut Duo<'env>,
+        all: Option<&mut Samples>,
+    ) -> Result<f64> {
+        let shape = match self.shape {
+            Some(shape) => shape,
+            None => {
+                self.round_trips(duo, Shape::trial())?;
+                let event_ns = settle(timer, &self.ticks, 1, 1.0, None);
+                *self.shape.insert(Shape::lasting(timer, event_ns, READING_NS))
+            }
+        };
+        self.round_trips(duo, shape)?;
+        Ok(settle(timer, &self.ticks, shape.batch, 2.0, all))
+    }
+
+    fn bandwidth_gb_s(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<Option<f64>> {
+        if !self.near.carries_blocks() {
+            return Ok(None);
+        }
+        // Not zeroed, and kept: neither a first touch nor a shared zero page may be measured.
+        self.block.resize(LARGE_BYTES, 0x5a);
+        let (near, far) = (Arc::clone(&self.near), Arc::clone(&self.far));
+        let (base, ready, ack) = (self.block_number, self.number + 2, self.number + 4);
+        let mut into = vec![0xa5; LARGE_BYTES];
+        let far_side = move || {
+            // One before, untimed, so that both sides are awake; then those that count.
+            far.receive_block(base + 1, &mut into)?;
+            far.send(ready)?;
+            for n in 2..=LARGE_MESSAGES + 1 {
+                far.receive_block(base + n, &mut into)?;
+            }
+            far.send(ack)
+        };
+        let block = &self.block;
+        let near_side = || {
+            near.send_block(base + 1, block)?;
+            near.receive(ready)?;
+            let start = shm::clock::now_ticks();
+            for n in 2..=LARGE_MESSAGES + 1 {
+                near.send_block(base + n, block)?;
+            }
+            near.receive(ack)?;
+            Ok(shm::clock::now_ticks().saturating_sub(start))
+        };
+        let (ticks, ()) = duo.both(self.name, near_side, far_side)?;
+        self.block_number += LARGE_MESSAGES + 1;
+        self.number += 4;
+        Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
+    }
+
+    fn rounds(&self) -> u64 {
+        self.rounds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::duo;
+
+    /// Every rival of the kernel carries its messages and blocks, on two processors and on one.
+    #[test]
+    fn rivals_work() {
+        let timer = Timer::new().unwrap();
+        let first = crate::cpus::allowed().unwrap()[0];
+        let placements = [Some([first, first]), crate::cpus::pair(None, "test").ok()];
+        for cpus in placements.into_iter().flatten() {
+            duo::on(cpus, |duo| {
+                let mut rivals: Vec<Box<dyn Transport<'_>>> = vec![
+                    Box::new(kernel::tcp()?),
+                    Box::new(kernel::unix()?),
+                    Box::new(kernel::pipe()?),
+                    Box::new(wake::futex()),
+                    Box::new(wake::event_fd()?),
+                ];
+                for rival in &mut rivals {
+                    let mut all = Samples::new(false)?;
+                    for _ in 0..2 {
+                        assert!(
+                            rival.half_round_trip_ns(&timer, duo, Some(&mut all))? > 0.0,
+                            "{}",
+                            rival.name()
+                        );
+                        let blocks = rival.bandwidth_gb_s(&timer, duo)?;
+                        let none = matches!(rival.name(), "futex" | "eventfd");
+                        assert_eq!(blocks.is_none(), none, "{}", rival.name());
+                        assert!(blocks.is_none_or(|rate| rate > 0.0));
+                    }
+                    assert!(!all.is_empty() && rival.rounds() >= all.len());
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+}

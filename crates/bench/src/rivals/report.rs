@@ -1,0 +1,181 @@
+//! The table of all transports.
+
+use serde::{Deserialize, Serialize};
+
+use super::{placement::Sharing, summary::compare};
+use crate::{
+    env::Env,
+    layout::table::{Align, Table, size, three_digits},
+    stats::{Interval, Summary, digits},
+};
+
+/// Result of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// [`Report::SCHEMA`].
+    pub schema: String,
+    /// Circumstances.
+    pub env: Env,
+    /// Near and far node.
+    pub nodes: [u32; 2],
+    /// Processors of the near and the far end.
+    pub cpus: [usize; 2],
+    /// Processors that this process may use.
+    pub allowed: Vec<usize>,
+    /// Whether the ends share a processor.
+    pub sharing: Sharing,
+    /// Threads that competed for the processors.
+    pub load_threads: usize,
+    /// Link of ours.
+    pub path: String,
+    /// Bytes of a small message.
+    pub small_bytes: usize,
+    /// Bytes of a large message.
+    pub large_bytes: usize,
+    /// Readings of each transport.
+    pub rounds: usize,
+    /// By transport, ours first.
+    pub rows: Vec<Row>,
+}
+
+/// One transport.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    /// What it is called.
+    pub name: String,
+    /// Half round trips of small messages, every sample.
+    pub half_rtt: Option<Summary>,
+    /// Median of the readings.
+    pub half_rtt_ns: Option<f64>,
+    /// Its time by ours, median of the rounds: above 1 is slower than ours.
+    pub latency_ratio: Option<f64>,
+    /// The 95 % interval of that.
+    pub latency_ratio_ci95: Option<Interval>,
+    /// Large messages one way, 10⁹ bytes a second, median of the readings.
+    pub bandwidth_gb_s: Option<f64>,
+    /// Its bandwidth by ours: below 1 is slower than ours.
+    pub bandwidth_ratio: Option<f64>,
+    /// The 95 % interval of that.
+    pub bandwidth_ratio_ci95: Option<Interval>,
+    /// Round trips behind the figure.
+    pub round_trips: u64,
+}
+
+impl Row {
+    /// memcpy between two buffers of one thread: no transport, but what a copy costs.
+    pub(super) fn copy(median: Option<f64>, ours: Option<&[f64]>, copies: &[f64], seed: u64) -> Self {
+        let paired = ours.and_then(|ours| compare(copies, ours, seed));
+        Self {
+            name: "memcpy, one thread".to_owned(),
+            half_rtt: None,
+            half_rtt_ns: None,
+            latency_ratio: None,
+            latency_ratio_ci95: None,
+            bandwidth_gb_s: median,
+            bandwidth_ratio: paired.map(|paired| paired.ratio),
+            bandwidth_ratio_ci95: paired.map(|paired| paired.ratio_ci95),
+            round_trips: 0,
+        }
+    }
+}
+
+impl Report {
+    /// Name of the form.
+    pub const SCHEMA: &'static str = "tieline.latency/1";
+
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let [near, far] = self.cpus;
+        let place = match self.sharing {
+            Sharing::TwoCores => format!("processors {near} and {far}"),
+            Sharing::SameCore => format!("both ends on processor {near}"),
+        };
+        let load = match self.load_threads {
+            0 => String::new(),
+            1 => ", 1 thread of competing load".to_owned(),
+            n => format!(", {n} threads of competing load"),
+        };
+        let mut text = format!(
+            "one way: half the round trip of {} B; bandwidth: {} messages one way; nodes {} and {} over {}, {place}{load}\n",
+            self.small_bytes,
+            size(self.large_bytes as u64),
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+        );
+        let right = |name| (name, Align::Right);
+        let mut table = Table::new([
+            ("transport", Align::Left),
+            right("one way us"),
+            right("p99"),
+            right("times ours"),
+            ("95 % interval", Align::Left),
+            right("GB/s"),
+            right("of ours"),
+            ("95 % interval", Align::Left),
+        ]);
+        let none = || "-".to_owned();
+        let interval = |ci: Option<Interval>| {
+            ci.map_or_else(none, |ci| format!("{} … {}", three_digits(ci.low), three_digits(ci.high)))
+        };
+        let step_ns = self.env.clock.step_ns / 2.0;
+        let us = |ns: Option<f64>| ns.map_or_else(none, |ns| digits::show(ns / 1000.0, step_ns, 1000.0, 3));
+        for row in &self.rows {
+            table.row([
+                row.name.clone(),
+                us(row.half_rtt_ns),
+                us(row.half_rtt.as_ref().and_then(|all| all.p99_ns)),
+                row.latency_ratio.map_or_else(none, three_digits),
+                interval(row.latency_ratio_ci95),
+                row.bandwidth_gb_s.map_or_else(none, three_digits),
+                row.bandwidth_ratio.map_or_else(none, three_digits),
+                interval(row.bandwidth_ratio_ci95),
+            ]);
+        }
+        text.push_str(&table.render());
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::ClockRecord;
+
+    #[test]
+    fn forms() {
+        let row = |name: &str, ns: f64, ratio: f64| Row {
+            name: name.into(),
+            half_rtt_ns: Some(ns),
+            latency_ratio: Some(ratio),
+            latency_ratio_ci95: Some(Interval { low: ratio * 0.75, high: ratio * 1.25 }),
+            ..Row::copy(Some(9.5), Some(&[10.0; 31]), &[9.5; 31], 1)
+        };
+        let report = Report {
+            schema: Report::SCHEMA.into(),
+            env: Env { clock: ClockRecord { step_ns: 2.0, ..ClockRecord::default() }, ..Env::default() },
+            nodes: [4, 8],
+            cpus: [1, 1],
+            allowed: vec![0, 1],
+            sharing: Sharing::SameCore,
+            load_threads: 2,
+            path: "shm".into(),
+            small_bytes: 4,
+            large_bytes: 1 << 20,
+            rounds: 31,
+            rows: vec![
+                row("ours", 62.0, 1.0),
+                row("pipe", 6200.0, 100.0),
+                Row::copy(Some(9.5), None, &[], 1),
+            ],
+        };
+        let text = report.to_text();
+        assert!(text.contains("both ends on processor 1, 2 threads of competing load"), "{text}");
+        assert!(text.contains("0.062") && text.contains("6.200") && text.contains("75.0 … 125"), "{text}");
+        assert!(text.lines().last().unwrap().contains("memcpy, one thread           -"), "{text}");
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(json.contains("\"sharing\":\"same_core\""));
+        let back: Report = serde_json::from_str(&json).unwrap();
+        assert_eq!((back.rows.len(), back.rows[1].name.as_str(), back.cpus), (3, "pipe", [1, 1]));
+    }
+}

@@ -1,0 +1,224 @@
+//! `latency`: the one-way time of a small message and the bandwidth of large ones, for every transport, in one run.
+//!
+//! A round reads each transport once, in an order drawn anew; a rival is compared with ours round by round, so that a
+//! machine that changes its mood between rounds changes both.
+
+use std::time::Instant;
+
+use super::{
+    Report, Row, SMALL_BYTES, Transport, kernel,
+    load::Load,
+    ours::{self, Wait},
+    placement::{Placement, Sharing, sharing},
+    wake,
+};
+use crate::{
+    cpus, duo,
+    duo::Duo,
+    env::{self, Env},
+    error::Result,
+    floor::memory::{CopyProbe, Temperature},
+    patterns::attach::{Where, path_of},
+    poll::Poll,
+    progress::Progress,
+    rng::Rng,
+    stats::{
+        Block, Samples, order,
+        paired::{Centre, PairedRatio},
+    },
+    timer::Timer,
+};
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Between which nodes.
+    pub place: Where,
+    /// On which processors.
+    pub placement: Placement,
+    /// Threads of competing load.
+    pub load: usize,
+    /// Rounds; 30 or more for intervals that mean something.
+    pub rounds: usize,
+    /// For the order in a round and for resampling.
+    pub seed: u64,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            place: Where::default(),
+            placement: Placement::default(),
+            load: 0,
+            rounds: 31,
+            seed: 1,
+            argv: Vec::new(),
+        }
+    }
+}
+
+/// Measures all transports.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    if options.rounds == 0 {
+        return Err(crate::error::BenchError::Usage("latency: 0 rounds measure nothing".to_owned()));
+    }
+    let cpus = options.placement.resolve("latency")?;
+    let timer = Timer::new()?;
+    let nodes = options.place.both()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
+    let same = sharing(cpus) == Sharing::SameCore;
+    let memory = ours::memory(&nodes)?;
+    let wait = if same { Wait::Yield } else { Wait::Spin(Poll::Paused) };
+    let stores = ours::stores(&memory, wait)?;
+    // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
+    let bells =
+        if same { duo::pinned(cpus[0], || ours::interrupts(&nodes))? } else { ours::interrupts(&nodes)? };
+    let load = Load::start(options.load)?;
+    let series = duo::on(cpus, |duo| {
+        let transports: Vec<Box<dyn Transport<'_> + '_>> = vec![
+            Box::new(stores),
+            Box::new(bells),
+            Box::new(wake::futex()),
+            Box::new(kernel::pipe()?),
+            Box::new(kernel::unix()?),
+            Box::new(kernel::tcp()?),
+        ];
+        rounds(options, &timer, duo, transports, progress)
+    })?;
+    drop(load);
+    env.finish(started, steal);
+    let (copies, series) = series;
+    let mut rows: Vec<Row> = Vec::new();
+    let ours: Option<(Vec<f64>, Vec<f64>)> =
+        series.first().map(|first| (first.half_ns.clone(), first.gb_s.clone()));
+    for one in &series {
+        rows.push(row(one, ours.as_ref(), options.seed));
+    }
+    rows.push(Row::copy(
+        order::median(&copies),
+        ours.as_ref().map(|(_, rates)| rates.as_slice()),
+        &copies,
+        options.seed,
+    ));
+    Ok(Report {
+        schema: Report::SCHEMA.to_owned(),
+        env,
+        nodes: nodes.each_ref().map(|node| node.id().get()),
+        cpus,
+        allowed: cpus::allowed()?,
+        sharing: sharing(cpus),
+        load_threads: options.load,
+        path: path_of(&nodes[0]),
+        small_bytes: SMALL_BYTES,
+        large_bytes: super::LARGE_BYTES,
+        rounds: options.rounds,
+        rows,
+    })
+}
+
+/// The readings of one transport, round by round.
+struct Series {
+    name: &'static str,
+    half_ns: Vec<f64>,
+    gb_s: Vec<f64>,
+    all: Samples,
+    rounds: u64,
+}
+
+fn rounds<'env>(
+    options: &Options,
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    mut transports: Vec<Box<dyn Transport<'env> + 'env>>,
+    progress: &mut dyn Progress,
+) -> Result<(Vec<f64>, Vec<Series>)> {
+    let mut rng = Rng::new(options.seed);
+    let mut copy = CopyProbe::new(timer, super::LARGE_BYTES, Temperature::Hot)?;
+    let mut copies = Vec::with_capacity(options.rounds);
+    let mut series = Vec::new();
+    for transport in &mut transports {
+        progress.tell(&format!("warming up {}", transport.name()), 0.0);
+        transport.half_round_trip_ns(timer, duo, None)?;
+        transport.bandwidth_gb_s(timer, duo)?;
+        series.push(Series {
+            name: transport.name(),
+            half_ns: Vec::new(),
+            gb_s: Vec::new(),
+            all: Samples::new(false)?,
+            rounds: 0,
+        });
+    }
+    let mut turn: Vec<usize> = (0..transports.len()).collect();
+    for round in 0..options.rounds {
+        progress.tell(
+            &format!("round {} of {}", round + 1, options.rounds),
+            round as f64 / options.rounds as f64,
+        );
+        rng.shuffle(&mut turn);
+        for &at in &turn {
+            let (transport, series) = (&mut transports[at], &mut series[at]);
+            series.half_ns.push(transport.half_round_trip_ns(timer, duo, Some(&mut series.all))?);
+            series.gb_s.extend(transport.bandwidth_gb_s(timer, duo)?);
+            series.rounds = transport.rounds();
+        }
+        copies.push(super::LARGE_BYTES as f64 / copy.copy_ns(timer, None)?);
+    }
+    Ok((copies, series))
+}
+
+/// Ratio of one series to another, round by round.
+pub(super) fn compare(one: &[f64], other: &[f64], seed: u64) -> Option<PairedRatio> {
+    let blocks: Vec<Block> =
+        one.iter().zip(other).map(|(ours, reference)| Block { ours: *ours, reference: *reference }).collect();
+    PairedRatio::of(&blocks, Centre::Median, 2000, seed)
+}
+
+fn row(series: &Series, ours: Option<&(Vec<f64>, Vec<f64>)>, seed: u64) -> Row {
+    let latency = ours.and_then(|(half_ns, _)| compare(&series.half_ns, half_ns, seed));
+    let bandwidth = ours.and_then(|(_, rates)| compare(&series.gb_s, rates, seed));
+    Row {
+        name: series.name.to_owned(),
+        half_rtt: series.all.summary(),
+        half_rtt_ns: order::median(&series.half_ns),
+        latency_ratio: latency.map(|paired| paired.ratio),
+        latency_ratio_ci95: latency.map(|paired| paired.ratio_ci95),
+        bandwidth_gb_s: order::median(&series.gb_s),
+        bandwidth_ratio: bandwidth.map(|paired| paired.ratio),
+        bandwidth_ratio_ci95: bandwidth.map(|paired| paired.ratio_ci95),
+        round_trips: series.rounds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rival_is_compared_round_by_round() {
+        // The machine is four times as slow in every third round: the ratio does not see it.
+        let mood = |n: usize| if n.is_multiple_of(3) { 4.0 } else { 1.0 };
+        let of = |ns: f64, rate: f64| Series {
+            name: "x",
+            half_ns: (0..31).map(|n| ns * mood(n)).collect(),
+            gb_s: (0..31).map(|n| rate / mood(n)).collect(),
+            all: Samples::new(false).unwrap(),
+            rounds: 5,
+        };
+        let ours = of(60.0, 10.0);
+        let row = row(&of(9000.0, 2.5), Some(&(ours.half_ns, ours.gb_s)), 1);
+        assert!((row.latency_ratio.unwrap() - 150.0).abs() < 1e-9);
+        assert!((row.bandwidth_ratio.unwrap() - 0.25).abs() < 1e-9);
+        assert_eq!(row.half_rtt_ns, Some(9000.0));
+        let empty = Series { gb_s: Vec::new(), ..of(9000.0, 1.0) };
+        assert_eq!(super::row(&empty, None, 1).bandwidth_gb_s, None);
+    }
+
+    #[test]
+    fn no_rounds_are_refused() {
+        let options = Options { rounds: 0, ..Options::default() };
+        assert!(run(&options, &mut crate::progress::Quiet).is_err());
+    }
+}

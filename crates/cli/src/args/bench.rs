@@ -1,0 +1,131 @@
+//! `tieline bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use tieline::NodeId;
+
+use super::bench_tools::{Dma, Intr, Jitter, Latency, Scibench2};
+
+/// `bench`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Request and response by stores into remote memory: half round trip by size
+    #[command(
+        after_help = "Examples:\n  tieline bench scipp            both ends, on a cluster of its own if none runs\n  \
+                            tieline bench scipp --size 4\n  \
+                            tieline bench scipp --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench scipp --client --node 8 --rn 4     the other\n  \
+                            tieline bench scipp -client -rn 4 -size 4        classic options are understood"
+    )]
+    Scipp(Scipp),
+    /// What this machine allows at this moment: cache line, copies, wake-ups, clock
+    #[command(after_help = "Examples:\n  tieline bench limits\n  tieline bench limits --cpus 0,1 --json")]
+    Limits(Limits),
+    /// Streaming stores into remote memory: time and bandwidth by size, beside the best memcpy
+    #[command(after_help = "Examples:\n  tieline bench scibench2 --sizes 64,4K,1M\n  \
+                            tieline bench scibench2 --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench scibench2 --client --node 8 --rn 4     the other")]
+    Scibench2(Scibench2),
+    /// Vectors of block copies by the DMA queue: time and bandwidth by size, beside memcpy
+    #[command(after_help = "Examples:\n  tieline bench dma --classic\n  \
+                            tieline bench dma --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench dma --client --node 8 --rn 4     the other")]
+    Dma(Dma),
+    /// Interrupts there and back: both sides awake, and asleep, beside the bare futex and eventfd
+    #[command(after_help = "Examples:\n  tieline bench intr --classic\n  \
+                            tieline bench intr --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench intr --client --node 8 --rn 4     the other")]
+    Intr(Intr),
+    /// Every round trip of a run: spikes, their rhythms, and what they may come from
+    #[command(after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json")]
+    Jitter(Jitter),
+    /// One-way time of a small message and bandwidth of 1 MiB, beside TCP, UNIX sockets, pipes, futex, memcpy
+    #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
+                            tieline bench latency --cpus 0,1 --load 2")]
+    Latency(Latency),
+    /// Every figure with a goal: measured beside its reference in alternating blocks
+    #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
+                            tieline bench acceptance --only connect_map\n  \
+                            tieline bench acceptance --only put up       put.1MiB, put.4MiB, …, up.64, up.64.pss")]
+    Acceptance(Acceptance),
+}
+
+/// `bench scipp`.
+#[derive(Debug, Args)]
+pub(crate) struct Scipp {
+    /// Be the server end, for the client on the node --rn
+    #[arg(long, conflicts_with = "client")]
+    pub server: bool,
+    /// Be the client end, which measures and prints
+    #[arg(long)]
+    pub client: bool,
+    /// Node of the other end
+    #[arg(long, value_name = "ID")]
+    pub rn: Option<NodeId>,
+    /// Only messages of this size, 0 to 8192 bytes [default: 13 sizes from 0 to 8192]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(0..=8192))]
+    pub size: Option<u16>,
+    /// Where messages lie: both in one line of one segment, or each in the other side's segment
+    #[arg(long, value_enum, default_value_t = Placement::Shared)]
+    pub placement: Placement,
+    /// Processors to measure on: this end's, and the far end's [default: a choice]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// The classic table
+    #[arg(long)]
+    pub classic: bool,
+    /// Leave the result as JSON in this file too
+    #[arg(long, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
+}
+
+/// `bench limits`.
+#[derive(Debug, Args)]
+pub(crate) struct Limits {
+    /// Processors to measure on [default: a choice]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+}
+
+/// Where messages of `scipp` lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Placement {
+    /// Request and response in one cache line of one segment
+    Shared,
+    /// Each side writes into the other's segment, as on adapters without coherent loads
+    Own,
+}
+
+impl From<Placement> for bench::patterns::pio::Placement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Shared => Self::Shared,
+            Placement::Own => Self::Own,
+        }
+    }
+}
+
+/// `bench acceptance`.
+#[derive(Debug, Args)]
+pub(crate) struct Acceptance {
+    /// Only these figures: whole names, or their beginnings up to a dot (`put` means put.1MiB, put.4MiB, …)
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    pub only: Vec<String>,
+    /// Processors to measure on [default: a choice]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// Only list the figures
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// Two processors: `0,1`.
+fn cpus(text: &str) -> Result<[usize; 2], String> {
+    let wrong = || format!("`{text}` names no two processors: give two different numbers, as in 0,1");
+    let (near, far) = text.split_once(',').ok_or_else(wrong)?;
+    match (near.trim().parse(), far.trim().parse()) {
+        (Ok(near), Ok(far)) if near != far => Ok([near, far]),
+        _ => Err(wrong()),
+    }
+}

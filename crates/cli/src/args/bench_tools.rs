@@ -1,0 +1,163 @@
+//! The tools of `tieline bench` for two nodes.
+
+use std::path::PathBuf;
+
+use bench::patterns::{intr_bench, scibench2, sizes};
+use bench::rivals::placement;
+use clap::Args;
+use tieline::NodeId;
+
+/// What tools with a server and a client take.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Ends {
+    /// Be the server end, for the client on the node --rn
+    #[arg(long, conflicts_with = "client")]
+    pub server: bool,
+    /// Be the client end, which measures and prints
+    #[arg(long)]
+    pub client: bool,
+    /// Node of the other end
+    #[arg(long, value_name = "ID")]
+    pub rn: Option<NodeId>,
+    /// Processors: this end's, and the far end's if that is in this process [default: a choice]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// The classic layout
+    #[arg(long)]
+    pub classic: bool,
+    /// Leave the result as JSON in this file too
+    #[arg(long, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
+}
+
+/// `bench scibench2`.
+#[derive(Debug, Args)]
+pub(crate) struct Scibench2 {
+    /// Which ends.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// Sizes of blocks, such as 64,4K,1M [default: 64 to 1M]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
+    pub sizes: Vec<usize>,
+    /// How the bytes are stored
+    #[arg(long, value_enum, default_value_t = Way::Map)]
+    pub way: Way,
+    /// Blocks of measurement for each size
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub blocks: u32,
+}
+
+/// How `scibench2` stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Way {
+    /// Through a map of the segment: bounds are checked
+    Map,
+    /// By put: also whether the owner still lives
+    Put,
+}
+
+impl From<Way> for scibench2::Way {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Map => Self::Map,
+            Way::Put => Self::Put,
+        }
+    }
+}
+
+/// `bench dma`.
+#[derive(Debug, Args)]
+pub(crate) struct Dma {
+    /// Which ends.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// Sizes of entries, such as 64,4K,1M [default: 64 to 64M]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
+    pub sizes: Vec<usize>,
+    /// Blocks of measurement for each size
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub blocks: u32,
+}
+
+/// `bench intr`.
+#[derive(Debug, Args)]
+pub(crate) struct Intr {
+    /// Which ends.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// Which mean the classic layout shows
+    #[arg(long, value_enum, default_value_t = Waiting::Awake)]
+    pub waiting: Waiting,
+    /// Readings of each thing
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub readings: u32,
+}
+
+/// How both sides of `intr` wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Waiting {
+    /// Both look for the trigger
+    Awake,
+    /// Both sleep until it comes
+    Asleep,
+}
+
+impl From<Waiting> for intr_bench::Mode {
+    fn from(waiting: Waiting) -> Self {
+        match waiting {
+            Waiting::Awake => Self::Spinning,
+            Waiting::Asleep => Self::Sleeping,
+        }
+    }
+}
+
+/// `bench jitter`.
+#[derive(Debug, Args)]
+pub(crate) struct Jitter {
+    /// Node of the other end [default: another one]
+    #[arg(long, value_name = "ID")]
+    pub rn: Option<NodeId>,
+    /// Processors of the two ends [default: a choice]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// Length of the run; a rhythm is named after five beats
+    #[arg(long, value_name = "S", default_value_t = 6.0)]
+    pub seconds: f64,
+    /// Length of the test of each idle processor before; 0 for none
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    pub idle_seconds: f64,
+    /// Memory for the round trips; several share an entry if it does not hold them all
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    pub memory: usize,
+    /// Threads that compete for the processors meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub load: usize,
+}
+
+/// `bench latency`.
+#[derive(Debug, Args)]
+pub(crate) struct Latency {
+    /// Node of the other end [default: another one]
+    #[arg(long, value_name = "ID")]
+    pub rn: Option<NodeId>,
+    /// Processors of the two ends; one number for both on one [default: a choice of two]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// Both ends on one processor
+    #[arg(long, conflicts_with = "cpus")]
+    pub same_core: bool,
+    /// Threads that compete for the processors meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub load: usize,
+    /// Readings of each transport, in an order drawn anew each time
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rounds: u32,
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    sizes::parse(text).map_err(|error| error.to_string())
+}
+
+fn cpus(text: &str) -> Result<[usize; 2], String> {
+    placement::parse(text).map_err(|error| error.to_string())
+}

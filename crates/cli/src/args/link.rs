@@ -1,0 +1,203 @@
+//! `tieline link`.
+
+use clap::{Args, Subcommand};
+use proto::fault::MILLION;
+use tieline::{LinkFaults, NodeId};
+
+/// `link`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LinkAction {
+    /// All links: whether they stand, who is at the other end, what is done to them
+    List,
+    /// Take a link down: connections over it fail, and, with faults, raw stores lead nowhere
+    Down(Ends),
+    /// Bring a link up again, whoever took it down
+    Up(Ends),
+    /// Take a link down and up again, several times
+    Flap(Flap),
+    /// Swap the cables of two nodes: who calls one reaches the other; again to swap them back
+    Swap(Ends),
+    /// Make a link worse: slower, lossy, stalling (needs `tieline up --faults`)
+    Degrade(Degrade),
+    /// End all that was done to a link, or to all links
+    Clear(Clear),
+}
+
+/// The two ends of a link.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Ends {
+    /// One end
+    pub a: NodeId,
+    /// The other end
+    pub b: NodeId,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Flap {
+    #[command(flatten)]
+    pub ends: Ends,
+    /// How often
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub count: u32,
+    /// How long it is down each time
+    #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = duration_ns)]
+    pub down: u64,
+    /// How long it is up in between
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration_ns)]
+    pub up: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Clear {
+    /// One end; without ends: all links of the cluster
+    #[arg(requires = "b")]
+    pub a: Option<NodeId>,
+    /// The other end
+    pub b: Option<NodeId>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("fault").required(true).multiple(true)
+    .args(["delay", "rate", "speed", "loss", "corrupt", "duplicate", "reorder", "stall"]))]
+pub(crate) struct Degrade {
+    #[command(flatten)]
+    pub ends: Ends,
+    /// Each operation takes this much longer, such as 500ns or 2us
+    #[arg(long, value_name = "TIME", value_parser = duration_ns)]
+    pub delay: Option<u64>,
+    /// Blocks move at most at this rate, such as 2GB or 500MB a second
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub rate: Option<u64>,
+    /// Blocks move at this share of their speed, such as 80%
+    #[arg(long, value_name = "PERCENT", value_parser = whole_percent)]
+    pub speed: Option<u32>,
+    /// This share of puts is lost, such as 1%
+    #[arg(long, value_name = "PERCENT", value_parser = ppm)]
+    pub loss: Option<u32>,
+    /// A byte of this share of puts arrives inverted
+    #[arg(long, value_name = "PERCENT", value_parser = ppm)]
+    pub corrupt: Option<u32>,
+    /// This share of puts arrives once more, behind the next one
+    #[arg(long, value_name = "PERCENT", value_parser = ppm)]
+    pub duplicate: Option<u32>,
+    /// This share of puts arrives behind the next one
+    #[arg(long, value_name = "PERCENT", value_parser = ppm)]
+    pub reorder: Option<u32>,
+    /// Nothing moves for the first time in each of the second, such as 5ms/1s
+    #[arg(long, value_name = "TIME/TIME", value_parser = stall)]
+    pub stall: Option<(u64, u64)>,
+    /// Only what A sends to B
+    #[arg(long)]
+    pub one_way: bool,
+}
+
+impl Degrade {
+    /// What is asked for.
+    pub(crate) fn faults(&self) -> LinkFaults {
+        let (stall_ns, stall_every_ns) = self.stall.unwrap_or_default();
+        LinkFaults {
+            delay_ns: self.delay.unwrap_or(0),
+            rate_bytes_per_s: self.rate.unwrap_or(0),
+            speed_percent: self.speed.unwrap_or(0),
+            lose_ppm: self.loss.unwrap_or(0),
+            corrupt_ppm: self.corrupt.unwrap_or(0),
+            duplicate_ppm: self.duplicate.unwrap_or(0),
+            reorder_ppm: self.reorder.unwrap_or(0),
+            stall_ns,
+            stall_every_ns,
+        }
+    }
+}
+
+/// A number and what stands behind it.
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    Ok((number, unit.trim()))
+}
+
+/// A time with its unit, in nanoseconds.
+pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(format!("`{text}`: give a time with its unit: ns, us, ms or s")),
+    };
+    let ns = (number * factor).round();
+    if (1.0..=1e15).contains(&ns) { Ok(ns as u64) } else { Err(format!("`{text}` is no possible time")) }
+}
+
+/// A number of bytes, powers of ten.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text.strip_suffix("/s").unwrap_or(text))?;
+    let factor = match unit {
+        "" | "B" => 1.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return Err(format!("`{text}`: give bytes a second, such as 500MB or 2GB")),
+    };
+    let bytes = (number * factor).round();
+    if (1.0..=1e18).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("`{text}` is no possible rate"))
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text)?;
+    if matches!(unit, "" | "%") && number > 0.0 && number <= 100.0 {
+        return Ok(number);
+    }
+    Err(format!("`{text}`: give percent, more than 0 and at most 100"))
+}
+
+fn whole_percent(text: &str) -> Result<u32, String> {
+    let number = percent(text)?;
+    if number < 1.0 { Err(format!("`{text}`: at least 1 %")) } else { Ok(number.round() as u32) }
+}
+
+/// Percent, in parts of a million.
+fn ppm(text: &str) -> Result<u32, String> {
+    let ppm = (percent(text)? / 100.0 * f64::from(MILLION)).round() as u32;
+    if ppm == 0 { Err(format!("`{text}`: at least 0.0001 %")) } else { Ok(ppm) }
+}
+
+fn stall(text: &str) -> Result<(u64, u64), String> {
+    let (length, period) =
+        text.split_once('/').ok_or_else(|| format!("`{text}`: give two times, such as 5ms/1s"))?;
+    Ok((duration_ns(length)?, duration_ns(period)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        assert_eq!(duration_ns("1.5us"), Ok(1500));
+        assert_eq!(duration_ns("2s"), Ok(2_000_000_000));
+        assert_eq!(bytes("2GB/s"), Ok(2_000_000_000));
+        assert_eq!(bytes("500"), Ok(500));
+        assert_eq!(ppm("1%"), Ok(10_000));
+        assert_eq!(ppm("0.0001"), Ok(1));
+        assert_eq!(whole_percent("80%"), Ok(80));
+        assert_eq!(stall("5ms/1s"), Ok((5_000_000, 1_000_000_000)));
+    }
+
+    #[test]
+    fn what_is_no_time_rate_or_share_is_refused() {
+        for wrong in ["5", "ms", "0ns", "-1ms", "1h", "1e99s"] {
+            assert!(duration_ns(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "101%", "x", "1ms"] {
+            assert!(ppm(wrong).is_err(), "{wrong}");
+        }
+        assert!(bytes("2GiB").is_err() && stall("5ms").is_err() && whole_percent("0.2").is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! `tieline bench scibench2|dma|intr|jitter|latency`.
+
+use std::path::Path;
+
+use bench::patterns::attach::Where;
+use bench::patterns::rendezvous::ServeOptions;
+use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
+use bench::rivals::placement::Placement;
+use bench::rivals::summary;
+
+use super::bench::{CLIENT_PATIENCE, argv, place, progress, this_end};
+use super::usage;
+use crate::args::Common;
+use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Scibench2};
+use crate::exit::{Failure, Outcome, PASS};
+use crate::output::{Output, to_file};
+use ::verify::own::Removal;
+
+/// Which end this process is.
+enum Role {
+    Server(ServeOptions),
+    Client(Where),
+    /// Both; what was started for it is taken down with the second.
+    Both(Where, Option<Removal>),
+}
+
+fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
+    let cpu = ends.cpus.map(|[this, _]| this);
+    match (ends.server, ends.client, ends.rn) {
+        (true, _, None) | (_, true, None) => {
+            Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"))
+        }
+        (true, _, Some(client)) => {
+            let place = this_end(common, client)?;
+            Ok(Role::Server(ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE }))
+        }
+        (_, true, Some(server)) => Ok(Role::Client(this_end(common, server)?)),
+        (_, _, rn) => {
+            let (place, removal) = place(common, rn, output)?;
+            Ok(Role::Both(place, removal))
+        }
+    }
+}
+
+/// Leaves the report in a file, if one was asked for.
+fn leave(path: Option<&Path>, report: &serde_json::Value) -> Outcome {
+    if let Some(path) = path {
+        to_file(path, report)?;
+    }
+    Ok(PASS)
+}
+
+fn placement(cpus: Option<[usize; 2]>) -> Placement {
+    cpus.map_or(Placement::TwoCores, Placement::Given)
+}
+
+pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) -> Outcome {
+    let options = |place| scibench2::Options {
+        place,
+        cpu: arguments.ends.cpus.map(|[this, _]| this),
+        sizes_bytes: if arguments.sizes.is_empty() {
+            scibench2::SIZES_BYTES.to_vec()
+        } else {
+            arguments.sizes.clone()
+        },
+        way: arguments.way.into(),
+        blocks: arguments.blocks as usize,
+        argv: argv(),
+        ..scibench2::Options::default()
+    };
+    let mut progress = progress(output);
+    let (report, _removal) = match role(common, &arguments.ends, output)? {
+        Role::Server(options) => return scibench2::serve(&options).map(|()| PASS).map_err(Into::into),
+        Role::Client(place) => (scibench2::client(&options(place), &mut progress)?, None),
+        Role::Both(place, removal) => (scibench2::run(&options(place), &mut progress)?, removal),
+    };
+    output.progress_done();
+    let text = || if arguments.ends.classic { report.to_classic() } else { report.to_text() };
+    output.result(|| serde_json::to_value(&report), text)?;
+    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+}
+
+pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
+    let options = |place| dma_bench::Options {
+        place,
+        cpu: arguments.ends.cpus.map(|[this, _]| this),
+        sizes_bytes: if arguments.sizes.is_empty() {
+            dma_bench::SIZES_BYTES.to_vec()
+        } else {
+            arguments.sizes.clone()
+        },
+        blocks: arguments.blocks as usize,
+        argv: argv(),
+        ..dma_bench::Options::default()
+    };
+    let mut progress = progress(output);
+    let (report, _removal) = match role(common, &arguments.ends, output)? {
+        Role::Server(options) => return dma_bench::serve(&options).map(|()| PASS).map_err(Into::into),
+        Role::Client(place) => (dma_bench::client(&options(place), &mut progress)?, None),
+        Role::Both(place, removal) => (dma_bench::run(&options(place), &mut progress)?, removal),
+    };
+    output.progress_done();
+    let text = || if arguments.ends.classic { report.to_classic() } else { report.to_text() };
+    output.result(|| serde_json::to_value(&report), text)?;
+    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+}
+
+pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome {
+    let options = |place| intr_bench::Options {
+        place,
+        placement: placement(arguments.ends.cpus),
+        readings: arguments.readings,
+        argv: argv(),
+    };
+    let mut progress = progress(output);
+    let (report, _removal) = match role(common, &arguments.ends, output)? {
+        Role::Server(options) => return intr_bench::serve(&options).map(|()| PASS).map_err(Into::into),
+        Role::Client(place) => (intr_bench::client(&options(place), &mut progress)?, None),
+        Role::Both(place, removal) => (intr_bench::run(&options(place), &mut progress)?, removal),
+    };
+    output.progress_done();
+    let mode = arguments.waiting.into();
+    let text = || if arguments.ends.classic { report.to_classic(mode) } else { report.to_text() };
+    output.result(|| serde_json::to_value(&report), text)?;
+    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+}
+
+pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Outcome {
+    let (place, _removal) = place(common, arguments.rn, output)?;
+    let options = jitter::Options {
+        place,
+        placement: placement(arguments.cpus),
+        seconds: arguments.seconds,
+        idle_seconds: arguments.idle_seconds,
+        memory_bytes: arguments.memory,
+        load: arguments.load,
+        argv: argv(),
+        ..jitter::Options::default()
+    };
+    let report = jitter::run(&options, &mut progress(output))?;
+    output.progress_done();
+    output.result(|| serde_json::to_value(&report), || report.to_text())?;
+    Ok(PASS)
+}
+
+pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> Outcome {
+    let (place, _removal) = place(common, arguments.rn, output)?;
+    let options = summary::Options {
+        place,
+        placement: if arguments.same_core { Placement::SameCore } else { placement(arguments.cpus) },
+        load: arguments.load,
+        rounds: arguments.rounds as usize,
+        argv: argv(),
+        ..summary::Options::default()
+    };
+    let report = summary::run(&options, &mut progress(output))?;
+    output.progress_done();
+    output.result(|| serde_json::to_value(&report), || report.to_text())?;
+    Ok(PASS)
+}

@@ -1,0 +1,107 @@
+//! `tieline conntest`, in classic form `sciconntest`.
+
+use shm::sync::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::verify::conntest::{self, Options, Progress};
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tieline::NodeId;
+
+use super::{target, usage};
+use crate::args::Common;
+use crate::exit::Outcome;
+use crate::output::Output;
+
+/// Smallest rate that a throttle may be given in.
+const MEGABYTE: f64 = 1e6;
+
+#[derive(Debug, Args)]
+pub(crate) struct Conntest {
+    /// Seconds of a loop
+    #[arg(long, short = 't', default_value_t = 10.0, value_name = "SECONDS")]
+    pub time: f64,
+    /// How many loops
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub loops: u32,
+    /// Longest block, in bytes
+    #[arg(long, default_value_t = 8192, value_name = "BYTES")]
+    pub size: usize,
+    /// Shortest block, in bytes
+    #[arg(long, default_value_t = 4, value_name = "BYTES")]
+    pub min_size: usize,
+    /// At most so many megabytes a second from each node: for clusters that work
+    #[arg(long, value_name = "MB/S")]
+    pub throttle: Option<f64>,
+    /// Nodes that must take part [default: those that run here]
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    pub peers: Vec<NodeId>,
+    /// How long to wait for the others, in seconds
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    pub wait: f64,
+    /// Seed of the data; the same on all nodes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn seconds(option: &str, value: f64) -> Result<Duration, crate::exit::Failure> {
+    if value.is_finite() && (0.001..=1e7).contains(&value) {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    Err(usage(format!("--{option} {value}: give seconds between 0.001 and 10000000")))
+}
+
+pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outcome {
+    let everyone = target(&Common { node: None, ..common.clone() })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut nodes = if arguments.peers.is_empty() { everyone.nodes.clone() } else { arguments.peers.clone() };
+    nodes.extend(common.node);
+    nodes.sort_unstable();
+    nodes.dedup();
+    let throttle = match arguments.throttle {
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => {
+            return Err(usage(format!("--throttle {rate}: give megabytes a second, more than 0")));
+        }
+        rate => rate.map(|rate| (rate * MEGABYTE).max(1.0) as u64),
+    };
+    let options = Options {
+        instances: common.node.map_or_else(|| nodes.clone(), |node| vec![node]),
+        nodes,
+        only_listed: !arguments.peers.is_empty(),
+        block_bytes: arguments.size,
+        min_bytes: arguments.min_size.min(arguments.size),
+        loops: arguments.loops,
+        throttle_bytes_per_s: throttle,
+        meet_within: seconds("wait", arguments.wait)?,
+        seed: arguments.seed,
+        stop: Arc::clone(&stop),
+        ..Options::for_target(&everyone, seconds("time", arguments.time)?)
+    };
+    options.check().map_err(usage)?;
+    let instances = options.instances.len();
+    let report = conntest::run(&everyone, &options, &mut |progress| tell(output, instances, progress));
+    output.progress_done();
+    output.result(|| serde_json::to_value(&report), || report.render())?;
+    // Ended by a signal: what there is was printed as partial, and is no verdict.
+    if stop.load(Ordering::Relaxed) && report.verdict == ::verify::Verdict::Pass {
+        return Ok(::verify::Verdict::Inconclusive.exit_status());
+    }
+    Ok(report.verdict.exit_status())
+}
+
+fn tell(output: Output, instances: usize, progress: Progress) {
+    if progress.elapsed.is_zero() {
+        return output.progress(&format!("{} of {instances} nodes have met their peers", progress.ready));
+    }
+    let rate = progress.bytes_checked as f64 / progress.elapsed.as_secs_f64() / 1e9;
+    output.progress(&format!(
+        "{:.1} s, {:.2} GB/s checked, {} failure(s)",
+        progress.elapsed.as_secs_f64(),
+        rate,
+        progress.failures
+    ));
+}

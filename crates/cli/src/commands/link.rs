@@ -1,0 +1,216 @@
+//! `tieline link`: what is done to links on purpose.
+
+use shm::sync::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proto::wire::status::{LinkStatus, SessionState};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tieline::{LinkChange, LinkFaults, Node, NodeId};
+
+use super::{target, usage};
+use crate::args::Common;
+use crate::args::link::{Clear, Degrade, Ends, Flap, LinkAction};
+use crate::exit::{Failure, Outcome, PASS};
+use crate::output::Output;
+
+/// Schema of what is printed.
+const SCHEMA: &str = "tieline.links/1";
+
+/// A link as one of its ends sees it.
+type Seen = (NodeId, LinkStatus);
+
+pub(super) fn run(common: &Common, action: &LinkAction, output: Output) -> Outcome {
+    let cluster = Cluster::of(common)?;
+    match action {
+        LinkAction::List => {}
+        LinkAction::Down(ends) => cluster.on_both_ends(*ends, LinkChange::Down)?,
+        LinkAction::Up(ends) => cluster.on_both_ends(*ends, LinkChange::Up)?,
+        LinkAction::Flap(flap) => return cluster.flap(flap, output),
+        LinkAction::Swap(ends) => cluster.swap(*ends)?,
+        LinkAction::Degrade(degrade) => cluster.degrade(degrade)?,
+        LinkAction::Clear(clear) => cluster.clear(clear)?,
+    }
+    let links = cluster.links()?;
+    let mentioned = |(node, link): &Seen| match action {
+        LinkAction::Down(ends) | LinkAction::Up(ends) => is_between(*node, link.peer, *ends),
+        LinkAction::Degrade(degrade) => is_between(*node, link.peer, degrade.ends),
+        LinkAction::Swap(ends) => [ends.a, ends.b].contains(&link.peer),
+        LinkAction::List | LinkAction::Flap(_) | LinkAction::Clear(_) => true,
+    };
+    let shown: Vec<Seen> = links.into_iter().filter(mentioned).collect();
+    let entries = || {
+        shown
+            .iter()
+            .map(|(node, link)| Ok(json!({ "node": node, "link": serde_json::to_value(link)? })))
+            .collect::<Result<Vec<_>, serde_json::Error>>()
+    };
+    output.result(|| Ok(json!({ "schema": SCHEMA, "links": entries()? })), || table(&shown))?;
+    Ok(PASS)
+}
+
+fn is_between(node: NodeId, peer: NodeId, ends: Ends) -> bool {
+    (node, peer) == (ends.a, ends.b) || (node, peer) == (ends.b, ends.a)
+}
+
+fn table(links: &[Seen]) -> String {
+    let mut text = format!(
+        "{:>6} {:>6}  {:<10} {:>8} {:>10}  {}\n",
+        "node", "peer", "state", "changes", "downtime", "faults"
+    );
+    for (node, link) in links {
+        let state = match (link.taken_down, link.session) {
+            (true, _) => "taken down",
+            (false, SessionState::Valid) => "up",
+            (false, _) => "no session",
+        };
+        let swapped = if link.partner == link.peer {
+            String::new()
+        } else {
+            format!("leads to node {} instead; ", link.partner)
+        };
+        text += &format!(
+            "{:>6} {:>6}  {state:<10} {:>8} {:>8.1} s  {swapped}{}\n",
+            node.get(),
+            link.peer.get(),
+            link.generation,
+            link.downtime_ns as f64 / 1e9,
+            link.faults
+        );
+    }
+    text
+}
+
+/// The cluster's nodes, each attached to when it is needed.
+struct Cluster {
+    target: ::verify::Target,
+}
+
+impl Cluster {
+    fn of(common: &Common) -> Result<Self, Failure> {
+        Ok(Self { target: target(&Common { node: None, ..common.clone() })? })
+    }
+
+    fn node(&self, node: NodeId) -> Result<Node, Failure> {
+        if !self.target.nodes.contains(&node) {
+            let all = self.target.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return Err(usage(format!("no node {node} runs here: there are nodes {all}")));
+        }
+        Ok(self.target.attach(node, "tieline-link")?)
+    }
+
+    fn change(&self, node: NodeId, peer: NodeId, change: LinkChange) -> Result<(), Failure> {
+        if node == peer {
+            return Err(usage(format!("node {node} has no link to itself: name two nodes")));
+        }
+        Ok(self.node(node)?.change_link(peer, change)?)
+    }
+
+    fn on_both_ends(&self, ends: Ends, change: LinkChange) -> Result<(), Failure> {
+        self.change(ends.a, ends.b, change)?;
+        self.change(ends.b, ends.a, change)
+    }
+
+    /// Every node that calls one of the two reaches the other from now on, or no longer.
+    fn swap(&self, ends: Ends) -> Result<(), Failure> {
+        let Ends { a, b } = ends;
+        if a == b {
+            return Err(usage(format!("node {a} cannot be swapped with itself: name two nodes")));
+        }
+        for end in [a, b] {
+            self.node(end)?;
+        }
+        let callers: Vec<NodeId> =
+            self.target.nodes.iter().copied().filter(|node| *node != a && *node != b).collect();
+        if callers.is_empty() {
+            return Err(usage("a cluster of two nodes has nobody to whom a swap would show: start three"));
+        }
+        for caller in callers {
+            let swapped =
+                self.node(caller)?.status()?.links.iter().any(|link| link.peer == a && link.partner == b);
+            let leads_to = |other: NodeId| LinkChange::LeadsTo((!swapped).then_some(other));
+            self.change(caller, a, leads_to(b))?;
+            self.change(caller, b, leads_to(a))?;
+        }
+        Ok(())
+    }
+
+    fn degrade(&self, degrade: &Degrade) -> Result<(), Failure> {
+        let faults = degrade.faults();
+        faults.check().map_err(usage)?;
+        let Ends { a, b } = degrade.ends;
+        self.change(a, b, LinkChange::Faults(faults))?;
+        if degrade.one_way { Ok(()) } else { self.change(b, a, LinkChange::Faults(faults)) }
+    }
+
+    fn clear(&self, clear: &Clear) -> Result<(), Failure> {
+        let all = self.target.nodes.iter().flat_map(|a| self.target.nodes.iter().map(move |b| (*a, *b)));
+        let pairs: Vec<(NodeId, NodeId)> = match (clear.a, clear.b) {
+            (Some(a), Some(b)) => vec![(a, b), (b, a)],
+            _ => all.filter(|(a, b)| a != b).collect(),
+        };
+        for (a, b) in pairs {
+            let node = self.node(a)?;
+            node.change_link(b, LinkChange::Up)?;
+            if node.info().faults {
+                node.change_link(b, LinkChange::Faults(LinkFaults::default()))?;
+                node.change_link(b, LinkChange::LeadsTo(None))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flap(&self, flap: &Flap, output: Output) -> Outcome {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        let mut done = 0;
+        for number in 1..=flap.count {
+            self.on_both_ends(flap.ends, LinkChange::Down)?;
+            output.progress(&format!("down, {number} of {}", flap.count));
+            pause(flap.down, &stop);
+            // Whatever happens, it is left up.
+            self.on_both_ends(flap.ends, LinkChange::Up)?;
+            done = number;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if number < flap.count {
+                pause(flap.up, &stop);
+            }
+        }
+        output.progress_done();
+        let Ends { a, b } = flap.ends;
+        let partial = done < flap.count;
+        output.result(
+            || Ok(json!({ "schema": "tieline.flap/1", "ends": [a, b], "times": done, "partial": partial })),
+            || {
+                let early = if partial { " (ended early)" } else { "" };
+                format!("link {a}-{b} was down {done} time(s){early}, and is up\n")
+            },
+        )?;
+        Ok(PASS)
+    }
+
+    fn links(&self) -> Result<Vec<Seen>, Failure> {
+        let mut all = Vec::new();
+        for node in &self.target.nodes {
+            let status = self.node(*node)?.status()?;
+            all.extend(status.links.into_iter().map(|link| (*node, link)));
+        }
+        Ok(all)
+    }
+}
+
+fn pause(ns: u64, stop: &AtomicBool) {
+    let end = Instant::now() + Duration::from_nanos(ns);
+    while !stop.load(Ordering::Relaxed) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(20)));
+    }
+}

@@ -1,0 +1,102 @@
+//! Ctrl-C and its kin while a command has a cluster of its own: the cluster is taken away first, then the command ends with
+//! the signal's status.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use node_client::runtime_dir::ClusterDir;
+use shm::sync::{AtomicBool, Ordering};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use verify::own::OwnCluster;
+
+/// Between two looks at what is left.
+const PAUSE: Duration = Duration::from_millis(100);
+/// So many looks in all; after that, what is left stays.
+const ROUNDS: u32 = 100;
+/// So many looks must have found nothing: a manager that was being started may only now make its files.
+const CALM_ROUNDS: u32 = 3;
+/// The same while the rest of the process is still busy, perhaps with starting managers.
+const CALM_ROUNDS_WHILE_BUSY: u32 = 8;
+
+/// Set by the handler itself, so before this process can notice anything else that the signal did (its managers may have
+/// got it too).
+static ARRIVED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// The command has stopped where it was and does nothing more.
+static HELD: AtomicBool = AtomicBool::new(false);
+
+/// From now on a signal takes away the cluster in `dir` before it ends the process.
+pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
+    let all = [SIGINT, SIGTERM, SIGHUP];
+    let mut signals = Signals::new(all)?;
+    let arrived = ARRIVED.get_or_init(Arc::default);
+    for signal in all {
+        signal_hook::flag::register(signal, Arc::clone(arrived))?;
+    }
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            take_away(&dir);
+            // As a shell would report a program that the signal ended.
+            std::process::exit(128 + signal);
+        }
+    })?;
+    Ok(())
+}
+
+/// Returns only if no signal has come. What a command finds in a cluster that is being taken away is no result.
+pub(crate) fn hold_if_interrupted() {
+    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it caused.
+    while ARRIVED.get().is_some_and(|arrived| arrived.load(Ordering::Relaxed)) {
+        HELD.store(true, Ordering::Relaxed);
+        std::thread::park();
+    }
+}
+
+fn take_away(dir: &ClusterDir) {
+    let mut calm = 0;
+    for _ in 0..ROUNDS {
+        OwnCluster::remove(dir);
+        std::thread::sleep(PAUSE);
+        calm = if dir.path().exists() || has_children() { 0 } else { calm + 1 };
+        let needed = if HELD.load(Ordering::Relaxed) { CALM_ROUNDS } else { CALM_ROUNDS_WHILE_BUSY };
+        if calm >= needed {
+            break;
+        }
+    }
+}
+
+/// Whether a process that this one started still runs. Where the kernel does not say, the directory alone has to do.
+fn has_children() -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
+    threads.filter_map(Result::ok).any(|thread| {
+        let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        children.split_whitespace().any(runs)
+    })
+}
+
+/// Neither gone nor waiting to be asked for its end.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name stands in parentheses and may hold anything, parentheses too.
+    stat.rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next())
+        .is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_ended_does_not_count() {
+        assert!(!has_children());
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(has_children());
+        child.kill().unwrap();
+        while has_children() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
+}

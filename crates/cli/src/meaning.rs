@@ -1,0 +1,115 @@
+//! Which of the common options mean something to which command. One that means nothing is refused: whoever gives it expects
+//! something that would not happen.
+
+use anyhow::anyhow;
+
+use crate::args::{Bench, Cli, Command, NodeAction};
+use crate::exit::Failure;
+
+/// What a command makes of the common options.
+struct Meaning {
+    /// As it is typed.
+    name: &'static str,
+    /// What `--node` means.
+    node: Node,
+    /// Why `--cluster` means nothing, if so.
+    no_cluster: Option<&'static str>,
+    /// It reads no runtime directory.
+    no_runtime_dir: bool,
+}
+
+/// What `--node` means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Node {
+    /// The command acts on one node: the environment may name it too.
+    One,
+    /// It acts on all, or on the one that is named on the command line.
+    Narrows,
+    /// Nothing; and what to do instead.
+    Nothing(&'static str),
+}
+
+const OWN_CLUSTER: &str = "it starts a cluster of its own";
+
+fn meaning(command: &Command) -> Meaning {
+    let of = |name, node| Meaning { name, node, no_cluster: None, no_runtime_dir: false };
+    match command {
+        Command::Up(_) => of(
+            "up",
+            Node::Nothing(
+                "it starts nodes 4, 8, … as many as --nodes says; for one node: `tieline node start --node ID`",
+            ),
+        ),
+        Command::Down => {
+            of("down", Node::Nothing("it stops all nodes; for one: `tieline node stop --node ID`"))
+        }
+        Command::Status => of("status", Node::Narrows),
+        Command::Diag(_) => of("diag", Node::Narrows),
+        Command::Query(_) => of("query", Node::One),
+        Command::Conntest(_) => of("conntest", Node::Narrows),
+        Command::Link { .. } => of(
+            "link",
+            Node::Nothing("it names both ends of the link itself, such as `tieline link down 4 8`"),
+        ),
+        Command::Clusters => Meaning {
+            no_cluster: Some("it lists all clusters; for one: `tieline status --cluster NAME`"),
+            ..of("clusters", Node::Nothing("it lists all nodes; for one: `tieline node status --node ID`"))
+        },
+        Command::Verify(arguments) if arguments.running => {
+            of("verify --running", Node::Nothing("it tests all nodes; for one: `tieline diag --node ID`"))
+        }
+        Command::Verify(_) => Meaning {
+            no_cluster: Some("it starts a cluster of its own; for one that runs: `tieline verify --running`"),
+            ..of("verify", Node::Nothing("it tests all nodes; for one: `tieline diag --node ID`"))
+        },
+        Command::Node { action } => of(
+            match action {
+                NodeAction::Run { .. } => "node run",
+                NodeAction::Start => "node start",
+                NodeAction::Stop => "node stop",
+                NodeAction::Restart => "node restart",
+                NodeAction::Status => "node status",
+            },
+            Node::One,
+        ),
+        Command::Bench { bench: Bench::Scipp(_) } => of("bench scipp", Node::One),
+        Command::Bench { bench: Bench::Scibench2(_) } => of("bench scibench2", Node::One),
+        Command::Bench { bench: Bench::Dma(_) } => of("bench dma", Node::One),
+        Command::Bench { bench: Bench::Intr(_) } => of("bench intr", Node::One),
+        Command::Bench { bench: Bench::Jitter(_) } => of("bench jitter", Node::One),
+        Command::Bench { bench: Bench::Latency(_) } => of("bench latency", Node::One),
+        Command::Bench { bench: Bench::Limits(_) } => Meaning {
+            no_cluster: Some("it measures the machine, without a cluster"),
+            no_runtime_dir: true,
+            ..of("bench limits", Node::Nothing("it measures the machine, without a node"))
+        },
+        Command::Bench { bench: Bench::Acceptance(_) } => {
+            Meaning { no_cluster: Some(OWN_CLUSTER), ..of("bench acceptance", Node::Nothing(OWN_CLUSTER)) }
+        }
+    }
+}
+
+/// Refuses what was given on the command line and means nothing there. The environment is another matter: it is set once
+/// for many commands. Says whether the command acts on one node.
+pub(crate) fn check(cli: &Cli) -> Result<bool, Failure> {
+    let Meaning { name, node, no_cluster, no_runtime_dir } = meaning(&cli.command);
+    let refuse = |option: &str, why: &str| {
+        Err(Failure::usage(anyhow!(
+            "`tieline {name}` takes no {option}: {why} (see `tieline {name} --help`)"
+        )))
+    };
+    if let (Some(_), Node::Nothing(why)) = (cli.common.node, node) {
+        return refuse("--node", why);
+    }
+    if let (Some(_), Some(why)) = (&cli.common.cluster, no_cluster) {
+        return refuse("--cluster", why);
+    }
+    if cli.common.runtime_dir.is_some() && no_runtime_dir {
+        return refuse("--runtime-dir", "it measures the machine, without a cluster");
+    }
+    if let Some(path) = &cli.common.config {
+        // Also where no manager is started: a mistake in it is better said now.
+        node::config::load(Some(path))?;
+    }
+    Ok(node == Node::One)
+}

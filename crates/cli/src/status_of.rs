@@ -1,0 +1,116 @@
+//! Which exit status an error of a library ends with: 2 if the caller can mend it on the command line, in the environment or in
+//! the configuration, else 4.
+
+use bench::error::BenchError;
+use node::NodeError;
+use node::config::ConfigError;
+use node_client::ClientError;
+use node_client::runtime_dir::RuntimeDirError;
+use verify::capacity::CouldNotRun;
+
+use crate::exit::{CANNOT, USAGE};
+
+/// The status for an error, by the most particular cause that is known here.
+pub(crate) fn error(error: &anyhow::Error) -> u8 {
+    if error.chain().any(is_usage) { USAGE } else { CANNOT }
+}
+
+fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
+    if cause.is::<ConfigError>() {
+        return true;
+    }
+    if let Some(error) = cause.downcast_ref::<NodeError>() {
+        return of_node(error);
+    }
+    if let Some(error) = cause.downcast_ref::<CouldNotRun>() {
+        return match error {
+            CouldNotRun::Node(error) => of_node(error),
+            CouldNotRun::Client(error) => of_client(error),
+            CouldNotRun::Lacking(_) => false,
+        };
+    }
+    if let Some(error) = cause.downcast_ref::<BenchError>() {
+        return of_bench(error);
+    }
+    if let Some(error) = cause.downcast_ref::<tieline::Error>() {
+        return of_api(error);
+    }
+    if let Some(error) = cause.downcast_ref::<ClientError>() {
+        return of_client(error);
+    }
+    cause.downcast_ref::<RuntimeDirError>().is_some_and(of_dir)
+}
+
+fn of_node(error: &NodeError) -> bool {
+    match error {
+        NodeError::Config(_) | NodeError::NoId | NodeError::Ids { .. } => true,
+        NodeError::RuntimeDir(error) => of_dir(error),
+        NodeError::Client(error) => of_client(error),
+        _ => false,
+    }
+}
+
+fn of_bench(error: &BenchError) -> bool {
+    match error {
+        BenchError::Usage(_) | BenchError::UnknownId { .. } => true,
+        BenchError::Api(error) => of_api(error),
+        _ => false,
+    }
+}
+
+fn of_api(error: &tieline::Error) -> bool {
+    matches!(error, tieline::Error::Client(error) if of_client(error))
+}
+
+fn of_client(error: &ClientError) -> bool {
+    match error {
+        ClientError::SeveralNodes { .. } | ClientError::BadNode(_) => true,
+        ClientError::RuntimeDir(error) => of_dir(error),
+        _ => false,
+    }
+}
+
+/// A name or a path that cannot be; what is merely not permitted, or missing, could not run.
+fn of_dir(error: &RuntimeDirError) -> bool {
+    matches!(
+        error,
+        RuntimeDirError::BadClusterName { .. }
+            | RuntimeDirError::NotADirectory { .. }
+            | RuntimeDirError::PathTooLong { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use node_client::runtime_dir::ClusterName;
+
+    use super::*;
+
+    fn status(of: impl Into<anyhow::Error>) -> u8 {
+        error(&of.into())
+    }
+
+    #[test]
+    fn what_the_caller_can_mend_is_2_however_deep_it_lies() {
+        let unreadable = || ConfigError::Unreadable {
+            path: "/x".into(),
+            source: std::io::Error::from(std::io::ErrorKind::NotFound),
+        };
+        assert_eq!(status(unreadable()), USAGE);
+        assert_eq!(status(NodeError::Config(unreadable())), USAGE);
+        assert_eq!(status(anyhow::Error::from(NodeError::Config(unreadable())).context("up")), USAGE);
+        let several = || ClientError::SeveralNodes { cluster: ClusterName::new("c").unwrap(), nodes: vec![] };
+        assert_eq!(status(tieline::Error::Client(several())), USAGE);
+        assert_eq!(status(BenchError::Api(tieline::Error::Client(several()))), USAGE);
+        assert_eq!(status(NodeError::RuntimeDir(ClusterName::new("../x").unwrap_err())), USAGE);
+    }
+
+    #[test]
+    fn what_the_machine_refuses_is_4() {
+        assert_eq!(status(BenchError::TooFewCpus { what: "scipp", allowed: vec![0] }), CANNOT);
+        let errno = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(status(NodeError::Io { what: "write", path: "/x".into(), source: errno }), CANNOT);
+        let gone = ClientError::NoManager { cluster: ClusterName::new("c").unwrap(), dir: "/x".into() };
+        assert_eq!(status(tieline::Error::Client(gone)), CANNOT);
+    }
+}

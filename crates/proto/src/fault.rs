@@ -1,0 +1,209 @@
+//! What an administrator may do to a link on purpose, to see whether the tests notice.
+//!
+//! Faults are asked for by `tieline link`, kept by the node manager, shown to the programs of the node in its state page,
+//! and carried out by each of them on what it puts and gets (crate `link`, module `hook`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::NodeId;
+
+/// Parts of a million.
+pub const MILLION: u32 = 1_000_000;
+/// Longest delay of a single operation.
+pub const MAX_DELAY_NS: u64 = 1_000_000_000;
+/// Words of a record in the state page.
+pub const WORDS: usize = 8;
+
+/// How one direction of a link is made worse. All zero: it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkFaults {
+    /// Each operation takes this much longer, in nanoseconds.
+    pub delay_ns: u64,
+    /// Blocks move at most at this rate (0: any).
+    pub rate_bytes_per_s: u64,
+    /// Blocks move at this share of the speed that they would have, in percent (0: all of it).
+    pub speed_percent: u32,
+    /// Puts that are not carried out, of a million.
+    pub lose_ppm: u32,
+    /// Puts of which a byte arrives inverted, of a million.
+    pub corrupt_ppm: u32,
+    /// Puts that arrive once more, after the next one, of a million.
+    pub duplicate_ppm: u32,
+    /// Puts that arrive after the next one, of a million.
+    pub reorder_ppm: u32,
+    /// Nothing moves for this long, in nanoseconds, …
+    pub stall_ns: u64,
+    /// … each time this much has passed on CLOCK_MONOTONIC.
+    pub stall_every_ns: u64,
+}
+
+/// What is to become of a link, at one end of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LinkChange {
+    /// Nothing passes any more, in either direction.
+    Down,
+    /// Whatever took it down, at either end, is undone.
+    Up,
+    /// What this node's programs send is treated like this from now on.
+    Faults(LinkFaults),
+    /// Who calls this peer reaches that one; `None`: as it should be.
+    LeadsTo(Option<NodeId>),
+}
+
+impl fmt::Display for LinkChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Down => f.write_str("down"),
+            Self::Up => f.write_str("up"),
+            Self::Faults(faults) => write!(f, "faults {faults}"),
+            Self::LeadsTo(Some(node)) => write!(f, "leads to node {node}"),
+            Self::LeadsTo(None) => f.write_str("leads where it should"),
+        }
+    }
+}
+
+impl LinkFaults {
+    /// Nothing is made worse.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether such faults can be had; the text says why not.
+    pub fn check(&self) -> Result<(), String> {
+        for (what, ppm) in [
+            ("loss", self.lose_ppm),
+            ("corruption", self.corrupt_ppm),
+            ("duplication", self.duplicate_ppm),
+            ("reordering", self.reorder_ppm),
+        ] {
+            if ppm > MILLION {
+                return Err(format!("{what} of {ppm} in a million puts: at most all of them can be hit"));
+            }
+        }
+        if self.delay_ns > MAX_DELAY_NS {
+            return Err(format!("a delay of {} ns: at most {MAX_DELAY_NS} ns are possible", self.delay_ns));
+        }
+        if self.speed_percent > 100 {
+            return Err(format!("a speed of {} %: at most 100 % are possible", self.speed_percent));
+        }
+        if (self.stall_ns == 0) != (self.stall_every_ns == 0) || self.stall_ns > self.stall_every_ns / 2 {
+            return Err(format!(
+                "stalls of {} ns every {} ns: both must be given, and a stall may take half of its period at most",
+                self.stall_ns, self.stall_every_ns
+            ));
+        }
+        Ok(())
+    }
+
+    /// As the state page holds them.
+    pub fn to_words(&self) -> [u64; WORDS] {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [
+            self.delay_ns,
+            self.rate_bytes_per_s,
+            pair(self.lose_ppm, self.corrupt_ppm),
+            pair(self.duplicate_ppm, self.reorder_ppm),
+            self.stall_ns,
+            self.stall_every_ns,
+            u64::from(self.speed_percent),
+            0,
+        ]
+    }
+
+    /// What [`Self::to_words`] wrote.
+    pub fn from_words(words: [u64; WORDS]) -> Self {
+        let [delay_ns, rate_bytes_per_s, lost, late, stall_ns, stall_every_ns, speed, _] = words;
+        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
+        Self {
+            delay_ns,
+            rate_bytes_per_s,
+            speed_percent: low(speed),
+            lose_ppm: low(lost),
+            corrupt_ppm: high(lost),
+            duplicate_ppm: low(late),
+            reorder_ppm: high(late),
+            stall_ns,
+            stall_every_ns,
+        }
+    }
+}
+
+impl fmt::Display for LinkFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        let percent = |ppm: u32| f64::from(ppm) / 10_000.0;
+        if self.delay_ns > 0 {
+            parts.push(format!("delay {} ns", self.delay_ns));
+        }
+        if self.rate_bytes_per_s > 0 {
+            parts.push(format!("at most {} bytes/s", self.rate_bytes_per_s));
+        }
+        if self.speed_percent > 0 {
+            parts.push(format!("speed {} %", self.speed_percent));
+        }
+        for (what, ppm) in [
+            ("loss", self.lose_ppm),
+            ("corruption", self.corrupt_ppm),
+            ("duplication", self.duplicate_ppm),
+            ("reordering", self.reorder_ppm),
+        ] {
+            if ppm > 0 {
+                parts.push(format!("{what} {} %", percent(ppm)));
+            }
+        }
+        if self.stall_ns > 0 {
+            let ms = |ns: u64| ns as f64 / 1e6;
+            parts.push(format!("stalls of {} ms every {} ms", ms(self.stall_ns), ms(self.stall_every_ns)));
+        }
+        if parts.is_empty() { f.write_str("none") } else { f.write_str(&parts.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> LinkFaults {
+        LinkFaults {
+            delay_ns: 1,
+            rate_bytes_per_s: 2,
+            speed_percent: 80,
+            lose_ppm: 10_000,
+            corrupt_ppm: 4,
+            duplicate_ppm: 5,
+            reorder_ppm: 6,
+            stall_ns: 5_000_000,
+            stall_every_ns: 1_000_000_000,
+        }
+    }
+
+    #[test]
+    fn every_field_survives_the_page() {
+        assert_eq!(LinkFaults::from_words(all().to_words()), all());
+        assert!(LinkFaults::from_words([0; WORDS]).is_none());
+    }
+
+    #[test]
+    fn every_fault_is_named() {
+        assert_eq!(
+            all().to_string(),
+            "delay 1 ns, at most 2 bytes/s, speed 80 %, loss 1 %, corruption 0.0004 %, duplication 0.0005 %, \
+             reordering 0.0006 %, stalls of 5 ms every 1000 ms"
+        );
+        assert_eq!(LinkFaults::default().to_string(), "none");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_reason() {
+        assert_eq!(all().check(), Ok(()));
+        let refused = |faults: LinkFaults| faults.check().unwrap_err();
+        assert!(refused(LinkFaults { lose_ppm: MILLION + 1, ..all() }).starts_with("loss of 1000001"));
+        assert!(refused(LinkFaults { speed_percent: 101, ..all() }).contains("101 %"));
+        assert!(refused(LinkFaults { delay_ns: MAX_DELAY_NS + 1, ..all() }).contains("delay"));
+        assert!(refused(LinkFaults { stall_every_ns: 0, ..all() }).contains("both must be given"));
+        assert!(refused(LinkFaults { stall_every_ns: 9_000_000, ..all() }).contains("half of its period"));
+    }
+}

@@ -1,0 +1,206 @@
+//! The load test: every node sends checked data to every other, under load, and counts what goes wrong.
+//!
+//! Each instance (a thread per node, or a program per node in the classic form) has an inbox for each peer. Blocks are
+//! pseudo-random, of varying length, numbered, and compared byte by byte by the receiver, who answers each; so what is
+//! lost, changed, late or out of order is counted exactly, by the words that are there and those that are missing.
+//!
+//! Where to start reading: `words` (what lies where), `outgoing` and `incoming` (the two halves), `instance` (the loop).
+
+mod incoming;
+mod instance;
+mod ledger;
+mod outgoing;
+mod pattern;
+mod peer;
+mod report;
+mod scan;
+#[cfg(test)]
+mod tests_pair;
+mod words;
+
+use shm::sync::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tieline::NodeId;
+
+pub use ledger::Ledger;
+pub use report::{ConntestReport, InstanceReport, PeerReport, Presence, SCHEMA};
+
+use crate::target::Target;
+use crate::verdict::Verdict;
+use instance::{Instance, Shared};
+
+/// Longest block that may be asked for.
+pub const MAX_BLOCK_BYTES: usize = 16 << 20;
+
+/// What is done.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Nodes that must be found.
+    pub nodes: Vec<NodeId>,
+    /// Nodes whose instance runs in this program; the others' run elsewhere.
+    pub instances: Vec<NodeId>,
+    /// Exchange only with `nodes`, not with others that appear.
+    pub only_listed: bool,
+    /// Longest block, in bytes.
+    pub block_bytes: usize,
+    /// Shortest block, in bytes.
+    pub min_bytes: usize,
+    /// How long a loop takes.
+    pub duration: Duration,
+    /// How many loops.
+    pub loops: u32,
+    /// Most bytes that an instance sends in a second.
+    pub throttle_bytes_per_s: Option<u64>,
+    /// How long to wait for the others.
+    pub meet_within: Duration,
+    /// Seed of data and lengths; equal for all instances.
+    pub seed: u64,
+    /// Set by somebody who wants an early end.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// All nodes of a target, in this program.
+    pub fn for_target(target: &Target, duration: Duration) -> Self {
+        Self {
+            nodes: target.nodes.clone(),
+            instances: target.nodes.clone(),
+            only_listed: false,
+            block_bytes: 8192,
+            min_bytes: 4,
+            duration,
+            loops: 1,
+            throttle_bytes_per_s: None,
+            meet_within: Duration::from_secs(30),
+            seed: 1,
+            stop: Arc::default(),
+        }
+    }
+
+    /// Whether this can be done; the text names what to change.
+    pub fn check(&self) -> Result<(), String> {
+        if self.min_bytes == 0 || self.block_bytes < self.min_bytes || self.block_bytes > MAX_BLOCK_BYTES {
+            return Err(format!(
+                "blocks of {} to {} bytes: the shortest must be at least 1, the longest not below it and at most {MAX_BLOCK_BYTES}",
+                self.min_bytes, self.block_bytes
+            ));
+        }
+        if self.loops == 0 || self.duration.is_zero() {
+            return Err("the test must run at least one loop of more than 0 seconds".into());
+        }
+        if self.throttle_bytes_per_s == Some(0) {
+            return Err(
+                "a throttle of 0 bytes a second would send nothing: leave it out, or give more".into()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Since the exchange began.
+    pub elapsed: Duration,
+    /// Bytes compared so far.
+    pub bytes_checked: u64,
+    /// Failures so far.
+    pub failures: u64,
+    /// Instances that have met all their peers.
+    pub ready: u64,
+}
+
+/// Runs it. `tell` is called about every 100 ms.
+pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -> ConntestReport {
+    let shared = Shared::default();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let crowd = options.nodes.len().div_ceil(2 * cpus).max(1) as u64;
+    let (instances, duration, partial) = std::thread::scope(|scope| {
+        let threads: Vec<_> = options
+            .instances
+            .iter()
+            .map(|node| {
+                let shared = &shared;
+                let thread = std::thread::Builder::new()
+                    .name(format!("conntest-{node}"))
+                    .spawn_scoped(scope, move || instance(target, options, *node, shared, crowd));
+                (*node, thread)
+            })
+            .collect();
+        let (duration, partial) = oversee(options, &shared, tell);
+        let reports: Vec<InstanceReport> = threads
+            .into_iter()
+            .map(|(node, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(error) => did_not_run(node, format!("no thread could be started: {error}")),
+            })
+            .collect();
+        (reports, duration, partial)
+    });
+    let mut report = ConntestReport {
+        schema: SCHEMA.to_owned(),
+        verdict: Verdict::Fail,
+        partial,
+        loops: options.loops,
+        block_bytes: options.block_bytes as u64,
+        min_bytes: options.min_bytes as u64,
+        duration_s: duration.as_secs_f64(),
+        instances,
+        culprits: Vec::new(),
+    };
+    report.judge();
+    report
+}
+
+fn did_not_run(node: NodeId, error: String) -> InstanceReport {
+    InstanceReport { node, peers: Vec::new(), error: Some(error) }
+}
+
+fn instance(target: &Target, options: &Options, node: NodeId, shared: &Shared, crowd: u64) -> InstanceReport {
+    match target.attach(node, "conntest") {
+        Ok(local) => Instance::new(local, node, options, shared, crowd).run(),
+        Err(error) => {
+            // Who waits for everybody must not wait for this one.
+            shared.ready.fetch_add(1, Ordering::Relaxed);
+            did_not_run(node, error.to_string())
+        }
+    }
+}
+
+/// Starts the exchange when all are ready, ends it when the time is over. Says how long it took, and whether it was cut short.
+fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -> (Duration, bool) {
+    let progress = |elapsed: Duration| Progress {
+        elapsed,
+        bytes_checked: shared.bytes.load(Ordering::Relaxed),
+        failures: shared.failures.load(Ordering::Relaxed),
+        ready: shared.ready.load(Ordering::Relaxed),
+    };
+    let asked_to_stop = || options.stop.load(Ordering::Relaxed);
+    let tick = Duration::from_millis(10);
+    let arrival = Instant::now();
+    // Twice: instances give up by themselves; this only ends a wait for one that cannot.
+    let patience = 2 * options.meet_within + Duration::from_secs(5);
+    while shared.ready.load(Ordering::Relaxed) < options.instances.len() as u64 {
+        if asked_to_stop() || arrival.elapsed() > patience {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    tell(progress(Duration::ZERO));
+    shared.go.store(true, Ordering::Relaxed);
+    let start = Instant::now();
+    let whole = options.duration * options.loops;
+    let mut told = Duration::ZERO;
+    while start.elapsed() < whole && !asked_to_stop() {
+        std::thread::sleep(tick.min(whole.saturating_sub(start.elapsed())));
+        if start.elapsed() - told >= Duration::from_millis(100) {
+            told = start.elapsed();
+            tell(progress(told));
+        }
+    }
+    let took = start.elapsed();
+    shared.stop.store(true, Ordering::Relaxed);
+    (took, took < whole)
+}

@@ -1,0 +1,207 @@
+//! One node's part of the test: a thread that serves all its peers in turn.
+
+use shm::sync::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tieline::{Node, NodeId};
+
+use super::Options;
+use super::outgoing::Timing;
+use super::peer::{Peer, Terms};
+use super::report::InstanceReport;
+
+/// How often nodes that were not there are looked for.
+const LOOK_NS: u64 = 250_000_000;
+/// How long an instance waits at the end for what is under way, and for the others to say that they have ended.
+const LEAVE_NS: u64 = 2_000_000_000;
+/// Rounds without work before the processor is given away for longer.
+const IDLE_ROUNDS: u32 = 64;
+const IDLE_SLEEP: Duration = Duration::from_micros(50);
+
+/// What instances of one program share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Instances that have met all their peers, or given up waiting.
+    pub(super) ready: AtomicU64,
+    /// All are ready: the exchange begins.
+    pub(super) go: AtomicBool,
+    /// The time is over, or somebody wants an end.
+    pub(super) stop: AtomicBool,
+    /// Bytes compared so far.
+    pub(super) bytes: AtomicU64,
+    /// Failures so far.
+    pub(super) failures: AtomicU64,
+}
+
+pub(super) struct Instance<'a> {
+    local: Node,
+    own: NodeId,
+    options: &'a Options,
+    shared: &'a Shared,
+    terms: Terms,
+    peers: BTreeMap<NodeId, Peer>,
+    start: Instant,
+    sent_bytes: u64,
+    error: Option<String>,
+}
+
+impl<'a> Instance<'a> {
+    pub(super) fn new(
+        local: Node,
+        own: NodeId,
+        options: &'a Options,
+        shared: &'a Shared,
+        crowd: u64,
+    ) -> Self {
+        // Instances that share a processor wait for each other: what is late is not lost.
+        let timing = Timing { patience_ns: 20_000_000 * crowd, failure_after_ns: 500_000_000 * crowd };
+        let terms = Terms {
+            own,
+            seed: options.seed,
+            min_bytes: options.min_bytes,
+            max_bytes: options.block_bytes,
+            timing,
+        };
+        let (peers, start) = (BTreeMap::new(), Instant::now());
+        Self { local, own, options, shared, terms, peers, start, sent_bytes: 0, error: None }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Looks for nodes that are not known yet.
+    fn look_for_peers(&mut self) {
+        let seen = match self.local.status() {
+            Ok(status) => status.links.iter().map(|link| link.peer).collect(),
+            Err(_) => Vec::new(),
+        };
+        let wanted = self.options.nodes.iter().copied().chain(seen);
+        let new: Vec<NodeId> = wanted
+            .filter(|node| *node != self.own && !self.peers.contains_key(node))
+            .filter(|node| !self.options.only_listed || self.options.nodes.contains(node))
+            .collect();
+        for node in new {
+            if self.peers.contains_key(&node) {
+                continue;
+            }
+            match Peer::new(&self.local, &self.terms, node) {
+                Ok(peer) => drop(self.peers.insert(node, peer)),
+                Err(error) => self.error = Some(error.to_string()),
+            }
+        }
+    }
+
+    fn keep_connected(&mut self) {
+        let now_ns = self.now_ns();
+        for peer in self.peers.values_mut() {
+            peer.hear_leave(&self.terms);
+            peer.keep_connected(&self.local, &self.terms, now_ns);
+        }
+    }
+
+    /// Waits until all peers answer, or patience is at an end.
+    fn meet(&mut self) {
+        self.look_for_peers();
+        let patience_ns = u64::try_from(self.options.meet_within.as_nanos()).unwrap_or(u64::MAX);
+        while self.error.is_none() && self.now_ns() < patience_ns {
+            self.keep_connected();
+            let all = self.options.nodes.iter().filter(|node| **node != self.own);
+            if all.clone().all(|node| self.peers.get(node).is_some_and(Peer::is_met)) {
+                break;
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.shared.ready.fetch_add(1, Ordering::Relaxed);
+        while !self.shared.go.load(Ordering::Relaxed) && !self.shared.stop.load(Ordering::Relaxed) {
+            self.keep_connected();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Bytes that may have been sent by now.
+    fn allowance(&self, since_ns: u64) -> u64 {
+        match self.options.throttle_bytes_per_s {
+            Some(rate) => (u128::from(rate) * u128::from(since_ns) / 1_000_000_000) as u64,
+            None => u64::MAX,
+        }
+    }
+
+    fn round(&mut self, begun_ns: u64, more: bool) -> usize {
+        let now_ns = self.now_ns();
+        let more = more && self.sent_bytes < self.allowance(now_ns - begun_ns);
+        let mut moved = 0;
+        for peer in self.peers.values_mut() {
+            let before = peer.ledger;
+            moved += peer.exchange(now_ns, more);
+            self.sent_bytes += peer.ledger.bytes_sent - before.bytes_sent;
+            let checked = peer.ledger.bytes_checked - before.bytes_checked;
+            if checked > 0 {
+                self.shared.bytes.fetch_add(checked, Ordering::Relaxed);
+            }
+            let failed = peer.ledger.failures - before.failures;
+            if failed > 0 {
+                self.shared.failures.fetch_add(failed, Ordering::Relaxed);
+            }
+        }
+        moved
+    }
+
+    /// Runs until the stop flag is set, then until what is under way has arrived.
+    pub(super) fn run(mut self) -> InstanceReport {
+        self.meet();
+        let begun_ns = self.now_ns();
+        let mut idle = 0;
+        let mut next_look_ns = begun_ns + LOOK_NS;
+        let mut next_care_ns = begun_ns;
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let moved = self.round(begun_ns, true);
+            rest(&mut idle, moved);
+            let now_ns = self.now_ns();
+            if now_ns >= next_care_ns {
+                next_care_ns = now_ns + 1_000_000;
+                self.keep_connected();
+            }
+            if now_ns >= next_look_ns {
+                next_look_ns = now_ns + LOOK_NS;
+                self.look_for_peers();
+            }
+        }
+        self.leave(begun_ns);
+        let now_ns = self.now_ns();
+        let peers = std::mem::take(&mut self.peers).into_values().map(|peer| peer.finish(now_ns)).collect();
+        InstanceReport { node: self.own, peers, error: self.error }
+    }
+
+    fn leave(&mut self, begun_ns: u64) {
+        let until_ns = self.now_ns() + LEAVE_NS * self.terms.timing.patience_ns / 20_000_000;
+        let mut idle = 0;
+        loop {
+            let moved = self.round(begun_ns, false);
+            rest(&mut idle, moved);
+            let now_ns = self.now_ns();
+            for peer in self.peers.values_mut().filter(|peer| peer.is_met()) {
+                peer.take_leave(&self.terms, now_ns);
+            }
+            let ended =
+                self.peers.values().all(|peer| !peer.is_met() || peer.is_finished() && peer.is_idle());
+            if ended || now_ns >= until_ns {
+                break;
+            }
+        }
+        // Others may still wait for the last word: it is in their memory, so nothing more is needed.
+    }
+}
+
+fn rest(idle: &mut u32, moved: usize) {
+    if moved > 0 {
+        *idle = 0;
+        return;
+    }
+    *idle += 1;
+    if *idle > IDLE_ROUNDS { std::thread::sleep(IDLE_SLEEP) } else { std::thread::yield_now() }
+}

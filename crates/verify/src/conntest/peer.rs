@@ -1,0 +1,283 @@
+//! One peer of an instance: the two segments, and the halves of the exchange that live in them.
+
+use std::time::Duration;
+
+use tieline::{Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
+
+use super::incoming::Incoming;
+use super::ledger::Ledger;
+use super::outgoing::{Blocked, Outgoing, Timing};
+use super::pattern::mix;
+use super::report::{PeerReport, Presence};
+use super::words::{DONE_AT, HELLO_AT, Route, inbox_bytes};
+
+/// The inbox for what node n sends is segment `SEGMENT_BASE + n` of the receiving node.
+const SEGMENT_BASE: u32 = 0x5c1c_0000;
+/// Greetings are repeated: they may be lost like anything else.
+const REPEAT_NS: u64 = 50_000_000;
+const RECONNECT_NS: u64 = 100_000_000;
+
+/// What all peers of an instance share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) own: NodeId,
+    pub(super) seed: u64,
+    pub(super) min_bytes: usize,
+    pub(super) max_bytes: usize,
+    pub(super) timing: Timing,
+}
+
+impl Terms {
+    /// Instances that exchange data must agree on this.
+    fn fingerprint(&self) -> u64 {
+        mix(self.seed ^ mix((self.min_bytes as u64) << 32 | self.max_bytes as u64)) | 1
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    node: NodeId,
+    inbox: Segment,
+    remote: Option<RemoteSegment>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Number of this connection, and of theirs (0: they have not greeted yet).
+    epoch: u64,
+    their_epoch: u64,
+    /// They run with other options: nothing they send can be right.
+    disagrees: bool,
+    next_greeting_ns: u64,
+    next_connect_ns: u64,
+    /// They have said that nothing more comes, or are gone when nothing more was to come.
+    done: bool,
+    /// We have said so.
+    said_done: bool,
+    pub(super) ledger: Ledger,
+    presence: Vec<Presence>,
+    error: Option<String>,
+}
+
+fn route(from: NodeId, to: NodeId, seed: u64, epoch: u64) -> Route {
+    Route::new(from.get(), to.get(), seed ^ mix(epoch))
+}
+
+fn make_inbox(local: &Node, terms: &Terms, from: NodeId) -> tieline::Result<Segment> {
+    let id = SegmentId(SEGMENT_BASE + from.get());
+    let segment = local.create_segment_with(&SegmentOptions::new(inbox_bytes(terms.max_bytes)).id(id))?;
+    segment.make_available()?;
+    Ok(segment)
+}
+
+fn word(inbox: &Segment, at: usize) -> u64 {
+    // Acquire by way of the window's loads: a block is put before the word that announces it, by copies that keep order.
+    inbox.window().atomic_u64(at).map_or(0, |word| word.load(shm::sync::Ordering::Acquire))
+}
+
+impl Peer {
+    pub(super) fn new(local: &Node, terms: &Terms, node: NodeId) -> tieline::Result<Self> {
+        let nobody = route(terms.own, node, terms.seed, 0);
+        Ok(Self {
+            node,
+            inbox: make_inbox(local, terms, node)?,
+            remote: None,
+            outgoing: Outgoing::new(nobody, terms.min_bytes, terms.max_bytes, terms.timing),
+            incoming: Incoming::new(nobody, terms.min_bytes, terms.max_bytes),
+            epoch: 0,
+            their_epoch: 0,
+            disagrees: false,
+            next_greeting_ns: 0,
+            next_connect_ns: 0,
+            done: false,
+            said_done: false,
+            ledger: Ledger::default(),
+            presence: Vec::new(),
+            error: None,
+        })
+    }
+
+    /// It answers: connected in both directions.
+    pub(super) fn is_met(&self) -> bool {
+        self.remote.is_some() && self.their_epoch != 0
+    }
+
+    /// Nothing more is to be done for it: it is done, or gone, and nothing is under way.
+    pub(super) fn is_finished(&self) -> bool {
+        self.remote.is_none() || self.done && self.said_done
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.remote.is_none() || self.done || self.outgoing.is_idle()
+    }
+
+    /// Connects if need be, and greets until there is an answer.
+    pub(super) fn keep_connected(&mut self, local: &Node, terms: &Terms, now_ns: u64) {
+        match self.remote.as_ref().map(RemoteSegment::check) {
+            None if now_ns >= self.next_connect_ns => self.connect(local, terms, now_ns),
+            Some(Err(Error::Lost { reason, .. })) => {
+                self.lost(local, terms, now_ns, &format!("{reason:?}"));
+            }
+            _ => {}
+        }
+        self.hear_greeting(local, terms, now_ns);
+        if now_ns >= self.next_greeting_ns && self.outgoing.is_idle() && !self.done {
+            self.next_greeting_ns = now_ns + REPEAT_NS;
+            self.say(HELLO_AT, terms, now_ns);
+        }
+    }
+
+    fn connect(&mut self, local: &Node, terms: &Terms, now_ns: u64) {
+        self.next_connect_ns = now_ns + RECONNECT_NS;
+        let id = SegmentId(SEGMENT_BASE + terms.own.get());
+        let Ok(remote) = local.connect_segment(self.node, id, Duration::ZERO) else { return };
+        if remote.size_bytes() != inbox_bytes(terms.max_bytes) {
+            self.disagrees = true;
+            self.error = Some(format!(
+                "node {} runs with another block size: start all instances with the same options",
+                self.node
+            ));
+            return;
+        }
+        // Another number each time, also for a program that is started again in the same moment.
+        self.epoch = mix(now_ns ^ u64::from(std::process::id()) << 40 ^ self.epoch) | 1;
+        let route = route(terms.own, self.node, terms.seed, self.epoch);
+        self.outgoing = Outgoing::new(route, terms.min_bytes, terms.max_bytes, terms.timing);
+        self.remote = Some(remote);
+        self.next_greeting_ns = 0;
+    }
+
+    fn say(&mut self, at: usize, terms: &Terms, now_ns: u64) {
+        let Some(remote) = &self.remote else { return };
+        let fingerprint = terms.fingerprint();
+        let check = mix(self.epoch ^ fingerprint ^ at as u64);
+        let words: Vec<u8> =
+            [self.epoch, fingerprint, check].iter().flat_map(|word| word.to_le_bytes()).collect();
+        match remote.put(at, &words) {
+            // Whether they are gone is seen elsewhere, and may be no failure.
+            Ok(()) | Err(Error::Lost { .. }) => {}
+            Err(_) if self.is_met() => self.outgoing.begin_failure(now_ns, &mut self.ledger),
+            Err(_) => {}
+        }
+    }
+
+    /// Their number, if they have said this word.
+    fn heard(&mut self, at: usize, terms: &Terms) -> Option<u64> {
+        let epoch = word(&self.inbox, at);
+        if epoch == 0 {
+            return None;
+        }
+        let fingerprint = word(&self.inbox, at + 8);
+        if word(&self.inbox, at + 16) != mix(epoch ^ fingerprint ^ at as u64) {
+            return None;
+        }
+        if fingerprint != terms.fingerprint() && !self.disagrees {
+            self.disagrees = true;
+            self.error = Some(format!(
+                "node {} runs with other options (sizes or seed): start all instances with the same ones",
+                self.node
+            ));
+        }
+        (fingerprint == terms.fingerprint()).then_some(epoch)
+    }
+
+    fn hear_greeting(&mut self, local: &Node, terms: &Terms, now_ns: u64) {
+        let Some(epoch) = self.heard(HELLO_AT, terms) else { return };
+        if epoch == self.their_epoch {
+            return;
+        }
+        if self.their_epoch != 0 {
+            // Somebody new writes among the words of the one before: start with clean memory.
+            return self.lost(local, terms, now_ns, "it was started again");
+        }
+        self.their_epoch = epoch;
+        let route = route(self.node, terms.own, terms.seed, epoch);
+        self.incoming = Incoming::new(route, terms.min_bytes, terms.max_bytes);
+        self.presence.push(Presence { at_ns: now_ns, here: true, why: String::new() });
+    }
+
+    /// The peer is gone (for now): what was under way is given up, and its next coming finds clean memory.
+    fn lost(&mut self, local: &Node, terms: &Terms, now_ns: u64, why: &str) {
+        if self.is_met() && !self.done {
+            self.presence.push(Presence { at_ns: now_ns, here: false, why: why.to_owned() });
+            self.outgoing.begin_failure(now_ns, &mut self.ledger);
+            self.outgoing.end(now_ns, &mut self.ledger);
+        }
+        if self.done {
+            self.remote = None;
+            return;
+        }
+        (self.remote, self.their_epoch) = (None, 0);
+        self.next_connect_ns = now_ns + RECONNECT_NS;
+        // One after the other: the id can only be taken again when it is free.
+        let placeholder = local.create_segment_with(&SegmentOptions::new(inbox_bytes(terms.max_bytes)));
+        match placeholder {
+            Ok(placeholder) => drop(std::mem::replace(&mut self.inbox, placeholder)),
+            Err(error) => self.error = Some(error.to_string()),
+        }
+        match make_inbox(local, terms, self.node) {
+            Ok(inbox) => self.inbox = inbox,
+            Err(error) => self.error = Some(error.to_string()),
+        }
+    }
+
+    /// One look in both directions; says how many bytes moved. `more`: new blocks may be sent.
+    pub(super) fn exchange(&mut self, now_ns: u64, more: bool) -> usize {
+        let Some(remote) = &self.remote else { return 0 };
+        if self.their_epoch == 0 || self.disagrees {
+            return 0;
+        }
+        let inbox = &self.inbox;
+        let mut moved =
+            usize::from(self.outgoing.take_answers(now_ns, |at| word(inbox, at), &mut self.ledger));
+        let received = self.incoming.receive(
+            now_ns,
+            |at| word(inbox, at),
+            |at, bytes| {
+                // Cannot fail: all places lie in the inbox, by construction.
+                let _ = inbox.window().get(at, bytes);
+            },
+            |at, bytes| remote.put(at, bytes),
+            &mut self.ledger,
+        );
+        moved += received.unwrap_or(0);
+        let put = |at, bytes: &[u8]| remote.put(at, bytes);
+        match self.outgoing.send(now_ns, more, put, &mut self.ledger) {
+            Ok(sent) => moved + sent,
+            Err(Blocked(_)) => moved,
+        }
+    }
+
+    /// Says that nothing more will be sent, and hears whether they say so.
+    pub(super) fn take_leave(&mut self, terms: &Terms, now_ns: u64) {
+        self.hear_leave(terms);
+        if !self.outgoing.is_idle() {
+            return;
+        }
+        if self.remote.as_ref().is_some_and(|remote| matches!(remote.check(), Err(Error::Lost { .. }))) {
+            // They were faster; their last word may have been lost.
+            (self.done, self.said_done) = (true, true);
+        }
+        if !self.said_done || now_ns >= self.next_greeting_ns {
+            self.next_greeting_ns = now_ns + REPEAT_NS;
+            self.say(DONE_AT, terms, now_ns);
+            self.said_done = true;
+        }
+    }
+
+    /// They have said that nothing more comes: their leaving is no failure.
+    pub(super) fn hear_leave(&mut self, terms: &Terms) {
+        if !self.done && self.their_epoch != 0 && self.heard(DONE_AT, terms) == Some(self.their_epoch) {
+            self.done = true;
+        }
+    }
+
+    pub(super) fn finish(mut self, now_ns: u64) -> PeerReport {
+        self.outgoing.end(now_ns, &mut self.ledger);
+        PeerReport {
+            node: self.node,
+            found: self.presence.iter().any(|presence| presence.here),
+            ledger: self.ledger,
+            presence: self.presence,
+            error: self.error,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What came of it: per instance and peer, in the layout of `sciconntest`, and who is to blame.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use tieline::NodeId;
+
+use super::ledger::Ledger;
+use crate::culprit::{self, Culprit};
+use crate::verdict::Verdict;
+
+/// Schema of the report.
+pub const SCHEMA: &str = "tieline.conntest/1";
+
+/// A peer came or went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    /// Nanoseconds since the start of the run.
+    pub at_ns: u64,
+    /// Came, or went.
+    pub here: bool,
+    /// Why it went.
+    pub why: String,
+}
+
+/// One peer, as one instance sees it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PeerReport {
+    /// Which.
+    pub node: NodeId,
+    /// It answered at least once.
+    pub found: bool,
+    /// What was counted.
+    pub ledger: Ledger,
+    /// Its comings and goings.
+    pub presence: Vec<Presence>,
+    /// Why nothing could be exchanged.
+    pub error: Option<String>,
+}
+
+/// One node's instance.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InstanceReport {
+    /// Which node.
+    pub node: NodeId,
+    /// Its peers, ascending.
+    pub peers: Vec<PeerReport>,
+    /// Why it did not run.
+    pub error: Option<String>,
+}
+
+/// All instances of this program.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ConntestReport {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Everybody was found, and nothing failed.
+    pub verdict: Verdict,
+    /// Ended early, by request: what is here is what was measured until then.
+    pub partial: bool,
+    /// How many times the exchange was run.
+    pub loops: u32,
+    /// Longest block.
+    pub block_bytes: u64,
+    /// Shortest block.
+    pub min_bytes: u64,
+    /// Seconds of exchange.
+    pub duration_s: f64,
+    /// By node.
+    pub instances: Vec<InstanceReport>,
+    /// Who is to blame, if anybody.
+    pub culprits: Vec<Culprit>,
+}
+
+impl PeerReport {
+    /// What is wrong, in words; `None`: nothing.
+    pub fn problem(&self) -> Option<String> {
+        if let Some(error) = &self.error {
+            return Some(error.clone());
+        }
+        if !self.found {
+            return Some("not found".into());
+        }
+        let ledger = &self.ledger;
+        let mut parts = Vec::new();
+        if ledger.failures > 0 {
+            let longest_ms = ledger.longest_failure_ns as f64 / 1e6;
+            parts.push(format!("{} failure(s), the longest {longest_ms:.2} ms", ledger.failures));
+        }
+        for (count, what) in
+            [(ledger.lost, "lost"), (ledger.corrupt, "corrupt"), (ledger.out_of_order, "out of order")]
+        {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+impl ConntestReport {
+    pub(super) fn judge(&mut self) {
+        let nodes: Vec<NodeId> = self.instances.iter().map(|instance| instance.node).collect();
+        let mut bad = Vec::new();
+        for instance in &self.instances {
+            for peer in &instance.peers {
+                if let Some(problem) = peer.problem() {
+                    let pair = [instance.node.min(peer.node), instance.node.max(peer.node)];
+                    bad.push((pair, format!("node {} sees: {problem}", instance.node)));
+                }
+            }
+        }
+        self.culprits = culprit::name(&nodes, &bad);
+        let ran = self.instances.iter().all(|instance| instance.error.is_none());
+        let moved = self.bytes_checked() > 0 || nodes.len() < 2;
+        self.verdict =
+            if ran && bad.is_empty() && moved && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
+    }
+
+    /// Bytes that were generated, moved and compared, all instances together.
+    pub fn bytes_checked(&self) -> u64 {
+        self.totals().bytes_checked
+    }
+
+    /// All counters together.
+    pub fn totals(&self) -> Ledger {
+        let mut all = Ledger::default();
+        for peer in self.instances.iter().flat_map(|instance| &instance.peers) {
+            all.add(&peer.ledger);
+        }
+        all
+    }
+
+    /// Bytes a second.
+    pub fn rate_bytes_per_s(&self) -> f64 {
+        if self.duration_s > 0.0 { self.bytes_checked() as f64 / self.duration_s } else { 0.0 }
+    }
+
+    /// In one line.
+    pub fn summary(&self) -> String {
+        let totals = self.totals();
+        let mut text = format!(
+            "{:.1} MB checked at {:.2} GB/s, {} failure(s), {} lost, {} corrupt, {} out of order",
+            totals.bytes_checked as f64 / 1e6,
+            self.rate_bytes_per_s() / 1e9,
+            totals.failures,
+            totals.lost,
+            totals.corrupt,
+            totals.out_of_order
+        );
+        if self.partial {
+            text.push_str(" (partial: ended early)");
+        }
+        text
+    }
+
+    /// For a terminal: the block of `sciconntest` for each instance, then the whole.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for instance in &self.instances {
+            let _ = writeln!(text, " Local node-id      : {}", instance.node);
+            if let Some(error) = &instance.error {
+                let _ = writeln!(text, " did not run: {error}");
+                continue;
+            }
+            instance.render_block(&mut text, self.loops);
+        }
+        for culprit in &self.culprits {
+            let _ = writeln!(text, "culprit: {culprit}");
+        }
+        let _ = writeln!(text, "conntest: {}", self.summary());
+        let _ = writeln!(text, "CONNTEST RESULT: {}", self.verdict);
+        text
+    }
+}
+
+impl InstanceReport {
+    fn render_block(&self, text: &mut String, loops: u32) {
+        let found = self.peers.iter().filter(|peer| peer.found).count();
+        let errors: u64 = self
+            .peers
+            .iter()
+            .map(|peer| {
+                let ledger = &peer.ledger;
+                ledger.failures + ledger.lost + ledger.corrupt + ledger.out_of_order
+            })
+            .sum();
+        let _ = writeln!(text, " SCICONNTEST_REPORT");
+        let _ = writeln!(text, " NUM_TESTLOOPS_EXECUTED    {loops}");
+        let _ = writeln!(text, " NUM_NODES_FOUND           {found}");
+        let _ = writeln!(text, " NUM_ERRORS_DETECTED       {errors}");
+        for peer in &self.peers {
+            let (node, ledger) = (peer.node, &peer.ledger);
+            let _ = writeln!(text, " node {node} : {}", if peer.found { "Found" } else { "Not found" });
+            let _ = writeln!(text, " node {node} : Number of failures : {}", ledger.failures);
+            let longest_ms = ledger.longest_failure_ns as f64 / 1e6;
+            let _ = writeln!(text, " node {node} : Longest failure    : {longest_ms:7.2} (ms)");
+            let _ = writeln!(
+                text,
+                " node {node} : Bytes sent/checked : {} / {}",
+                ledger.bytes_sent, ledger.bytes_checked
+            );
+            let (lost, corrupt, late) = (ledger.lost, ledger.corrupt, ledger.out_of_order);
+            let _ = writeln!(
+                text,
+                " node {node} : Retries {}, lost {lost}, corrupt {corrupt}, out of order {late}",
+                ledger.retries
+            );
+            for presence in peer.presence.iter().skip(1) {
+                let at_s = presence.at_ns as f64 / 1e9;
+                let _ = match presence.here {
+                    true => writeln!(text, " node {node} : joined at {at_s:.1} s"),
+                    false => writeln!(text, " node {node} : left at {at_s:.1} s ({})", presence.why),
+                };
+            }
+            if let Some(error) = &peer.error {
+                let _ = writeln!(text, " node {node} : {error}");
+            }
+        }
+        let _ = writeln!(text, " SCICONNTEST_REPORT_END\n");
+    }
+}

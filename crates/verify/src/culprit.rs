@@ -1,0 +1,119 @@
+//! From bad pairs to who is to blame: a node if everything that is wrong touches it, else the links.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tieline::NodeId;
+
+/// What is to blame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspect {
+    /// A node: most of its links are bad, and no link without it is.
+    Node(NodeId),
+    /// The link between two nodes.
+    Link([NodeId; 2]),
+    /// Two nodes that answer in each other's place.
+    Swapped([NodeId; 2]),
+}
+
+/// What is to blame, and for what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Culprit {
+    /// Which.
+    pub suspect: Suspect,
+    /// What speaks against it.
+    pub evidence: Vec<String>,
+}
+
+impl fmt::Display for Suspect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(node) => write!(f, "node {node}"),
+            Self::Link([a, b]) => write!(f, "link {a}-{b}"),
+            Self::Swapped([a, b]) => write!(f, "nodes {a} and {b}"),
+        }
+    }
+}
+
+impl Culprit {
+    /// These two answer in each other's place.
+    pub fn swapped([a, b]: [NodeId; 2]) -> Self {
+        let evidence = format!("swapped: who calls node {a} reaches node {b}, and the other way round");
+        Self { suspect: Suspect::Swapped([a, b]), evidence: vec![evidence] }
+    }
+}
+
+impl fmt::Display for Culprit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.suspect, self.evidence.join("; "))
+    }
+}
+
+/// Names the culprits behind bad pairs (each in ascending order, with what was seen), in a cluster of these nodes.
+pub fn name(nodes: &[NodeId], bad: &[([NodeId; 2], String)]) -> Vec<Culprit> {
+    let mut links: BTreeMap<[NodeId; 2], Vec<String>> = BTreeMap::new();
+    for (pair, evidence) in bad {
+        links.entry(*pair).or_default().push(evidence.clone());
+    }
+    // One bad link of a pair of nodes says nothing about which end is bad; nor does a single link of many.
+    let needed = nodes.len().saturating_sub(1).div_ceil(2).max(2);
+    let everywhere = nodes.iter().find(|node| {
+        let of_node = links.keys().filter(|pair| pair.contains(node)).count();
+        of_node == links.len() && of_node >= needed
+    });
+    match everywhere {
+        Some(node) => {
+            let evidence = links
+                .iter()
+                .map(|([a, b], evidence)| format!("link {a}-{b}: {}", evidence.join(", ")))
+                .collect();
+            vec![Culprit { suspect: Suspect::Node(*node), evidence }]
+        }
+        None => links
+            .into_iter()
+            .map(|(pair, evidence)| Culprit { suspect: Suspect::Link(pair), evidence })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u32) -> NodeId {
+        NodeId::new(number).unwrap()
+    }
+
+    fn suspects(nodes: &[u32], bad: &[[u32; 2]]) -> Vec<String> {
+        let nodes: Vec<NodeId> = nodes.iter().map(|node| id(*node)).collect();
+        let bad: Vec<_> = bad.iter().map(|pair| (pair.map(id), "slow".to_owned())).collect();
+        name(&nodes, &bad).iter().map(|culprit| culprit.suspect.to_string()).collect()
+    }
+
+    #[test]
+    fn a_bad_link_is_a_link() {
+        assert_eq!(suspects(&[4, 8, 12, 16], &[[8, 12]]), ["link 8-12"]);
+        assert_eq!(suspects(&[4, 8], &[[4, 8]]), ["link 4-8"]);
+        assert!(suspects(&[4, 8], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_node_whose_links_are_bad_is_named_itself() {
+        assert_eq!(suspects(&[4, 8, 12, 16], &[[4, 8], [4, 12], [4, 16]]), ["node 4"]);
+        assert_eq!(suspects(&[4, 8, 12, 16], &[[4, 8], [8, 12]]), ["node 8"]);
+        assert_eq!(suspects(&[4, 8, 12, 16, 20, 24], &[[4, 8], [8, 12]]), ["link 4-8", "link 8-12"]);
+    }
+
+    #[test]
+    fn two_troubles_that_share_no_node_are_two_links() {
+        assert_eq!(suspects(&[4, 8, 12, 16], &[[4, 8], [12, 16]]), ["link 4-8", "link 12-16"]);
+    }
+
+    #[test]
+    fn all_evidence_of_a_link_is_kept() {
+        let bad = [([id(4), id(8)], "lost".to_owned()), ([id(4), id(8)], "slow".to_owned())];
+        assert_eq!(name(&[id(4), id(8)], &bad)[0].to_string(), "link 4-8: lost; slow");
+    }
+}

@@ -1,0 +1,429 @@
+//! Every pair measured beside every other: half round trip, bandwidth, stalls; who is worse than the rest, and whether a
+//! second look, with fresh memory and known-good partners, says the same.
+//!
+//! Where to start reading: `judge` (what is called bad), then [`run`].
+
+mod arena;
+mod judge;
+mod probe;
+mod stalls;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bench::rng::Rng;
+use bench::stats::median;
+use serde::{Deserialize, Serialize};
+use shm::clock::Clock;
+use tieline::NodeId;
+
+pub use arena::Obstacle;
+pub use judge::{Excess, Limit};
+pub use stalls::{Stall, Stalls};
+
+use crate::culprit::{self, Culprit};
+use crate::target::Target;
+use crate::verdict::Verdict;
+use arena::{Arena, BLOCK_BYTES};
+
+/// Limits that a pair must keep, compared with the other pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Of the half round trip.
+    pub latency: Limit,
+    /// Of the time that a block takes.
+    pub block: Limit,
+}
+
+impl Default for Limits {
+    /// Pairs of one machine differ by a few percent in bandwidth; a half round trip of 60 to 400 ns by more, because two
+    /// processors meet in it.
+    fn default() -> Self {
+        Self {
+            latency: Limit { ratio: 1.4, excess_ns: 60.0 },
+            block: Limit { ratio: 1.12, excess_ns: 100.0 },
+        }
+    }
+}
+
+/// How long and how carefully.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// Rounds in which every pair is read once.
+    pub rounds: usize,
+    /// How long to watch for stalls; zero: not at all.
+    pub watch: Duration,
+    /// When a pair is called bad.
+    pub limits: Limits,
+    /// Order of pairs.
+    pub seed: u64,
+}
+
+/// One ordered pair.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PairFigures {
+    /// From which node to which.
+    pub pair: [NodeId; 2],
+    /// Half round trip of 8 bytes, beside the other pairs.
+    pub latency: Option<Excess>,
+    /// Time of a block, beside the other pairs.
+    pub block: Option<Excess>,
+    /// Bytes a second, from that time.
+    pub bandwidth_bytes_per_s: Option<f64>,
+    /// Stalls in the first pass.
+    pub stalls: u64,
+    /// What is wrong with it, confirmed by the second pass.
+    pub problems: Vec<String>,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// All pairs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PairsReport {
+    /// By writer, then by owner.
+    pub pairs: Vec<PairFigures>,
+    /// Size of the blocks.
+    pub block_bytes: u64,
+    /// The same copy without a link, in nanoseconds: the machine's own.
+    pub copy_ns: Option<f64>,
+    /// Rounds in the first pass.
+    pub rounds: usize,
+    /// Pairs that were measured a second time, and why.
+    pub second_pass: Vec<String>,
+    /// Who is to blame.
+    pub culprits: Vec<Culprit>,
+    /// The worst of the pairs.
+    pub verdict: Verdict,
+    /// Why nothing could be measured.
+    pub error: Option<String>,
+    /// Pairs that could not be measured.
+    pub obstacles: Vec<Obstacle>,
+    /// Ended early, by request.
+    pub partial: bool,
+}
+
+/// What a pass has read: `[round][pair]`, in nanoseconds.
+#[derive(Debug, Default)]
+struct Readings {
+    latency: Vec<Vec<f64>>,
+    block: Vec<Vec<f64>>,
+    copy: Vec<f64>,
+}
+
+/// Measures; `tell` hears what is done, `stop` may ask for an early end.
+pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn Fn() -> bool) -> PairsReport {
+    let mut report = PairsReport {
+        pairs: Vec::new(),
+        block_bytes: BLOCK_BYTES as u64,
+        copy_ns: None,
+        rounds: plan.rounds,
+        second_pass: Vec::new(),
+        culprits: Vec::new(),
+        verdict: Verdict::Fail,
+        error: None,
+        obstacles: Vec::new(),
+        partial: false,
+    };
+    if target.nodes.len() < 2 {
+        report.error = Some("two nodes are needed".into());
+        return report;
+    }
+    let arena = match Arena::set_up(target, 0) {
+        Ok(arena) => arena,
+        Err(error) => {
+            report.error = Some(error);
+            return report;
+        }
+    };
+    let clock = Clock::global();
+    report.obstacles = arena.obstacles.clone();
+    let pairs = arena.pairs();
+    tell("pairs: latency and bandwidth");
+    let readings = read(&arena, &clock, &pairs, plan, stop);
+    tell("pairs: watching for stalls");
+    let stalls = stalls::watch(&arena, &clock, &pairs, plan.watch, stop);
+    report.pairs = figures(&arena, &pairs, &readings, &stalls, &plan.limits);
+    report.copy_ns = median(&readings.copy);
+    drop(arena);
+    report.partial = stop();
+    if !report.partial {
+        second_pass(target, plan, &stalls, &mut report, tell, stop);
+        report.partial = stop();
+    }
+    finish(target, &mut report);
+    report
+}
+
+/// One pass of rounds over these pairs.
+fn read(
+    arena: &Arena,
+    clock: &Clock,
+    pairs: &[(usize, usize)],
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+) -> Readings {
+    let mut readings = Readings::default();
+    let (baton, source) = (probe::Baton::default(), probe::source());
+    let mut rng = Rng::new(plan.seed);
+    let cpus = bench::cpus::pair(None, "round trips between two processors").ok();
+    std::thread::scope(|scope| {
+        let far = cpus.and_then(|[_, far_cpu]| {
+            let baton = &baton;
+            let answer = move || {
+                // Where that is not allowed, the kernel chooses.
+                let _ = shm::cpu::pin_current_thread(far_cpu);
+                probe::answer(arena, baton);
+            };
+            std::thread::Builder::new().name("far end".into()).spawn_scoped(scope, answer).ok()
+        });
+        let pinned = shm::cpu::allowed_cpus().ok().zip(cpus);
+        if let Some((_, [near_cpu, _])) = pinned {
+            let _ = shm::cpu::pin_current_thread(near_cpu);
+        }
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        for _ in 0..plan.rounds {
+            if stop() {
+                break;
+            }
+            shuffle(&mut order, &mut rng);
+            let (mut latency, mut block) = (vec![f64::NAN; pairs.len()], vec![f64::NAN; pairs.len()]);
+            let mut copies = Vec::new();
+            for index in &order {
+                let pair = pairs[*index];
+                block[*index] = probe::block_ns(arena, clock, pair, &source).unwrap_or(f64::NAN);
+                copies.push(probe::copy_ns(arena, clock, pair.1, &source));
+                // One direction stands for both: a round trip takes them both.
+                if far.is_some() && pair.0 < pair.1 {
+                    latency[*index] =
+                        probe::half_round_trip_ns(arena, clock, &baton, pair).unwrap_or(f64::NAN);
+                }
+            }
+            readings.latency.push(latency);
+            readings.block.push(block);
+            readings.copy.extend(median(&copies));
+        }
+        baton.over.store(true, shm::sync::Ordering::Relaxed);
+        if let Some((before, _)) = pinned {
+            let _ = shm::cpu::restore_current_thread(&before);
+        }
+    });
+    readings
+}
+
+fn shuffle(order: &mut [usize], rng: &mut Rng) {
+    for last in (1..order.len()).rev() {
+        order.swap(last, rng.below(last + 1));
+    }
+}
+
+fn figures(
+    arena: &Arena,
+    pairs: &[(usize, usize)],
+    readings: &Readings,
+    stalls: &[Stalls],
+    limits: &Limits,
+) -> Vec<PairFigures> {
+    let latency = judge::judge(&readings.latency, limits.latency);
+    let block = judge::judge(&readings.block, limits.block);
+    pairs
+        .iter()
+        .zip(latency)
+        .zip(block)
+        .zip(stalls)
+        .map(|(((pair, latency), block), stalls)| PairFigures {
+            pair: arena.nodes_of(*pair),
+            bandwidth_bytes_per_s: block.as_ref().map(|block| BLOCK_BYTES as f64 / block.p50_ns * 1e9),
+            latency,
+            block,
+            stalls: stalls.stalls.len() as u64,
+            problems: Vec::new(),
+            verdict: Verdict::Pass,
+        })
+        .collect()
+}
+
+/// What the first pass suspects of one pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Suspicion {
+    Latency,
+    Block,
+    Stalls,
+}
+
+fn doubtful(excess: Option<&Excess>) -> bool {
+    excess.is_some_and(|excess| excess.verdict != Verdict::Pass)
+}
+
+/// Measures what is suspected once more: with fresh memory, for longer, beside pairs that nothing is said against.
+fn second_pass(
+    target: &Target,
+    plan: &Plan,
+    stalls: &[Stalls],
+    report: &mut PairsReport,
+    tell: &mut dyn FnMut(&str),
+    stop: &dyn Fn() -> bool,
+) {
+    let mut suspects: BTreeSet<([NodeId; 2], Suspicion)> = BTreeSet::new();
+    for (figures, stalls) in report.pairs.iter().zip(stalls) {
+        let of = [
+            (doubtful(figures.latency.as_ref()), Suspicion::Latency),
+            (doubtful(figures.block.as_ref()), Suspicion::Block),
+            (stalls.is_suspect(), Suspicion::Stalls),
+        ];
+        suspects.extend(of.iter().filter(|(is, _)| *is).map(|(_, what)| (figures.pair, *what)));
+    }
+    if suspects.is_empty() {
+        return;
+    }
+    tell(&format!("pairs: second pass for {} suspicion(s)", suspects.len()));
+    report.second_pass =
+        suspects.iter().map(|([from, to], what)| format!("{what:?} from node {from} to node {to}")).collect();
+    let arena = match Arena::set_up(target, 1) {
+        Ok(arena) => arena,
+        Err(error) => return report.error = Some(error),
+    };
+    let clock = Clock::global();
+    let pairs = arena.pairs();
+    let at = |nodes: [NodeId; 2]| pairs.iter().position(|pair| arena.nodes_of(*pair) == nodes);
+    let measured = suspects.iter().any(|(_, what)| *what != Suspicion::Stalls);
+    let again = Plan { rounds: plan.rounds * 2, seed: plan.seed ^ 0xa9a1, ..*plan };
+    let readings = if measured { read(&arena, &clock, &pairs, &again, stop) } else { Readings::default() };
+    let latency = judge::judge(&readings.latency, plan.limits.latency);
+    let block = judge::judge(&readings.block, plan.limits.block);
+    let stalled = confirm_stalls(&arena, &clock, &pairs, plan, &suspects, stop);
+    for (nodes, what) in &suspects {
+        let Some(figures) = report.pairs.iter_mut().find(|figures| figures.pair == *nodes) else { continue };
+        let index = at(*nodes);
+        let (verdict, problem) = match what {
+            Suspicion::Latency => confirmed(
+                index.and_then(|at| latency.get(at)?.as_ref()),
+                "half round trip",
+                "latency",
+                plan.limits.latency,
+            ),
+            Suspicion::Block => confirmed(
+                index.and_then(|at| block.get(at)?.as_ref()),
+                "block of 128 KiB",
+                "bandwidth",
+                plan.limits.block,
+            ),
+            Suspicion::Stalls => match stalled.iter().find(|stalls| stalls.pair == *nodes) {
+                Some(stalls) => (Verdict::Fail, stalls.describe()),
+                None => (Verdict::Pass, String::new()),
+            },
+        };
+        if verdict != Verdict::Pass {
+            figures.problems.push(problem);
+            figures.verdict = figures.verdict.max(verdict);
+        }
+    }
+}
+
+/// The second reading decides; the first was only a reason to look.
+fn confirmed(excess: Option<&Excess>, what: &str, kind: &str, limit: Limit) -> (Verdict, String) {
+    let Some(excess) = excess else {
+        return (Verdict::Inconclusive, format!("{kind}: could not be measured a second time"));
+    };
+    let text = format!(
+        "{kind}: a {what} takes {:.0} ns, {:.2} x that of the other pairs (95 %: {:.2} to {:.2}, limit {:.2})",
+        excess.p50_ns, excess.ratio, excess.ratio_ci95.low, excess.ratio_ci95.high, limit.ratio
+    );
+    (excess.verdict, text)
+}
+
+/// Watches the suspects beside as many pairs that nothing is said against; the stalls of those who stall again and more than
+/// the others.
+fn confirm_stalls(
+    arena: &Arena,
+    clock: &Clock,
+    pairs: &[(usize, usize)],
+    plan: &Plan,
+    suspects: &BTreeSet<([NodeId; 2], Suspicion)>,
+    stop: &dyn Fn() -> bool,
+) -> Vec<Stalls> {
+    let is_suspect = |pair: &(usize, usize)| suspects.contains(&(arena.nodes_of(*pair), Suspicion::Stalls));
+    let (watched, good): (Vec<_>, Vec<_>) = pairs.iter().copied().partition(is_suspect);
+    if watched.is_empty() {
+        return Vec::new();
+    }
+    // At least two controls, so that chance has somewhere else to fall.
+    let controls = good.into_iter().take(watched.len().max(2));
+    let all: Vec<_> = watched.iter().copied().chain(controls).collect();
+    let seen = stalls::watch(arena, clock, &all, plan.watch, stop);
+    let (suspected, controls) = seen.split_at(watched.len());
+    let by_chance = controls.iter().map(|stalls| stalls.alike().len()).max().unwrap_or(0);
+    suspected
+        .iter()
+        .filter(|stalls| stalls.is_suspect() && stalls.alike().len() > by_chance)
+        .cloned()
+        .collect()
+}
+
+fn finish(target: &Target, report: &mut PairsReport) {
+    let mut bad: Vec<([NodeId; 2], String)> = Vec::new();
+    let unordered = |[a, b]: [NodeId; 2]| [a.min(b), a.max(b)];
+    for figures in report.pairs.iter().filter(|figures| figures.verdict == Verdict::Fail) {
+        let [from, to] = figures.pair;
+        bad.extend(
+            figures.problems.iter().map(|problem| {
+                (unordered(figures.pair), format!("from node {from} to node {to}, {problem}"))
+            }),
+        );
+    }
+    let swaps = swapped(&report.obstacles);
+    for obstacle in &report.obstacles {
+        let [from, to] = obstacle.pair;
+        if !swaps.iter().any(|swap| obstacle.answered_by.is_some() && swap.contains(&to)) {
+            bad.push((unordered(obstacle.pair), format!("from node {from} to node {to}, {}", obstacle.why)));
+        }
+    }
+    report.culprits = culprit::name(&target.nodes, &bad);
+    report.culprits.extend(swaps.into_iter().map(Culprit::swapped));
+    let pairs = Verdict::worst(report.pairs.iter().map(|figures| figures.verdict));
+    let failed = report.error.is_some() || !report.culprits.is_empty();
+    report.verdict = match (failed, pairs, report.partial) {
+        (true, _, _) => Verdict::Fail,
+        (false, Verdict::Pass, true) => Verdict::Inconclusive,
+        (false, pairs, _) => pairs,
+    };
+}
+
+/// Nodes that answer for each other.
+fn swapped(obstacles: &[Obstacle]) -> Vec<[NodeId; 2]> {
+    let mut swaps = BTreeSet::new();
+    for obstacle in obstacles {
+        if let Some(other) = obstacle.answered_by {
+            let called = obstacle.pair[1];
+            swaps.insert([called.min(other), called.max(other)]);
+        }
+    }
+    swaps.into_iter().collect()
+}
+
+impl PairsReport {
+    /// In one line.
+    pub fn summary(&self) -> String {
+        if let Some(error) = &self.error {
+            return error.clone();
+        }
+        let of = |figure: &dyn Fn(&PairFigures) -> Option<f64>| {
+            median(&self.pairs.iter().filter_map(figure).collect::<Vec<_>>())
+        };
+        let latency = of(&|pair| Some(pair.latency.as_ref()?.p50_ns));
+        let bandwidth = of(&|pair| pair.bandwidth_bytes_per_s);
+        let mut text = format!("{} pairs", self.pairs.len());
+        if let Some(latency) = latency {
+            text.push_str(&format!(", {latency:.0} ns half round trip"));
+        }
+        if let Some(bandwidth) = bandwidth {
+            text.push_str(&format!(", {:.1} GB/s", bandwidth / 1e9));
+        }
+        let bad = self.pairs.iter().filter(|pair| pair.verdict == Verdict::Fail).count();
+        text.push_str(&format!(", {} bad, {} not measured", bad, self.obstacles.len()));
+        if !self.second_pass.is_empty() {
+            text.push_str(&format!(", {} looked at twice", self.second_pass.len()));
+        }
+        text
+    }
+}

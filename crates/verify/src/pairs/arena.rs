@@ -1,0 +1,129 @@
+//! All nodes attached, a segment on each, and every ordered pair connected: where pairs are measured.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tieline::{Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
+
+use crate::target::Target;
+
+/// Where the bytes of bandwidth probes go; before it: a line for each peer.
+pub(super) const BLOCK_BYTES: usize = 128 << 10;
+const LINE_BYTES: usize = 128;
+const IDENTITY_AT: usize = 0;
+const LINES_AT: usize = 4096;
+/// Segments of arenas have ids from here on; which one depends on the process, so that two tests do not meet.
+const SEGMENT_BASE: u32 = 0x5c1d_0000;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A node with a program of ours on it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) node: NodeId,
+    pub(super) segment: Segment,
+    _local: Node,
+}
+
+/// Something that keeps a pair from being measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Obstacle {
+    /// From which node to which.
+    pub pair: [NodeId; 2],
+    /// What it is.
+    pub why: String,
+    /// Who answered instead of the one that was called.
+    pub answered_by: Option<NodeId>,
+}
+
+/// The seats and the connections between them.
+#[derive(Debug)]
+pub(super) struct Arena {
+    pub(super) seats: Vec<Seat>,
+    remotes: BTreeMap<(usize, usize), RemoteSegment>,
+    pub(super) obstacles: Vec<Obstacle>,
+}
+
+/// Whose segment this is, as its owner wrote it.
+fn identity(node: NodeId) -> [u8; 8] {
+    u64::from(node.get()).to_le_bytes()
+}
+
+pub(super) fn line_at(peer_index: usize) -> usize {
+    LINES_AT + peer_index * LINE_BYTES
+}
+
+pub(super) fn block_at(seats: usize) -> usize {
+    line_at(seats).next_multiple_of(4096)
+}
+
+impl Arena {
+    /// Attaches to every node of the target and connects every ordered pair. What cannot be had is an obstacle; an error
+    /// is a node that cannot be attached to.
+    pub(super) fn set_up(target: &Target, number: u32) -> Result<Self, String> {
+        let id = SegmentId(SEGMENT_BASE | (std::process::id() << 3 | number & 7) & 0xffff);
+        let size = block_at(target.nodes.len()) + BLOCK_BYTES;
+        let seats: Result<Vec<Seat>, String> = target
+            .nodes
+            .iter()
+            .map(|node| seat(target, *node, id, size).map_err(|error| format!("node {node}: {error}")))
+            .collect();
+        let mut arena = Self { seats: seats?, remotes: BTreeMap::new(), obstacles: Vec::new() };
+        for from in 0..arena.seats.len() {
+            for to in (0..arena.seats.len()).filter(|to| *to != from) {
+                arena.connect(from, to, id);
+            }
+        }
+        Ok(arena)
+    }
+
+    fn connect(&mut self, from: usize, to: usize, id: SegmentId) {
+        let (Some(near), Some(far)) = (self.seats.get(from), self.seats.get(to)) else { return };
+        let pair = [near.node, far.node];
+        let connected = near._local.connect_segment(far.node, id, PATIENCE).and_then(|remote| {
+            let mut found = [0; 8];
+            remote.get(IDENTITY_AT, &mut found)?;
+            Ok((remote, found))
+        });
+        match connected {
+            Ok((remote, found)) if found == identity(far.node) => {
+                self.remotes.insert((from, to), remote);
+            }
+            Ok((_, found)) => {
+                let answered_by =
+                    u32::try_from(u64::from_le_bytes(found)).ok().and_then(|id| NodeId::new(id).ok());
+                let who = answered_by.map_or_else(|| "somebody else".into(), |node| format!("node {node}"));
+                let why = format!(
+                    "what is called node {} there is {who}: the cables are swapped, or the ids are",
+                    far.node
+                );
+                self.obstacles.push(Obstacle { pair, why, answered_by });
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.obstacles.push(Obstacle { pair, why, answered_by: None });
+            }
+        }
+    }
+
+    pub(super) fn remote(&self, from: usize, to: usize) -> Option<&RemoteSegment> {
+        self.remotes.get(&(from, to))
+    }
+
+    /// Ordered pairs that are connected in both directions.
+    pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
+        self.remotes.keys().copied().filter(|(from, to)| self.remotes.contains_key(&(*to, *from))).collect()
+    }
+
+    pub(super) fn nodes_of(&self, (from, to): (usize, usize)) -> [NodeId; 2] {
+        [self.seats[from].node, self.seats[to].node]
+    }
+}
+
+fn seat(target: &Target, node: NodeId, id: SegmentId, size: usize) -> tieline::Result<Seat> {
+    let local = target.attach(node, "tieline-verify")?;
+    let segment = local.create_segment_with(&SegmentOptions::new(size).id(id))?;
+    segment.window().put(IDENTITY_AT, &identity(node))?;
+    segment.make_available()?;
+    Ok(Seat { node, segment, _local: local })
+}

@@ -1,0 +1,129 @@
+//! What commands do when this process or the disk has too little: they say what is lacking and end with 4, and never blame a
+//! node that is in order.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+use tieline_tests::{Cluster, Watchdog};
+
+/// Runs the binary under a limit of the shell's.
+fn under(cluster: &Cluster, ulimit: &str, arguments: &[&str]) -> Output {
+    let binary = tieline_tests::cluster::tieline_binary().unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "bash"]).arg(binary).args(arguments);
+    cluster.set_environment(&mut command);
+    command.output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn too_few_descriptors_are_no_fault_of_the_nodes() {
+    let _watchdog = Watchdog::usual("few descriptors");
+    let cluster = Cluster::up(3).unwrap();
+    for descriptors in ["-n 4", "-n 6", "-n 8", "-n 12", "-n 20", "-n 32", "-n 48", "-n 64", "-n 128"] {
+        for arguments in
+            [&["status"][..], &["diag"], &["verify", "--running"], &["query", "--node", "4"], &["clusters"]]
+        {
+            let output = under(&cluster, descriptors, arguments);
+            let said = text(&output);
+            let status = output.status.code();
+            assert!(matches!(status, Some(0 | 3 | 4)), "{descriptors} {arguments:?}: {status:?} {said}");
+            if status == Some(4) {
+                let why = String::from_utf8_lossy(&output.stderr);
+                assert!(["ulimit -n", "Too many open files"].iter().any(|word| why.contains(word)), "{why}");
+            }
+        }
+    }
+    // Asking takes few; testing takes more, one node after the other.
+    assert_eq!(under(&cluster, "-n 20", &["status"]).status.code(), Some(0));
+    let output = under(&cluster, "-n 64", &["diag"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn too_little_memory_is_no_fault_of_the_nodes() {
+    let _watchdog = Watchdog::usual("little memory");
+    let cluster = Cluster::up(3).unwrap();
+    for arguments in [&["diag"][..], &["verify", "--running"]] {
+        let output = under(&cluster, "-v 20000", arguments);
+        let said = text(&output);
+        assert!(output.status.code() == Some(4) && said.contains("ulimit -v"), "{arguments:?}: {said}");
+    }
+    for memory in ["-v 20000", "-v 50000", "-v 100000"] {
+        for arguments in [&["status"][..], &["query", "--node", "4"], &["clusters"]] {
+            let output = under(&cluster, memory, arguments);
+            assert_eq!(output.status.code(), Some(0), "{memory} {arguments:?}: {}", text(&output));
+        }
+    }
+    let output = under(&cluster, "-v 200000", &["diag"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_4_with_its_name_and_the_result_is_not_lost() {
+    let _watchdog = Watchdog::usual("full file");
+    let cluster = Cluster::up(2).unwrap();
+    for file in ["/dev/full", "/nonexistent/scipp.json"] {
+        let (status, out, err) =
+            cluster.run(&["bench", "scipp", "--size", "4", "--json-file", file]).unwrap();
+        assert!(status == 4 && err.contains(file), "{status} {err}");
+        assert!(out.contains("half round trips"), "{out}");
+    }
+}
+
+/// The kernel counts processes of a user, and root's not at all; so another user is needed, whom only root can become.
+#[test]
+fn too_few_processes_are_no_fault_of_the_nodes() {
+    let _watchdog = Watchdog::usual("few processes");
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: the limit on processes can be tried by root only");
+        return;
+    }
+    const USER: u32 = 64_123;
+    let home = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().unwrap();
+    let binary = home.path().join("tieline");
+    std::fs::copy(tieline_tests::cluster::tieline_binary().unwrap(), &binary).unwrap();
+    for path in [home.path(), &binary] {
+        std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    let run = |processes: u32, arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid",
+            &USER.to_string(),
+            "--regid",
+            &USER.to_string(),
+            "--clear-groups",
+            "prlimit",
+        ]);
+        command.arg(format!("--nproc={processes}")).arg(&binary).args(arguments).current_dir(home.path());
+        command.env("HOME", home.path()).env("TIELINE_RUNTIME_DIR", home.path().join("run"));
+        for variable in ["TIELINE_CLUSTER", "TIELINE_NODE", "TIELINE_CONFIG"] {
+            command.env_remove(variable);
+        }
+        command.output().unwrap()
+    };
+    for processes in 1..4 {
+        for arguments in
+            [&["up", "--nodes", "3"][..], &["verify", "--nodes", "2"], &["bench", "scipp", "--size", "4"]]
+        {
+            let output = run(processes, arguments);
+            let said = text(&output);
+            let status = output.status.code();
+            assert!(matches!(status, Some(0 | 4)), "{processes} {arguments:?}: {status:?} {said}");
+            assert!(status == Some(0) || said.contains("ulimit -u"), "{processes} {arguments:?}: {said}");
+            assert_eq!(run(100, &["down"]).status.code(), Some(0));
+        }
+    }
+    assert_eq!(run(100, &["up", "--nodes", "3"]).status.code(), Some(0));
+    for processes in 1..12 {
+        let output = run(processes, &["status"]);
+        assert_eq!(output.status.code(), Some(0), "{processes}: {}", text(&output));
+        let output = run(processes, &["diag"]);
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{processes}: {}", text(&output));
+    }
+    assert_eq!(run(100, &["down"]).status.code(), Some(0));
+}

@@ -1,0 +1,149 @@
+//! `tieline link` makes links fail for real, and `tieline conntest` finds it and names the link.
+
+use serde_json::Value;
+use tieline::{Error, NodeId, NodeOptions, SegmentId, SequenceStatus};
+use tieline_tests::{Cluster, Watchdog};
+
+fn up(nodes: &str) -> Cluster {
+    let cluster = Cluster::empty().unwrap();
+    let (status, out, err) = cluster.run(&["up", "--nodes", nodes, "--faults"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    cluster
+}
+
+fn done(cluster: &Cluster, words: &[&str]) -> String {
+    let (status, out, err) = cluster.run(words).unwrap();
+    assert_eq!(status, 0, "{words:?}: {out}{err}");
+    out
+}
+
+/// A short load test: its exit status and report.
+fn conntest(cluster: &Cluster) -> (i32, Value) {
+    let words = ["conntest", "--time", "0.5", "--wait", "2", "--json"];
+    let (status, out, err) = cluster.run(&words).unwrap();
+    (status, serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")))
+}
+
+fn culprits(report: &Value) -> Vec<String> {
+    report["culprits"].as_array().unwrap().iter().map(|culprit| culprit["suspect"].to_string()).collect()
+}
+
+fn total(report: &Value, counter: &str) -> u64 {
+    let instances = report["instances"].as_array().unwrap();
+    let peers = instances.iter().flat_map(|instance| instance["peers"].as_array().unwrap());
+    peers.map(|peer| peer["ledger"][counter].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
+    let _watchdog = Watchdog::usual("conntest and faults");
+    let cluster = up("4");
+    let (status, report) = conntest(&cluster);
+    assert_eq!((status, &report["verdict"]), (0, &"PASS".into()), "{report:#}");
+    assert!(total(&report, "bytes_checked") > 0);
+    for (fault, share, counter) in [("--loss", "1%", "lost"), ("--corrupt", "1%", "corrupt")] {
+        done(&cluster, &["link", "degrade", "8", "12", fault, share]);
+        let (status, report) = conntest(&cluster);
+        assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{fault}: {report:#}");
+        assert_eq!(culprits(&report), [r#"{"link":[8,12]}"#], "{fault}");
+        assert!(total(&report, counter) > 0, "{fault}: {report:#}");
+        done(&cluster, &["link", "clear", "8", "12"]);
+    }
+    done(&cluster, &["link", "down", "4", "16"]);
+    let (status, report) = conntest(&cluster);
+    assert_eq!((status, culprits(&report)), (1, vec![r#"{"link":[4,16]}"#.to_owned()]));
+    done(&cluster, &["link", "up", "16", "4"]);
+    let (status, report) = conntest(&cluster);
+    assert_eq!(status, 0, "all is well again: {report:#}");
+}
+
+#[test]
+fn a_flap_during_the_run_is_counted_timed_and_healed() {
+    let _watchdog = Watchdog::usual("a flap");
+    let cluster = up("3");
+    let test = cluster
+        .command(&["conntest", "--time", "3", "--json"])
+        .unwrap()
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    done(&cluster, &["link", "flap", "4", "8", "--count", "2", "--down", "150ms", "--up", "300ms"]);
+    let output = test.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report:#}");
+    assert_eq!(culprits(&report), [r#"{"link":[4,8]}"#]);
+    assert!(total(&report, "failures") >= 2, "{report:#}");
+    let peer = &report["instances"][0]["peers"][0];
+    assert!(peer["ledger"]["longest_failure_ns"].as_u64().unwrap() >= 100_000_000, "{peer:#}");
+    let out = done(&cluster, &["link", "list"]);
+    assert!(!out.contains("taken down"), "{out}");
+}
+
+#[test]
+fn a_link_that_is_down_stops_puts_triggers_and_raw_stores_and_sequences_tell() {
+    let _watchdog = Watchdog::usual("raw stores");
+    let cluster = up("2");
+    let attach = |node| {
+        let options = NodeOptions {
+            node: Some(NodeId::new(node).unwrap()),
+            cluster: Some(cluster.name().into()),
+            runtime_dir: Some(cluster.runtime_dir().into()),
+            name: None,
+        };
+        tieline::Node::attach_with(&options).unwrap()
+    };
+    let (owner, writer) = (attach(8), attach(4));
+    let segment = owner.create_segment(SegmentId(7), 4096).unwrap();
+    segment.make_available().unwrap();
+    let patience = std::time::Duration::from_secs(5);
+    let remote = writer.connect_segment(owner.id(), SegmentId(7), patience).unwrap();
+    let map = remote.map().unwrap();
+    let mut sequence = remote.sequence().unwrap();
+    map.window().unwrap().put(0, &[1]).unwrap();
+    let stored = || {
+        let mut byte = [0];
+        segment.window().get(0, &mut byte).unwrap();
+        byte[0]
+    };
+    assert_eq!(stored(), 1);
+    done(&cluster, &["link", "down", "4", "8"]);
+    let error = remote.put(0, &[2]).unwrap_err();
+    assert!(matches!(error, Error::Link(_)) && error.to_string().contains("is down"), "{error}");
+    // The library's thread hears of it a moment later than the state page shows it.
+    let mut seen = [1];
+    while seen == [1] {
+        map.window().unwrap().get(0, &mut seen).unwrap();
+    }
+    map.window().unwrap().put(0, &[3]).unwrap();
+    assert_eq!(stored(), 1, "a raw store has reached memory behind a link that is down");
+    assert_eq!(sequence.check().unwrap(), SequenceStatus::Retriable);
+    done(&cluster, &["link", "up", "4", "8"]);
+    remote.put(1, &[9]).unwrap();
+    while seen != [1] {
+        map.window().unwrap().get(0, &mut seen).unwrap();
+    }
+    map.window().unwrap().put(0, &[4]).unwrap();
+    assert_eq!(stored(), 4);
+}
+
+#[test]
+fn what_cannot_be_done_to_a_link_is_refused_with_the_reason() {
+    let _watchdog = Watchdog::usual("refused changes");
+    let cluster = Cluster::up(2).unwrap();
+    for (words, expected, reason) in [
+        (vec!["link", "degrade", "4", "8", "--loss", "1%"], 4, "up --faults"),
+        (vec!["link", "down", "4", "4"], 2, "no link to itself"),
+        (vec!["link", "down", "4", "400"], 4, "node 400"),
+        (vec!["link", "degrade", "4", "8"], 2, "--delay"),
+        (vec!["link", "degrade", "4", "8", "--loss", "200%"], 2, "percent"),
+        (vec!["link", "swap", "4", "8"], 2, "start three"),
+        (vec!["conntest", "--size", "0"], 2, "at least 1"),
+        (vec!["conntest", "--time", "0"], 2, "--time"),
+        (vec!["conntest", "--throttle=-1"], 2, "throttle"),
+    ] {
+        let (status, out, err) = cluster.run(&words).unwrap();
+        assert!(status == expected && err.contains(reason), "{words:?}: {status} {out}{err}");
+    }
+}

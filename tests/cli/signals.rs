@@ -1,0 +1,75 @@
+//! A command that is interrupted while it has a cluster of its own takes it away and ends with the signal's status.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tieline_tests::{Cluster, Watchdog};
+
+fn left_in(cluster: &Cluster) -> Vec<String> {
+    std::fs::read_dir(cluster.runtime_dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Processes that were started for this runtime directory.
+fn running_for(cluster: &Cluster) -> Vec<String> {
+    let wanted = cluster.runtime_dir().to_string_lossy().into_owned();
+    let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    entries
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        .filter(|line| line.contains(&wanted))
+        .collect()
+}
+
+fn interrupted(arguments: &[&str], after: Duration, signal: Signal, group: bool) {
+    let cluster = Cluster::empty().unwrap();
+    let mut command = cluster.command(arguments).unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
+    std::thread::sleep(after);
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    // It may have ended by itself, if it was quick.
+    let _ = if group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
+    let status = child.wait().unwrap();
+    let wanted = signal.as_raw();
+    // Before the command has a cluster there is nothing to do, and the signal itself ends it.
+    let ended = status.signal() == Some(wanted) || status.code() == Some(128 + wanted);
+    let finished = status.code().is_some_and(|code| matches!(code, 0 | 1 | 3)) && after.as_millis() >= 1000;
+    assert!(ended || finished, "{arguments:?} after {after:?}, signal {wanted}, group {group}: {status:?}");
+    assert_eq!(left_in(&cluster), Vec::<String>::new(), "{arguments:?} after {after:?}");
+    assert_eq!(running_for(&cluster), Vec::<String>::new(), "{arguments:?} after {after:?}");
+}
+
+/// Early times hit the start of managers, later ones the work.
+const TIMES_MS: [u64; 6] = [5, 8, 12, 20, 100, 1000];
+
+fn at_all_times(arguments: &[&str]) {
+    for (at, ms) in TIMES_MS.into_iter().enumerate() {
+        let signal = [Signal::INT, Signal::TERM, Signal::HUP][at % 3];
+        interrupted(arguments, Duration::from_millis(ms), signal, false);
+        // As from a keyboard: its managers get it too.
+        interrupted(arguments, Duration::from_millis(ms), [Signal::TERM, Signal::INT][at % 2], true);
+    }
+}
+
+#[test]
+fn verify_leaves_nothing() {
+    let _watchdog = Watchdog::usual("verify interrupted");
+    at_all_times(&["verify", "--nodes", "9"]);
+}
+
+#[test]
+fn a_benchmark_leaves_nothing() {
+    let _watchdog = Watchdog::usual("scipp interrupted");
+    at_all_times(&["bench", "scipp"]);
+}
+
+#[test]
+fn acceptance_leaves_nothing_and_starts_no_further_cluster() {
+    let _watchdog = Watchdog::new("acceptance interrupted", Duration::from_secs(300));
+    at_all_times(&["bench", "acceptance", "--only", "up.64", "manager.idle"]);
+    at_all_times(&["bench", "acceptance", "--only", "connect_map"]);
+}
