@@ -54,10 +54,18 @@ fn placement(cpus: Option<[usize; 2]>) -> Placement {
     cpus.map_or(Placement::TwoCores, Placement::Given)
 }
 
+/// The processor of a tool whose far end does nothing; one that cannot be used is wrong, whichever end it is for.
+fn near_cpu(cpus: Option<[usize; 2]>, what: &'static str) -> Result<Option<usize>, Failure> {
+    let Some(cpus) = cpus else { return Ok(None) };
+    let [near, _] = Placement::Given(cpus).resolve(what)?;
+    Ok(Some(near))
+}
+
 pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) -> Outcome {
+    let cpu = near_cpu(arguments.ends.cpus, "scibench2")?;
     let options = |place| scibench2::Options {
         place,
-        cpu: arguments.ends.cpus.map(|[this, _]| this),
+        cpu,
         sizes_bytes: if arguments.sizes.is_empty() {
             scibench2::SIZES_BYTES.to_vec()
         } else {
@@ -81,9 +89,10 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
 }
 
 pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
+    let cpu = near_cpu(arguments.ends.cpus, "dma")?;
     let options = |place| dma_bench::Options {
         place,
-        cpu: arguments.ends.cpus.map(|[this, _]| this),
+        cpu,
         sizes_bytes: if arguments.sizes.is_empty() {
             dma_bench::SIZES_BYTES.to_vec()
         } else {

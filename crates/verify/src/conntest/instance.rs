@@ -55,7 +55,7 @@ impl<'a> Instance<'a> {
         crowd: u64,
     ) -> Self {
         // Instances that share a processor wait for each other: what is late is not lost.
-        let timing = Timing { patience_ns: 20_000_000 * crowd, failure_after_ns: 500_000_000 * crowd };
+        let timing = Timing { patience_ns: 20_000_000 * crowd, failure_after_ns: 1_000_000_000 * crowd };
         let terms = Terms {
             own,
             seed: options.seed,

@@ -1,6 +1,6 @@
 //! Streaming stores into remote memory: bandwidth and time by size, against the fastest memcpy of this machine.
 //!
-//! Three forms: both ends in this process ([`run`]), or one end each in two ([`client`], [`serve`]). The stores are those
+//! Three forms: both ends in this process ([`run`](fn@run)), or one end each in two ([`client`], [`serve`]). The stores are those
 //! of a program: `put` through a map of the remote segment, or `put` of the segment itself. Each size is first stored once
 //! with known bytes, which the owner of the segment compares; then timed in alternating blocks with its rival.
 
