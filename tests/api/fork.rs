@@ -1,9 +1,10 @@
 //! What a forked child may do with what its parent attached: read and write payload memory through the windows that it
 //! inherited; nothing else, and each attempt is a typed error, never a signal or a hang.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tieline::{Direction, DmaEntry, Error, InterruptOptions, SegmentId};
+use tieline::{Direction, DmaEntry, Error, GroupId, InterruptOptions, SegmentId, SegmentState};
 use tieline_tests::Watchdog;
 
 use crate::two_nodes;
@@ -113,4 +114,54 @@ fn dropping_inherited_handles_in_a_child_takes_nothing_from_the_parent() {
     again.put(0, b"x").unwrap();
     drop((again, remote));
     segment.remove(true).map_err(|(_, error)| error).unwrap();
+}
+
+/// Whatever the library's thread, or another of the program's, holds at the moment of the fork, stays held in the child for
+/// ever: nothing that a child calls may wait for it.
+#[test]
+fn a_child_forked_in_the_middle_of_events_waits_for_no_lock() {
+    let _watchdog = Watchdog::usual("fork amid events");
+    let cluster = two_nodes();
+    let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
+    let segment = a.create_segment(SegmentId(1), 4096).unwrap();
+    segment.make_available().unwrap();
+    let remote = b.connect_segment(a.id(), SegmentId(1), Duration::from_secs(5)).unwrap();
+    let _member = a.join_group(GroupId(7), 4096).unwrap();
+    let group = b.connect_group(GroupId(7)).unwrap();
+    group.wait_members(1, Duration::from_secs(10)).unwrap();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Each connection and its end is an event of `a`, and each answer goes through the lock of `b`'s attachment.
+        let connecting = scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                let again = b.connect_segment(a.id(), SegmentId(1), Duration::from_secs(5)).unwrap();
+                segment.make_available().unwrap();
+                group.put(0, b"x").unwrap();
+                drop(again);
+            }
+        });
+        for round in 0..300 {
+            let failed = in_child(|| {
+                let forked = |outcome: Result<(), Error>| {
+                    outcome.is_err_and(|error| error.to_string().contains("attach again in the child"))
+                };
+                let checks = [
+                    forked(a.create_segment(SegmentId(9), 64).map(drop)),
+                    forked(b.connect_segment(a.id(), SegmentId(1), Duration::from_secs(5)).map(drop)),
+                    forked(segment.wait_event(Duration::from_secs(3600)).map(drop)),
+                    forked(remote.wait_event(Duration::from_secs(3600)).map(drop)),
+                    forked(segment.make_available()),
+                    forked(group.put(0, b"y").map(drop)),
+                    forked(a.create_interrupt(&InterruptOptions::default()).map(drop)),
+                    forked(a.status().map(drop)),
+                    a.info().node == a.id() && segment.state() == SegmentState::Available,
+                    group.members().is_empty(),
+                ];
+                checks.iter().position(|right| !right).map_or(0, |at| at as i32 + 1)
+            });
+            assert_eq!(failed, 0, "check {failed} of the child of round {round} went wrong");
+        }
+        ended.store(true, Ordering::Relaxed);
+        connecting.join().unwrap();
+    });
 }

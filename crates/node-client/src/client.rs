@@ -134,13 +134,13 @@ impl Client {
 
     /// What the manager said of its node when this program attached last.
     pub fn info(&self) -> NodeInfo {
-        self.handle.shared.lock().info.clone()
+        self.handle.shared.info()
     }
 
     /// The state page of the present manager, or of the last one. Another one after its restart
     /// ([`ClientEvent::ManagerBack`]).
     pub fn page(&self) -> Arc<PageReader> {
-        self.handle.shared.lock().page.clone()
+        self.handle.shared.page()
     }
 
     /// The link to a node, as the present page shows it.
@@ -150,7 +150,7 @@ impl Client {
 
     /// Whether the manager is there at the moment.
     pub fn is_attached(&self) -> bool {
-        matches!(self.handle.shared.lock().line, Line::Up(_))
+        self.handle.shared.is_attached()
     }
 
     /// Asks anything, and waits for the answer at most [`DEFAULT_LIMIT`]; fails at once while the manager is gone.

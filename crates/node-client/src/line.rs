@@ -102,6 +102,8 @@ pub(crate) struct Shared {
     pub(crate) dir: ClusterDir,
     pub(crate) node: NodeId,
     pub(crate) name: String,
+    /// As they were at the beginning, which is all that a forked child can know: it must not wait for the lock.
+    beginning: (NodeInfo, Arc<PageReader>),
     pub(crate) epoll: OwnedFd,
     wake: OwnedFd,
     state: Mutex<State>,
@@ -123,8 +125,9 @@ impl Shared {
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)
             .map_err(io("watch an eventfd"))?;
         let process = process_id();
+        let beginning = (state.info.clone(), state.page.clone());
         let (state, line_changed) = (Mutex::new(state), Condvar::new());
-        let shared = Self { process, dir, node, name, epoll, wake, state, line_changed, sink };
+        let shared = Self { process, dir, node, name, beginning, epoll, wake, state, line_changed, sink };
         shared.arm(&mut shared.lock());
         Ok(shared)
     }
@@ -137,6 +140,21 @@ impl Shared {
     /// An attachment belongs to one process: a fork shares the socket, but has no library thread.
     pub(crate) fn check_process(&self) -> Result<()> {
         if process_id() == self.process { Ok(()) } else { Err(ClientError::Forked { parent: self.process }) }
+    }
+
+    /// What the manager said of its node; in a forked child, what it said when its parent attached.
+    pub(crate) fn info(&self) -> NodeInfo {
+        self.check_process().map_or_else(|_| self.beginning.0.clone(), |()| self.lock().info.clone())
+    }
+
+    /// The state page; in a forked child, that of the manager that its parent attached to.
+    pub(crate) fn page(&self) -> Arc<PageReader> {
+        self.check_process().map_or_else(|_| self.beginning.1.clone(), |()| self.lock().page.clone())
+    }
+
+    /// Whether the manager is there. Never for a forked child.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.check_process().is_ok() && matches!(self.lock().line, Line::Up(_))
     }
 
     /// Makes the library's thread look at the state.

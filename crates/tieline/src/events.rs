@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use node_client::{ClientEvent, Import, ImportId};
+use node_client::{ClientEvent, Import, ImportId, OwnLock};
 use proto::ids::{GroupId, NodeId};
 use proto::wire::program::{ConnectionId, Imported};
 
-use crate::remote::{RemoteEvent, lost};
+use crate::error::Result;
+use crate::remote::{RemoteEvent, forked, lost};
 use crate::segment::SegmentEvent;
 use crate::senders::Senders;
 
@@ -19,23 +20,19 @@ const KEPT: usize = 4096;
 /// A bounded queue of events. The oldest gives way, because the newest says how things are.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    items: Mutex<VecDeque<T>>,
+    items: OwnLock<VecDeque<T>>,
     came: Condvar,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { items: Mutex::default(), came: Condvar::new() }
+        Self { items: OwnLock::default(), came: Condvar::new() }
     }
 }
 
 impl<T> Queue<T> {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn push(&self, item: T) {
-        let mut items = self.lock();
+        let Some(mut items) = self.items.lock() else { return };
         if items.len() == KEPT {
             items.pop_front();
         }
@@ -43,17 +40,18 @@ impl<T> Queue<T> {
         self.came.notify_all();
     }
 
-    pub(crate) fn wait(&self, timeout: Duration) -> Option<T> {
+    /// The next one, or nothing within the time-out.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<Option<T>> {
         let deadline = Instant::now().checked_add(timeout);
-        let mut items = self.lock();
+        let mut items = self.items.lock().ok_or_else(|| forked("queue of events"))?;
         loop {
             if let Some(item) = items.pop_front() {
-                return Some(item);
+                return Ok(Some(item));
             }
             let left =
                 deadline.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return None;
+                return Ok(None);
             }
             items = self.came.wait_timeout(items, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -63,17 +61,13 @@ impl<T> Queue<T> {
 /// Nodes that hold a copy of a group, as events have told.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    nodes: Mutex<BTreeSet<NodeId>>,
+    nodes: OwnLock<BTreeSet<NodeId>>,
     version: shm::sync::AtomicU64,
 }
 
 impl Members {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<NodeId>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn change(&self, node: NodeId, joined: bool) {
-        let mut nodes = self.lock();
+        let Some(mut nodes) = self.nodes.lock() else { return };
         if joined {
             nodes.insert(node);
         } else {
@@ -90,7 +84,7 @@ impl Members {
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.lock().iter().copied().collect()
+        self.nodes.lock().map(|nodes| nodes.iter().copied().collect()).unwrap_or_default()
     }
 }
 
@@ -119,7 +113,7 @@ const UNCLAIMED: usize = 16;
 /// Who waits for what.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    sinks: Mutex<Sinks>,
+    sinks: OwnLock<Sinks>,
 }
 
 /// Undone when dropped.
@@ -137,8 +131,9 @@ enum Registered {
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, Sinks> {
-        self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing in a forked child, which no event reaches: it has no library thread.
+    fn lock(&self) -> Option<MutexGuard<'_, Sinks>> {
+        self.sinks.lock()
     }
 
     fn registration(self: &Arc<Self>, what: Registered) -> Registration {
@@ -151,22 +146,23 @@ impl Registry {
         queue: &Arc<Queue<SegmentEvent>>,
     ) -> Registration {
         let queue = Arc::downgrade(queue);
-        put_unless_taken(&mut self.lock().segments, what, &queue);
+        if let Some(mut sinks) = self.lock() {
+            put_unless_taken(&mut sinks.segments, what, &queue);
+        }
         self.registration(Registered::Segment(what, queue))
     }
 
     pub(crate) fn register_senders(self: &Arc<Self>, what: Imported, senders: &Arc<Senders>) -> Registration {
-        let mut sinks = self.lock();
-        let (early, rest): (Vec<_>, Vec<_>) =
-            sinks.unclaimed.drain(..).partition(|arrival| arrival.what == what);
-        sinks.unclaimed = VecDeque::from(rest);
-        for arrival in early {
-            senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
+        if let Some(mut sinks) = self.lock() {
+            let (early, rest): (Vec<_>, Vec<_>) =
+                sinks.unclaimed.drain(..).partition(|arrival| arrival.what == what);
+            sinks.unclaimed = VecDeque::from(rest);
+            for arrival in early {
+                senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
+            }
+            put_unless_taken(&mut sinks.senders, what, &Arc::downgrade(senders));
         }
-        let senders = Arc::downgrade(senders);
-        put_unless_taken(&mut sinks.senders, what, &senders);
-        drop(sinks);
-        self.registration(Registered::Senders(what, senders))
+        self.registration(Registered::Senders(what, Arc::downgrade(senders)))
     }
 
     pub(crate) fn register_import(
@@ -174,7 +170,9 @@ impl Registry {
         import: &Import,
         queue: &Arc<Queue<RemoteEvent>>,
     ) -> Registration {
-        self.lock().imports.insert(import.id(), Arc::downgrade(queue));
+        if let Some(mut sinks) = self.lock() {
+            sinks.imports.insert(import.id(), Arc::downgrade(queue));
+        }
         // It may have ended between the manager's answer and this line; the state page knows.
         if let Some(reason) = lost(import) {
             queue.push(RemoteEvent::Lost(reason));
@@ -183,7 +181,7 @@ impl Registry {
     }
 
     pub(crate) fn register_group(&self, group: GroupId, members: &Arc<Members>) {
-        let mut sinks = self.lock();
+        let Some(mut sinks) = self.lock() else { return };
         let watchers = sinks.groups.entry(group).or_default();
         watchers.retain(|watcher| watcher.strong_count() > 0);
         watchers.push(Arc::downgrade(members));
@@ -191,7 +189,8 @@ impl Registry {
 
     /// True when nobody watches the group any more.
     pub(crate) fn group_is_unwatched(&self, group: GroupId) -> bool {
-        let mut sinks = self.lock();
+        // A child leaves what its parent watches as it is.
+        let Some(mut sinks) = self.lock() else { return false };
         let Some(watchers) = sinks.groups.get_mut(&group) else { return true };
         watchers.retain(|watcher| watcher.strong_count() > 0);
         watchers.is_empty()
@@ -207,20 +206,21 @@ impl Registry {
                 }
             }
             ClientEvent::Disconnected { what, node, connection, died } => {
-                let senders = self.lock().senders.get(&what).and_then(Weak::upgrade);
+                let senders = self.lock().and_then(|sinks| sinks.senders.get(&what)?.upgrade());
                 if let Some(senders) = senders {
                     senders.departed(connection, died);
                 }
                 self.to_segment(what, SegmentEvent::Disconnected { node, died });
             }
             ClientEvent::Lost { import, reason } => {
-                let queue = self.lock().imports.get(&import).and_then(Weak::upgrade);
+                let queue = self.lock().and_then(|sinks| sinks.imports.get(&import)?.upgrade());
                 if let Some(queue) = queue {
                     queue.push(RemoteEvent::Lost(reason));
                 }
             }
             ClientEvent::Member { group, node, joined } => {
-                let watchers = self.lock().groups.get(&group).cloned().unwrap_or_default();
+                let watchers =
+                    self.lock().and_then(|sinks| sinks.groups.get(&group).cloned()).unwrap_or_default();
                 for members in watchers.iter().filter_map(Weak::upgrade) {
                     members.change(node, joined);
                 }
@@ -234,7 +234,7 @@ impl Registry {
     }
 
     fn arrived(&self, arrival: Unclaimed) {
-        let mut sinks = self.lock();
+        let Some(mut sinks) = self.lock() else { return };
         if let Some(senders) = sinks.senders.get(&arrival.what).and_then(Weak::upgrade) {
             senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
             return;
@@ -246,7 +246,7 @@ impl Registry {
     }
 
     fn to_segment(&self, what: Imported, event: SegmentEvent) {
-        let queue = self.lock().segments.get(&what).and_then(Weak::upgrade);
+        let queue = self.lock().and_then(|sinks| sinks.segments.get(&what)?.upgrade());
         if let Some(queue) = queue {
             queue.push(event);
         }
@@ -270,7 +270,7 @@ fn remove_if_mine<T>(sinks: &mut BTreeMap<Imported, Weak<T>>, what: Imported, qu
 impl Drop for Registration {
     fn drop(&mut self) {
         let Some(registry) = self.registry.upgrade() else { return };
-        let mut sinks = registry.lock();
+        let Some(mut sinks) = registry.lock() else { return };
         match &self.what {
             Registered::Segment(what, queue) => remove_if_mine(&mut sinks.segments, *what, queue),
             Registered::Senders(what, senders) => remove_if_mine(&mut sinks.senders, *what, senders),

@@ -13,16 +13,17 @@
 //! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use node_client::OwnLock;
 use proto::ids::{GroupId, NodeId, SegmentKey};
 use shm::window::Window;
 
 use crate::error::{Error, Result};
 use crate::events::Members;
 use crate::node::Node;
-use crate::remote::RemoteSegment;
+use crate::remote::{RemoteSegment, forked};
 use crate::segment::Segment;
 
 /// This node's copy of a group. Dropping it leaves the group.
@@ -70,7 +71,7 @@ pub struct Group {
     node: Node,
     group: GroupId,
     members: Arc<Members>,
-    copies: Mutex<Copies>,
+    copies: OwnLock<Copies>,
 }
 
 #[derive(Debug, Default)]
@@ -137,12 +138,12 @@ impl Group {
         for member in node.client().watch_group(group)? {
             members.change(member, true);
         }
-        Ok(Self { node: node.clone(), group, members, copies: Mutex::default() })
+        Ok(Self { node: node.clone(), group, members, copies: OwnLock::default() })
     }
 
     /// Brings `copies` up to date. Costs one load when nothing changed.
-    fn copies(&self) -> MutexGuard<'_, Copies> {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+    fn copies(&self) -> Result<MutexGuard<'_, Copies>> {
+        let mut copies = self.copies.lock().ok_or_else(|| forked(format_args!("group {}", self.group)))?;
         let version = self.members.version();
         if copies.is_due(version) {
             let nodes = self.members.nodes();
@@ -163,11 +164,11 @@ impl Group {
             }
             copies.searched(version, complete);
         }
-        copies
+        Ok(copies)
     }
 
     fn each(&self, write: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<Delivered> {
-        let mut copies = self.copies();
+        let mut copies = self.copies()?;
         let (lost, refused) = write_to_all(&copies.connected, write);
         for node in &lost {
             copies.connected.remove(node);
@@ -185,9 +186,9 @@ impl Group {
         self.group
     }
 
-    /// The nodes whose copies are reached now.
+    /// The nodes whose copies are reached now. None from a forked child.
     pub fn members(&self) -> Vec<NodeId> {
-        self.copies().connected.keys().copied().collect()
+        self.copies().map(|copies| copies.connected.keys().copied().collect()).unwrap_or_default()
     }
 
     /// Waits until at least `count` members are reached.

@@ -223,7 +223,7 @@ impl RemoteSegment {
     /// The next thing that happened to it.
     pub fn wait_event(&self, timeout: Duration) -> Result<RemoteEvent> {
         let what = || format!("event of {} of node {}", self.inner.key, self.inner.peer);
-        self.inner.events.wait(timeout).ok_or_else(|| Error::TimedOut { what: what() })
+        self.inner.events.wait(timeout)?.ok_or_else(|| Error::TimedOut { what: what() })
     }
 }
 

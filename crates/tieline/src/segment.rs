@@ -4,19 +4,21 @@
 //! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: who was
 //! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms nobody with it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use node_client::ClientError;
+use node_client::{ClientError, OwnLock};
 use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
 use shm::region::{Region, RegionOptions, Reserve};
+use shm::sync::plain::{AtomicU8, Ordering};
 use shm::window::Window;
 
 use crate::error::{Error, Result};
 use crate::events::{Queue, Registration};
 use crate::node::Node;
 use crate::options::SegmentOptions;
+use crate::remote::forked;
 
 /// Where a segment stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum SegmentState {
 }
 
 impl SegmentState {
+    const ALL: [Self; 4] = [Self::Created, Self::Prepared, Self::Available, Self::Withdrawn];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Created => "created but not prepared",
@@ -80,7 +84,10 @@ pub struct Segment {
     node: Node,
     key: SegmentKey,
     memory: Arc<SegmentMemory>,
-    state: Mutex<SegmentState>,
+    /// Held while the state changes, which may take an answer of the manager.
+    turn: OwnLock<()>,
+    /// Index in [`SegmentState::ALL`]; written under `turn`, read without: a look at it never waits.
+    state: AtomicU8,
     events: Arc<Queue<SegmentEvent>>,
     registration: Option<Registration>,
 }
@@ -132,14 +139,19 @@ impl Segment {
             node: node.clone(),
             key,
             memory,
-            state: Mutex::new(SegmentState::Created),
+            turn: OwnLock::default(),
+            state: AtomicU8::new(SegmentState::Created as u8),
             events,
             registration: Some(registration),
         })
     }
 
-    fn state_mut(&self) -> MutexGuard<'_, SegmentState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turn(&self) -> Result<MutexGuard<'_, ()>> {
+        self.turn.lock().ok_or_else(|| forked(self.key))
+    }
+
+    fn set_state(&self, state: SegmentState) {
+        self.state.store(state as u8, Ordering::Relaxed);
     }
 
     /// Its id; a group's copy has none.
@@ -164,42 +176,43 @@ impl Segment {
         &self.memory
     }
 
-    /// Where it stands.
+    /// Where it stands; in a forked child, where it stood at the fork.
     pub fn state(&self) -> SegmentState {
-        *self.state_mut()
+        let index = usize::from(self.state.load(Ordering::Relaxed));
+        SegmentState::ALL.get(index).copied().unwrap_or(SegmentState::Created)
     }
 
     /// Makes it ready for the adapter. On shared memory nothing is left to do for it; the step exists because other
     /// links register memory here. May be repeated.
     pub fn prepare(&self) -> Result<()> {
-        let mut state = self.state_mut();
-        if *state == SegmentState::Created {
-            *state = SegmentState::Prepared;
+        let _turn = self.turn()?;
+        if self.state() == SegmentState::Created {
+            self.set_state(SegmentState::Prepared);
         }
         Ok(())
     }
 
     /// Lets others connect. Prepares it first where that has not been done.
     pub fn make_available(&self) -> Result<()> {
-        let mut state = self.state_mut();
+        let _turn = self.turn()?;
         self.node.client().set_available(self.key, true, false)?;
-        *state = SegmentState::Available;
+        self.set_state(SegmentState::Available);
         Ok(())
     }
 
     /// Lets nobody connect any more. With `disconnect`, those who are connected see
     /// [`LossReason::Withdrawn`](crate::LossReason).
     pub fn withdraw(&self, disconnect: bool) -> Result<()> {
-        let mut state = self.state_mut();
-        if *state != SegmentState::Available {
+        let _turn = self.turn()?;
+        if self.state() != SegmentState::Available {
             return Err(Error::WrongState {
                 what: self.key.to_string(),
-                state: state.name(),
+                state: self.state().name(),
                 next_step: "make it available before withdrawing it",
             });
         }
         self.node.client().set_available(self.key, false, disconnect)?;
-        *state = SegmentState::Withdrawn;
+        self.set_state(SegmentState::Withdrawn);
         Ok(())
     }
 
@@ -218,7 +231,7 @@ impl Segment {
 
     /// The next thing that happened to it: in order, none lost up to the 4,096 that are kept.
     pub fn wait_event(&self, timeout: Duration) -> Result<SegmentEvent> {
-        self.events.wait(timeout).ok_or_else(|| Error::TimedOut { what: format!("event of {}", self.key) })
+        self.events.wait(timeout)?.ok_or_else(|| Error::TimedOut { what: format!("event of {}", self.key) })
     }
 }
 

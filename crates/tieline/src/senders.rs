@@ -4,15 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use node_client::OwnLock;
 use proto::wire::program::ConnectionId;
 use shm::process::{DeadProof, PidFd};
 
 /// Producers of one data interrupt.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
-    state: Mutex<State>,
+    state: OwnLock<State>,
 }
 
 #[derive(Debug, Default)]
@@ -25,22 +26,23 @@ struct State {
 }
 
 impl Senders {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Nothing in a forked child, which receives nothing either.
+    fn lock(&self) -> Option<MutexGuard<'_, State>> {
+        let mut state = self.state.lock()?;
         state.confirm_deaths();
-        state
+        Some(state)
     }
 
     /// A producer has connected.
     pub(crate) fn arrived(&self, producer: u16, connection: ConnectionId, pidfd: Option<OwnedFd>) {
-        if let Some(Ok(process)) = pidfd.map(PidFd::from_fd) {
-            self.lock().living.insert(producer, (connection, process));
+        if let (Some(Ok(process)), Some(mut state)) = (pidfd.map(PidFd::from_fd), self.lock()) {
+            state.living.insert(producer, (connection, process));
         }
     }
 
     /// It has gone away, in order or by dying. One that went in order has left no claim behind.
     pub(crate) fn departed(&self, connection: ConnectionId, died: bool) {
-        let mut state = self.lock();
+        let Some(mut state) = self.lock() else { return };
         let Some(producer) =
             state.living.iter().find(|(_, (known, _))| *known == connection).map(|(number, _)| *number)
         else {
@@ -55,7 +57,7 @@ impl Senders {
 
     /// Proof that the producer of this number has died, to be used once.
     pub(crate) fn proof_of_death(&self, producer: u16) -> Option<DeadProof> {
-        let mut state = self.lock();
+        let mut state = self.lock()?;
         if let Some(proof) = state.dead.remove(&producer) {
             return Some(proof);
         }
@@ -64,7 +66,7 @@ impl Senders {
 
     /// Whether the number belongs to somebody who was introduced and may still claim or have claimed.
     pub(crate) fn knows(&self, producer: u16) -> bool {
-        let state = self.lock();
+        let Some(state) = self.lock() else { return false };
         state.living.contains_key(&producer) || state.dying.iter().any(|(known, _)| *known == producer)
     }
 }

@@ -5,9 +5,8 @@
 //! differs by a factor of ten between machines, so it is measured, once in each process that makes an interrupt: about
 //! 4 ms. Each wait then learns for itself, below this ceiling.
 
-use std::sync::OnceLock;
-
 use shm::doorbell::{Spin, WakeProbe};
+use shm::sync::plain::{AtomicU8, Ordering};
 
 use crate::error::{Error, Result};
 
@@ -20,8 +19,13 @@ const BELIEVED_NS: std::ops::RangeInclusive<u64> = 4_000..=100_000;
 
 /// A spin for a new waiter.
 pub(crate) fn new_spin() -> Result<Spin> {
-    static OUTCOME: OnceLock<std::result::Result<(), String>> = OnceLock::new();
-    OUTCOME.get_or_init(set_ceiling).clone().map_err(Error::Invalid)?;
+    // No lock and no `OnceLock`: a child forked while another thread measures would wait for that thread for ever. Two
+    // threads that come first at the same time both measure; either figure will do.
+    static IS_SET: AtomicU8 = AtomicU8::new(0);
+    if IS_SET.load(Ordering::Relaxed) == 0 {
+        set_ceiling().map_err(Error::Invalid)?;
+        IS_SET.store(1, Ordering::Relaxed);
+    }
     Ok(Spin::new())
 }
 
