@@ -10,6 +10,7 @@ mod short;
 mod x86;
 
 pub use plan::{NotAvailable, Plan};
+use short::{INLINE_BYTES_MAX, copy_tiny};
 pub use short::{SHORT_BYTES_MAX, copy_short};
 
 use crate::cpu::Features;
@@ -91,28 +92,20 @@ pub fn kernels() -> [Kernel; KERNELS] {
 /// # Safety
 /// `src` must be valid for reads of `len` bytes and `dst` for writes, and they must not overlap. Others may write to
 /// either at the same time if it is shared memory.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
-    if len <= SHORT_BYTES_MAX {
+    if len <= INLINE_BYTES_MAX {
         // SAFETY: the caller's promise, and the length was checked.
-        unsafe { copy_short(dst, src, len) }
+        unsafe { copy_tiny(dst, src, len) }
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { copy_long(dst, src, len) }
+        // SAFETY: the caller's promise; a plan names only kernels that this processor can run.
+        unsafe { (plan::run_for(len))(dst, src, len) }
     }
-}
-
-/// # Safety
-/// As [`copy`](fn@copy).
-#[inline(never)]
-unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promise; a plan names only kernels that this processor can run.
-    unsafe { (RUN[plan::slot_for(len)])(dst, src, len) }
 }
 
 type Run = unsafe fn(*mut u8, *const u8, usize);
 
-/// The kernels by [`KernelId`]; the plan's numbers are smaller than [`RUN_SLOTS`], so that looking one up is one load.
+/// The kernels by [`KernelId`]; unused slots hold the C library's `memcpy`.
 #[cfg(target_arch = "x86_64")]
 static RUN: [Run; RUN_SLOTS] = {
     let mut run: [Run; RUN_SLOTS] = [libc_memcpy; RUN_SLOTS];
@@ -128,8 +121,7 @@ static RUN: [Run; RUN_SLOTS] = {
 #[cfg(not(target_arch = "x86_64"))]
 static RUN: [Run; RUN_SLOTS] = [libc_memcpy; RUN_SLOTS];
 
-/// A power of two, so that a number is brought into range by a mask. Unused slots hold the C library's `memcpy`.
-const RUN_SLOTS: usize = 16;
+const RUN_SLOTS: usize = KernelId::Avx512Stream as usize + 1;
 
 /// # Safety
 /// As [`copy`](fn@copy).

@@ -120,7 +120,8 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::ReadOnly`].
-    #[inline]
+    // Always: a short copy is a few moves, and a call whose result goes through memory would cost more than they do.
+    #[inline(always)]
     pub fn put(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let at = self.at_mut(offset, bytes.len())?;
         // SAFETY: both ranges are valid for that many bytes; `bytes` is a Rust slice, which cannot overlap shared memory
@@ -135,7 +136,8 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
-    #[inline]
+    // Always: as `put`.
+    #[inline(always)]
     pub fn get(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let at = self.at(offset, bytes.len())?;
         // SAFETY: as in `put`, the other way round.
@@ -211,20 +213,27 @@ impl<'a> Window<'a> {
         Ok(unsafe { &*at.cast::<T>() })
     }
 
-    #[inline]
+    #[inline(always)]
     fn at(&self, offset: usize, len: usize) -> Result<*mut u8> {
         if offset > self.len || len > self.len - offset {
-            return Err(Error::OutOfRange { offset, len, size: self.len });
+            return Err(out_of_range(offset, len, self.len));
         }
         // SAFETY: the offset lies in the window, so in one mapping.
         Ok(unsafe { self.start.add(offset) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn at_mut(&self, offset: usize, len: usize) -> Result<*mut u8> {
         if self.access != MapAccess::ReadWrite {
             return Err(Error::ReadOnly);
         }
         self.at(offset, len)
     }
+}
+
+/// Out of the way of the copies that go well.
+#[cold]
+#[inline(never)]
+fn out_of_range(offset: usize, len: usize, size: usize) -> Error {
+    Error::OutOfRange { offset, len, size }
 }

@@ -14,7 +14,7 @@
 //! unaligned moves that overlap the blocks, so the loops store to aligned addresses only. Prefetches may run past the end
 //! of a buffer: they never fault.
 
-use super::short::{SHORT_BYTES_MAX, copy_short};
+use super::short::{copy_short, copy_tiny};
 use core::arch::asm;
 
 /// Stores of all loops start at a multiple of this, in bytes: no store then touches two lines of the cache.
@@ -37,22 +37,117 @@ pub(super) unsafe fn rep_movsb(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
+/// Defines how a wide kernel copies what is too short for its loop: one, two or four moves from each end, which overlap in
+/// the middle; all are loaded before the first is stored.
+macro_rules! wide_short {
+    ($(#[$doc:meta])* $name:ident, $feature:literal, $move:literal, bytes $bytes:literal, below $shorter_max:literal $shorter:ident,
+     registers [$a:tt, $b:tt, $c:tt, $d:tt, $e:tt, $f:tt, $g:tt, $h:tt], end [$($end:literal),*]) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// See [`copy`](fn@super::copy); `len` is at most eight moves, and the processor must have the feature that this
+        /// function is compiled for.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        unsafe fn $name(dst: *mut u8, src: *const u8, len: usize) {
+            if len <= $shorter_max {
+                // SAFETY: the caller's promise, and the length was checked.
+                return unsafe { $shorter(dst, src, len) };
+            }
+            // SAFETY: `len` is at least one move. Each branch makes as many from either end as fit into `len`, and together
+            // they cover it.
+            unsafe {
+                if len <= 2 * $bytes {
+                    asm!(
+                        concat!($move, " ", $a, ", [{src}]"),
+                        concat!($move, " ", $b, ", [{src} + {len} - ", $bytes, "]"),
+                        concat!($move, " [{dst}], ", $a),
+                        concat!($move, " [{dst} + {len} - ", $bytes, "], ", $b),
+                        $($end,)*
+                        src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+                        out($a) _, out($b) _,
+                        options(nostack, preserves_flags),
+                    );
+                } else if len <= 4 * $bytes {
+                    asm!(
+                        concat!($move, " ", $a, ", [{src}]"),
+                        concat!($move, " ", $b, ", [{src} + ", $bytes, "]"),
+                        concat!($move, " ", $c, ", [{src} + {len} - 2 * ", $bytes, "]"),
+                        concat!($move, " ", $d, ", [{src} + {len} - ", $bytes, "]"),
+                        concat!($move, " [{dst}], ", $a),
+                        concat!($move, " [{dst} + ", $bytes, "], ", $b),
+                        concat!($move, " [{dst} + {len} - 2 * ", $bytes, "], ", $c),
+                        concat!($move, " [{dst} + {len} - ", $bytes, "], ", $d),
+                        $($end,)*
+                        src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+                        out($a) _, out($b) _, out($c) _, out($d) _,
+                        options(nostack, preserves_flags),
+                    );
+                } else {
+                    asm!(
+                        concat!($move, " ", $a, ", [{src}]"),
+                        concat!($move, " ", $b, ", [{src} + ", $bytes, "]"),
+                        concat!($move, " ", $c, ", [{src} + 2 * ", $bytes, "]"),
+                        concat!($move, " ", $d, ", [{src} + 3 * ", $bytes, "]"),
+                        concat!($move, " ", $e, ", [{src} + {len} - 4 * ", $bytes, "]"),
+                        concat!($move, " ", $f, ", [{src} + {len} - 3 * ", $bytes, "]"),
+                        concat!($move, " ", $g, ", [{src} + {len} - 2 * ", $bytes, "]"),
+                        concat!($move, " ", $h, ", [{src} + {len} - ", $bytes, "]"),
+                        concat!($move, " [{dst}], ", $a),
+                        concat!($move, " [{dst} + ", $bytes, "], ", $b),
+                        concat!($move, " [{dst} + 2 * ", $bytes, "], ", $c),
+                        concat!($move, " [{dst} + 3 * ", $bytes, "], ", $d),
+                        concat!($move, " [{dst} + {len} - 4 * ", $bytes, "], ", $e),
+                        concat!($move, " [{dst} + {len} - 3 * ", $bytes, "], ", $f),
+                        concat!($move, " [{dst} + {len} - 2 * ", $bytes, "], ", $g),
+                        concat!($move, " [{dst} + {len} - ", $bytes, "], ", $h),
+                        $($end,)*
+                        src = in(reg) src, dst = in(reg) dst, len = in(reg) len,
+                        out($a) _, out($b) _, out($c) _, out($d) _, out($e) _, out($f) _, out($g) _, out($h) _,
+                        options(nostack, preserves_flags),
+                    );
+                }
+            }
+        }
+    };
+}
+
+wide_short! {
+    /// With 32 bytes a move: up to 256 bytes.
+    short_avx2, "avx2", "vmovdqu", bytes 32, below 32 copy_tiny,
+    registers ["ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7"], end ["vzeroupper"]
+}
+
+wide_short! {
+    /// With 32 bytes a move: up to 256 bytes. Registers from the sixteenth on need no `vzeroupper` (Intel 64 and IA-32
+    /// Architectures Optimization Reference Manual, "Mixing Intel AVX and Intel SSE code").
+    short_avx512vl, "avx512f,avx512vl", "vmovdqu64", bytes 32, below 32 copy_tiny,
+    registers ["ymm16", "ymm17", "ymm18", "ymm19", "ymm20", "ymm21", "ymm22", "ymm23"], end []
+}
+
+wide_short! {
+    /// With 64 bytes a move: up to 512 bytes. Below 128, moves of 32 are faster: two of them that go to one line are stored
+    /// at once.
+    short_avx512, "avx512f,avx512vl", "vmovdqu64", bytes 64, below 128 short_avx512vl,
+    registers ["zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23"], end []
+}
+
 /// Defines a kernel that goes through the cache, `$block` bytes a turn. `first` lists the moves of the first 64 bytes,
 /// `all` those of a block, as register and offset.
 macro_rules! through_cache {
-    ($(#[$doc:meta])* $name:ident, $feature:literal, block $block:literal, $load:literal, $store:literal,
+    ($(#[$doc:meta])* $name:ident, $feature:literal, short $short:ident up to $short_max:literal, block $block:literal, $load:literal, $store:literal,
      first [$(($first:literal, $first_at:literal)),*], all [$(($register:literal, $at:literal)),*],
-     ahead [$($ahead:literal),*]) => {
+     ahead [$($ahead:literal),*], end [$($end:literal),*]) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// See [`copy`](fn@super::copy); the processor must have the feature that this function is compiled for.
         #[target_feature(enable = $feature)]
         pub(super) unsafe fn $name(dst: *mut u8, src: *const u8, len: usize) {
-            const { assert!($block <= SHORT_BYTES_MAX && ALIGN <= SHORT_BYTES_MAX) }
-            if len <= SHORT_BYTES_MAX {
+            const { assert!($block <= $short_max && ALIGN <= $short_max) }
+            if len <= $short_max {
                 // SAFETY: the caller's promise, and the length was checked.
-                return unsafe { copy_short(dst, src, len) };
+                return unsafe { $short(dst, src, len) };
             }
             let start = ALIGN - (dst.addr() & (ALIGN - 1));
             let turns = (len - start) / $block;
@@ -76,7 +171,7 @@ macro_rules! through_cache {
                     "3:",
                     $(concat!($load, " ", $register, ", [r10 + ", $at, "]"),)*
                     $(concat!($store, " [r11 + ", $at, "], ", $register),)*
-                    "vzeroupper",
+                    $($end,)*
                     inout("rcx") turns => _,
                     inout("rsi") src.add(start) => _,
                     inout("rdi") dst.add(start) => _,
@@ -155,34 +250,38 @@ macro_rules! past_cache {
 
 through_cache! {
     /// *Plain* with 32 bytes a move.
-    avx2, "avx2", block 128, "vmovdqu", "vmovdqu",
+    avx2, "avx2", short short_avx2 up to 256, block 128, "vmovdqu", "vmovdqu",
     first [("ymm0", 0), ("ymm1", 32)],
     all [("ymm0", 0), ("ymm1", 32), ("ymm2", 64), ("ymm3", 96)],
-    ahead []
+    ahead [],
+    end ["vzeroupper"]
 }
 
 through_cache! {
     /// *Plain* with 64 bytes a move.
-    avx512, "avx512f", block 256, "vmovdqu64", "vmovdqu64",
-    first [("zmm0", 0)],
-    all [("zmm0", 0), ("zmm1", 64), ("zmm2", 128), ("zmm3", 192)],
-    ahead []
+    avx512, "avx512f,avx512vl", short short_avx512 up to 512, block 256, "vmovdqu64", "vmovdqu64",
+    first [("zmm16", 0)],
+    all [("zmm16", 0), ("zmm17", 64), ("zmm18", 128), ("zmm19", 192)],
+    ahead [],
+    end []
 }
 
 through_cache! {
     /// *Ahead* with 32 bytes a move.
-    avx2_ahead, "avx2", block 128, "vmovdqu", "vmovdqu",
+    avx2_ahead, "avx2", short short_avx2 up to 256, block 128, "vmovdqu", "vmovdqu",
     first [("ymm0", 0), ("ymm1", 32)],
     all [("ymm0", 0), ("ymm1", 32), ("ymm2", 64), ("ymm3", 96)],
-    ahead [512, 576]
+    ahead [512, 576],
+    end ["vzeroupper"]
 }
 
 through_cache! {
     /// *Ahead* with 64 bytes a move.
-    avx512_ahead, "avx512f", block 256, "vmovdqu64", "vmovdqu64",
-    first [("zmm0", 0)],
-    all [("zmm0", 0), ("zmm1", 64), ("zmm2", 128), ("zmm3", 192)],
-    ahead [512, 576, 640, 704]
+    avx512_ahead, "avx512f,avx512vl", short short_avx512 up to 512, block 256, "vmovdqu64", "vmovdqu64",
+    first [("zmm16", 0)],
+    all [("zmm16", 0), ("zmm17", 64), ("zmm18", 128), ("zmm19", 192)],
+    ahead [512, 576, 640, 704],
+    end []
 }
 
 past_cache! {

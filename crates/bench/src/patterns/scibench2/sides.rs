@@ -145,10 +145,7 @@ impl<'a> StoreSides<'a> {
         if self.size_bytes <= PRIVATE_BYTES_MAX {
             rivals.push(Rival::Private);
         }
-        // Up to this size every kernel is the same few moves.
-        if self.size_bytes > copy::SHORT_BYTES_MAX {
-            rivals.extend(copy::kernels().into_iter().filter(able).map(Rival::Kernel));
-        }
+        rivals.extend(copy::kernels().into_iter().filter(able).map(Rival::Kernel));
         rivals
     }
 
