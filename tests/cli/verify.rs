@@ -21,11 +21,13 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     assert_eq!(report["schema"], "tieline.verify/1");
     let steps: Vec<_> =
         report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert_eq!(steps, ["up", "status", "diag", "exchange", "scipp"]);
+    assert_eq!(steps, ["up", "status", "diag", "exchange", "load", "pairs", "scipp"]);
     for step in report["steps"].as_array().unwrap().iter().take(4) {
         assert_eq!(step["verdict"], "PASS", "{step}");
     }
     assert_eq!(report["exchange"]["pairs"].as_array().unwrap().len(), 6);
+    assert_eq!(report["pairs"]["pairs"].as_array().unwrap().len(), 6);
+    assert_eq!(report["load"]["instances"].as_array().unwrap().len(), 3);
     assert!(report["latency"].is_object());
     assert_eq!(left_in(&cluster), Vec::<String>::new());
 }
@@ -80,4 +82,31 @@ fn on_one_processor_what_cannot_be_measured_is_said_and_the_rest_is_checked() {
     let (status, out) = on_one_cpu(&["bench", "acceptance", "--only", "scipp", "ring"]);
     assert_eq!(status, Some(3), "{out}");
     assert!(out.contains("verdict: INCONCLUSIVE") && out.contains("SKIPPED"), "{out}");
+}
+
+/// A cluster of four with one fault; what verify says of it.
+fn verify_with(fault: &[&str]) -> (i32, String) {
+    let cluster = Cluster::empty().unwrap();
+    for words in [&["up", "--nodes", "4", "--faults"][..], fault] {
+        let (status, out, err) = cluster.run(words).unwrap();
+        assert_eq!(status, 0, "{words:?}: {out}{err}");
+    }
+    let (status, out, err) = cluster.run(&["verify", "--running"]).unwrap();
+    (status, out + &err)
+}
+
+#[test]
+fn planted_faults_are_found_and_the_culprit_is_named() {
+    let _watchdog = Watchdog::usual("planted faults");
+    for (fault, culprit) in [
+        (&["link", "degrade", "8", "12", "--delay", "2us"][..], "link 8-12"),
+        (&["link", "degrade", "4", "12", "--loss", "1%"], "link 4-12"),
+        (&["link", "degrade", "4", "16", "--speed", "80%"], "link 4-16"),
+        (&["link", "degrade", "8", "16", "--stall", "5ms/1s"], "link 8-16"),
+        (&["link", "swap", "8", "12"], "nodes 8 and 12: swapped"),
+    ] {
+        let (status, out) = verify_with(fault);
+        assert!(status == 1 && out.contains("VERDICT: FAIL"), "{fault:?}: {out}");
+        assert!(out.contains(culprit), "{fault:?}: {out}");
+    }
 }

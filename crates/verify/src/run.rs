@@ -1,16 +1,18 @@
 //! The whole verification: up (or a cluster that runs) → status → diag on all nodes → a checked exchange between every
-//! pair → request/response latency on one pair → verdict.
+//! pair → load → every pair measured beside every other → request/response latency on one pair → verdict.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tieline::NodeId;
 
 use crate::capacity::{self, CouldNotRun};
+use crate::conntest::{self, ConntestReport};
 use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
 use crate::latency::{self, LatencyReport, NotMeasured};
 use crate::own::OwnCluster;
+use crate::pairs::{self, PairsReport};
 use crate::status::{self, ClusterReport};
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -19,6 +21,15 @@ mod render;
 
 /// Schema of the report.
 pub const SCHEMA: &str = "tieline.verify/1";
+
+/// How long every node sends to every other.
+const LOAD: Duration = Duration::from_secs(1);
+/// How long the instances wait for each other: they are started together.
+const MEET: Duration = Duration::from_secs(5);
+/// How often every pair is measured.
+const ROUNDS: usize = 100;
+/// How long links are watched for stalls: long enough for two of those that come each second.
+const WATCH: Duration = Duration::from_millis(2200);
 
 /// On what.
 #[derive(Debug)]
@@ -68,6 +79,10 @@ pub struct Report {
     pub diag: DiagReport,
     /// Every pair.
     pub exchange: ExchangeReport,
+    /// The load test.
+    pub load: ConntestReport,
+    /// Every pair measured beside every other.
+    pub pairs: PairsReport,
     /// Half round trip on one pair; absent if the cluster has a single node or the test could not run.
     pub latency: Option<LatencyReport>,
     /// Seconds in all.
@@ -161,6 +176,29 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Coul
         let verdict = report.verdict;
         (report, verdict, detail)
     });
+    let load = steps.run("load", |tell| {
+        let plan = conntest::Options {
+            seed: options.seed,
+            meet_within: MEET,
+            ..conntest::Options::for_target(&target, LOAD)
+        };
+        let report = conntest::run(&target, &plan, &mut |progress| {
+            tell(&format!("load: {:.1} s of {:.1} s", progress.elapsed.as_secs_f64(), LOAD.as_secs_f64()));
+        });
+        let (verdict, detail) = (report.verdict, format!("{}{left_out}", report.summary()));
+        (report, verdict, detail)
+    });
+    let pairs = steps.run("pairs", |tell| {
+        let plan = pairs::Plan {
+            rounds: ROUNDS,
+            watch: WATCH,
+            limits: pairs::Limits::default(),
+            seed: options.seed,
+        };
+        let report = pairs::run(&target, &plan, tell, &|| false);
+        let (verdict, detail) = (report.verdict, report.summary());
+        (report, verdict, detail)
+    });
     let latency = steps.run("scipp", |tell| match latency::run(&target, tell) {
         Ok(report) => {
             let (verdict, detail) = (report.verdict, report.summary());
@@ -178,6 +216,8 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Coul
         status,
         diag,
         exchange,
+        load,
+        pairs,
         latency,
         duration_s: start.elapsed().as_secs_f64(),
     })

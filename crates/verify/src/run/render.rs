@@ -44,6 +44,8 @@ impl Report {
             let error = pair.error.as_deref().unwrap_or_default();
             problems.push(format!("from node {} to node {}: {error}", pair.from, pair.to));
         }
+        let culprits = self.load.culprits.iter().chain(&self.pairs.culprits);
+        problems.extend(culprits.map(ToString::to_string));
         problems
     }
 }
