@@ -21,11 +21,13 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     assert_eq!(report["schema"], "tieline.verify/1");
     let steps: Vec<_> =
         report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert_eq!(steps, ["up", "status", "diag", "exchange", "scipp"]);
-    for step in report["steps"].as_array().unwrap().iter().take(4) {
+    assert_eq!(steps, ["up", "status", "diag", "names", "exchange", "load", "pairs", "scipp"]);
+    for step in report["steps"].as_array().unwrap().iter().take(5) {
         assert_eq!(step["verdict"], "PASS", "{step}");
     }
     assert_eq!(report["exchange"]["pairs"].as_array().unwrap().len(), 6);
+    assert_eq!(report["pairs"]["pairs"].as_array().unwrap().len(), 6);
+    assert_eq!(report["load"]["instances"].as_array().unwrap().len(), 3);
     assert!(report["latency"].is_object());
     assert_eq!(left_in(&cluster), Vec::<String>::new());
 }
@@ -80,4 +82,22 @@ fn on_one_processor_what_cannot_be_measured_is_said_and_the_rest_is_checked() {
     let (status, out) = on_one_cpu(&["bench", "acceptance", "--only", "scipp", "ring"]);
     assert_eq!(status, Some(3), "{out}");
     assert!(out.contains("verdict: INCONCLUSIVE") && out.contains("SKIPPED"), "{out}");
+}
+
+#[test]
+fn health_is_one_line_about_the_running_cluster_and_names_what_is_wrong() {
+    let _watchdog = Watchdog::usual("health");
+    let cluster = Cluster::empty().unwrap();
+    let (status, out, err) = cluster.run(&["verify", "--health"]).unwrap();
+    assert_eq!((status, out.as_str()), (4, ""), "{err}");
+    assert!(err.contains("tieline up"), "{err}");
+    cluster.run(&["up", "--nodes", "3", "--faults"]).unwrap();
+    let (status, out, err) = cluster.run(&["verify", "--health"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    assert!(out.starts_with("tieline health: PASS: ") && out.lines().count() == 1, "{out}");
+    cluster.run(&["link", "degrade", "4", "12", "--corrupt", "50%"]).unwrap();
+    let (status, out, err) = cluster.run(&["verify", "--health"]).unwrap();
+    assert_eq!(status, 1, "{out}{err}");
+    assert!(out.starts_with("tieline health: FAIL: ") && out.lines().count() == 1, "{out}");
+    assert!(out.contains("link 4-12"), "{out}");
 }

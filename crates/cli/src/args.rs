@@ -175,4 +175,13 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Everything, but each test briefly
+    #[arg(long, conflicts_with_all = ["thorough", "health"])]
+    pub quick: bool,
+    /// Each test for long: about a minute and a half
+    #[arg(long, conflicts_with = "health")]
+    pub thorough: bool,
+    /// Only whether the running cluster is sound: seconds, one line, and the exit status; for a job's prolog
+    #[arg(long, conflicts_with = "nodes")]
+    pub health: bool,
 }

@@ -38,6 +38,24 @@ impl fmt::Display for Suspect {
 }
 
 impl Culprit {
+    /// What to do about it.
+    pub fn next_step(&self) -> String {
+        match &self.suspect {
+            Suspect::Node(node) => format!(
+                "node {node}: look at its manager's log and at `tieline diag --node {node}`; take it out of service until \
+                 `tieline verify --running` passes"
+            ),
+            Suspect::Link([a, b]) => format!(
+                "link {a}-{b}: compare `tieline link list` at both ends and `tieline diag --node {a}` with `--node {b}`; \
+                 repair it, then run `tieline conntest` again"
+            ),
+            Suspect::Swapped([a, b]) => format!(
+                "nodes {a} and {b}: exchange their cables, or their ids in the configuration, then run \
+                 `tieline verify --running` again"
+            ),
+        }
+    }
+
     /// These two answer in each other's place.
     pub fn swapped([a, b]: [NodeId; 2]) -> Self {
         let evidence = format!("swapped: who calls node {a} reaches node {b}, and the other way round");

@@ -50,7 +50,14 @@ impl ExchangeReport {
 }
 
 /// Runs the exchange between all nodes of `target`; `progress` is told after each pair how many of how many are done.
-pub fn run(target: &Target, seed: u64, mut progress: impl FnMut(usize, usize)) -> ExchangeReport {
+///
+/// `obstacle` says of an ordered pair (writer, owner) what is known to keep it from being tested, if anything.
+pub fn run(
+    target: &Target,
+    seed: u64,
+    obstacle: impl Fn(NodeId, NodeId) -> Option<String>,
+    mut progress: impl FnMut(usize, usize),
+) -> ExchangeReport {
     let attached: Vec<(NodeId, Result<Node, String>)> = target.on_each_node(|node| {
         (node, target.attach(node, "tieline-verify").map_err(|error| error.to_string()))
     });
@@ -61,6 +68,7 @@ pub fn run(target: &Target, seed: u64, mut progress: impl FnMut(usize, usize)) -
             let start = Instant::now();
             let pair_seed = seed ^ (u64::from(from.get()) << 32 | u64::from(to.get()));
             let outcome = match (owner, writer) {
+                (Ok(_), Ok(_)) if let Some(why) = obstacle(*from, *to) => Err(why),
                 (Ok(owner), Ok(writer)) => pair(owner, writer, *to, pair_seed),
                 (Err(error), _) => Err(format!("node {to}: {error}")),
                 (_, Err(error)) => Err(format!("node {from}: {error}")),

@@ -1,16 +1,20 @@
-//! The whole verification: up (or a cluster that runs) → status → diag on all nodes → a checked exchange between every
-//! pair → request/response latency on one pair → verdict.
+//! The whole verification: up (or a cluster that runs) → status → diag on all nodes → who answers for whom → a checked
+//! exchange between every pair → load → every pair measured beside every other → request/response latency on one pair →
+//! verdict.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tieline::NodeId;
 
 use crate::capacity::{self, CouldNotRun};
+use crate::conntest::{self, ConntestReport};
+use crate::culprit::{self, Culprit};
 use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
 use crate::latency::{self, LatencyReport, NotMeasured};
 use crate::own::OwnCluster;
+use crate::pairs::{self, NamesReport, PairsReport};
 use crate::status::{self, ClusterReport};
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -19,6 +23,54 @@ mod render;
 
 /// Schema of the report.
 pub const SCHEMA: &str = "tieline.verify/1";
+
+/// How long the instances of the load test wait for each other: they are started together.
+const MEET: Duration = Duration::from_secs(5);
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Depth {
+    /// Seconds: managers, sessions, names, and a checked exchange. Nothing is measured. Fit for a job's prolog.
+    Health,
+    /// Everything, briefly.
+    Quick,
+    /// Everything.
+    Standard,
+    /// Everything, for minutes.
+    Thorough,
+}
+
+/// How long and how often, of each test.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    /// How long every node sends to every other.
+    load: Duration,
+    /// How often every pair is measured.
+    rounds: usize,
+    /// How long links are watched for stalls.
+    watch: Duration,
+}
+
+impl Depth {
+    /// Nothing for a test of health.
+    fn plan(self) -> Option<Plan> {
+        let of = |load_ms, rounds, watch_ms| {
+            Some(Plan {
+                load: Duration::from_millis(load_ms),
+                rounds,
+                watch: Duration::from_millis(watch_ms),
+            })
+        };
+        // Watching lasts long enough for two stalls of those that come each second.
+        match self {
+            Self::Health => None,
+            Self::Quick => of(500, 60, 2200),
+            Self::Standard => of(1000, 100, 2600),
+            Self::Thorough => of(20_000, 1000, 20_000),
+        }
+    }
+}
 
 /// On what.
 #[derive(Debug)]
@@ -36,6 +88,8 @@ pub struct Options {
     pub start: Start,
     /// Seed of the exchanged data.
     pub seed: u64,
+    /// How much.
+    pub depth: Depth,
 }
 
 /// One step, as the summary shows it.
@@ -60,14 +114,26 @@ pub struct Report {
     pub verdict: Verdict,
     /// Which cluster.
     pub cluster: String,
+    /// How much was done.
+    pub depth: Depth,
+    /// Who is to blame, as all steps together say.
+    pub culprits: Vec<Culprit>,
+    /// What to do next.
+    pub advice: Vec<String>,
     /// In order.
     pub steps: Vec<Step>,
     /// Managers and sessions.
     pub status: ClusterReport,
     /// Static test of every node.
     pub diag: DiagReport,
+    /// Who answers for whom.
+    pub names: NamesReport,
     /// Every pair.
     pub exchange: ExchangeReport,
+    /// The load test; absent from a test of health.
+    pub load: Option<ConntestReport>,
+    /// Every pair measured beside every other; absent from a test of health.
+    pub pairs: Option<PairsReport>,
     /// Half round trip on one pair; absent if the cluster has a single node or the test could not run.
     pub latency: Option<LatencyReport>,
     /// Seconds in all.
@@ -147,40 +213,165 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Coul
             (report.verdict, detail)
         })
     })?;
-    let exchange = steps.run("exchange", |tell| {
-        let report = exchange::run(&target, options.seed, |done, total| {
-            tell(&format!("exchange: pair {done} of {total}"))
-        });
-        let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
-        let detail = format!(
-            "{} pairs, {:.1} MB compared, {} failed{left_out}",
-            report.pairs.len(),
-            bytes as f64 / 1e6,
-            report.failures().count()
-        );
-        let verdict = report.verdict;
+    let names = steps.run("names", |_| {
+        let report = pairs::names(&target);
+        let (verdict, detail) = (report.verdict, format!("{}{left_out}", report.summary()));
         (report, verdict, detail)
     });
-    let latency = steps.run("scipp", |tell| match latency::run(&target, tell) {
+    let exchange = steps.run("exchange", |tell| exchanged(&target, options.seed, &names, &left_out, tell));
+    // Who answers for somebody else would only be waited for in vain, and has been named.
+    let sound = Target {
+        nodes: target
+            .nodes
+            .iter()
+            .copied()
+            .filter(|node| !names.swapped.iter().flatten().any(|n| n == node))
+            .collect(),
+        ..target.clone()
+    };
+    let plan = options.depth.plan();
+    let load = plan.map(|plan| steps.run("load", |tell| loaded(&sound, options.seed, plan, &left_out, tell)));
+    let pairs = plan.map(|plan| steps.run("pairs", |tell| compared(&target, options.seed, plan, tell)));
+    let latency = plan.and_then(|_| steps.run("scipp", |tell| measured(&target, tell)));
+    let culprits = culprits(&target.nodes, &names, &exchange, load.as_ref(), pairs.as_ref());
+    let verdict = Verdict::worst(steps.done.iter().map(|step| step.verdict));
+    Ok(Report {
+        schema: SCHEMA,
+        verdict,
+        cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
+        depth: options.depth,
+        advice: advice(&culprits, &steps.done),
+        culprits,
+        steps: steps.done,
+        status,
+        diag,
+        names,
+        exchange,
+        load,
+        pairs,
+        latency,
+        duration_s: start.elapsed().as_secs_f64(),
+    })
+}
+
+fn exchanged(
+    target: &Target,
+    seed: u64,
+    names: &NamesReport,
+    left_out: &str,
+    tell: &mut dyn FnMut(&str),
+) -> (ExchangeReport, Verdict, String) {
+    let obstacle = |from, to| names.obstacle(from, to).map(|obstacle| obstacle.why.clone());
+    let report = exchange::run(target, seed, obstacle, |done, total| {
+        tell(&format!("exchange: pair {done} of {total}"));
+    });
+    let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
+    let detail = format!(
+        "{} pairs, {:.1} MB compared, {} failed{left_out}",
+        report.pairs.len(),
+        bytes as f64 / 1e6,
+        report.failures().count()
+    );
+    let verdict = report.verdict;
+    (report, verdict, detail)
+}
+
+fn loaded(
+    target: &Target,
+    seed: u64,
+    plan: Plan,
+    left_out: &str,
+    tell: &mut dyn FnMut(&str),
+) -> (ConntestReport, Verdict, String) {
+    let options = conntest::Options {
+        seed,
+        meet_within: MEET,
+        only_listed: true,
+        ..conntest::Options::for_target(target, plan.load)
+    };
+    let report = conntest::run(target, &options, &mut |progress| {
+        tell(&format!("load: {:.1} s of {:.1} s", progress.elapsed.as_secs_f64(), plan.load.as_secs_f64()));
+    });
+    let (verdict, detail) = (report.verdict, format!("{}{left_out}", report.summary()));
+    (report, verdict, detail)
+}
+
+fn compared(
+    target: &Target,
+    seed: u64,
+    plan: Plan,
+    tell: &mut dyn FnMut(&str),
+) -> (PairsReport, Verdict, String) {
+    let plan = pairs::Plan { rounds: plan.rounds, watch: plan.watch, limits: pairs::Limits::default(), seed };
+    let report = pairs::run(target, &plan, tell, &|| false);
+    let (verdict, detail) = (report.verdict, report.summary());
+    (report, verdict, detail)
+}
+
+fn measured(target: &Target, tell: &mut dyn FnMut(&str)) -> (Option<LatencyReport>, Verdict, String) {
+    match latency::run(target, tell) {
         Ok(report) => {
             let (verdict, detail) = (report.verdict, report.summary());
             (Some(report), verdict, detail)
         }
         Err(NotMeasured::Impossible(why)) => (None, Verdict::Inconclusive, format!("SKIPPED: {why}")),
         Err(NotMeasured::Failed(why)) => (None, Verdict::Fail, format!("did not run: {why}")),
-    });
-    let verdict = Verdict::worst(steps.done.iter().map(|step| step.verdict));
-    Ok(Report {
-        schema: SCHEMA,
-        verdict,
-        cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
-        steps: steps.done,
-        status,
-        diag,
-        exchange,
-        latency,
-        duration_s: start.elapsed().as_secs_f64(),
-    })
+    }
+}
+
+fn advice(culprits: &[Culprit], steps: &[Step]) -> Vec<String> {
+    let mut advice: Vec<String> = culprits.iter().map(Culprit::next_step).collect();
+    let unsure: Vec<&str> = steps
+        .iter()
+        .filter(|step| step.verdict == Verdict::Inconclusive && !step.detail.starts_with("SKIPPED"))
+        .map(|step| step.name)
+        .collect();
+    if !unsure.is_empty() {
+        let what = unsure.join(", ");
+        advice.push(format!(
+            "{what}: too close to the limit to say; measure longer with `tieline verify --thorough`"
+        ));
+    }
+    advice
+}
+
+/// What all steps say, each culprit once.
+fn culprits(
+    nodes: &[NodeId],
+    names: &NamesReport,
+    exchange: &ExchangeReport,
+    load: Option<&ConntestReport>,
+    pairs: Option<&PairsReport>,
+) -> Vec<Culprit> {
+    let failed: Vec<_> = exchange
+        .failures()
+        .filter(|pair| names.obstacle(pair.from, pair.to).is_none())
+        .map(|pair| {
+            let error = pair.error.as_deref().unwrap_or_default();
+            (
+                [pair.from.min(pair.to), pair.from.max(pair.to)],
+                format!("from node {} to node {}, {error}", pair.from, pair.to),
+            )
+        })
+        .collect();
+    let mut all: Vec<Culprit> = Vec::new();
+    let said = names
+        .culprits(nodes)
+        .into_iter()
+        .chain(culprit::name(nodes, &failed))
+        .chain(load.into_iter().flat_map(|load| load.culprits.clone()))
+        .chain(pairs.into_iter().flat_map(|pairs| pairs.culprits.clone()));
+    for culprit in said {
+        match all.iter_mut().find(|known| known.suspect == culprit.suspect) {
+            Some(known) => {
+                known.evidence.extend(culprit.evidence);
+                known.evidence.sort();
+                known.evidence.dedup();
+            }
+            None => all.push(culprit),
+        }
+    }
+    all
 }
 
 /// What a step came to; one that could not run ends the whole, and is in no report.

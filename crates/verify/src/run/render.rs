@@ -24,6 +24,21 @@ impl Report {
                 let _ = writeln!(text, "  {problem}");
             }
         }
+        if !self.culprits.is_empty() {
+            text.push_str("\nWho is to blame:\n");
+            for culprit in &self.culprits {
+                let _ = writeln!(text, "  {}", culprit.suspect);
+                for evidence in &culprit.evidence {
+                    let _ = writeln!(text, "    {evidence}");
+                }
+            }
+        }
+        if !self.advice.is_empty() {
+            text.push_str("\nWhat to do next:\n");
+            for advice in &self.advice {
+                let _ = writeln!(text, "  {advice}");
+            }
+        }
         if let Some(latency) = &self.latency {
             text.push('\n');
             text.push_str(&latency.table());
@@ -32,7 +47,29 @@ impl Report {
         text
     }
 
-    /// Everything that is wrong, each with the node or the pair that it is about.
+    /// In one line, for a job's prolog.
+    pub fn render_line(&self) -> String {
+        let mut text = format!(
+            "tieline health: {}: cluster `{}`, {} nodes, {} pairs, {:.1} s",
+            self.verdict,
+            self.cluster,
+            self.status.nodes.len(),
+            self.exchange.pairs.len(),
+            self.duration_s
+        );
+        let blamed = self.culprits.iter().map(|culprit| culprit.suspect.to_string());
+        let reasons: Vec<String> = blamed.chain(self.problems()).collect();
+        if let Some((first, rest)) = reasons.split_first() {
+            let _ = write!(text, ": {first}");
+            if !rest.is_empty() {
+                let _ = write!(text, " and {} more", rest.len());
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    /// What is wrong with nodes as such, each with the node that it is about. with the node or the pair that it is about.
     fn problems(&self) -> Vec<String> {
         let mut problems = self.status.problems.clone();
         for node in &self.diag.nodes {
@@ -40,10 +77,6 @@ impl Report {
             problems.extend(errors.map(|finding| finding.text.clone()));
         }
         problems.extend(self.diag.disagreements.iter().cloned());
-        for pair in self.exchange.failures() {
-            let error = pair.error.as_deref().unwrap_or_default();
-            problems.push(format!("from node {} to node {}: {error}", pair.from, pair.to));
-        }
         problems
     }
 }
