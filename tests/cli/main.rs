@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_tools;
+mod cable;
 mod classic;
 mod clusters;
 mod commands;

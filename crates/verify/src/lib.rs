@@ -8,6 +8,7 @@
 //! Where to start reading: [`run`].
 #![forbid(unsafe_code)]
 
+pub mod cable;
 pub mod capacity;
 pub mod clusters;
 pub mod conntest;

@@ -1,0 +1,74 @@
+//! A short reading of some pairs, for those who have limits of their own to compare it with.
+
+use bench::stats::{Interval, median, median_interval};
+use shm::clock::Clock;
+use tieline::NodeId;
+
+use super::arena::{Arena, BLOCK_BYTES, Obstacle};
+use super::{Limits, Plan, read};
+use crate::target::Target;
+
+/// A median of readings and its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Centre {
+    pub(crate) median: f64,
+    pub(crate) interval: Interval,
+}
+
+impl Centre {
+    /// Of those that were read; `None` of too few.
+    pub(crate) fn of(readings: &[f64]) -> Option<Self> {
+        let finite: Vec<f64> = readings.iter().copied().filter(|reading| reading.is_finite()).collect();
+        Some(Self { median: median(&finite)?, interval: median_interval(&finite)? })
+    }
+}
+
+/// What was read of one ordered pair; `None`: too little.
+#[derive(Debug, Clone)]
+pub(crate) struct ShortReading {
+    pub(crate) pair: [NodeId; 2],
+    /// Half a round trip of 8 bytes, in nanoseconds. Only from the lower node to the higher: it takes both directions.
+    pub(crate) half_rtt_ns: Option<Centre>,
+    /// Time of a block, in nanoseconds.
+    pub(crate) block_ns: Option<Centre>,
+    /// By how much it exceeds that of the same copy without a link, in the same round.
+    pub(crate) block_to_copy: Option<Centre>,
+}
+
+/// Size of the blocks.
+pub(crate) const fn block_bytes() -> usize {
+    BLOCK_BYTES
+}
+
+/// Reads these ordered pairs so many times, each time beside each other and beside a plain copy. Pairs that cannot be had are
+/// obstacles; an error is a node that cannot be attached to. `number` keeps two readings of one process apart.
+pub(crate) fn read_some(
+    target: &Target,
+    wanted: &[[NodeId; 2]],
+    rounds: usize,
+    number: u32,
+    stop: &dyn Fn() -> bool,
+) -> Result<(Vec<ShortReading>, Vec<Obstacle>), String> {
+    let arena = Arena::set_up(target, number)?;
+    let clock = Clock::global();
+    let pairs: Vec<(usize, usize)> =
+        arena.pairs().into_iter().filter(|pair| wanted.contains(&arena.nodes_of(*pair))).collect();
+    let plan = Plan { rounds, watch: std::time::Duration::ZERO, limits: Limits::default(), seed: 1 };
+    let readings = read(&arena, &clock, &pairs, &plan, stop);
+    let column = |of: &[Vec<f64>], at: usize| -> Vec<f64> {
+        of.iter().filter_map(|round| round.get(at).copied()).collect()
+    };
+    let short = pairs.iter().enumerate().map(|(at, pair)| {
+        let block = column(&readings.block, at);
+        let to_copy: Vec<f64> = block.iter().zip(&readings.copy).map(|(block, copy)| block / copy).collect();
+        ShortReading {
+            pair: arena.nodes_of(*pair),
+            half_rtt_ns: Centre::of(&column(&readings.latency, at)),
+            block_ns: Centre::of(&block),
+            block_to_copy: Centre::of(&to_copy),
+        }
+    });
+    let mut obstacles = arena.obstacles.clone();
+    obstacles.retain(|obstacle| wanted.contains(&obstacle.pair));
+    Ok((short.collect(), obstacles))
+}
