@@ -7,6 +7,7 @@ mod cable;
 mod classic;
 mod clusters;
 mod commands;
+mod diag;
 mod environment;
 mod examples;
 mod limits;

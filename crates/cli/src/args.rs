@@ -100,7 +100,9 @@ pub(crate) enum Command {
     /// Static test: adapter, links, self test, nodes seen, sessions; on all nodes, and their topologies compared
     #[command(after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  \
                             tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
-                            tieline diag -V 0              only what is wrong")]
+                            tieline diag -V 0              only what is wrong\n  \
+                            tieline diag --prod            while others work on the cluster\n  \
+                            tieline diag --hosts hosts     are all that should be there, there?")]
     Diag(Diag),
     /// Load test: every node sends checked data to every other
     #[command(after_help = "Examples:\n  tieline conntest               all nodes here, ten seconds\n  \
@@ -189,12 +191,26 @@ pub(crate) struct Cable {
 /// `diag`.
 #[derive(Debug, Args)]
 pub(crate) struct Diag {
-    /// How much to print, 0 to 9: 0 only what is wrong, 9 all counters too
+    /// How much to print, 0 to 9; each level adds to the one below it: 0 only what was found, 1 facts, links, tests and
+    /// topology, 2 since when, 3 heartbeats, 4 faults on purpose, 5 capabilities, 6 durations, 7 programs, 8 segments, 9
+    /// counters
     #[arg(long, short = 'V', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
     pub verbosity: u8,
     /// Set the managers' counters to zero afterwards
     #[arg(long)]
     pub clear: bool,
+    /// Safe for a cluster in production: nothing that moves data or rings bells; says what it leaves out
+    #[arg(long)]
+    pub prod: bool,
+    /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// All nodes, which is what happens anyway if none is named
+    #[arg(long, conflicts_with = "node")]
+    pub all: bool,
+    /// Speak as the classic tool does
+    #[arg(long, hide = true)]
+    pub classic: bool,
 }
 
 /// `verify`.

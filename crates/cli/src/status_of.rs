@@ -8,6 +8,7 @@ use node_client::ClientError;
 use node_client::runtime_dir::RuntimeDirError;
 use verify::cable::{CableError, PlanError};
 use verify::capacity::CouldNotRun;
+use verify::diag::HostsError;
 
 use crate::exit::{CANNOT, USAGE};
 
@@ -17,7 +18,7 @@ pub(crate) fn error(error: &anyhow::Error) -> u8 {
 }
 
 fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
-    if cause.is::<ConfigError>() {
+    if cause.is::<ConfigError>() || cause.is::<HostsError>() {
         return true;
     }
     if let Some(error) = cause.downcast_ref::<PlanError>() {
