@@ -151,6 +151,11 @@ fn a_slow_link_is_found_by_the_limits_that_were_saved() {
     let (status, report) = cable(&cluster, &["--plan", &plan]);
     assert_eq!((status, found(&report)), (0, vec![]), "{report:#}");
     assert_eq!(report["measured"].as_array().unwrap().len(), 6, "both directions of three links");
+    done(&cluster, &["link", "down", "4", "12"]);
+    let (status, report) = cable(&cluster, &["--plan", &plan]);
+    assert_eq!((status, found(&report)), (1, one("missing", json!([[4, 12]]))), "{report:#}");
+    assert_eq!(report["doubts"], json!([]), "the others are measured as before");
+    done(&cluster, &["link", "up", "4", "12"]);
     done(&cluster, &["link", "degrade", "8", "12", "--speed", "30%"]);
     let (status, report) = cable(&cluster, &["--plan", &plan]);
     assert_eq!((status, found(&report)), (1, one("slow", json!([[8, 12]]))), "{report:#}");

@@ -250,3 +250,29 @@ fn in_production_nothing_is_moved_and_what_is_left_out_is_said() {
     done(&cluster, &["diag"]);
     assert!(connections() > before);
 }
+
+#[test]
+fn an_adapter_that_cannot_do_its_self_test_is_an_error_and_malformed_messages_are_noted() {
+    use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
+    let _watchdog = Watchdog::usual("self test");
+    let (cluster, dir) = (Cluster::up(1).unwrap(), tempfile::tempdir().unwrap());
+    let config = dir.path().join("node.toml");
+    std::fs::write(&config, "[manager]\nmax_segments = 1\n").unwrap();
+    // Node 8 may hold one segment; the self test takes two.
+    done(&cluster, &["node", "start", "--node", "8", "--config", config.to_str().unwrap()]);
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let address = SocketAddrUnix::new(cluster.cluster_dir().join("node-4.sock")).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    rustix::net::send(&socket, b"no message of ours", SendFlags::NOSIGNAL).unwrap();
+    let (status, report) = diag(&cluster, &[]);
+    let errors = found(&report, "error");
+    assert!(status == 1 && nodes(&errors).contains(&8), "{report:#}");
+    assert!(
+        errors.iter().any(|(node, text)| *node == 8 && text.starts_with("self test `connecting` of node 8")),
+        "{errors:?}"
+    );
+    let notes = found(&report, "note");
+    assert!(nodes(&notes) == [4] && notes[0].1.contains("1 malformed control message(s)"), "{notes:?}");
+    done(&cluster, &["diag", "--prod", "--clear"]);
+    assert!(found(&diag(&cluster, &["--prod"]).1, "note").is_empty(), "counters were cleared");
+}

@@ -49,10 +49,9 @@ pub(crate) fn read_some(
     number: u32,
     stop: &dyn Fn() -> bool,
 ) -> Result<(Vec<ShortReading>, Vec<Obstacle>), String> {
-    let arena = Arena::set_up(target, number)?;
+    let arena = Arena::set_up_for(target, number, &|pair| wanted.contains(&pair))?;
     let clock = Clock::global();
-    let pairs: Vec<(usize, usize)> =
-        arena.pairs().into_iter().filter(|pair| wanted.contains(&arena.nodes_of(*pair))).collect();
+    let pairs = arena.pairs();
     let plan = Plan { rounds, watch: std::time::Duration::ZERO, limits: Limits::default(), seed: 1 };
     let readings = read(&arena, &clock, &pairs, &plan, stop);
     let column = |of: &[Vec<f64>], at: usize| -> Vec<f64> {
@@ -68,7 +67,5 @@ pub(crate) fn read_some(
             block_to_copy: Centre::of(&to_copy),
         }
     });
-    let mut obstacles = arena.obstacles.clone();
-    obstacles.retain(|obstacle| wanted.contains(&obstacle.pair));
-    Ok((short.collect(), obstacles))
+    Ok((short.collect(), arena.obstacles.clone()))
 }
