@@ -236,3 +236,17 @@ fn a_plan_is_saved_whole_or_not_at_all_and_only_of_a_cluster_in_order() {
     assert!(status == 1 && out.contains("[MISSING]") && err.contains("was not written"), "{out}{err}");
     assert_eq!(std::fs::read_to_string(&plan).unwrap(), before);
 }
+
+#[test]
+fn a_link_that_hardly_moves_is_blamed_in_bounded_time_and_its_neighbours_are_not() {
+    let _watchdog = Watchdog::usual("a link that hardly moves");
+    let (cluster, dir) = (up("3"), tempfile::tempdir().unwrap());
+    let plan = dir.path().join("plan.toml").to_str().unwrap().to_owned();
+    done(&cluster, &["cable", "--save", &plan, "--measure"]);
+    // A round of readings takes half a second, and then more than the whole time that there is.
+    for (rate, kind) in [("2MB", "slow"), ("100kB", "unmeasured")] {
+        done(&cluster, &["link", "degrade", "4", "8", "--rate", rate]);
+        let (status, report) = cable(&cluster, &["--plan", &plan]);
+        assert_eq!((status, found(&report)), (1, one(kind, json!([[4, 8]]))), "{rate}: {report:#}");
+    }
+}

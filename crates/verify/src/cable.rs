@@ -142,7 +142,7 @@ pub fn run(
         rates::measure(target, &wanted, stop)
     };
     let mut doubts = Vec::new();
-    rates::judge(&wanted, &measured, &mut deviations, &mut doubts);
+    rates::judge(&wanted, &measured, stop(), &mut deviations, &mut doubts);
     if let Some(only) = request.only {
         nodes.retain(|node| node.node == only);
     }

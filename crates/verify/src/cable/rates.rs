@@ -17,8 +17,12 @@ use crate::verdict::Verdict;
 
 /// Readings of each link in the first pass; the second, of links in doubt, takes twice as many.
 const ROUNDS: usize = 40;
-/// Longest time of a pass, so that a link that hardly moves holds nobody up.
-const LONGEST_PASS: Duration = Duration::from_secs(10);
+/// Longest time of the first pass, so that a link that hardly moves holds nobody up.
+const LONGEST_FIRST: Duration = Duration::from_secs(3);
+/// Longest time of the second look at a link.
+const LONGEST_SECOND: Duration = Duration::from_secs(5);
+/// Longest time of all second looks.
+const LONGEST_IN_ALL: Duration = Duration::from_secs(30);
 /// Of what a link reached when a plan was saved, so much has to be reached later, in percent.
 const KEPT_PERCENT: f64 = 80.0;
 /// Half a round trip may take so many times what it took when the plan was saved: where two processors lie to each other
@@ -84,27 +88,55 @@ pub(super) fn wanted(request: &Request, nodes: &[NodeCables], deviations: &[Devi
         .collect()
 }
 
-/// Measures both directions of each; what does not keep its limits, a second time.
+/// Measures both directions of each; what does not keep its limits, a second time and alone, so that nobody is blamed for
+/// what a slow neighbour does to the caches.
 pub(super) fn measure(target: &Target, wanted: &[Watch], stop: &dyn Fn() -> bool) -> Vec<Measured> {
-    let first = pass(target, wanted, ROUNDS, 2, stop);
-    let doubtful: Vec<Watch> = wanted
-        .iter()
-        .filter(|watch| {
-            let of_it = first.iter().filter(|one| is_of(one, watch));
-            of_it.flat_map(|one| &one.checks).any(|check| check.verdict != Verdict::Pass)
-        })
-        .cloned()
-        .collect();
-    if doubtful.is_empty() || stop() {
-        return first;
+    let first = pass(target, wanted, Pass { rounds: ROUNDS, longest: LONGEST_FIRST, number: 2 }, stop);
+    let in_doubt = |watch: &&Watch| {
+        let of_it = first.iter().filter(|one| is_of(one, watch));
+        of_it.flat_map(|one| &one.checks).any(|check| check.verdict != Verdict::Pass)
+    };
+    let doubtful: Vec<&Watch> = wanted.iter().filter(in_doubt).collect();
+    let end = Instant::now() + LONGEST_IN_ALL;
+    let mut second = Vec::new();
+    // Another number each time: what the one before used may not be gone yet.
+    for (watch, number) in doubtful.iter().zip((3..8).cycle()) {
+        if stop() || Instant::now() >= end {
+            second.extend(first.iter().filter(|one| is_of(one, watch)).cloned().map(Measured::undecided));
+            continue;
+        }
+        let plan = Pass { rounds: ROUNDS * 2, longest: LONGEST_SECOND, number };
+        // The second look decides; the first was only a reason for it.
+        let again = pass(target, std::slice::from_ref(*watch), plan, stop);
+        second.extend(again.into_iter().map(|one| Measured { twice: true, ..one }));
     }
-    // The second look decides; the first was only a reason for it.
-    let mut second = pass(target, &doubtful, ROUNDS * 2, 3, stop);
-    second.iter_mut().for_each(|one| one.twice = true);
     let kept = first.into_iter().filter(|one| !doubtful.iter().any(|watch| is_of(one, watch)));
     let mut all: Vec<Measured> = kept.chain(second).collect();
     all.sort_by_key(|one| one.pair);
     all
+}
+
+/// How often, and for how long at most.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    rounds: usize,
+    longest: Duration,
+    number: u32,
+}
+
+impl Measured {
+    /// Looked at once, which is too little to blame anybody.
+    fn undecided(mut self) -> Self {
+        for check in &mut self.checks {
+            check.verdict = check.verdict.min(Verdict::Inconclusive);
+        }
+        self
+    }
+
+    /// Even alone it hardly moved.
+    fn hardly_moves(&self) -> bool {
+        self.twice && self.bandwidth_mb_s.is_none() && self.error.is_none()
+    }
 }
 
 fn is_of(measured: &Measured, watch: &Watch) -> bool {
@@ -112,13 +144,8 @@ fn is_of(measured: &Measured, watch: &Watch) -> bool {
     watch.link.ends == [a.min(b), a.max(b)]
 }
 
-fn pass(
-    target: &Target,
-    wanted: &[Watch],
-    rounds: usize,
-    number: u32,
-    stop: &dyn Fn() -> bool,
-) -> Vec<Measured> {
+fn pass(target: &Target, wanted: &[Watch], plan: Pass, stop: &dyn Fn() -> bool) -> Vec<Measured> {
+    let Pass { rounds, longest, number } = plan;
     let pairs: Vec<[NodeId; 2]> =
         wanted.iter().map(|watch| watch.link.ends).flat_map(|[a, b]| [[a, b], [b, a]]).collect();
     let mut nodes: Vec<NodeId> = pairs.iter().flatten().copied().collect();
@@ -126,7 +153,7 @@ fn pass(
     nodes.dedup();
     // From the first reading on: connecting is bounded by itself.
     let end = OnceCell::new();
-    let over = || Instant::now() >= *end.get_or_init(|| Instant::now() + LONGEST_PASS);
+    let over = || Instant::now() >= *end.get_or_init(|| Instant::now() + longest);
     let read = read_some(&Target { nodes, ..target.clone() }, &pairs, rounds, number, &|| stop() || over());
     let nothing = |pair: [NodeId; 2], why: String| Measured {
         pair,
@@ -223,6 +250,7 @@ fn check(
 pub(super) fn judge(
     wanted: &[Watch],
     measured: &[Measured],
+    stopped: bool,
     blamed: &mut Vec<Deviation>,
     doubts: &mut Vec<String>,
 ) {
@@ -243,6 +271,17 @@ pub(super) fn judge(
             let text = format!("link {a}-{b} should have been measured and was not: {why}");
             let next = format!(
                 "run it again; look at both ends with `tieline diag --node {a}` and `tieline diag --node {b}`"
+            );
+            blamed.push(deviation(Kind::Unmeasured, text, next));
+            continue;
+        }
+        if of_it.iter().any(|one| one.hardly_moves()) && !stopped {
+            let text = format!(
+                "link {a}-{b} should have been measured and hardly moved: too little for a figure in {} s",
+                LONGEST_SECOND.as_secs()
+            );
+            let next = format!(
+                "see whether it is slow on purpose with `tieline link list`, and test it with `tieline diag --node {a}`"
             );
             blamed.push(deviation(Kind::Unmeasured, text, next));
             continue;
@@ -272,7 +311,7 @@ fn say([from, to]: [NodeId; 2], check: &Check) -> String {
             ci.low, ci.high
         ),
         _ => format!(
-            "from node {from} to node {to}: too little could be read for {limit} (it needs two processors, and time)"
+            "from node {from} to node {to}: too little could be read for {limit} (it takes time, and round trips take two processors)"
         ),
     }
 }

@@ -15,11 +15,28 @@ pub(crate) struct Centre {
     pub(crate) interval: Interval,
 }
 
+/// So few readings give no interval by their ranks.
+const FEW: usize = 6;
+/// And fewer than these nothing at all.
+const TOO_FEW: usize = 3;
+/// A few readings are believed up to this factor beyond the smallest and the largest.
+const MARGIN: f64 = 4.0;
+
 impl Centre {
     /// Of those that were read; `None` of too few.
     pub(crate) fn of(readings: &[f64]) -> Option<Self> {
         let finite: Vec<f64> = readings.iter().copied().filter(|reading| reading.is_finite()).collect();
-        Some(Self { median: median(&finite)?, interval: median_interval(&finite)? })
+        let median = median(&finite)?;
+        let interval = match finite.len() {
+            ..TOO_FEW => None,
+            TOO_FEW..FEW => {
+                let low = finite.iter().copied().fold(f64::INFINITY, f64::min);
+                let high = finite.iter().copied().fold(0.0, f64::max);
+                Some(Interval::between(low / MARGIN, high * MARGIN))
+            }
+            _ => median_interval(&finite),
+        };
+        Some(Self { median, interval: interval? })
     }
 }
 
@@ -51,7 +68,13 @@ pub(crate) fn read_some(
 ) -> Result<(Vec<ShortReading>, Vec<Obstacle>), String> {
     let arena = Arena::set_up_for(target, number, &|pair| wanted.contains(&pair))?;
     let clock = Clock::global();
-    let pairs = arena.pairs();
+    let (mut obstacles, mut pairs, source) = (arena.obstacles.clone(), arena.pairs(), super::probe::source());
+    pairs.retain(|pair| {
+        let Some(ns) = super::probe::crawls(&arena, &clock, *pair, &source) else { return true };
+        let why = format!("it hardly moves: 1024 bytes take {:.0} ms", ns / 1e6);
+        obstacles.push(Obstacle { pair: arena.nodes_of(*pair), why, answered_by: None });
+        false
+    });
     let plan = Plan { rounds, watch: std::time::Duration::ZERO, limits: Limits::default(), seed: 1 };
     let readings = read(&arena, &clock, &pairs, &plan, stop);
     let column = |of: &[Vec<f64>], at: usize| -> Vec<f64> {
@@ -67,5 +90,19 @@ pub(crate) fn read_some(
             block_to_copy: Centre::of(&to_copy),
         }
     });
-    Ok((short.collect(), arena.obstacles.clone()))
+    Ok((short.collect(), obstacles))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_readings_are_believed_with_a_wide_margin_and_fewer_not_at_all() {
+        assert!(Centre::of(&[5.0, 6.0]).is_none() && Centre::of(&[f64::NAN; 9]).is_none());
+        let few = Centre::of(&[8.0, 10.0, 9.0, f64::NAN]).unwrap();
+        assert_eq!((few.median, few.interval.low, few.interval.high), (9.0, 2.0, 40.0));
+        let many = Centre::of(&[9.0; 12]).unwrap();
+        assert_eq!((many.interval.low, many.interval.high), (9.0, 9.0));
+    }
 }
