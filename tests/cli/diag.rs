@@ -71,7 +71,7 @@ fn a_good_cluster_passes_with_every_link_tested_from_both_ends() {
 fn a_bad_link_is_an_error_of_the_node_that_sends_over_it() {
     let _watchdog = Watchdog::usual("bad links");
     let cluster = up("3");
-    for fault in [["--corrupt", "5%"], ["--loss", "5%"], ["--delay", "50ms"]] {
+    for fault in [["--corrupt", "5%"], ["--loss", "5%"], ["--delay", "50ms"], ["--rate", "2kB"]] {
         done(&cluster, &[&["link", "degrade", "8", "12", "--one-way"], &fault[..]].concat());
         let (status, report) = diag(&cluster, &[]);
         let errors = found(&report, "error");
