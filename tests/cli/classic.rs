@@ -29,6 +29,7 @@ fn classic_names_are_links_to_the_binary() {
         ("dis_diag", &["-V", "9"], "COUNTERS OF THE MANAGER"),
         ("dis_diag", &["-V", "0"], "TEST RESULT: *PASSED*"),
         ("dis_diag", &["-clear"], "TEST RESULT: *PASSED*"),
+        ("dis_diag", &["-prod"], "dis_diag discovered 0 error(s)."),
         ("scipp", &["-help"], "Request and response"),
     ] {
         let output = call(&cluster, name, arguments);

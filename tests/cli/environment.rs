@@ -43,10 +43,16 @@ fn a_malformed_variable_is_blamed_by_its_name() {
 fn an_empty_variable_is_as_good_as_none() {
     let _watchdog = Watchdog::usual("empty variables");
     let cluster = Cluster::up(1).unwrap();
-    let empty = [("TIELINE_NODE", ""), ("TIELINE_LOG", ""), ("TIELINE_CONFIG", "")];
-    for arguments in
-        [&["status"][..], &["query"], &["up", "--nodes", "1"], &["node", "restart", "--node", "4"]]
-    {
+    let empty = ["NODE", "LOG", "CONFIG", "SPIN_US", "FAULTS", "LEASE"].map(|name| format!("TIELINE_{name}"));
+    let empty: Vec<(&str, &str)> = empty.iter().map(|name| (name.as_str(), "")).collect();
+    for arguments in [
+        &["status"][..],
+        &["query"],
+        // Waits for an interrupt, in the library.
+        &["diag"],
+        &["up", "--nodes", "1"],
+        &["node", "restart", "--node", "4"],
+    ] {
         let (status, out, err) = run(&cluster, arguments, &empty);
         assert_eq!(status, 0, "{arguments:?}: {out}{err}");
     }

@@ -3,9 +3,11 @@
 
 mod bench;
 mod bench_tools;
+mod cable;
 mod classic;
 mod clusters;
 mod commands;
+mod diag;
 mod environment;
 mod examples;
 mod limits;

@@ -64,6 +64,7 @@ fn every_command_has_examples() {
         "status",
         "clusters",
         "query",
+        "cable",
         "diag",
         "verify",
         "node",

@@ -41,6 +41,8 @@ fn results_name_their_form() {
         (&["status"][..], "tieline.status/1"),
         (&["node", "status", "--node", "4"], "tieline.status/1"),
         (&["query"], "tieline.query/1"),
+        (&["cable"], "tieline.cable/1"),
+        (&["cable", "--generate"], "tieline.plan/1"),
         (&["diag"], "tieline.diag/1"),
         (&["diag", "--node", "4"], "tieline.diag/1"),
         (&["clusters"], "tieline.clusters/1"),
@@ -53,13 +55,15 @@ fn results_name_their_form() {
     }
 }
 
-const PRINTING: [&[&str]; 9] = [
+const PRINTING: [&[&str]; 11] = [
     &["--help"],
     &["--version"],
     &["up", "--help"],
     &["status"],
     &["status", "--json"],
     &["query"],
+    &["cable"],
+    &["cable", "--generate"],
     &["diag"],
     &["clusters"],
     &["bench", "acceptance", "--list"],

@@ -3,7 +3,7 @@
 //! A binary of its own, so that it runs while no other test does. The short form is one of each; `./run soak` sets
 //! `TIELINE_JUDGEMENT_RUNS` for the long one: so many planted faults, and twice as many quiet runs.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
 use tieline_tests::{Cluster, Random, Watchdog};
@@ -58,7 +58,6 @@ fn verdict(fault: Option<&Planted>) -> (String, Vec<Value>, String) {
 }
 
 #[test]
-#[allow(clippy::print_stdout)]
 fn quiet_clusters_raise_no_alarm_and_planted_faults_are_found_and_named() {
     let given = std::env::var("TIELINE_JUDGEMENT_RUNS").ok().and_then(|text| text.parse::<usize>().ok());
     let (planted, quiet) = given.map_or((5, 2), |planted| (planted, 2 * planted));

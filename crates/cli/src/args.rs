@@ -86,10 +86,23 @@ pub(crate) enum Command {
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
                             tieline query --brief --host rack1-a   the number of the node on that host")]
     Query(Query),
+    /// Connection test: each link, whether it is up, who is at its other end, and whether that is who the plan says
+    #[command(
+        after_help = "Examples:\n  tieline cable                          every node linked with every other?\n  \
+                            tieline cable --generate > plan.toml   a plan to begin with\n  \
+                            tieline cable --save plan.toml         what stands now, if all is well\n  \
+                            tieline cable --save plan.toml --measure   with limits from what the links reach now\n  \
+                            tieline cable --plan plan.toml         missing, extra, swapped, slow\n\n\
+                            Exit status: 0 as planned, 1 not, 2 the plan or the command line is wrong, 3 a measurement leaves it \
+                            open, 4 could not run or not be written."
+    )]
+    Cable(Cable),
     /// Static test: adapter, links, self test, nodes seen, sessions; on all nodes, and their topologies compared
     #[command(after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  \
                             tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
-                            tieline diag -V 0              only what is wrong")]
+                            tieline diag -V 0              only what is wrong\n  \
+                            tieline diag --prod            while others work on the cluster\n  \
+                            tieline diag --hosts hosts     are all that should be there, there?")]
     Diag(Diag),
     /// Load test: every node sends checked data to every other
     #[command(after_help = "Examples:\n  tieline conntest               all nodes here, ten seconds\n  \
@@ -152,15 +165,52 @@ pub(crate) struct Query {
     pub brief: bool,
 }
 
+/// `cable`.
+#[derive(Debug, Args)]
+pub(crate) struct Cable {
+    /// Judge by this plan [default: every node linked with every other]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["generate", "save"])]
+    pub plan: Option<PathBuf>,
+    /// Print a plan in which every node is linked with every other, and test nothing
+    #[arg(long, conflicts_with = "save")]
+    pub generate: bool,
+    /// For so many nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
+    #[arg(long, value_name = "N", requires = "generate", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub nodes: Option<u32>,
+    /// Write what stands now as a plan, if nothing is wrong with it
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Measure all links, and write limits that they keep now with room to spare
+    #[arg(long, requires = "save")]
+    pub measure: bool,
+    /// Replace a plan that is there already
+    #[arg(long, requires = "save")]
+    pub force: bool,
+}
+
 /// `diag`.
 #[derive(Debug, Args)]
 pub(crate) struct Diag {
-    /// How much to print, 0 to 9: 0 only what is wrong, 9 all counters too
+    /// How much to print, 0 to 9; each level adds to the one below it: 0 only what was found, 1 facts, links, tests and
+    /// topology, 2 since when, 3 heartbeats, 4 faults on purpose, 5 capabilities, 6 durations, 7 programs, 8 segments, 9
+    /// counters
     #[arg(long, short = 'V', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
     pub verbosity: u8,
     /// Set the managers' counters to zero afterwards
     #[arg(long)]
     pub clear: bool,
+    /// Safe for a cluster in production: nothing that moves data or rings bells; says what it leaves out
+    #[arg(long)]
+    pub prod: bool,
+    /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// All nodes, which is what happens anyway if none is named
+    #[arg(long, conflicts_with = "node")]
+    pub all: bool,
+    /// Speak as the classic tool does
+    #[arg(long, hide = true)]
+    pub classic: bool,
 }
 
 /// `verify`.

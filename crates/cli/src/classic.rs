@@ -23,8 +23,8 @@ const CLASSICS: [Classic; 7] = [
     Classic {
         name: "dis_diag",
         command: &["diag"],
-        implied: &[],
-        words: &[("-clear", "--clear"), ("-json", "--json"), ("-help", "--help")],
+        implied: &["--classic"],
+        words: &[("-clear", "--clear"), ("-prod", "--prod"), ("-json", "--json"), ("-help", "--help")],
     },
     Classic {
         name: "disinfo",
@@ -149,7 +149,7 @@ mod tests {
             ),
             ("dma_bench -server -rn 8", "tieline bench dma --classic --server --rn 8"),
             ("intr_bench -client -rn 4 -json", "tieline bench intr --classic --client --rn 4 --json"),
-            ("dis_diag -V 9 -clear", "tieline diag -V 9 --clear"),
+            ("dis_diag -V 9 -clear -prod", "tieline diag --classic -V 9 --clear --prod"),
             ("disinfo get-nodeid -hostname a", "tieline query --brief --host a"),
             ("query -json", "tieline query --json"),
         ] {

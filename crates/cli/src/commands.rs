@@ -3,6 +3,7 @@
 mod acceptance;
 mod bench;
 mod bench_tools;
+mod cable;
 mod cluster;
 mod clusters;
 pub(crate) mod conntest;
@@ -53,6 +54,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
         Command::Status => status::run(common, output),
         Command::Clusters => clusters::run(common, output),
         Command::Query(arguments) => query::run(common, arguments, output),
+        Command::Cable(arguments) => cable::run(common, arguments, output),
         Command::Diag(arguments) => diag::run(common, arguments, output),
         Command::Conntest(arguments) => conntest::run(common, arguments, output),
         Command::Link { action } => link::run(common, action, output),

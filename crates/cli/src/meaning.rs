@@ -44,6 +44,10 @@ fn meaning(command: &Command) -> Meaning {
             of("down", Node::Nothing("it stops all nodes; for one: `tieline node stop --node ID`"))
         }
         Command::Status => of("status", Node::Narrows),
+        Command::Cable(arguments) if arguments.generate || arguments.save.is_some() => {
+            of("cable", Node::Nothing("a plan is of the whole cluster"))
+        }
+        Command::Cable(_) => of("cable", Node::Narrows),
         Command::Diag(_) => of("diag", Node::Narrows),
         Command::Query(_) => of("query", Node::One),
         Command::Conntest(_) => of("conntest", Node::Narrows),

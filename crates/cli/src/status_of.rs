@@ -6,7 +6,9 @@ use node::NodeError;
 use node::config::ConfigError;
 use node_client::ClientError;
 use node_client::runtime_dir::RuntimeDirError;
+use verify::cable::{CableError, PlanError};
 use verify::capacity::CouldNotRun;
+use verify::diag::HostsError;
 
 use crate::exit::{CANNOT, USAGE};
 
@@ -16,18 +18,23 @@ pub(crate) fn error(error: &anyhow::Error) -> u8 {
 }
 
 fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
-    if cause.is::<ConfigError>() {
+    if cause.is::<ConfigError>() || cause.is::<HostsError>() {
         return true;
+    }
+    if let Some(error) = cause.downcast_ref::<PlanError>() {
+        return error.is_usage();
+    }
+    if let Some(error) = cause.downcast_ref::<CableError>() {
+        return match error {
+            CableError::Plan(error) => error.is_usage(),
+            CableError::CouldNotRun(error) => of_could_not_run(error),
+        };
     }
     if let Some(error) = cause.downcast_ref::<NodeError>() {
         return of_node(error);
     }
     if let Some(error) = cause.downcast_ref::<CouldNotRun>() {
-        return match error {
-            CouldNotRun::Node(error) => of_node(error),
-            CouldNotRun::Client(error) => of_client(error),
-            CouldNotRun::Lacking(_) => false,
-        };
+        return of_could_not_run(error);
     }
     if let Some(error) = cause.downcast_ref::<BenchError>() {
         return of_bench(error);
@@ -39,6 +46,14 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
         return of_client(error);
     }
     cause.downcast_ref::<RuntimeDirError>().is_some_and(of_dir)
+}
+
+fn of_could_not_run(error: &CouldNotRun) -> bool {
+    match error {
+        CouldNotRun::Node(error) => of_node(error),
+        CouldNotRun::Client(error) => of_client(error),
+        CouldNotRun::Lacking(_) => false,
+    }
 }
 
 fn of_node(error: &NodeError) -> bool {

@@ -5,6 +5,8 @@
 //! differs by a factor of ten between machines, so it is measured, once in each process that makes an interrupt: about
 //! 4 ms. Each wait then learns for itself, below this ceiling.
 
+use std::ffi::OsString;
+
 use shm::doorbell::{Spin, WakeProbe};
 use shm::sync::plain::{AtomicU8, Ordering};
 
@@ -30,12 +32,17 @@ pub(crate) fn new_spin() -> Result<Spin> {
 }
 
 fn set_ceiling() -> std::result::Result<(), String> {
-    if let Some(text) = std::env::var_os(VARIABLE) {
-        Spin::set_process_ceiling_ns(parse(&text.to_string_lossy())? * 1000);
+    if let Some(us) = given(std::env::var_os(VARIABLE))? {
+        Spin::set_process_ceiling_ns(us * 1000);
     } else if let Some(cost_ns) = measure() {
         Spin::set_process_ceiling_ns((2 * cost_ns).clamp(*BELIEVED_NS.start(), *BELIEVED_NS.end()));
     }
     Ok(())
+}
+
+/// What the variable asks for; an empty one is as good as none.
+fn given(text: Option<OsString>) -> std::result::Result<Option<u64>, String> {
+    text.filter(|text| !text.is_empty()).map(|text| parse(&text.to_string_lossy())).transpose()
 }
 
 fn parse(text: &str) -> std::result::Result<u64, String> {
@@ -70,6 +77,10 @@ mod tests {
     fn what_is_no_time_is_refused_with_the_variable_and_the_range() {
         assert_eq!(parse("20"), Ok(20));
         assert_eq!(parse(" 0 "), Ok(0));
+        assert_eq!(
+            (given(None), given(Some("".into())), given(Some("7".into()))),
+            (Ok(None), Ok(None), Ok(Some(7)))
+        );
         for wrong in ["-1", "fast", "1000001", ""] {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains("TIELINE_SPIN_US") && error.contains("1000000"), "{error}");

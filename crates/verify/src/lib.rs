@@ -1,13 +1,14 @@
 //! Tests of a cluster, and the verdict on it.
 //!
-//! What it is for: [`diag`] tests one node statically, [`exchange`] sends checked data between every pair, [`run`] does
-//! all of it in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON.
+//! What it is for: [`cable`] compares the links with a plan, [`diag`] tests nodes statically, [`exchange`] sends checked data
+//! between every pair, [`run`] tests in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON.
 //!
 //! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
 //!
 //! Where to start reading: [`run`].
 #![forbid(unsafe_code)]
 
+pub mod cable;
 pub mod capacity;
 pub mod clusters;
 pub mod conntest;

@@ -6,6 +6,7 @@
 mod arena;
 mod judge;
 mod probe;
+pub(crate) mod short;
 mod stalls;
 
 use std::collections::BTreeSet;

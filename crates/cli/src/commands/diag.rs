@@ -1,7 +1,7 @@
 //! `tieline diag`.
 
 use ::verify::Target;
-use ::verify::diag::{self, Expected};
+use ::verify::diag::{self, Expected, HostFile, Options, View};
 
 use super::target;
 use crate::args::{Common, Diag};
@@ -9,16 +9,21 @@ use crate::exit::Outcome;
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Diag, output: Output) -> Outcome {
+    // A mistake in the file is said before anything is tested.
+    let hosts = arguments.hosts.as_deref().map(HostFile::load).transpose()?;
     let tested = target(common)?;
     // What should be there is what runs here, also when one node is tested.
     let everyone = target(&Common { node: None, ..common.clone() })?;
     output.progress(if tested.nodes.len() == 1 { "testing the node" } else { "testing all nodes" });
-    let report = diag::run(&tested, &Expected::of(&everyone))?;
+    let options = Options { prod: arguments.prod, hosts };
+    let report = diag::run_with(&tested, &Expected::of(&everyone), &options)?;
     if arguments.clear {
         clear(&tested, output);
     }
     output.progress_done();
-    output.form(diag::SCHEMA, || serde_json::to_value(&report), || report.render(arguments.verbosity))?;
+    let tool = if arguments.classic { "dis_diag" } else { "tieline diag" };
+    let view = View { verbosity: arguments.verbosity, tool };
+    output.form(diag::SCHEMA, || serde_json::to_value(&report), || report.render(view))?;
     Ok(report.verdict.exit_status())
 }
 

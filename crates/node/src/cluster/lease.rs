@@ -4,6 +4,7 @@
 //! kernel does for a process however it ends, the manager ends in an orderly way and leaves nothing, not even its log. A
 //! byte written into the pipe ends the dependence.
 
+use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter, Write};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -54,9 +55,27 @@ impl Hold {
 
 /// Whether this process, a manager, has a lease on its standard input.
 pub(crate) fn is_on_stdin() -> Result<bool> {
-    match std::env::var_os(ENV_LEASE) {
+    on_stdin(std::env::var_os(ENV_LEASE))
+}
+
+/// An empty variable is as good as none.
+fn on_stdin(place: Option<OsString>) -> Result<bool> {
+    match place.filter(|place| !place.is_empty()) {
         None => Ok(false),
         Some(place) if place == "stdin" => Ok(true),
         Some(place) => Err(NodeError::Lease { place: place.to_string_lossy().into_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_variable_is_no_lease_and_another_place_is_refused() {
+        assert!(!on_stdin(None).unwrap() && !on_stdin(Some("".into())).unwrap());
+        assert!(on_stdin(Some("stdin".into())).unwrap());
+        let error = on_stdin(Some("stdout".into())).unwrap_err().to_string();
+        assert!(error.contains("TIELINE_LEASE") && error.contains("`stdout`"), "{error}");
     }
 }

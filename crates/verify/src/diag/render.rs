@@ -1,8 +1,25 @@
-//! The classic layout of the static test, with this project's facts.
+//! The classic layout of the static test, with this project's facts. Each level of detail shows what the one below it does,
+//! and more:
+//!
+//! | level | adds |
+//! |---|---|
+//! | 0 | what was found, counted, and the result |
+//! | 1 | facts of adapters, state and partner of links, tests, topology, sessions |
+//! | 2 | since when links are as they are, and how often that changed |
+//! | 3 | heartbeats of links |
+//! | 4 | what is done to links on purpose |
+//! | 5 | each capability of the adapters, and the age of their manager |
+//! | 6 | how long each part of the tests took, on each link |
+//! | 7 | attached programs |
+//! | 8 | segments |
+//! | 9 | counters of the manager |
+
+#[cfg(test)]
+mod golden;
+mod links;
+mod manager;
 
 use std::fmt::{self, Display, Formatter};
-
-use proto::wire::status::SessionState;
 
 use super::{DiagReport, Level, NodeDiag};
 use crate::status::session_name;
@@ -10,47 +27,87 @@ use crate::verdict::Verdict;
 
 const WIDTH: usize = 80;
 
-fn banner(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
-    writeln!(f, "\n{:*^WIDTH$}\n", format!("  {text}  "))
+/// From which level on something is shown.
+mod level {
+    pub(super) const FACTS: u8 = 1;
+    pub(super) const HISTORY: u8 = 2;
+    pub(super) const HEARTBEATS: u8 = 3;
+    pub(super) const FAULTS: u8 = 4;
+    pub(super) const CAPABILITIES: u8 = 5;
+    pub(super) const DURATIONS: u8 = 6;
+    pub(super) const PROGRAMS: u8 = 7;
+    pub(super) const SEGMENTS: u8 = 8;
+    pub(super) const COUNTERS: u8 = 9;
 }
+
+/// How a report is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    /// In how much detail, 0 to 9.
+    pub verbosity: u8,
+    /// As what the tool speaks of itself: `tieline diag`, or a classic name.
+    pub tool: &'static str,
+}
+
+/// A heading between as many stars on both sides as fit, after so many empty lines.
+fn banner(f: &mut Formatter<'_>, empty: usize, text: &str) -> fmt::Result {
+    let stars = "*".repeat(WIDTH.saturating_sub(text.len() + 4) / 2);
+    writeln!(f, "{}{stars}  {text}  {stars}\n", "\n".repeat(empty))
+}
+
+/// Empty lines before the sections of links and tests, and before what comes of them.
+const BEFORE_SECTION: usize = 3;
+const BEFORE_RESULT: usize = 1;
 
 fn fact(f: &mut Formatter<'_>, name: &str, value: impl Display) -> fmt::Result {
     writeln!(f, "            {name:<27}: {value}")
 }
 
-/// From here on all counters of the managers are printed.
-const ALL_COUNTERS: u8 = 9;
+/// A node's report.
+struct Shown<'r> {
+    report: &'r DiagReport,
+    node: &'r NodeDiag,
+    view: View,
+}
 
-/// A node's report, in as much detail as asked for.
-struct Shown<'r>(&'r NodeDiag, u8);
+impl Shown<'_> {
+    fn shows(&self, level: u8) -> bool {
+        self.view.verbosity >= level
+    }
 
-impl Display for Shown<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(node, verbosity) = *self;
-        writeln!(f, "{:=<WIDTH$}", "")?;
-        writeln!(f, "  tieline static test --  node {}, tieline {}", node.node, env!("CARGO_PKG_VERSION"))?;
-        writeln!(f, "{:=<WIDTH$}", "")?;
-        if verbosity == 0 {
-            node.findings(f)?;
-        } else {
-            node.adapter_facts(f)?;
-            node.link_facts(f)?;
-            if verbosity >= ALL_COUNTERS {
-                node.counters(f)?;
-            }
-            node.tests(f)?;
-            node.topology(f)?;
-        }
-        writeln!(f, "\n----------------------------------")?;
-        counts(f, |level| node.count(level))?;
-        result(f, node.verdict)
+    /// As what the node's first adapter is known in headings.
+    fn kind(&self) -> String {
+        self.node.adapters().first().map_or_else(|| "SHM".to_owned(), |adapter| adapter.kind.to_uppercase())
     }
 }
 
-fn counts(f: &mut Formatter<'_>, count: impl Fn(Level) -> usize) -> fmt::Result {
-    writeln!(f, "tieline diag discovered {} note(s).", count(Level::Note))?;
-    writeln!(f, "tieline diag discovered {} warning(s).", count(Level::Warning))?;
-    writeln!(f, "tieline diag discovered {} error(s).", count(Level::Error))
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { report, node, view } = self;
+        writeln!(f, "{:=<WIDTH$}", "")?;
+        writeln!(
+            f,
+            "  tieline static test --  {} version {} ( node {} )",
+            view.tool,
+            env!("CARGO_PKG_VERSION"),
+            node.node
+        )?;
+        writeln!(f, "{:=<WIDTH$}", "")?;
+        if self.shows(level::FACTS) {
+            writeln!(f, "{} compiled in {} bit mode", view.tool, report.system.bits)?;
+            self.adapters(f)?;
+            self.links(f)?;
+            self.manager(f)?;
+            self.tests(f)?;
+        }
+        self.findings(f)?;
+        if self.shows(level::FACTS) {
+            self.topology(f)?;
+        }
+        writeln!(f, "\n----------------------------------")?;
+        self.counts(f)?;
+        result(f, node.verdict)
+    }
 }
 
 fn result(f: &mut Formatter<'_>, verdict: Verdict) -> fmt::Result {
@@ -58,72 +115,67 @@ fn result(f: &mut Formatter<'_>, verdict: Verdict) -> fmt::Result {
     writeln!(f, "TEST RESULT: *{result}*")
 }
 
-impl NodeDiag {
-    fn adapter_facts(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Number of configured local adapters found: {}\n", self.adapters().len())?;
-        let Some(info) = &self.info else { return Ok(()) };
-        for adapter in &info.adapters {
-            writeln!(f, "Adapter {} > {:<27}: {}", adapter.number, "Type", adapter.kind)?;
-            fact(f, "NodeId", info.node)?;
-            fact(f, "Cluster", &info.cluster)?;
-            fact(f, "Host", &info.host)?;
-            fact(f, "Node manager", format_args!("tieline {}, pid {}", info.version, info.manager_pid))?;
-            fact(f, "Capabilities", adapter.capabilities.join(", "))?;
-            fact(f, "Number of links", self.links.len())?;
-        }
-        Ok(())
-    }
-
-    fn link_facts(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.links.is_empty() {
-            return Ok(());
-        }
-        banner(f, "LINK STATE")?;
-        for link in &self.links {
-            let state = if link.session == SessionState::Valid { "ENABLED" } else { "DISABLED" };
-            fact(
-                f,
-                &format!("Link to node {}", link.peer),
-                format_args!("{state}, partner on {}", link.peer_host),
-            )?;
-            fact(f, "  downtime", format_args!("{:.0} seconds", link.downtime_ns as f64 / 1e9))?;
-            fact(f, "  changes of state", link.generation)?;
-            let (came, missed) = (link.heartbeats_received, link.heartbeats_missed);
-            fact(f, "  heartbeats", format_args!("{came} received, {missed} missed"))?;
+impl Shown<'_> {
+    fn counts(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (name, level) in [("note", Level::Note), ("warning", Level::Warning), ("error", Level::Error)] {
+            writeln!(f, "{} discovered {} {name}(s).", self.view.tool, self.node.count(level))?;
         }
         Ok(())
     }
 
     fn tests(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        banner(f, &format!("TEST OF NODE {}", self.node))?;
-        for test in &self.self_test {
+        let id = self.node.node;
+        for adapter in self.node.adapters() {
+            banner(f, BEFORE_SECTION, &format!("TEST OF ADAPTER {}", adapter.number))?;
+        }
+        for left_out in &self.node.left_out {
+            writeln!(f, "LEFT OUT: {left_out}.")?;
+        }
+        for test in &self.node.self_test {
             match &test.error {
-                None => writeln!(f, "OK: {} of node {}.", test.name, self.node)?,
-                Some(error) => writeln!(f, "FAILED: {} of node {}: {error}", test.name, self.node)?,
+                None => writeln!(f, "OK: {} of node {id}.", test.name)?,
+                Some(error) => writeln!(f, "FAILED: {} of node {id}: {error}", test.name)?,
             }
         }
-        self.findings(f)
+        for (number, link) in self.node.links.iter().enumerate() {
+            let Some(test) = self.node.link_tests.iter().find(|test| test.peer == link.peer) else {
+                continue;
+            };
+            if test.failures().next().is_none() {
+                writeln!(f, "OK: Link {number} to node {} alive in adapter {}.", link.peer, link.adapter)?;
+            }
+            for failure in test.failures() {
+                writeln!(f, "FAILED: Link {number} to node {}: {failure}", link.peer)?;
+            }
+        }
+        if self.shows(level::DURATIONS) {
+            self.durations(f)?;
+        }
+        for adapter in self.node.adapters() {
+            if self.node.count(Level::Error) == 0 {
+                writeln!(f, "==> Local adapter {} ok.", adapter.number)?;
+            }
+        }
+        Ok(())
     }
 
-    fn counters(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Some(counters) = &self.counters else { return Ok(()) };
-        banner(f, &format!("COUNTERS OF THE MANAGER OF NODE {}", self.node))?;
-        for (name, value) in [
-            ("requests", counters.requests),
-            ("requests refused", counters.refusals),
-            ("connections given out", counters.connections),
-            ("programs that attached", counters.attaches),
-            ("programs that died", counters.program_deaths),
-            ("malformed messages", counters.protocol_errors),
-            ("sessions lost", counters.sessions_lost),
-        ] {
-            fact(f, name, value)?;
+    fn durations(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let own = self.node.self_test.iter().map(|part| (None, part));
+        let of_links = self
+            .node
+            .link_tests
+            .iter()
+            .flat_map(|test| test.parts.iter().map(|part| (Some(test.peer), part)));
+        fact(f, "Parts that were tried", own.clone().chain(of_links.clone()).count())?;
+        for (peer, part) in own.chain(of_links) {
+            let place = peer.map_or_else(|| "self test".to_owned(), |peer| format!("link to node {peer}"));
+            fact(f, &part.name, format_args!("{:.1} us, {place}", part.duration_ns as f64 / 1e3))?;
         }
         Ok(())
     }
 
     fn findings(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for finding in &self.findings {
+        for finding in &self.node.findings {
             let level = match finding.level {
                 Level::Note => "[NOTE]",
                 Level::Warning => "[WARN]",
@@ -135,25 +187,35 @@ impl NodeDiag {
     }
 
     fn topology(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        banner(f, &format!("TOPOLOGY SEEN FROM NODE {}", self.node))?;
-        writeln!(f, "Adapters found: {}", self.nodes_seen.len())?;
+        let node = self.node;
+        let adapter = node.adapters().first().map_or(0, |adapter| adapter.number.0);
+        banner(f, BEFORE_RESULT, &format!("TOPOLOGY SEEN FROM ADAPTER {adapter}"))?;
+        writeln!(f, "Adapters found: {}", node.nodes_seen.len())?;
         writeln!(f, "----- List of all nodes found:\n")?;
-        let ids: Vec<String> = self.nodes_seen.iter().map(|node| format!("{:04}", node.get())).collect();
-        writeln!(f, "Nodes detected:   {}", ids.join("  "))?;
-        banner(f, &format!("SESSION STATUS FROM NODE {}", self.node))?;
-        for link in &self.links {
-            let why = link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-            writeln!(f, "Node {}: Session {}{why}", link.peer, session_name(link.session))?;
+        let ids: String = node.nodes_seen.iter().map(|node| format!("{:04}  ", node.get())).collect();
+        writeln!(f, "Nodes detected:   {}", ids.trim_end())?;
+        banner(f, BEFORE_RESULT, &format!("SESSION STATUS FROM ADAPTER {adapter}"))?;
+        let mut sessions: Vec<(tieline::NodeId, String)> = node
+            .links
+            .iter()
+            .map(|link| {
+                let why = link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+                (link.peer, format!("{}{why}", session_name(link.session)))
+            })
+            .collect();
+        if node.info.is_some() {
+            sessions.push((node.node, "valid".into()));
         }
-        Ok(())
+        sessions.sort_by_key(|(node, _)| *node);
+        sessions.iter().try_for_each(|(node, session)| writeln!(f, "Node {node}: Session {session}"))
     }
 }
 
 impl DiagReport {
-    /// As text. `verbosity` 0: only what is wrong; 9: all counters too. The last line is the result of the whole.
-    pub fn render(&self, verbosity: u8) -> String {
-        let nodes: Vec<String> = self.nodes.iter().map(|node| Shown(node, verbosity).to_string()).collect();
-        let mut text = nodes.join("\n");
+    /// As text. The last line is the result of the whole.
+    pub fn render(&self, view: View) -> String {
+        let shown = |node| Shown { report: self, node, view }.to_string();
+        let mut text = self.nodes.iter().map(shown).collect::<Vec<_>>().join("\n");
         // The result of the only node is that of the whole.
         if self.nodes.len() != 1 {
             text.push_str(&Whole(self).to_string());
@@ -168,10 +230,18 @@ struct Whole<'r>(&'r DiagReport);
 impl Display for Whole<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(report) = self;
-        banner(f, "ALL NODES")?;
+        banner(f, BEFORE_RESULT, "ALL NODES")?;
         for disagreement in &report.disagreements {
             writeln!(f, "[ERROR] {disagreement}")?;
         }
+        let total = |level| report.nodes.iter().map(|node| node.count(level)).sum::<usize>();
+        writeln!(
+            f,
+            "All findings: {} note(s), {} warning(s), {} error(s)",
+            total(Level::Note),
+            total(Level::Warning),
+            total(Level::Error)
+        )?;
         let failed = report.failed();
         write!(f, "All nodes: {} tested, {} failed", report.nodes.len(), failed.len())?;
         if !failed.is_empty() {

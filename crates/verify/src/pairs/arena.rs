@@ -76,6 +76,15 @@ impl Arena {
     /// Attaches to every node of the target and connects every ordered pair. What cannot be had is an obstacle; an error
     /// is a node that cannot be attached to.
     pub(super) fn set_up(target: &Target, number: u32) -> Result<Self, String> {
+        Self::set_up_for(target, number, &|_| true)
+    }
+
+    /// The same, with these pairs alone: one that is known to be down would only take its time.
+    pub(super) fn set_up_for(
+        target: &Target,
+        number: u32,
+        wanted: &dyn Fn([NodeId; 2]) -> bool,
+    ) -> Result<Self, String> {
         let id = SegmentId(SEGMENT_BASE | (std::process::id() << 3 | number & 7) & 0xffff);
         let size = block_at(target.nodes.len()) + BLOCK_BYTES;
         let seats: Result<Vec<Seat>, String> = target
@@ -86,7 +95,9 @@ impl Arena {
         let mut arena = Self { seats: seats?, remotes: BTreeMap::new(), obstacles: Vec::new() };
         for from in 0..arena.seats.len() {
             for to in (0..arena.seats.len()).filter(|to| *to != from) {
-                arena.connect(from, to, id);
+                if wanted(arena.nodes_of((from, to))) {
+                    arena.connect(from, to, id);
+                }
             }
         }
         Ok(arena)

@@ -31,6 +31,27 @@ pub(super) fn block_ns(
     Ok(clock.ns(now_ticks() - start) / f64::from(BLOCKS))
 }
 
+/// Bytes of a first try, so that a link that crawls is told from one that can be measured before a block is put over it.
+const TRY_BYTES: usize = 1024;
+/// A try that takes longer, three times, says that blocks would take all the time that there is.
+const CRAWL_NS: f64 = 5e6;
+
+/// How long a kilobyte takes at best, in nanoseconds, if that is too long for anything else to be measured.
+pub(super) fn crawls(arena: &Arena, clock: &Clock, pair: (usize, usize), source: &[u8]) -> Option<f64> {
+    let (remote, piece) = (arena.remote(pair.0, pair.1)?, source.get(..TRY_BYTES)?);
+    let mut best_ns = f64::INFINITY;
+    for _ in 0..3 {
+        let start = now_ticks();
+        // A link that fails is found by what comes next.
+        remote.put(block_at(arena.seats.len()), piece).ok()?;
+        best_ns = best_ns.min(clock.ns(now_ticks() - start));
+        if best_ns < CRAWL_NS {
+            return None;
+        }
+    }
+    Some(best_ns)
+}
+
 /// The same block copied into the very memory of the other node, without any link: what the machine allows at this moment.
 pub(super) fn copy_ns(arena: &Arena, clock: &Clock, to: usize, source: &[u8]) -> f64 {
     let Some(seat) = arena.seats.get(to) else { return f64::NAN };

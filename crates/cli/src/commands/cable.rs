@@ -1,0 +1,74 @@
+//! `tieline cable`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ::node::cluster::node_ids;
+use ::verify::Verdict;
+use ::verify::cable::{self, CableReport, PLAN_SCHEMA, Plan, Request, SCHEMA};
+use shm::sync::{AtomicBool, Ordering};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::target;
+use crate::args::{Cable, Common};
+use crate::exit::{Failure, Outcome, PASS};
+use crate::output::Output;
+
+pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome {
+    if arguments.generate {
+        return generate(common, arguments.nodes, output);
+    }
+    // A mistake in the plan, or in the name of one, is said before anything is asked or measured.
+    let plan = arguments.plan.as_deref().map(Plan::load).transpose()?;
+    if let Some(path) = &arguments.save {
+        cable::check_place(path, arguments.force)?;
+    }
+    let everyone = target(&Common { node: None, ..common.clone() })?;
+    if common.node.is_some() {
+        // For its error alone, if there is no such node.
+        target(common)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let request = Request {
+        plan: plan.unwrap_or_else(|| Plan::full_mesh(&everyone.nodes)),
+        only: common.node,
+        measure_all: arguments.measure,
+    };
+    let stopped = || stop.load(Ordering::Relaxed);
+    let report = cable::run(&everyone, request, &mut |text| output.progress(text), &stopped)?;
+    output.progress_done();
+    if let Some(path) = &arguments.save {
+        save(&report, path, arguments.force, output)?;
+    }
+    output.form(SCHEMA, || serde_json::to_value(&report), || report.render())?;
+    Ok(report.verdict.exit_status())
+}
+
+fn generate(common: &Common, nodes: Option<u32>, output: Output) -> Outcome {
+    let nodes = match nodes {
+        Some(count) => node_ids(count as usize, None)?,
+        None => target(common)?.nodes,
+    };
+    let plan = Plan::full_mesh(&nodes);
+    let text = || plan.to_toml("every node linked with every other");
+    output.form(PLAN_SCHEMA, || serde_json::to_value(&plan), text)?;
+    Ok(PASS)
+}
+
+/// Only a cluster without a fault is worth being a measure for later.
+fn save(report: &CableReport, path: &Path, force: bool, output: Output) -> Result<(), Failure> {
+    if report.verdict != Verdict::Pass {
+        output.note(&format!(
+            "{} was not written: what stands now is not as it should be, and would become the plan",
+            path.display()
+        ));
+        return Ok(());
+    }
+    let origin = format!("cluster `{}` as it stood when this was saved", report.cluster);
+    cable::save(path, &report.as_plan().to_toml(&origin), force)?;
+    output.note(&format!("{} holds the plan now", path.display()));
+    Ok(())
+}

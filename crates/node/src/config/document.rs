@@ -1,0 +1,154 @@
+//! What a file may say, and how it is laid over what is known so far.
+
+use std::path::Path;
+use std::time::Duration;
+
+use proto::ids::NodeId;
+use proto::wire::{MAX_NAME_BYTES, is_printable};
+use serde::Deserialize;
+
+use super::place::{line_of, malformed};
+use super::{ConfigError, Settings};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    node: NodeSection,
+    #[serde(default)]
+    manager: ManagerSection,
+    #[serde(default)]
+    faults: FaultsSection,
+    #[serde(default)]
+    access: AccessSection,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeSection {
+    id: Option<NodeId>,
+    name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ManagerSection {
+    heartbeat_interval_ms: Option<u32>,
+    heartbeat_limit_ms: Option<u32>,
+    resume_grace_ms: Option<u32>,
+    max_programs: Option<u64>,
+    max_segments: Option<u64>,
+    max_interrupts: Option<u64>,
+    max_imports: Option<u64>,
+    max_pending_per_program: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultsSection {
+    enabled: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccessSection {
+    group: Option<Group>,
+    uids: Option<Vec<u32>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a group's name or number is needed")]
+enum Group {
+    Number(u32),
+    Name(String),
+}
+
+/// Lays one file over what is known so far.
+pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigError> {
+    let document: Document = toml::from_str(text).map_err(|error| malformed(path, text, &error))?;
+    let wrong =
+        |key, message| ConfigError::Value { path: path.into(), line: line_of(text, key), key, message };
+
+    settings.id = document.node.id.or(settings.id);
+    if let Some(name) = document.node.name {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            return Err(wrong(
+                "node.name",
+                format!("{} bytes, but 1 to {MAX_NAME_BYTES} are possible", name.len()),
+            ));
+        }
+        if let Some(c) = name.chars().find(|c| !is_printable(*c)) {
+            let message = format!(
+                "the character U+{:04X} is possible in no name: it would confuse terminals",
+                u32::from(c)
+            );
+            return Err(wrong("node.name", message));
+        }
+        settings.name = Some(name);
+    }
+
+    let manager = document.manager;
+    let milliseconds =
+        |value: Option<u32>, before| value.map_or(before, |ms| Duration::from_millis(ms.into()));
+    settings.heartbeat_interval = milliseconds(manager.heartbeat_interval_ms, settings.heartbeat_interval);
+    settings.heartbeat_limit = milliseconds(manager.heartbeat_limit_ms, settings.heartbeat_limit);
+    settings.resume_grace = milliseconds(manager.resume_grace_ms, settings.resume_grace);
+    if settings.heartbeat_interval < Duration::from_millis(10) {
+        return Err(wrong("manager.heartbeat_interval_ms", "must be at least 10".into()));
+    }
+    if settings.heartbeat_limit < settings.heartbeat_interval * 2 {
+        let message = format!(
+            "{} ms is less than twice the heartbeat interval ({} ms), so that one late heartbeat would lose a session",
+            settings.heartbeat_limit.as_millis(),
+            settings.heartbeat_interval.as_millis()
+        );
+        // Whichever of the two this file sets.
+        let limit = "manager.heartbeat_limit_ms";
+        let key = if line_of(text, limit).is_some() { limit } else { "manager.heartbeat_interval_ms" };
+        return Err(wrong(key, message));
+    }
+
+    settings.faults = document.faults.enabled.unwrap_or(settings.faults);
+
+    let limits = &mut settings.limits;
+    for (now, new, key) in [
+        (&mut limits.programs, manager.max_programs, "manager.max_programs"),
+        (&mut limits.segments, manager.max_segments, "manager.max_segments"),
+        (&mut limits.interrupts, manager.max_interrupts, "manager.max_interrupts"),
+        (&mut limits.imports, manager.max_imports, "manager.max_imports"),
+        (&mut limits.pending_per_program, manager.max_pending_per_program, "manager.max_pending_per_program"),
+    ] {
+        if new == Some(0) {
+            return Err(wrong(key, "must be at least 1".into()));
+        }
+        *now = new.or(*now);
+    }
+    if let Some(imports) = limits.imports
+        && imports > u64::from(link::page::IMPORT_SLOTS)
+    {
+        let message = format!("{imports}, but the state page has room for {}", link::page::IMPORT_SLOTS);
+        return Err(wrong("manager.max_imports", message));
+    }
+
+    match document.access.group {
+        Some(Group::Number(gid)) => settings.attach.gid = Some(gid),
+        Some(Group::Name(name)) => {
+            let gid = gid_of(&name, &std::fs::read_to_string("/etc/group").unwrap_or_default());
+            let unknown =
+                || wrong("access.group", format!("`{name}` is not in /etc/group: give the group's number"));
+            settings.attach.gid = Some(gid.ok_or_else(unknown)?);
+        }
+        None => {}
+    }
+    if let Some(uids) = document.access.uids {
+        settings.attach.uids = uids;
+    }
+    Ok(())
+}
+
+pub(super) fn gid_of(name: &str, groups: &str) -> Option<u32> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    })
+}

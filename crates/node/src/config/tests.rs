@@ -1,0 +1,121 @@
+//! What is understood, and what is refused with file, line and key.
+
+use super::document::{apply, gid_of};
+use super::*;
+
+fn read(text: &str) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    apply(&mut settings, Path::new("t.toml"), text).map_err(|error| error.to_string())?;
+    Ok(settings)
+}
+
+#[test]
+fn nothing_configured_is_the_default() {
+    assert_eq!(read("").unwrap(), Settings::default());
+    assert_eq!(Settings::default().sharing(), Sharing::default());
+}
+
+#[test]
+fn later_files_override_key_by_key() {
+    let mut settings = Settings::default();
+    let first = "[node]\nid = 8\nname = \"a\"\n[manager]\nheartbeat_interval_ms = 100\nmax_segments = 7\n";
+    apply(&mut settings, Path::new("1"), first).unwrap();
+    let second = "[node]\nname = \"b\"\n[access]\ngroup = 5\nuids = [1, 2]\n";
+    apply(&mut settings, Path::new("2"), second).unwrap();
+    assert_eq!(settings.id, NodeId::new(8).ok());
+    assert_eq!(settings.name.as_deref(), Some("b"));
+    assert_eq!(settings.heartbeat_interval, Duration::from_millis(100));
+    assert_eq!(settings.limits.segments, Some(7));
+    assert_eq!(settings.attach, Access { uids: vec![1, 2], gid: Some(5) });
+    assert_eq!(settings.sharing(), Sharing { gid: Some(5), others: true });
+}
+
+#[test]
+fn errors_name_file_line_key_and_what_is_wrong() {
+    for (text, expected) in [
+        (
+            "[node]\n\nnmae = \"x\"\n",
+            "t.toml, line 3, node.nmae: unknown field `nmae`, expected `id` or `name`: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[manager]\nheartbeat_limit_ms = \"5s\"\n",
+            "t.toml, line 2, manager.heartbeat_limit_ms: invalid type: string \"5s\", expected u32: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[node]\nid = 6\n",
+            "t.toml, line 2, node.id: 6 is not a node id: use a multiple of 4 from 4 to 16384, except 252 \
+             (the broadcast group): correct it, or name another configuration with --config",
+        ),
+        (
+            "[access]\ngroup = [1]\n",
+            "t.toml, line 2, access.group: a group's name or number is needed: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[mangler]\n",
+            "t.toml, line 1: unknown field `mangler`, expected one of `node`, `manager`, `faults`, `access`: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[manager]\nheartbeat_interval_ms = 400\nheartbeat_limit_ms = 500\n",
+            "t.toml, line 3, manager.heartbeat_limit_ms: 500 ms is less than twice the heartbeat interval (400 ms), so that \
+             one late heartbeat would lose a session",
+        ),
+        ("[manager]\nmax_programs = 0\n", "t.toml, line 2, manager.max_programs: must be at least 1"),
+        (
+            "[access]\ngroup = \"no-such-group\"\n",
+            "t.toml, line 2, access.group: `no-such-group` is not in /etc/group: give the group's number",
+        ),
+        ("[node]\nname = \"\"\n", "t.toml, line 2, node.name: 0 bytes, but 1 to 64 are possible"),
+        (
+            "# a name\n[node]\n\nname = \"a\\u001bb\"\n",
+            "t.toml, line 4, node.name: the character U+001B is possible in no name: it would confuse terminals",
+        ),
+        (
+            "[manager]\nheartbeat_interval_ms = 9\n",
+            "t.toml, line 2, manager.heartbeat_interval_ms: must be at least 10",
+        ),
+        ("manager.max_programs = 0\n", "t.toml, line 1, manager.max_programs: must be at least 1"),
+    ] {
+        assert_eq!(read(text).unwrap_err(), expected);
+    }
+    let broken = read("[node\n").unwrap_err();
+    assert!(broken.starts_with("t.toml, line 1"), "{broken}");
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let dir = std::env::temp_dir().join(format!("tieline-config-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let refused = |path: &Path| load(Some(path)).unwrap_err().to_string();
+    assert!(refused(&dir).contains("holds no file named *.toml"), "{}", refused(&dir));
+    assert!(refused(Path::new("/dev/zero")).contains("not a regular file"));
+    let pipe = dir.join("pipe.toml");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+    // Both by its own name and in a directory of files.
+    for path in [&pipe, &dir] {
+        assert!(refused(path).contains("pipe.toml cannot be read: it is not a regular file"));
+    }
+    std::fs::remove_file(&pipe).unwrap();
+    std::fs::create_dir(dir.join("x.toml")).unwrap();
+    assert!(refused(&dir).contains("x.toml cannot be read: it is not a regular file"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn group_names_are_looked_up() {
+    assert_eq!(gid_of("lab", "root:x:0:\nlab:x:77:a,b\n"), Some(77));
+    assert_eq!(gid_of("la", "root:x:0:\nlab:x:77:a,b\n"), None);
+}
+
+#[test]
+fn default_limits_fit_the_descriptors() {
+    for descriptors in [64, 1024, 20_000, 1 << 20] {
+        let limits = limits(&LimitSettings::default(), descriptors);
+        let worst = limits.programs * 2 + limits.segments + limits.interrupts * 3;
+        assert!(worst <= descriptors * 3 / 4 + 32, "{descriptors}: {worst}");
+    }
+}

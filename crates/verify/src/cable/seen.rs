@@ -1,0 +1,162 @@
+//! What the nodes say of their links.
+
+use proto::ids::AdapterNo;
+use proto::wire::status::{LinkStatus, SessionState};
+use serde::Serialize;
+use tieline::NodeId;
+
+use super::plan::Plan;
+use super::{Deviation, Kind};
+use crate::status::ClusterReport;
+
+/// How a link is, as one of its ends sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkState {
+    /// Both ends hear each other, and neither has taken it down.
+    Up,
+    /// An administrator has taken it down, at either end.
+    TakenDown,
+    /// Being set up.
+    Connecting,
+    /// Nothing is heard from the other end.
+    Lost,
+    /// The other end was refused.
+    Refused,
+    /// The other end was stopped in an orderly way.
+    Stopped,
+}
+
+impl LinkState {
+    /// As people read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::TakenDown => "taken down",
+            Self::Connecting => "connecting",
+            Self::Lost => "lost",
+            Self::Refused => "refused",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    fn of(link: &LinkStatus) -> Self {
+        match link.session {
+            SessionState::Valid if link.taken_down => Self::TakenDown,
+            SessionState::Valid => Self::Up,
+            SessionState::Connecting => Self::Connecting,
+            SessionState::Lost => Self::Lost,
+            SessionState::Refused => Self::Refused,
+            SessionState::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// One link, as one of its ends sees it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkReport {
+    /// Which adapter of this node.
+    pub adapter: AdapterNo,
+    /// The link by its ends, ascending.
+    pub link: [NodeId; 2],
+    /// Who should be at the other end, by the link's name.
+    pub peer: NodeId,
+    /// Who is there: another one if cables are in each other's place.
+    pub partner: NodeId,
+    /// The partner's host, as last heard.
+    pub peer_host: String,
+    /// Up, or why not.
+    pub state: LinkState,
+    /// In words, where it is not up.
+    pub reason: Option<String>,
+    /// Nanoseconds since that changed.
+    pub since_ns: u64,
+    /// Nanoseconds that it was down in all.
+    pub downtime_ns: u64,
+    /// How often its state changed.
+    pub changes: u64,
+    /// The plan has it.
+    pub planned: bool,
+    /// What is not as planned.
+    pub problems: Vec<Kind>,
+}
+
+/// One node and its links.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeCables {
+    /// Which.
+    pub node: NodeId,
+    /// Why it does not answer; `None` if it does.
+    pub error: Option<String>,
+    /// By peer.
+    pub links: Vec<LinkReport>,
+}
+
+impl NodeCables {
+    /// Its link to another node.
+    pub fn link_to(&self, peer: NodeId) -> Option<&LinkReport> {
+        self.links.iter().find(|link| link.peer == peer)
+    }
+}
+
+impl LinkReport {
+    fn of(node: NodeId, link: &LinkStatus) -> Self {
+        Self {
+            adapter: link.adapter,
+            link: [node.min(link.peer), node.max(link.peer)],
+            peer: link.peer,
+            partner: link.partner,
+            peer_host: link.peer_host.clone(),
+            state: LinkState::of(link),
+            reason: link.reason.clone(),
+            since_ns: link.since_ns,
+            downtime_ns: link.downtime_ns,
+            changes: link.generation,
+            planned: false,
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// From what the managers say.
+pub(super) fn nodes(status: &ClusterReport) -> Vec<NodeCables> {
+    let of = |report: &crate::status::NodeReport| NodeCables {
+        node: report.node,
+        error: report.error.clone(),
+        links: report.status.as_ref().map_or_else(Vec::new, |status| {
+            status.links.iter().map(|link| LinkReport::of(report.node, link)).collect()
+        }),
+    };
+    status.nodes.iter().map(of).collect()
+}
+
+/// All nodes that are there, or of which one that is there has heard.
+pub(super) fn known(nodes: &[NodeCables]) -> Vec<NodeId> {
+    let heard = nodes.iter().flat_map(|node| node.links.iter().map(|link| link.peer));
+    let mut known: Vec<NodeId> = nodes.iter().map(|node| node.node).chain(heard).collect();
+    known.sort_unstable();
+    known.dedup();
+    known
+}
+
+/// Adds those that were planned, have been there, and are gone.
+pub(super) fn add_silent(nodes: &mut Vec<NodeCables>, planned: &[NodeId]) {
+    for node in planned {
+        if !nodes.iter().any(|known| known.node == *node) {
+            let error = Some("its manager was stopped".to_owned());
+            nodes.push(NodeCables { node: *node, error, links: Vec::new() });
+        }
+    }
+    nodes.sort_by_key(|node| node.node);
+}
+
+/// Says beside each link whether it is planned and what was found about it.
+pub(super) fn mark(nodes: &mut [NodeCables], plan: &Plan, deviations: &[Deviation]) {
+    for link in nodes.iter_mut().flat_map(|node| &mut node.links) {
+        let [a, b] = link.link;
+        link.planned = plan.link(a, b).is_some();
+        let about = deviations.iter().filter(|deviation| deviation.links.contains(&link.link));
+        link.problems = about.map(|deviation| deviation.kind).collect();
+        link.problems.dedup();
+    }
+}

@@ -1,0 +1,31 @@
+//! The topologies that nodes see, compared.
+
+use tieline::NodeId;
+
+use super::NodeDiag;
+
+/// Names each node whose view differs from the most common one.
+pub(super) fn compare(nodes: &[&NodeDiag]) -> Vec<String> {
+    let count = |view: &[NodeId]| nodes.iter().filter(|node| node.nodes_seen == view).count();
+    let Some(common) = nodes.iter().map(|node| &node.nodes_seen).max_by_key(|view| (count(view), view.len()))
+    else {
+        return Vec::new();
+    };
+    let names = |ids: Vec<&NodeId>| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
+    nodes
+        .iter()
+        .filter(|node| node.nodes_seen != *common)
+        .map(|node| {
+            let missing: Vec<_> = common.iter().filter(|id| !node.nodes_seen.contains(id)).collect();
+            let extra: Vec<_> = node.nodes_seen.iter().filter(|id| !common.contains(id)).collect();
+            let mut text = format!("node {} sees another topology than most", node.node);
+            if !missing.is_empty() {
+                text.push_str(&format!(", without node {}", names(missing)));
+            }
+            if !extra.is_empty() {
+                text.push_str(&format!(", with node {} besides", names(extra)));
+            }
+            text
+        })
+        .collect()
+}

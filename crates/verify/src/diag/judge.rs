@@ -1,0 +1,156 @@
+//! What is said against a node: from what its manager says, what the tests gave, and what a host file expects.
+
+use proto::wire::status::{LinkStatus, SessionState};
+use tieline::NodeId;
+
+use super::{HostFile, Level, NodeDiag};
+use crate::status::session_name;
+
+/// Nothing passes over it, or it leads elsewhere.
+fn carries(link: &LinkStatus) -> bool {
+    link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
+}
+
+/// Fills in the nodes that are seen, and the findings.
+pub(super) fn judge(diag: &mut NodeDiag, expected: &[NodeId], hosts: Option<&HostFile>) {
+    let node = diag.node;
+    if diag.adapters().is_empty() {
+        diag.found(Level::Error, format!("node {node} has no adapter: see its log"));
+    }
+    if let Some(count) = diag.counters.map(|counters| counters.protocol_errors).filter(|count| *count > 0) {
+        let text = format!("{count} malformed control message(s) since start: see the log of node {node}");
+        diag.found(Level::Note, text);
+    }
+    self_test(diag);
+    diag.nodes_seen =
+        diag.links.iter().filter(|link| carries(link)).map(|link| link.peer).chain([node]).collect();
+    diag.nodes_seen.sort_unstable();
+    links(diag);
+    link_tests(diag);
+    match hosts {
+        Some(file) => host_file(diag, file),
+        None => unreachable_peers(diag, expected),
+    }
+}
+
+fn self_test(diag: &mut NodeDiag) {
+    let node = diag.node;
+    if diag.self_test.is_empty() && diag.left_out.is_empty() {
+        diag.found(Level::Error, format!("the self test of node {node} was planned and did not run"));
+    }
+    let failed: Vec<String> = diag
+        .self_test
+        .iter()
+        .filter_map(|test| {
+            let error = test.error.as_ref()?;
+            Some(format!(
+                "self test `{}` of node {node}: {error}; see its log, and restart its programs",
+                test.name
+            ))
+        })
+        .collect();
+    failed.into_iter().for_each(|text| diag.found(Level::Error, text));
+}
+
+/// Links that are down on purpose, lead elsewhere, or are made worse.
+fn links(diag: &mut NodeDiag) {
+    let node = diag.node;
+    let mut found: Vec<(Level, String)> = Vec::new();
+    for link in &diag.links {
+        let LinkStatus { peer, partner, adapter, .. } = link;
+        if link.taken_down {
+            let down_s = link.since_ns as f64 / 1e9;
+            found.push((Level::Warning, format!(
+                "link of adapter {adapter} to node {peer} was taken down {down_s:.1} s ago: `tieline link up {node} {peer}` brings it up"
+            )));
+        }
+        // Of two links in each other's place, the first speaks for both.
+        let reciprocal = diag.links.iter().any(|other| other.peer == *partner && other.partner == *peer);
+        if partner != peer && reciprocal && peer < partner {
+            found.push((Level::Error, format!(
+                "the links of node {node} to nodes {peer} and {partner} are swapped: exchange the cables (`tieline cable` says \
+                 whose; a swap made on purpose ends with `tieline link swap {peer} {partner}`)"
+            )));
+        } else if partner != peer && !reciprocal {
+            found.push((Level::Error, format!(
+                "the link of node {node} to node {peer} leads to node {partner} instead: see `tieline cable`"
+            )));
+        }
+        if !link.faults.is_none() {
+            found.push((Level::Note, format!(
+                "the link to node {peer} is made worse on purpose ({}): `tieline link clear {node} {peer}` ends that", link.faults
+            )));
+        }
+    }
+    found.into_iter().for_each(|(level, text)| diag.found(level, text));
+}
+
+fn link_tests(diag: &mut NodeDiag) {
+    let node = diag.node;
+    let failed: Vec<String> = diag
+        .link_tests
+        .iter()
+        .flat_map(|test| {
+            test.failures().map(move |why| {
+                format!("link from node {node} to node {}: {why}; load it with `tieline conntest --peers {node},{}`", test.peer, test.peer)
+            })
+        })
+        .collect();
+    failed.into_iter().for_each(|text| diag.found(Level::Error, text));
+}
+
+fn how(diag: &NodeDiag, peer: NodeId) -> String {
+    match diag.links.iter().find(|link| link.peer == peer) {
+        None => "never seen".to_owned(),
+        Some(link) if link.taken_down => "link taken down".to_owned(),
+        Some(link) if link.partner != peer => format!("link leads to node {}", link.partner),
+        Some(link) => format!("session {}", session_name(link.session)),
+    }
+}
+
+fn unreachable_peers(diag: &mut NodeDiag, expected: &[NodeId]) {
+    let node = diag.node;
+    for peer in expected.iter().filter(|peer| !diag.nodes_seen.contains(peer)).copied().collect::<Vec<_>>() {
+        let how = how(diag, peer);
+        diag.found(
+            Level::Warning,
+            format!("Node {peer} not reachable from node {node} ({how}), but is expected in this cluster"),
+        );
+    }
+}
+
+fn host_file(diag: &mut NodeDiag, file: &HostFile) {
+    let (node, name) = (diag.node, file.name());
+    let mut found: Vec<(Level, String)> = Vec::new();
+    let warning = |text| (Level::Warning, text);
+    for entry in file.entries.iter().filter(|entry| !diag.nodes_seen.contains(&entry.node)) {
+        found.push(warning(format!(
+            "Node {} not reachable, but is an entry in the {name} file (line {}; {})",
+            entry.node,
+            entry.line,
+            how(diag, entry.node)
+        )));
+    }
+    let host_of = |id: NodeId| match &diag.info {
+        Some(info) if id == node => Some(info.host.clone()),
+        _ => diag.links.iter().find(|link| link.peer == id).map(|link| link.peer_host.clone()),
+    };
+    for id in &diag.nodes_seen {
+        let host = host_of(*id).unwrap_or_default();
+        match file.entry(*id) {
+            None if *id == node => found.push(warning(format!(
+                "{name} does not specify the local host: add node {node}, host {host}"
+            ))),
+            None => found.push((
+                Level::Note,
+                format!("Node {id} (host {host}) is seen, but is no entry in the {name} file"),
+            )),
+            Some(entry) if entry.host != host => found.push(warning(format!(
+                "Node {id} is on host {host}, but on host {} in the {name} file (line {}): correct it",
+                entry.host, entry.line
+            ))),
+            Some(_) => {}
+        }
+    }
+    found.into_iter().for_each(|(level, text)| diag.found(level, text));
+}

@@ -1,0 +1,100 @@
+//! The test of links: from each node through each link that stands to the node at its other end, and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto::wire::status::SessionState;
+use serde::{Deserialize, Serialize};
+use tieline::NodeId;
+
+use super::NodeDiag;
+use super::self_test::{SelfTest, between};
+use crate::Target;
+use crate::capacity::{self, CouldNotRun, is_own_lack};
+
+/// One link, tested from one of its ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTest {
+    /// The node at the other end.
+    pub peer: NodeId,
+    /// What was tried.
+    pub parts: Vec<SelfTest>,
+    /// Why it was not tried.
+    pub error: Option<String>,
+}
+
+impl LinkTest {
+    /// Everything that was wrong, each with the name of what was tried.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        let parts =
+            self.parts.iter().filter_map(|part| Some(format!("{}: {}", part.name, part.error.as_ref()?)));
+        parts.chain(self.error.clone())
+    }
+}
+
+/// From which node to which.
+type Ways = BTreeSet<(NodeId, NodeId)>;
+/// By the node from which and the node to which.
+type Outcomes = BTreeMap<(NodeId, NodeId), LinkTest>;
+
+/// Tests all links of these nodes that stand and lead where they should, and adds what came of it to each node.
+pub(super) fn run(target: &Target, nodes: &mut [NodeDiag]) -> Result<(), CouldNotRun> {
+    let mut ways = Ways::new();
+    for node in nodes.iter() {
+        let stand = node.links.iter().filter(|link| {
+            link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
+        });
+        ways.extend(stand.map(|link| (node.node, link.peer)));
+    }
+    let mut near: Vec<NodeId> = ways.iter().map(|(a, b)| *a.min(b)).collect();
+    near.sort_unstable();
+    near.dedup();
+    if near.is_empty() {
+        return Ok(());
+    }
+    // Each holds two nodes at a time.
+    capacity::all_at_once(2)?;
+    let workers = Target { nodes: near.clone(), ..target.clone() };
+    let test = |at_a_time| -> Result<Outcomes, CouldNotRun> {
+        let all = workers.on_nodes(at_a_time, |node| from(target, node, &ways));
+        all.into_iter().try_fold(Outcomes::new(), |mut sum, one| {
+            sum.append(&mut one?);
+            Ok(sum)
+        })
+    };
+    // One after the other they may have enough.
+    let mut outcomes = test(capacity::at_a_time(near.len() * 2)?.div_ceil(2)).or_else(|_| test(1))?;
+    for node in nodes {
+        let peers: Vec<NodeId> = node.links.iter().map(|link| link.peer).collect();
+        node.link_tests.extend(peers.into_iter().filter_map(|peer| outcomes.remove(&(node.node, peer))));
+    }
+    Ok(())
+}
+
+/// All links of a node to higher ones, in those directions that are to be tested.
+fn from(target: &Target, near: NodeId, ways: &Ways) -> Result<Outcomes, CouldNotRun> {
+    let attach = |node| match target.attach(node, "tieline-diag") {
+        Err(tieline::Error::Client(error)) if is_own_lack(&error) => Err(CouldNotRun::from(error)),
+        other => Ok(other.map_err(|error| format!("node {node}: {error}"))),
+    };
+    let near_end = attach(near)?;
+    let mut outcomes = Outcomes::new();
+    let far_ends: BTreeSet<NodeId> = ways
+        .iter()
+        .filter_map(|(a, b)| if *a == near { Some(*b) } else { (*b == near).then_some(*a) })
+        .filter(|far| *far > near)
+        .collect();
+    for far in far_ends {
+        let far_end = attach(far)?;
+        for (from, to) in [(near, far), (far, near)].into_iter().filter(|way| ways.contains(way)) {
+            let outcome = match (&near_end, &far_end) {
+                (Ok(near_end), Ok(far_end)) if from == near => Ok(between(near_end, far_end)),
+                (Ok(near_end), Ok(far_end)) => Ok(between(far_end, near_end)),
+                (Err(error), _) | (_, Err(error)) => Err(format!("was not tested: {error}")),
+            };
+            let (parts, error) =
+                outcome.map_or_else(|error| (Vec::new(), Some(error)), |parts| (parts, None));
+            outcomes.insert((from, to), LinkTest { peer: to, parts, error });
+        }
+    }
+    Ok(outcomes)
+}

@@ -1,0 +1,86 @@
+//! What is found, and how it is shown.
+
+use super::compare::compare;
+use super::judge::judge;
+use super::*;
+
+fn view(verbosity: u8) -> View {
+    View { verbosity, tool: "tieline diag" }
+}
+
+fn info() -> NodeInfo {
+    NodeInfo {
+        node: NodeId::new(4).unwrap(),
+        cluster: "c".into(),
+        host: "hetty".into(),
+        version: "0".into(),
+        manager_pid: 7,
+        incarnation: 9,
+        adapters: Vec::new(),
+        faults: false,
+    }
+}
+
+fn seen(node: u32, sees: &[u32]) -> NodeDiag {
+    let id = |id| NodeId::new(id).unwrap();
+    NodeDiag {
+        nodes_seen: sees.iter().copied().map(id).collect(),
+        verdict: Verdict::Pass,
+        ..NodeDiag::untested(id(node))
+    }
+}
+
+#[test]
+fn the_node_that_disagrees_is_named_with_the_difference() {
+    let nodes = [seen(4, &[4, 8, 12]), seen(8, &[4, 8]), seen(12, &[4, 8, 12])];
+    let all: Vec<&NodeDiag> = nodes.iter().collect();
+    assert_eq!(compare(&all), ["node 8 sees another topology than most, without node 12"]);
+    assert!(compare(&all[..1]).is_empty());
+}
+
+#[test]
+fn a_node_that_is_not_seen_is_a_warning_and_a_failed_self_test_an_error() {
+    let mut diag = seen(4, &[]);
+    diag.self_test =
+        vec![SelfTest { name: "memory pattern".into(), error: Some("byte 3".into()), duration_ns: 0 }];
+    judge(&mut diag, &[NodeId::new(4).unwrap(), NodeId::new(8).unwrap()], None);
+    let warnings: Vec<_> = diag.findings.iter().filter(|found| found.level == Level::Warning).collect();
+    assert!(warnings.len() == 1 && warnings[0].text.contains("Node 8 not reachable"), "{warnings:?}");
+    let errors: Vec<_> = diag.findings.iter().filter(|found| found.level == Level::Error).collect();
+    assert!(errors.iter().any(|found| found.text.contains("memory pattern")), "{errors:?}");
+}
+
+#[test]
+fn the_closing_result_is_that_of_the_whole() {
+    let dead = NodeDiag::silent(NodeId::new(8).unwrap(), "its manager is gone");
+    let report = DiagReport {
+        nodes: vec![seen(4, &[4]), dead, seen(12, &[12])],
+        disagreements: Vec::new(),
+        verdict: Verdict::Fail,
+        system: System::default(),
+        hosts: None,
+    };
+    let text = report.render(view(1));
+    assert_eq!(text.lines().last(), Some("TEST RESULT: *FAILED*"), "{text}");
+    assert!(text.contains("All nodes: 3 tested, 1 failed (8)"), "{text}");
+    let brief = report.render(view(0));
+    assert!(brief.contains("its manager is gone") && !brief.contains("TOPOLOGY"), "{brief}");
+    assert_eq!(brief.lines().last(), Some("TEST RESULT: *FAILED*"), "{brief}");
+}
+
+#[test]
+fn all_counters_are_shown_at_the_highest_level_only() {
+    let mut one = seen(4, &[4]);
+    one.info = Some(info());
+    one.counters = Some(Counters { requests: 77, ..Counters::default() });
+    let report = DiagReport {
+        nodes: vec![one],
+        disagreements: Vec::new(),
+        verdict: Verdict::Pass,
+        system: System::default(),
+        hosts: None,
+    };
+    assert!(report.render(view(9)).contains("requests") && report.render(view(9)).contains("77"));
+    assert!(!report.render(view(1)).contains("requests"));
+    assert_eq!(report.render(view(1)).matches("TEST RESULT: *PASSED*").count(), 1);
+}
