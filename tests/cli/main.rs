@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod bench;
+mod bench_compare;
 mod bench_tools;
 mod classic;
 mod clusters;

@@ -14,6 +14,7 @@
 
 pub mod acceptance;
 pub mod cluster;
+pub mod compare;
 pub mod cpus;
 pub mod duo;
 pub mod env;
@@ -26,9 +27,12 @@ pub mod noise;
 pub mod patterns;
 pub mod poll;
 pub mod progress;
+pub mod quantity;
+pub mod results;
 pub mod rivals;
 pub mod rng;
 pub mod run;
 pub mod stats;
+pub mod thresholds;
 pub mod timer;
 pub mod verdict;

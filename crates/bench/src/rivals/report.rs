@@ -34,6 +34,9 @@ pub struct Report {
     pub large_bytes: usize,
     /// Readings of each transport.
     pub rounds: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// By transport, ours first.
     pub rows: Vec<Row>,
 }
@@ -47,12 +50,18 @@ pub struct Row {
     pub half_rtt: Option<Summary>,
     /// Median of the readings.
     pub half_rtt_ns: Option<f64>,
+    /// Those readings, round by round.
+    #[serde(default)]
+    pub readings_ns: Vec<f64>,
     /// Its time by ours, median of the rounds: above 1 is slower than ours.
     pub latency_ratio: Option<f64>,
     /// The 95 % interval of that.
     pub latency_ratio_ci95: Option<Interval>,
     /// Large messages one way, 10⁹ bytes a second, median of the readings.
     pub bandwidth_gb_s: Option<f64>,
+    /// Those readings, round by round.
+    #[serde(default)]
+    pub readings_gb_s: Vec<f64>,
     /// Its bandwidth by ours: below 1 is slower than ours.
     pub bandwidth_ratio: Option<f64>,
     /// The 95 % interval of that.
@@ -69,9 +78,11 @@ impl Row {
             name: "memcpy, one thread".to_owned(),
             half_rtt: None,
             half_rtt_ns: None,
+            readings_ns: Vec::new(),
             latency_ratio: None,
             latency_ratio_ci95: None,
             bandwidth_gb_s: median,
+            readings_gb_s: copies.to_vec(),
             bandwidth_ratio: paired.map(|paired| paired.ratio),
             bandwidth_ratio_ci95: paired.map(|paired| paired.ratio_ci95),
             round_trips: 0,
@@ -163,6 +174,7 @@ mod tests {
             small_bytes: 4,
             large_bytes: 1 << 20,
             rounds: 31,
+            partial: false,
             rows: vec![
                 row("ours", 62.0, 1.0),
                 row("pipe", 6200.0, 100.0),

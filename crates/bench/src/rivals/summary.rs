@@ -91,6 +91,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     drop(load);
     env.finish(started, steal);
     let (copies, series) = series;
+    let partial = copies.len() < options.rounds;
     let mut rows: Vec<Row> = Vec::new();
     let ours: Option<(Vec<f64>, Vec<f64>)> =
         series.first().map(|first| (first.half_ns.clone(), first.gb_s.clone()));
@@ -114,7 +115,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         path: path_of(&nodes[0]),
         small_bytes: SMALL_BYTES,
         large_bytes: super::LARGE_BYTES,
-        rounds: options.rounds,
+        rounds: copies.len(),
+        partial,
         rows,
     })
 }
@@ -153,6 +155,9 @@ fn rounds<'env>(
     }
     let mut turn: Vec<usize> = (0..transports.len()).collect();
     for round in 0..options.rounds {
+        if progress.stop() {
+            break;
+        }
         progress.tell(
             &format!("round {} of {}", round + 1, options.rounds),
             round as f64 / options.rounds as f64,
@@ -183,9 +188,11 @@ fn row(series: &Series, ours: Option<&(Vec<f64>, Vec<f64>)>, seed: u64) -> Row {
         name: series.name.to_owned(),
         half_rtt: series.all.summary(),
         half_rtt_ns: order::median(&series.half_ns),
+        readings_ns: series.half_ns.clone(),
         latency_ratio: latency.map(|paired| paired.ratio),
         latency_ratio_ci95: latency.map(|paired| paired.ratio_ci95),
         bandwidth_gb_s: order::median(&series.gb_s),
+        readings_gb_s: series.gb_s.clone(),
         bandwidth_ratio: bandwidth.map(|paired| paired.ratio),
         bandwidth_ratio_ci95: bandwidth.map(|paired| paired.ratio_ci95),
         round_trips: series.rounds,

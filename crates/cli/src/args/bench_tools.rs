@@ -28,6 +28,9 @@ pub(crate) struct Ends {
     /// Leave the result as JSON in this file too
     #[arg(long, value_name = "FILE")]
     pub json_file: Option<PathBuf>,
+    /// Judge the result by this file; see `tieline bench thresholds`
+    #[arg(long, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
 }
 
 /// `bench scibench2`.

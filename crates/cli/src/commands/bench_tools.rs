@@ -1,19 +1,19 @@
 //! `tieline bench scibench2|dma|intr|jitter|latency`.
 
-use std::path::Path;
-
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
 use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
 use bench::rivals::placement::Placement;
 use bench::rivals::summary;
+use bench::thresholds::Thresholds;
 
-use super::bench::{CLIENT_PATIENCE, argv, place, progress, this_end};
+use super::bench::{CLIENT_PATIENCE, argv, place, this_end};
+use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::usage;
 use crate::args::Common;
 use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Scibench2};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::{Output, to_file};
+use crate::output::Output;
 use ::verify::own::Removal;
 
 /// Which end this process is.
@@ -42,12 +42,9 @@ fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
     }
 }
 
-/// Leaves the report in a file, if one was asked for.
-fn leave(path: Option<&Path>, report: &serde_json::Value) -> Outcome {
-    if let Some(path) = path {
-        to_file(path, report)?;
-    }
-    Ok(PASS)
+/// What is to be done with a report.
+fn rest<'a>(ends: &'a Ends, partial: bool, thresholds: Option<&'a Thresholds>) -> Rest<'a> {
+    Rest { partial, thresholds, file: ends.json_file.as_deref() }
 }
 
 fn placement(cpus: Option<[usize; 2]>) -> Placement {
@@ -76,16 +73,16 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
         argv: argv(),
         ..scibench2::Options::default()
     };
-    let mut progress = progress(output);
-    let (report, _removal) = match role(common, &arguments.ends, output)? {
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "scibench2", "scibench2.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
         Role::Server(options) => return scibench2::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (scibench2::client(&options(place), &mut progress)?, None),
-        Role::Both(place, removal) => (scibench2::run(&options(place), &mut progress)?, removal),
+        Role::Client(place) => (scibench2::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (scibench2::run(&options(place), measuring.begun()?)?, removal),
     };
-    output.progress_done();
     let text = || if arguments.ends.classic { report.to_classic() } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
 pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
@@ -102,16 +99,16 @@ pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
         argv: argv(),
         ..dma_bench::Options::default()
     };
-    let mut progress = progress(output);
-    let (report, _removal) = match role(common, &arguments.ends, output)? {
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "dma", "dma.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
         Role::Server(options) => return dma_bench::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (dma_bench::client(&options(place), &mut progress)?, None),
-        Role::Both(place, removal) => (dma_bench::run(&options(place), &mut progress)?, removal),
+        Role::Client(place) => (dma_bench::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (dma_bench::run(&options(place), measuring.begun()?)?, removal),
     };
-    output.progress_done();
     let text = || if arguments.ends.classic { report.to_classic() } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
 pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome {
@@ -121,17 +118,17 @@ pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome
         readings: arguments.readings,
         argv: argv(),
     };
-    let mut progress = progress(output);
-    let (report, _removal) = match role(common, &arguments.ends, output)? {
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "intr", "intr.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
         Role::Server(options) => return intr_bench::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (intr_bench::client(&options(place), &mut progress)?, None),
-        Role::Both(place, removal) => (intr_bench::run(&options(place), &mut progress)?, removal),
+        Role::Client(place) => (intr_bench::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (intr_bench::run(&options(place), measuring.begun()?)?, removal),
     };
-    output.progress_done();
     let mode = arguments.waiting.into();
     let text = || if arguments.ends.classic { report.to_classic(mode) } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
 pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Outcome {
@@ -146,10 +143,9 @@ pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Out
         argv: argv(),
         ..jitter::Options::default()
     };
-    let report = jitter::run(&options, &mut progress(output))?;
-    output.progress_done();
-    output.result(|| serde_json::to_value(&report), || report.to_text())?;
-    Ok(PASS)
+    let mut measuring = Measuring::begin(output)?;
+    let report = jitter::run(&options, &mut measuring)?;
+    measuring.conclude(&report, || report.to_text(), Rest { partial: report.partial, ..Rest::default() })
 }
 
 pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> Outcome {
@@ -162,8 +158,7 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
         argv: argv(),
         ..summary::Options::default()
     };
-    let report = summary::run(&options, &mut progress(output))?;
-    output.progress_done();
-    output.result(|| serde_json::to_value(&report), || report.to_text())?;
-    Ok(PASS)
+    let mut measuring = Measuring::begin(output)?;
+    let report = summary::run(&options, &mut measuring)?;
+    measuring.conclude(&report, || report.to_text(), Rest { partial: report.partial, ..Rest::default() })
 }

@@ -8,7 +8,7 @@ use crate::{
         dma,
         table::{Align, Table, size, three_digits},
     },
-    stats::{Interval, digits},
+    stats::{Block, Interval, digits},
 };
 
 /// Result of a run.
@@ -24,6 +24,9 @@ pub struct Report {
     pub cpu: usize,
     /// Link taken.
     pub path: String,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
 }
@@ -59,6 +62,9 @@ pub struct Row {
     pub blocks: usize,
     /// Blocks in which the machine moved.
     pub disturbed: usize,
+    /// `[ours, reference]` of each undisturbed block, in ns an entry.
+    #[serde(default)]
+    pub pairs: Vec<Block>,
 }
 
 impl Report {
@@ -140,6 +146,7 @@ mod tests {
             vectors: 4000,
             blocks: 11,
             disturbed: 0,
+            pairs: Vec::new(),
         };
         let env = Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() };
         let report = Report {
@@ -148,6 +155,7 @@ mod tests {
             nodes: [4, 8],
             cpu: 0,
             path: "shm".into(),
+            partial: false,
             rows: vec![row],
         };
         let text = report.to_text();

@@ -196,9 +196,12 @@ fn report(
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
     let processes = if matches!(ends.far, Far::Process(_)) { 2 } else { 1 };
     let lines = Lines::new();
-    let figures = duo::on(cpus, |duo| figures(options, &timer, duo, ends, &lines, progress))?;
+    let (figures, partial) = duo::on(cpus, |duo| {
+        let figures = figures(options, &timer, duo, ends, &lines, progress)?;
+        Ok((figures, progress.stop()))
+    })?;
     env.finish(started, steal);
-    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpus, processes, path, figures })
+    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpus, processes, path, partial, figures })
 }
 
 fn figures<'env>(
@@ -212,12 +215,15 @@ fn figures<'env>(
     let Ends { near, mut far } = ends;
     let mut figures = Vec::new();
     progress.tell("both sides awake", 0.0);
-    figures.extend(awake(options, timer, duo, &near[0], &mut far, lines)?);
+    figures.extend(awake(options, timer, duo, &near[0], &mut far, lines, progress)?);
+    if progress.stop() {
+        return Ok(figures);
+    }
     progress.tell("both sides asleep", 0.3);
-    figures.extend(asleep(options, timer, duo, &near[1], &mut far)?);
-    if let Far::Threads([_, far], _) = &far {
+    figures.extend(asleep(options, timer, duo, &near[1], &mut far, progress)?);
+    if let (Far::Threads([_, far], _), false) = (&far, progress.stop()) {
         progress.tell("one way to a sleeper", 0.8);
-        figures.push(one_way(options, timer, duo, &near[1], far)?);
+        figures.push(one_way(options, timer, duo, &near[1], far, progress)?);
     }
     Ok(figures)
 }
@@ -236,13 +242,17 @@ fn awake<'env>(
     near: &Arc<Bells>,
     far: &mut Far<'_, 'env>,
     lines: &'env Lines,
+    progress: &dyn Progress,
 ) -> Result<[Figure; 2]> {
     let mode = Mode::Spinning;
     let mut course = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
     let words = lines.one();
     let mut line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
     let (mut ours, mut floor, mut all) = (Vec::new(), Vec::new(), Samples::new(false)?);
-    for _ in 0..options.readings {
+    for reading in 0..options.readings {
+        if reading > 0 && progress.stop() {
+            break;
+        }
         floor.push(line.half_round_trip_ns(
             timer,
             &mut FarThread { duo: &mut *duo, words },
@@ -263,6 +273,7 @@ fn asleep<'env>(
     duo: &mut Duo<'env>,
     near: &Arc<Bells>,
     far: &mut Far<'_, 'env>,
+    progress: &dyn Progress,
 ) -> Result<[Figure; 3]> {
     let mode = Mode::Sleeping;
     let mut ours = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
@@ -272,6 +283,9 @@ fn asleep<'env>(
     let mut event_fd = Course::new(timer, duo, mode, near_end, Box::new(Thread(far_end, *timer)))?;
     let mut readings: [Vec<f64>; 3] = Default::default();
     for round in 0..options.readings as usize {
+        if round > 0 && progress.stop() {
+            break;
+        }
         // Each is first, second and last equally often.
         for turn in 0..3 {
             let which = (round + turn) % 3;
@@ -296,9 +310,13 @@ fn one_way<'env>(
     duo: &mut Duo<'env>,
     near: &Arc<Bells>,
     far: &Arc<Bells>,
+    progress: &dyn Progress,
 ) -> Result<Figure> {
     let (mut all, mut readings) = (Samples::new(false)?, Vec::new());
-    for _ in 0..options.readings {
+    for reading in 0..options.readings {
+        if reading > 0 && progress.stop() {
+            break;
+        }
         let (near, far) = (Arc::clone(near), Arc::clone(far));
         let ring = move |n: u32| near.send(u64::from(n));
         let sleep = move |n: u32| far.receive(u64::from(n));

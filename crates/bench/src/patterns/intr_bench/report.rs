@@ -27,6 +27,9 @@ pub struct Report {
     pub processes: u32,
     /// Link taken.
     pub path: String,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// Ours, each followed by its references.
     pub figures: Vec<Figure>,
 }
@@ -44,6 +47,9 @@ pub struct Figure {
     pub time: Option<Summary>,
     /// Median of the readings' medians, in ns.
     pub p50_ns: f64,
+    /// Those medians, in order of time; readings of one mode were taken in turn.
+    #[serde(default)]
+    pub readings_ns: Vec<f64>,
     /// Round trips that share a sample.
     pub batch: u32,
     /// Round trips behind it.
@@ -51,9 +57,12 @@ pub struct Figure {
 }
 
 impl Figure {
-    pub(super) const SPINNING: &'static str = "interrupt, both awake";
-    pub(super) const SLEEPING: &'static str = "interrupt, both asleep";
-    pub(super) const ONE_WAY: &'static str = "interrupt to a sleeper, one way";
+    /// Name of ours with both sides awake.
+    pub const SPINNING: &'static str = "interrupt, both awake";
+    /// Name of ours with both sides asleep.
+    pub const SLEEPING: &'static str = "interrupt, both asleep";
+    /// Name of ours one way to a sleeper.
+    pub const ONE_WAY: &'static str = "interrupt to a sleeper, one way";
 
     /// Of half round trips.
     pub(super) fn half(
@@ -70,6 +79,7 @@ impl Figure {
             one_way: false,
             time: all.summary(),
             p50_ns: order::median(readings).unwrap_or(f64::NAN),
+            readings_ns: readings.to_vec(),
             batch,
             rounds,
         }
@@ -152,6 +162,7 @@ mod tests {
             ..Figure::half(Figure::ONE_WAY, Mode::Sleeping, &all, &[2515.0], 1, 1000)
         };
         let report = Report {
+            partial: false,
             schema: Report::SCHEMA.into(),
             env: Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() },
             nodes: [4, 8],

@@ -64,14 +64,14 @@ fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
     poll.word(WHAT, words.back, *number).map(drop)
 }
 
-/// Runs it. The words must be 0.
+/// Runs it. The words must be 0. `progress` is told the share that is done, and says whether to end.
 pub(super) fn collect<'env>(
     timer: &Timer,
     duo: &mut Duo<'env>,
     near: Words<'env>,
     far: Words<'env>,
     plan: Plan,
-    progress: &mut dyn FnMut(f64),
+    progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Trace> {
     let poll = Poll::Paused;
     let cpus = duo.cpus.to_vec();
@@ -93,7 +93,7 @@ fn run(
     poll: Poll,
     watch: &Watch,
     plan: Plan,
-    progress: &mut dyn FnMut(f64),
+    progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Trace> {
     let mut number = 0;
     let pace_ns = pace_ns(timer, words, poll, &mut number)?;
@@ -120,7 +120,9 @@ fn run(
         let begun = begun.saturating_sub(start);
         trace.slices.push(Slice { start: begun, first, end: trace.len(), counted });
         before = now;
-        progress(begun as f64 / length.max(1) as f64);
+        if progress(begun as f64 / length.max(1) as f64) {
+            break;
+        }
     }
     Ok(trace)
 }
@@ -200,9 +202,10 @@ mod tests {
         for memory_bytes in [64 << 20, 1024] {
             let lines = Lines::new();
             let plan = Plan { length: Duration::from_millis(60), memory_bytes, seed: 1 };
-            let trace =
-                crate::duo::on(cpus, |duo| collect(&timer, duo, lines.one(), lines.one(), plan, &mut |_| {}))
-                    .unwrap();
+            let trace = crate::duo::on(cpus, |duo| {
+                collect(&timer, duo, lines.one(), lines.one(), plan, &mut |_| false)
+            })
+            .unwrap();
             assert!(!trace.is_empty() && trace.memory_bytes() <= memory_bytes);
             assert_eq!(trace.every() == 1, memory_bytes > 1024);
             assert_eq!(trace.slices.last().unwrap().end, trace.len());

@@ -135,8 +135,12 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         reset([near_out, near_in]);
         // What goes out at one end comes in at the other.
         let (near, far) = (Words { there: near_out, back: near_in }, Words { there: far_in, back: far_out });
-        collect(&timer, duo, near, far, plan, &mut |share| progress.tell("round trips", 0.3 + 0.6 * share))
+        collect(&timer, duo, near, far, plan, &mut |share| {
+            progress.tell("round trips", 0.3 + 0.6 * share);
+            progress.stop()
+        })
     })?;
+    let partial = progress.stop();
     let load_threads = load.threads();
     drop(load);
     progress.tell("looking for rhythms", 0.95);
@@ -148,6 +152,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         cpus,
         path: path_of(&nodes[0]),
         load_threads,
+        partial,
         asked_s: options.seconds,
     };
     Ok(judge(head, &timer, &trace, &seen, idle))
@@ -161,6 +166,7 @@ struct Head {
     cpus: [usize; 2],
     path: String,
     load_threads: usize,
+    partial: bool,
     asked_s: f64,
 }
 
@@ -196,6 +202,7 @@ fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec
         cpus: head.cpus,
         path: head.path,
         load_threads: head.load_threads,
+        partial: head.partial,
         length_ns: seen.length_ns,
         measured_ns: seen.measured_ns,
         kept: Kept {

@@ -38,6 +38,9 @@ pub struct Report {
     pub path: String,
     /// Threads that competed for the processors.
     pub load_threads: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// Length of the run.
     pub length_ns: f64,
     /// Time in round trips; the rest went into reading the kernel's counters.

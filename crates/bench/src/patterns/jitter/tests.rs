@@ -7,6 +7,7 @@ fn head() -> Head {
         cpus: [0, 1],
         path: "shm".into(),
         load_threads: 0,
+        partial: false,
         asked_s: 6.0,
     }
 }

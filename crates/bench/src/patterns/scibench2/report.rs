@@ -9,7 +9,7 @@ use crate::{
         scibench2,
         table::{Align, Table, size, three_digits},
     },
-    stats::{Interval, digits},
+    stats::{Block, Interval, digits},
 };
 
 /// Result of a run.
@@ -27,6 +27,9 @@ pub struct Report {
     pub path: String,
     /// How the bytes are stored.
     pub way: Way,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
 }
@@ -56,6 +59,9 @@ pub struct Row {
     pub blocks: usize,
     /// Blocks in which the machine moved.
     pub disturbed: usize,
+    /// `[ours, best copy]` of each undisturbed block, in GB/s.
+    #[serde(default)]
+    pub pairs: Vec<Block>,
 }
 
 impl Report {
@@ -132,6 +138,7 @@ mod tests {
             stores: 12345,
             blocks: 30,
             disturbed: 1,
+            pairs: Vec::new(),
         };
         let env = Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() };
         let rows = vec![row(64), row(1 << 20)];
@@ -142,6 +149,7 @@ mod tests {
             cpu: 0,
             path: "shm".into(),
             way: Way::Map,
+            partial: false,
             rows,
         }
     }

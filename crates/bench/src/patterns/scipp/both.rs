@@ -20,7 +20,7 @@ use crate::{
     },
     poll,
     progress::Progress,
-    stats::{Samples, order},
+    stats::{Block, Samples, order},
     timer::Timer,
 };
 
@@ -47,14 +47,15 @@ fn report(
     nodes: [u32; 2],
     cpus: Vec<usize>,
     path: String,
-    measure: impl FnOnce(&Timer) -> Result<Vec<Row>>,
+    measure: impl FnOnce(&Timer) -> Result<(Vec<Row>, bool)>,
 ) -> Result<Report> {
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
-    let rows = measure(&timer)?;
+    let (rows, partial) = measure(&timer)?;
     env.finish(started, steal);
-    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement: options.placement, rows })
+    let placement = options.placement;
+    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement, partial, rows })
 }
 
 fn rows(
@@ -63,40 +64,56 @@ fn rows(
     near: &Near<'_>,
     far: &mut dyn Far,
     progress: &mut dyn Progress,
-) -> Result<Vec<Row>> {
+) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
     for (done, size_bytes) in options.sizes_bytes.iter().enumerate() {
         progress.tell(&format!("{size_bytes} bytes"), done as f64 / options.sizes_bytes.len() as f64);
         near.check(far, *size_bytes, options.checked)?;
-        rows.push(row(options, timer, near, far, *size_bytes)?);
+        match row(options, timer, near, far, *size_bytes, progress) {
+            Ok(Some(row)) => rows.push(row),
+            Ok(None) => return Ok((rows, true)),
+            // The signal may have ended the managers too.
+            Err(_) if progress.stop() => return Ok((rows, true)),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(rows)
+    Ok((rows, false))
 }
 
+/// One size; `None` if the run is to end.
 fn row(
     options: &Options,
     timer: &Timer,
     near: &Near<'_>,
     far: &mut dyn Far,
     size_bytes: usize,
-) -> Result<Row> {
+    progress: &dyn Progress,
+) -> Result<Option<Row>> {
     let pace = near.pace(timer, far, size_bytes)?;
     let mut line = near.line_probe(timer, far, 0)?;
     let mut all = Samples::new(false)?;
     let (mut ticks, mut floors) = (Vec::new(), Vec::new());
     let (mut rounds, mut retries, mut disturbed) = (0, 0, 0);
+    let mut pairs = Vec::new();
     for reading in 0..options.readings {
+        if progress.stop() {
+            return Ok(None);
+        }
         let place = reading as usize % PLACES;
         line.move_to(near.words(place)?);
         let before = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
         let reading = near.round_trips(timer, far, place, pace, &mut ticks, Some(&mut all))?;
         let after = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
         floors.extend([before, after]);
-        disturbed += u32::from(before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE));
+        if before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE) {
+            disturbed += 1;
+        } else {
+            pairs.push(Block { ours: reading.half_ns, reference: (before + after) / 2.0 });
+        }
         rounds += reading.rounds;
         retries += reading.retries;
     }
-    Ok(Row {
+    Ok(Some(Row {
         size_bytes,
         half_rtt: all.summary(),
         batch: pace.shape.batch,
@@ -108,7 +125,8 @@ fn row(
         line_floor_ns: order::median(&floors).unwrap_or(f64::NAN),
         disturbed,
         readings: options.readings,
-    })
+        pairs,
+    }))
 }
 
 /// Segments of the two processes: numbered apart from each other and from what programs choose, by the other's node.

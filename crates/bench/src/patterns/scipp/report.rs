@@ -10,7 +10,7 @@ use crate::{
     },
     patterns::pio::Placement,
     poll::Poll,
-    stats::{Summary, digits},
+    stats::{Block, Summary, digits},
 };
 
 /// Result of a run.
@@ -28,6 +28,8 @@ pub struct Report {
     pub path: String,
     /// Where messages lay.
     pub placement: Placement,
+    /// It was ended early: what is there was measured until then.
+    pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
 }
@@ -55,6 +57,8 @@ pub struct Row {
     pub disturbed: u32,
     /// Readings.
     pub readings: u32,
+    /// `[half round trip, floor]` of each reading during which the floor stood still, in ns.
+    pub pairs: Vec<Block>,
 }
 
 impl Row {
@@ -185,6 +189,7 @@ mod tests {
             line_floor_ns: 55.0,
             disturbed: 1,
             readings: 15,
+            pairs: Vec::new(),
         };
         let env = Env { clock: ClockRecord { step_ns, ..ClockRecord::default() }, ..Env::default() };
         let rows = vec![row.clone(), Row { size_bytes: 8192, ..row }];
@@ -194,6 +199,7 @@ mod tests {
             nodes: [4, 8],
             cpus: vec![0, 1],
             path: "shm".into(),
+            partial: false,
             placement: Placement::Shared,
             rows,
         }
