@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_compare;
+mod bench_ends;
 mod bench_tools;
 mod classic;
 mod clusters;

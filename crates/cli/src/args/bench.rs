@@ -38,11 +38,17 @@ pub(crate) enum Bench {
                             tieline bench intr --client --node 8 --rn 4     the other")]
     Intr(Intr),
     /// Every round trip of a run: spikes, their rhythms, and what they may come from
-    #[command(after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json")]
+    #[command(
+        after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json\n  \
+                            tieline bench jitter --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench jitter --client --node 8 --rn 4     the other"
+    )]
     Jitter(Jitter),
     /// One-way time of a small message and bandwidth of 1 MiB, beside TCP, UNIX sockets, pipes, futex, memcpy
     #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
-                            tieline bench latency --cpus 0,1 --load 2")]
+                            tieline bench latency --cpus 0,1 --load 2\n  \
+                            tieline bench latency --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench latency --client --node 8 --rn 4     the other")]
     Latency(Latency),
     /// Every figure with a goal: measured beside its reference in alternating blocks
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
@@ -82,9 +88,15 @@ pub(crate) struct Scipp {
     /// Where messages lie: both in one line of one segment, or each in the other side's segment
     #[arg(long, value_enum, default_value_t = Placement::Shared)]
     pub placement: Placement,
-    /// Processors to measure on: this end's, and the far end's [default: a choice]
-    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    /// Processors: this end's, and the far end's if that is in this process; one number for both [default: a choice of two]
+    #[arg(long, value_name = "A,B", value_parser = super::bench_tools::cpus)]
     pub cpus: Option<[usize; 2]>,
+    /// Both ends on one processor
+    #[arg(long, conflicts_with = "cpus")]
+    pub same_core: bool,
+    /// Threads that compete for the processors meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub load: usize,
     /// The classic table
     #[arg(long)]
     pub classic: bool,

@@ -7,11 +7,13 @@ use bench::error::BenchError;
 use bench::limits;
 use bench::patterns::attach::Where;
 use bench::patterns::scipp::{self, ServeOptions};
+use bench::rivals::placement::Placement;
 use node_client::ClientError;
 use proto::wire::program::Refusal;
 use tieline::NodeId;
 
 use super::bench_result::{Measuring, Rest, read_thresholds};
+use super::bench_tools::placement;
 use super::{own_cluster, target, usage};
 use crate::args::{Bench, Common, Limits, Scipp};
 use crate::exit::{Failure, Outcome, PASS};
@@ -67,6 +69,10 @@ pub(super) fn place(
 
 fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
     let one_end = arguments.server || arguments.client;
+    let cpus = match placement(arguments.cpus, arguments.same_core) {
+        Placement::TwoCores => None,
+        some => Some(some.resolve("scipp")?),
+    };
     let (place, _removal) = match arguments.rn {
         None if one_end => {
             return Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"));
@@ -75,14 +81,15 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         rn => place(common, rn, output)?,
     };
     if let (true, Some(client)) = (arguments.server, arguments.rn) {
-        let cpu = arguments.cpus.map(|[this, _]| this);
+        let cpu = cpus.map(|[this, _]| this);
         scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE })?;
         return Ok(PASS);
     }
     let defaults = scipp::Options::default();
     let options = scipp::Options {
         place,
-        cpus: arguments.cpus,
+        cpus,
+        load: arguments.load,
         sizes_bytes: arguments.size.map_or(defaults.sizes_bytes, |size| vec![size.into()]),
         placement: arguments.placement.into(),
         argv: argv(),

@@ -27,6 +27,7 @@ use crate::{
     error::{BenchError, Result},
     layout::table::size as shown,
     progress::Progress,
+    rivals::load::Load,
     run,
     stats::{Block, paired::PairedRatio},
     timer::Timer,
@@ -73,6 +74,8 @@ pub struct Options {
     pub blocks: usize,
     /// For the order of sides and for resampling.
     pub seed: u64,
+    /// Threads of competing load.
+    pub load: usize,
     /// Command line, for the record.
     pub argv: Vec<String>,
 }
@@ -85,6 +88,7 @@ impl Default for Options {
             sizes_bytes: SIZES_BYTES.to_vec(),
             blocks: 11,
             seed: 1,
+            load: 0,
             argv: Vec::new(),
         }
     }
@@ -146,7 +150,10 @@ fn report(
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let local = node.create_segment_with(&SegmentOptions::new(largest))?;
+    let load = Load::start(options.load)?;
     let (rows, partial) = duo::pinned(cpu, || rows(options, &timer, node, &local, remote, look, progress))?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
     Ok(Report {
         schema: Report::SCHEMA.to_owned(),
@@ -154,6 +161,7 @@ fn report(
         nodes: [node.id().get(), far],
         cpu,
         path: path_of(node),
+        load_threads,
         partial,
         rows,
     })

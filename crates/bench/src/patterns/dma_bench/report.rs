@@ -8,6 +8,7 @@ use crate::{
         dma,
         table::{Align, Table, size, three_digits},
     },
+    rivals::load::described,
     stats::{Block, Interval, digits},
 };
 
@@ -24,6 +25,9 @@ pub struct Report {
     pub cpu: usize,
     /// Link taken.
     pub path: String,
+    /// Threads that competed for the processors.
+    #[serde(default)]
+    pub load_threads: usize,
     /// It was ended early: what is there was measured until then.
     #[serde(default)]
     pub partial: bool,
@@ -89,9 +93,13 @@ impl Report {
     /// The full table.
     pub fn to_text(&self) -> String {
         let mut text = format!(
-            "dma, node {} copies into memory of node {} over {}, processor {}; medians; a ratio above 1 is slower than the \
+            "dma, node {} copies into memory of node {} over {}, processor {}{}; medians; a ratio above 1 is slower than the \
              reference\n",
-            self.nodes[0], self.nodes[1], self.path, self.cpu
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+            self.cpu,
+            described(self.load_threads)
         );
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -155,6 +163,7 @@ mod tests {
             nodes: [4, 8],
             cpu: 0,
             path: "shm".into(),
+            load_threads: 0,
             partial: false,
             rows: vec![row],
         };

@@ -9,6 +9,7 @@ use crate::{
         intr,
         table::{Align, Table},
     },
+    rivals::load::described,
     stats::{Samples, Summary, digits, order},
 };
 
@@ -27,6 +28,9 @@ pub struct Report {
     pub processes: u32,
     /// Link taken.
     pub path: String,
+    /// Threads that competed for the processors.
+    #[serde(default)]
+    pub load_threads: usize,
     /// It was ended early: what is there was measured until then.
     #[serde(default)]
     pub partial: bool,
@@ -110,8 +114,13 @@ impl Report {
     pub fn to_text(&self) -> String {
         let ends = if self.processes == 2 { "two processes" } else { "one process" };
         let mut text = format!(
-            "intr, nodes {} and {} over {}, {ends}, processors {} and {}; half round trips in us, but where it says one way\n",
-            self.nodes[0], self.nodes[1], self.path, self.cpus[0], self.cpus[1],
+            "intr, nodes {} and {} over {}, {ends}, processors {} and {}{}; half round trips in us, but where it says one way\n",
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+            self.cpus[0],
+            self.cpus[1],
+            described(self.load_threads),
         );
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -162,6 +171,7 @@ mod tests {
             ..Figure::half(Figure::ONE_WAY, Mode::Sleeping, &all, &[2515.0], 1, 1000)
         };
         let report = Report {
+            load_threads: 0,
             partial: false,
             schema: Report::SCHEMA.into(),
             env: Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() },

@@ -7,7 +7,10 @@ use shm::{
     sync::{AtomicU64, Ordering},
 };
 
-use super::trace::{Slice, Trace};
+use super::{
+    Tell,
+    trace::{Slice, Trace},
+};
 use crate::{
     duo::Duo,
     error::Result,
@@ -38,7 +41,7 @@ pub(super) struct Plan {
 }
 
 /// Answers each odd value with the next even one, until told to stop.
-fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
+pub(super) fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
     let mut want = 1;
     loop {
         let mut seen = 0;
@@ -71,20 +74,30 @@ pub(super) fn collect<'env>(
     near: Words<'env>,
     far: Words<'env>,
     plan: Plan,
-    progress: &mut dyn FnMut(f64) -> bool,
+    progress: &mut Tell<'_>,
 ) -> Result<Trace> {
-    let poll = Poll::Paused;
+    let poll = Poll::usual();
     let cpus = duo.cpus.to_vec();
     let ((), far_thread) = duo.both(WHAT, || Ok(()), || Ok(this_thread()))?;
     let watch = Watch::new(vec![this_thread(), far_thread], cpus);
-    let near_side = || {
-        let run = run(timer, &near, poll, &watch, plan, progress);
-        // Whatever came of it: the far side waits for this. Release: pairs with the Acquire in `answer`.
-        near.there.store(STOP, Ordering::Release);
-        run
-    };
-    let (trace, ()) = duo.both(WHAT, near_side, move || answer(far, poll))?;
+    let here = || near_side(timer, &near, poll, &watch, plan, progress);
+    let (trace, ()) = duo.both(WHAT, here, move || answer(far, poll))?;
     Ok(trace)
+}
+
+/// The near side alone; at its end the far side is told, whatever came of it.
+pub(super) fn near_side(
+    timer: &Timer,
+    words: &Words<'_>,
+    poll: Poll,
+    watch: &Watch,
+    plan: Plan,
+    progress: &mut Tell<'_>,
+) -> Result<Trace> {
+    let run = run(timer, words, poll, watch, plan, progress);
+    // Release: pairs with the Acquire in `answer`.
+    words.there.store(STOP, Ordering::Release);
+    run
 }
 
 fn run(
@@ -93,7 +106,7 @@ fn run(
     poll: Poll,
     watch: &Watch,
     plan: Plan,
-    progress: &mut dyn FnMut(f64) -> bool,
+    progress: &mut Tell<'_>,
 ) -> Result<Trace> {
     let mut number = 0;
     let pace_ns = pace_ns(timer, words, poll, &mut number)?;

@@ -32,8 +32,11 @@ pub struct Report {
     pub env: Env,
     /// Near and far node.
     pub nodes: [u32; 2],
-    /// Processors of the near and the far end.
+    /// Processors of the near and the far end (a server says its own).
     pub cpus: [usize; 2],
+    /// Processes of the two ends: 1 or 2.
+    #[serde(default)]
+    pub processes: u32,
     /// Link taken.
     pub path: String,
     /// Threads that competed for the processors.

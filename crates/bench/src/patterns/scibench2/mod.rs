@@ -29,6 +29,7 @@ use crate::{
     error::Result,
     layout::table::size as shown,
     progress::Progress,
+    rivals::load::Load,
     run::{self, BlockPlan},
     stats::paired::PairedRatio,
     timer::Timer,
@@ -71,6 +72,8 @@ pub struct Options {
     pub blocks: usize,
     /// For the order of sides and for resampling.
     pub seed: u64,
+    /// Threads of competing load.
+    pub load: usize,
     /// Command line, for the record.
     pub argv: Vec<String>,
 }
@@ -84,6 +87,7 @@ impl Default for Options {
             way: Way::Map,
             blocks: 31,
             seed: 1,
+            load: 0,
             argv: Vec::new(),
         }
     }
@@ -146,10 +150,13 @@ fn report(
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
+    let load = Load::start(options.load)?;
     let (rows, partial) = duo::pinned(cpu, || measure(&timer))?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
     let way = options.way;
-    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpu, path, way, partial, rows })
+    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpu, path, way, load_threads, partial, rows })
 }
 
 /// By size, and whether it was ended early.

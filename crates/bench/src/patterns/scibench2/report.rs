@@ -9,6 +9,7 @@ use crate::{
         scibench2,
         table::{Align, Table, size, three_digits},
     },
+    rivals::load::described,
     stats::{Block, Interval, digits},
 };
 
@@ -27,6 +28,9 @@ pub struct Report {
     pub path: String,
     /// How the bytes are stored.
     pub way: Way,
+    /// Threads that competed for the processors.
+    #[serde(default)]
+    pub load_threads: usize,
     /// It was ended early: what is there was measured until then.
     #[serde(default)]
     pub partial: bool,
@@ -89,8 +93,12 @@ impl Report {
             Way::Put => "by put",
         };
         let mut text = format!(
-            "scibench2, node {} stores into memory of node {} over {} {way}, processor {}; medians\n",
-            self.nodes[0], self.nodes[1], self.path, self.cpu
+            "scibench2, node {} stores into memory of node {} over {} {way}, processor {}{}; medians\n",
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+            self.cpu,
+            described(self.load_threads)
         );
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -149,6 +157,7 @@ mod tests {
             cpu: 0,
             path: "shm".into(),
             way: Way::Map,
+            load_threads: 0,
             partial: false,
             rows,
         }

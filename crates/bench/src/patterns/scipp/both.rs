@@ -20,6 +20,7 @@ use crate::{
     },
     poll,
     progress::Progress,
+    rivals::load::Load,
     stats::{Block, Samples, order},
     timer::Timer,
 };
@@ -29,7 +30,7 @@ const DISTURBED_ABOVE: f64 = 0.20;
 
 /// Measures with both ends in this process.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpus = cpus::pair(options.cpus, "scipp")?;
+    let cpus = options.both_cpus()?;
     let nodes = options.place.both()?;
     let duplex = Duplex::new(&nodes)?;
     let (near, far) = duplex.ends(options.placement)?;
@@ -52,10 +53,13 @@ fn report(
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
+    let load = Load::start(options.load)?;
     let (rows, partial) = measure(&timer)?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
     let placement = options.placement;
-    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement, partial, rows })
+    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement, load_threads, partial, rows })
 }
 
 fn rows(
@@ -140,7 +144,8 @@ fn segment_of_client(server: NodeId) -> SegmentId {
 
 /// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpu = cpus::pair(options.cpus, "scipp")?[0];
+    let near_and_far = options.both_cpus()?;
+    let cpu = near_and_far[0];
     let node = options.place.attach(options.place.near, "scipp client")?;
     let server = options.place.far.unwrap_or_else(|| node.id());
     let mine =
@@ -155,6 +160,9 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let ids = [node.id().get(), server.get()];
     report(options, ids, vec![cpu], path_of(&node), |timer| {
         duo::pinned(cpu, || {
+            if near_and_far[0] == near_and_far[1] {
+                poll::share_processor();
+            }
             let _watched = poll::watched(still_there(&theirs));
             let mut far = FarProcess::new(there, placement)?;
             let rows = rows(options, timer, &near, &mut far, progress);

@@ -28,6 +28,8 @@ pub struct Report {
     pub path: String,
     /// Where messages lay.
     pub placement: Placement,
+    /// Threads that competed for the processors.
+    pub load_threads: usize,
     /// It was ended early: what is there was measured until then.
     pub partial: bool,
     /// By size.
@@ -97,11 +99,12 @@ impl Report {
         let lines = if self.placement == Placement::Shared { "one line" } else { "two lines" };
         let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
         let mut text = format!(
-            "scipp, nodes {} and {} over {}, processors {}; half round trips in ns; floor: {lines}\n",
+            "scipp, nodes {} and {} over {}, processors {}{}; half round trips in ns; floor: {lines}\n",
             self.nodes[0],
             self.nodes[1],
             self.path,
             cpus.join(" and "),
+            crate::rivals::load::described(self.load_threads),
         );
         let right = |name| (name, Align::Right);
         let columns =
@@ -199,6 +202,7 @@ mod tests {
             nodes: [4, 8],
             cpus: vec![0, 1],
             path: "shm".into(),
+            load_threads: 0,
             partial: false,
             placement: Placement::Shared,
             rows,
