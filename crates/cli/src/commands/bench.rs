@@ -68,6 +68,7 @@ pub(super) fn place(
 }
 
 fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
+    let thresholds = read_thresholds(arguments.thresholds.as_deref(), "scipp", "scipp.")?;
     let one_end = arguments.server || arguments.client;
     let cpus = match placement(arguments.cpus, arguments.same_core) {
         Placement::TwoCores => None,
@@ -95,7 +96,6 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         argv: argv(),
         ..scipp::Options::default()
     };
-    let thresholds = read_thresholds(arguments.thresholds.as_deref(), "scipp", "scipp.")?;
     let mut progress = Measuring::begin(output)?;
     let report = match arguments.rn {
         Some(rn) if arguments.client => {

@@ -20,7 +20,7 @@ const HIT_SHARE_MIN: f64 = 0.5;
 /// are punctual need only [`HIT_SHARE_MIN`], those between the more the later they come. Events that follow each other at
 /// nearly equal distances (turns at a processor) hit a loose comb far more often than the weighing above allows for, but
 /// never punctually.
-const WANDER_MAX: f64 = 0.005;
+const WANDER_MAX: f64 = 0.01;
 /// How early or late a tooth may be, as shares of the period; each is tried.
 const TOLERANCES: [f64; 3] = [0.001, 0.005, 0.03];
 /// A comb whose teeth cover more of the time than this says nothing.
