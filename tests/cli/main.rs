@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod bench;
+mod bench_compare;
+mod bench_ends;
 mod bench_tools;
 mod cable;
 mod classic;

@@ -41,6 +41,9 @@ pub fn on<'env, R: Send>(
         let near = spawn(scope, "bench-near", move || -> Result<R> {
             shm::cpu::pin_current_thread(cpus[0])?;
             far_pinned.recv().map_err(|_| ended("start"))??;
+            if cpus[0] == cpus[1] {
+                crate::poll::share_processor();
+            }
             near(&mut Duo { jobs, cpus })
         })?;
         let result = near.join().map_err(|_| ended("the near side"));

@@ -13,6 +13,7 @@ use crate::{
         Interval, Summary,
         paired::{Block, Centre, MIN_BLOCKS, PairedRatio, RESAMPLES},
     },
+    thresholds::Judged,
     verdict::{Goal, Verdict},
 };
 
@@ -30,6 +31,9 @@ pub struct Figures {
     pub figures: Vec<Figure>,
     /// What was asked for and could not be measured. A figure that is missing is no pass.
     pub missing: Vec<Missing>,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// A figure that was planned and is not there.
@@ -81,6 +85,9 @@ pub struct Figure {
     pub distribution: Option<Summary>,
     /// What a reader must know to compare it (placement, batch, kernel of the copy, …).
     pub notes: Vec<String>,
+    /// What a file of thresholds asked of it, and what came of that; absent if the built-in goal decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Box<Judged>>,
 }
 
 /// How blocks become a value.
@@ -201,6 +208,7 @@ impl Figure {
             verdict,
             distribution: spec.distribution,
             notes: spec.notes,
+            judged: None,
         })
     }
 
@@ -208,6 +216,9 @@ impl Figure {
     pub fn doubt(&self) -> Option<String> {
         if self.verdict != Verdict::Inconclusive {
             return None;
+        }
+        if let Some(why) = self.judged.as_ref().and_then(|judged| judged.why.clone()) {
+            return Some(why);
         }
         Some(if self.blocks.len() < MIN_BLOCKS {
             format!(
@@ -383,7 +394,7 @@ pub(crate) mod tests {
         let figure = Figure::of(with_tails, 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
         let missing = vec![Missing { id: "x".to_owned(), reason: "y".to_owned() }];
         let env = Env { versions: Default::default(), ..Env::default() };
-        let all = Figures { schema: SCHEMA.to_owned(), env, figures: vec![figure], missing };
+        let all = Figures { schema: SCHEMA.to_owned(), env, figures: vec![figure], missing, partial: false };
         let mut all_names = Vec::new();
         names(&serde_json::to_value(&all).unwrap(), &mut all_names);
         let text = include_str!("../../../docs/schema.md");
@@ -402,6 +413,7 @@ pub(crate) mod tests {
             env: Env::default(),
             figures: vec![figure],
             missing: vec![],
+            partial: false,
         };
         assert_eq!((all.verdict(), all.exit_status()), (Verdict::Pass, 0));
         all.missing.push(Missing { id: "up.64".to_owned(), reason: "no cluster".to_owned() });

@@ -2,10 +2,11 @@
 //!
 //! What it is for: measuring what tieline does ([`patterns`]), next to what the machine allows at the same moment
 //! ([`floor`]), in alternating blocks ([`run`]), and saying how sure that is ([`stats`], [`verdict`]). The results leave as
-//! one form ([`figure`], described in `docs/schema.md`) from which tables, CSV and classic layouts are made ([`layout`]).
+//! one form ([`figure`], described in `docs/schema.md`) from which tables, CSV and classic layouts are made ([`layout`]);
+//! Read back ([`results`]), they are compared with older ones ([`compare`]) and judged by a file ([`thresholds`]).
 //!
-//! What it must never do: print (it returns reports and tells a [`progress::Progress`] where it is); compare figures of
-//! different moments; drop a sample or a block without counting it; show a digit that the clock does not resolve; call
+//! What it must never do: print (it returns reports and tells a [`progress::Progress`] where it is); compare plain
+//! figures of different moments where ratios of one moment each are known; drop a sample or a block without counting it; show a digit that the clock does not resolve; call
 //! something passed that was not measured.
 //!
 //! Where to start reading: [`acceptance`] for the whole, [`patterns::scipp`] for one benchmark, [`run`] and
@@ -14,6 +15,7 @@
 
 pub mod acceptance;
 pub mod cluster;
+pub mod compare;
 pub mod cpus;
 pub mod duo;
 pub mod env;
@@ -26,9 +28,12 @@ pub mod noise;
 pub mod patterns;
 pub mod poll;
 pub mod progress;
+pub mod quantity;
+pub mod results;
 pub mod rivals;
 pub mod rng;
 pub mod run;
 pub mod stats;
+pub mod thresholds;
 pub mod timer;
 pub mod verdict;

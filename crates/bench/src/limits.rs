@@ -58,6 +58,8 @@ pub struct Report {
     pub env: Env,
     /// The two processors.
     pub cpus: [usize; 2],
+    /// It was ended early: what is there was measured until then.
+    pub partial: bool,
     /// Half the round trip of a cache line.
     pub lines: Vec<LineFloor>,
     /// memcpy.
@@ -103,7 +105,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let steal = env::steal_ms();
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
     let lines = Lines::new();
-    let (lines, copies, wake, rings) = duo::on(cpus, |duo| {
+    let (lines, copies, wake, rings, partial) = duo::on(cpus, |duo| {
         progress.tell("cache line", 0.0);
         let floors = [("one line", lines.one()), ("two lines", lines.two())];
         let lines = floors.map(|(form, words)| line(form, words, &timer, duo, options.readings));
@@ -113,16 +115,19 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         let rings = ring_rates::measure(&timer, duo, options.readings)?;
         let mut copies = Vec::new();
         for (done, bytes) in options.sizes_bytes.iter().enumerate() {
+            if progress.stop() {
+                break;
+            }
             progress.tell(
                 &format!("copy of {}", size(*bytes as u64)),
                 0.2 + 0.8 * done as f64 / options.sizes_bytes.len() as f64,
             );
             copies.extend(copy(*bytes, &timer, duo, options.readings)?);
         }
-        Ok((lines.into_iter().collect::<Result<Vec<_>>>()?, copies, wake, rings))
+        Ok((lines.into_iter().collect::<Result<Vec<_>>>()?, copies, wake, rings, progress.stop()))
     })?;
     env.finish(started, steal);
-    Ok(Report { schema: SCHEMA, env, cpus, lines, copies, wake, rings })
+    Ok(Report { schema: SCHEMA, env, cpus, partial, lines, copies, wake, rings })
 }
 
 fn line<'env>(

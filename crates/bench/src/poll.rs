@@ -58,11 +58,32 @@ pub enum Poll {
     Tight,
     /// The processor's pause instruction between two looks.
     Paused,
+    /// The processor is given away between two looks: the other side needs this very one.
+    Yielding,
+}
+
+thread_local!(static SHARES: Cell<bool> = const { Cell::new(false) });
+
+/// From now on this thread and the other side have one processor between them.
+pub(crate) fn share_processor() {
+    SHARES.set(true);
 }
 
 impl Poll {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Tight, Self::Paused];
+    /// Those for a processor of one's own.
+    pub const SPINNING: [Self; 2] = [Self::Tight, Self::Paused];
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Tight, Self::Paused, Self::Yielding];
+
+    /// Those worth trying for this thread.
+    pub fn tried() -> [Self; 2] {
+        if SHARES.get() { [Self::Yielding; 2] } else { Self::SPINNING }
+    }
+
+    /// What to begin with.
+    pub fn usual() -> Self {
+        Self::tried()[1]
+    }
 
     /// Spins until `ready`, and says how many polls found nothing.
     #[inline(always)]
@@ -71,6 +92,7 @@ impl Poll {
         match self {
             Self::Tight => spin::<false>(what, ready),
             Self::Paused => spin::<true>(what, ready),
+            Self::Yielding => spin_yielding(what, ready),
         }
     }
 
@@ -91,6 +113,23 @@ fn spin<const PAUSED: bool>(what: &'static str, mut ready: impl FnMut() -> bool)
         }
         if polls % POLLS_PER_LOOK == 0 {
             watch(what, polls)?;
+        }
+    }
+    Ok(polls)
+}
+
+/// Looks at the watchdog's clock often: each of its polls may last as long as the other side pleases.
+#[inline(never)]
+fn spin_yielding(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<u64> {
+    let (mut polls, mut since) = (0, None);
+    while !ready() {
+        polls += 1;
+        std::thread::yield_now();
+        if polls % 64 == 0 {
+            still_there()?;
+            if since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+                return Err(no_answer(what));
+            }
         }
     }
     Ok(polls)

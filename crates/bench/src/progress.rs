@@ -4,6 +4,11 @@
 pub trait Progress: Send {
     /// What is being done, and which share of the whole is done (0 … 1).
     fn tell(&mut self, what: &str, share: f64);
+
+    /// Whether the run is to end early, with what there is. Asked between readings.
+    fn stop(&self) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(&str, f64) + Send> Progress for F {

@@ -142,8 +142,19 @@ pub fn run(
     sides: &mut dyn Sides,
     progress: &mut dyn FnMut(usize, Option<f64>),
 ) -> Result<BlockRun> {
+    run_until(plan, sides, progress, &|| false)
+}
+
+/// As [`run`], and ends after the block in which `stop` says so.
+pub fn run_until(
+    plan: &BlockPlan,
+    sides: &mut dyn Sides,
+    progress: &mut dyn FnMut(usize, Option<f64>),
+    stop: &dyn Fn() -> bool,
+) -> Result<BlockRun> {
     let start = Instant::now();
-    run_with_clock(plan, sides, progress, &mut || start.elapsed())
+    // A plan whose time is over: what there is until then is kept.
+    run_with_clock(plan, sides, progress, &mut || if stop() { Duration::MAX } else { start.elapsed() })
 }
 
 fn run_with_clock(

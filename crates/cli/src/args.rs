@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tieline::NodeId;
 
-pub(crate) use bench::{Acceptance, Bench, Limits, Scipp};
+pub(crate) use bench::{Acceptance, Bench, Compare, Limits, Scipp};
 pub(crate) use node::NodeAction;
 
 /// A cluster interconnect in software, with the tools that prove that it works and how fast it is.

@@ -19,7 +19,7 @@ struct Classic {
 }
 
 /// Those whose tools exist.
-const CLASSICS: [Classic; 7] = [
+const CLASSICS: [Classic; 9] = [
     Classic {
         name: "dis_diag",
         command: &["diag"],
@@ -59,6 +59,14 @@ const CLASSICS: [Classic; 7] = [
     Classic { name: "scibench2", command: &["bench", "scibench2"], implied: &["--classic"], words: TWO_ENDS },
     Classic { name: "dma_bench", command: &["bench", "dma"], implied: &["--classic"], words: TWO_ENDS },
     Classic { name: "intr_bench", command: &["bench", "intr"], implied: &["--classic"], words: INTERRUPTS },
+    Classic {
+        name: "latency_bench",
+        command: &["bench", "latency"],
+        implied: &["--classic"],
+        words: INTERRUPTS,
+    },
+    // It has no classic name, but is called as the others are.
+    Classic { name: "jitter_bench", command: &["bench", "jitter"], implied: &[], words: INTERRUPTS },
 ];
 
 /// What the classic benchmarks of blocks take.
@@ -71,7 +79,7 @@ const TWO_ENDS: &[(&str, &str)] = &[
     ("-help", "--help"),
 ];
 
-/// Interrupts have no size.
+/// These have no size.
 const INTERRUPTS: &[(&str, &str)] = &[
     ("-server", "--server"),
     ("-client", "--client"),
@@ -150,6 +158,8 @@ mod tests {
             ("dma_bench -server -rn 8", "tieline bench dma --classic --server --rn 8"),
             ("intr_bench -client -rn 4 -json", "tieline bench intr --classic --client --rn 4 --json"),
             ("dis_diag -V 9 -clear -prod", "tieline diag --classic -V 9 --clear --prod"),
+            ("latency_bench -client -rn 4", "tieline bench latency --classic --client --rn 4"),
+            ("tieline bench jitter -server -rn 8", "tieline bench jitter --server --rn 8"),
             ("disinfo get-nodeid -hostname a", "tieline query --brief --host a"),
             ("query -json", "tieline query --json"),
         ] {

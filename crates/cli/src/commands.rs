@@ -2,6 +2,8 @@
 
 mod acceptance;
 mod bench;
+mod bench_compare;
+mod bench_result;
 mod bench_tools;
 mod cable;
 mod cluster;
@@ -28,7 +30,7 @@ use crate::args::{Cli, Command, Common};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::{hold_if_interrupted, take_away_on_signal};
 use crate::output::Output;
-use crate::{environment, meaning};
+use crate::{environment, interrupt, meaning};
 
 /// Runs the command and turns what came of it into an exit status.
 pub(crate) fn run(mut cli: Cli) -> ExitCode {
@@ -38,10 +40,11 @@ pub(crate) fn run(mut cli: Cli) -> ExitCode {
         .and_then(|()| dispatch(&cli, output));
     hold_if_interrupted();
     match outcome {
-        Ok(status) => ExitCode::from(status),
+        // What was measured until then has been printed.
+        Ok(status) => ExitCode::from(interrupt::status().unwrap_or(status)),
         Err(failure) => {
             output.failure(&failure);
-            ExitCode::from(failure.status)
+            ExitCode::from(interrupt::status().unwrap_or(failure.status))
         }
     }
 }

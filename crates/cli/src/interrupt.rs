@@ -1,11 +1,12 @@
-//! Ctrl-C and its kin while a command has a cluster of its own: the cluster is taken away first, then the command ends with
-//! the signal's status.
+//! Ctrl-C and its kin. While a command has a cluster of its own, the cluster is taken away first, then the command ends with
+//! the signal's status. A command that measures ends its measurement instead, prints what there is, and then ends with the
+//! signal's status; a second signal does not wait for that.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use node_client::runtime_dir::ClusterDir;
-use shm::sync::{AtomicBool, Ordering};
+use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verify::own::OwnCluster;
@@ -22,6 +23,12 @@ const CALM_ROUNDS_WHILE_BUSY: u32 = 8;
 /// Set by the handler itself, so before this process can notice anything else that the signal did (its managers may have
 /// got it too).
 static ARRIVED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// Which signal that was; 0 for none.
+static WHICH: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+/// The command ends by itself, with what it has measured.
+static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
+/// So long may that take: longer than the longest figure.
+const EARLY_END_LIMIT: Duration = Duration::from_secs(20);
 /// The command has stopped where it was and does nothing more.
 static HELD: AtomicBool = AtomicBool::new(false);
 
@@ -29,12 +36,10 @@ static HELD: AtomicBool = AtomicBool::new(false);
 pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
     let all = [SIGINT, SIGTERM, SIGHUP];
     let mut signals = Signals::new(all)?;
-    let arrived = ARRIVED.get_or_init(Arc::default);
-    for signal in all {
-        signal_hook::flag::register(signal, Arc::clone(arrived))?;
-    }
+    note_arrival()?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
+            wait_for_early_end(&mut signals);
             take_away(&dir);
             // As a shell would report a program that the signal ended.
             std::process::exit(128 + signal);
@@ -43,10 +48,58 @@ pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Has it known that a signal came, and which.
+fn note_arrival() -> std::io::Result<()> {
+    let (arrived, which) = (ARRIVED.get_or_init(Arc::default), WHICH.get_or_init(Arc::default));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
+        signal_hook::flag::register(signal, Arc::clone(arrived))?;
+    }
+    Ok(())
+}
+
+/// From now on the first signal only sets what [`has_arrived`] says: the command ends by itself, soon.
+pub(crate) fn end_with_what_there_is() -> std::io::Result<()> {
+    hold_if_interrupted();
+    ENDS_EARLY.store(true, Ordering::Relaxed);
+    if ARRIVED.get().is_some() {
+        // There is a thread that waits for the second signal.
+        return Ok(());
+    }
+    let arrived = ARRIVED.get_or_init(Arc::default);
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Before the flag is set by the same signal: so it is the second one that ends the process at once.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(arrived))?;
+    }
+    note_arrival()
+}
+
+/// Whether a signal has come.
+pub(crate) fn has_arrived() -> bool {
+    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it caused.
+    ARRIVED.get().is_some_and(|arrived| arrived.load(Ordering::Relaxed))
+}
+
+/// The status to end with, if a signal ended the measurement.
+pub(crate) fn status() -> Option<u8> {
+    let which = WHICH.get().filter(|_| has_arrived())?.load(Ordering::Relaxed);
+    u8::try_from(128 + which).ok()
+}
+
+/// Leaves a command that ends by itself its time, unless there is another signal.
+fn wait_for_early_end(signals: &mut Signals) {
+    let since = Instant::now();
+    while ENDS_EARLY.load(Ordering::Relaxed) && since.elapsed() < EARLY_END_LIMIT {
+        if signals.pending().next().is_some() {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Returns only if no signal has come. What a command finds in a cluster that is being taken away is no result.
 pub(crate) fn hold_if_interrupted() {
-    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it caused.
-    while ARRIVED.get().is_some_and(|arrived| arrived.load(Ordering::Relaxed)) {
+    while has_arrived() && !ENDS_EARLY.load(Ordering::Relaxed) {
         HELD.store(true, Ordering::Relaxed);
         std::thread::park();
     }

@@ -82,6 +82,16 @@ fn meaning(command: &Command) -> Meaning {
         Command::Bench { bench: Bench::Intr(_) } => of("bench intr", Node::One),
         Command::Bench { bench: Bench::Jitter(_) } => of("bench jitter", Node::One),
         Command::Bench { bench: Bench::Latency(_) } => of("bench latency", Node::One),
+        Command::Bench { bench: Bench::Compare(_) } => Meaning {
+            no_cluster: Some("it reads two files, without a cluster"),
+            no_runtime_dir: true,
+            ..of("bench compare", Node::Nothing("it reads two files, without a node"))
+        },
+        Command::Bench { bench: Bench::Thresholds } => Meaning {
+            no_cluster: Some("it prints what is built in, without a cluster"),
+            no_runtime_dir: true,
+            ..of("bench thresholds", Node::Nothing("it prints what is built in, without a node"))
+        },
         Command::Bench { bench: Bench::Limits(_) } => Meaning {
             no_cluster: Some("it measures the machine, without a cluster"),
             no_runtime_dir: true,
@@ -109,7 +119,7 @@ pub(crate) fn check(cli: &Cli) -> Result<bool, Failure> {
         return refuse("--cluster", why);
     }
     if cli.common.runtime_dir.is_some() && no_runtime_dir {
-        return refuse("--runtime-dir", "it measures the machine, without a cluster");
+        return refuse("--runtime-dir", no_cluster.unwrap_or("it needs none"));
     }
     if let Some(path) = &cli.common.config {
         // Also where no manager is started: a mistake in it is better said now.

@@ -2,6 +2,8 @@
 //! the configuration, else 4.
 
 use bench::error::BenchError;
+use bench::results::DocumentError;
+use bench::thresholds::ThresholdsError;
 use node::NodeError;
 use node::config::ConfigError;
 use node_client::ClientError;
@@ -18,7 +20,8 @@ pub(crate) fn error(error: &anyhow::Error) -> u8 {
 }
 
 fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
-    if cause.is::<ConfigError>() || cause.is::<HostsError>() {
+    let of_files = cause.is::<ConfigError>() || cause.is::<HostsError>();
+    if of_files || cause.is::<DocumentError>() || cause.is::<ThresholdsError>() {
         return true;
     }
     if let Some(error) = cause.downcast_ref::<PlanError>() {

@@ -19,6 +19,9 @@ use crate::{
 
 pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
     for entry in entries {
+        if context.is_ended(entry.id) {
+            continue;
+        }
         let figure = match entry.kind {
             Kind::Ring { batched, at_least } => {
                 context.tell(entry.id);

@@ -264,10 +264,15 @@ pub const ALL: [Entry; 55] = [
     entry("up.64.pss", Needs::SixtyFour, "memory of 64 managers", Kind::UpPss { at_most: 512.0 }),
 ];
 
-/// The figures with these names, or whose names begin with these up to a dot; all, if there are none.
+/// The figures with these names; for what is no whole name, those whose names begin with it up to a dot; all, if no names
+/// are given.
 pub fn select(only: &[String]) -> Result<Vec<Entry>> {
     let meant = |entry: &Entry, name: &str| {
-        entry.id == name || entry.id.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+        // A whole name means just that, also where it begins another.
+        if ALL.iter().any(|known| known.id == name) {
+            return entry.id == name;
+        }
+        entry.id.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
     };
     for name in only {
         if !ALL.iter().any(|entry| meant(entry, name)) {
@@ -293,9 +298,14 @@ mod tests {
         assert_eq!(ids(&[]).len(), ALL.len());
         assert_eq!(ids(&["connect_map"]), ["connect_map"]);
         assert_eq!(ids(&["put"]), ["put.1MiB", "put.4MiB", "put.16MiB", "put.64MiB"]);
-        assert_eq!(ids(&["scipp.half_rtt.4B"]), ["scipp.half_rtt.4B", "scipp.half_rtt.4B.own"]);
+        // A whole name is not the beginning of another.
+        assert_eq!(ids(&["scipp.half_rtt.4B"]), ["scipp.half_rtt.4B"]);
+        assert_eq!(ids(&["manager.idle"]), ["manager.idle"]);
+        assert_eq!(ids(&["manager"]), ["manager.idle", "manager.idle.pss"]);
+        assert_eq!(ids(&["scipp.half_rtt"]).len(), 3);
         // Asked twice, measured once, in the order of the list.
         assert_eq!(ids(&["up", "intr.spinning", "up.64"]), ["intr.spinning", "up.64", "up.64.pss"]);
+        assert_eq!(ids(&["up.64", "up.64"]), ["up.64"]);
     }
 
     #[test]

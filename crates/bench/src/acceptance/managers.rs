@@ -37,6 +37,9 @@ pub(super) fn measure_idle(
     cluster: &mut Option<&mut dyn ClusterControl>,
 ) {
     let Some(first) = entries.first() else { return };
+    if context.progress.stop() {
+        return context.miss_all(entries, &super::ENDED_EARLY);
+    }
     let cluster = match control(cluster, first.id) {
         Ok(cluster) => cluster,
         Err(error) => return context.miss_all(entries, &error),
@@ -45,6 +48,9 @@ pub(super) fn measure_idle(
         Ok(running) => {
             thread::sleep(SETTLE);
             for entry in entries {
+                if context.is_ended(entry.id) {
+                    continue;
+                }
                 context.tell(entry.id);
                 let figure = idle(context, entry, &running);
                 context.keep(entry.id, figure);
@@ -113,6 +119,9 @@ pub(super) fn measure_up(
     cluster: &mut Option<&mut dyn ClusterControl>,
 ) {
     let Some(first) = entries.first() else { return };
+    if context.progress.stop() {
+        return context.miss_all(entries, &super::ENDED_EARLY);
+    }
     let cluster = match control(cluster, first.id) {
         Ok(cluster) => cluster,
         Err(error) => return context.miss_all(entries, &error),

@@ -21,16 +21,19 @@ use crate::{
     patterns::attach::Where,
     progress::Progress,
     run::{self, BlockPlan, Sides},
+    thresholds::Thresholds,
     timer::Timer,
 };
 
 /// What to measure, and how long.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Figures, by name or by the beginning of a name up to a dot (`put`, `scipp.half_rtt`); empty: all.
+    /// Figures, by whole names or by their beginnings up to a dot (`put`, `scipp.half_rtt`); empty: all.
     pub only: Vec<String>,
     /// Two nodes of a running cluster; `None`: a cluster is started for it.
     pub place: Option<Where>,
+    /// What figures must keep instead of their built-in goals, where it says something of them.
+    pub thresholds: Option<Thresholds>,
     /// Processors; `None` for a choice.
     pub cpus: Option<[usize; 2]>,
     /// Time for the blocks of one figure at most.
@@ -46,6 +49,7 @@ impl Default for Options {
         Self {
             only: Vec::new(),
             place: None,
+            thresholds: None,
             cpus: None,
             max_time: Duration::from_secs(6),
             seed: 1,
@@ -53,6 +57,9 @@ impl Default for Options {
         }
     }
 }
+
+/// Why a figure is missing that would have come after the run was ended.
+const ENDED_EARLY: &str = "the run was ended before it was this figure's turn";
 
 /// What every measurement needs.
 struct Context<'a> {
@@ -82,14 +89,28 @@ pub fn run(
     pair::measure(&mut context, &of(Needs::Pair), &mut cluster);
     managers::measure_idle(&mut context, &of(Needs::Nine), &mut cluster);
     managers::measure_up(&mut context, &of(Needs::SixtyFour), &mut cluster);
+    let partial = context.progress.stop();
     let Context { mut figures, missing, .. } = context;
     let place = |id: &str| entries.iter().position(|entry| entry.id == id);
     figures.sort_by_key(|figure| place(&figure.id));
     env.finish(started, steal);
-    Ok(Figures { schema: SCHEMA.to_owned(), env, figures, missing })
+    let mut all = Figures { schema: SCHEMA.to_owned(), env, figures, missing, partial };
+    if let Some(thresholds) = &options.thresholds {
+        thresholds.apply(&mut all);
+    }
+    Ok(all)
 }
 
 impl Context<'_> {
+    /// Whether the run was ended; then the figure is missing for that.
+    fn is_ended(&mut self, id: &str) -> bool {
+        let ended = self.progress.stop();
+        if ended {
+            self.miss(id, &ENDED_EARLY);
+        }
+        ended
+    }
+
     /// Tells what is measured now.
     fn tell(&mut self, id: &str) {
         let done = self.figures.len() + self.missing.len();
@@ -120,7 +141,8 @@ impl Context<'_> {
         samples_per_reading: u64,
         finish: impl FnOnce(&S) -> Spec,
     ) -> Result<Figure> {
-        let run = run::run(plan, &mut sides, &mut |_, _| {})?;
+        let progress = &*self.progress;
+        let run = run::run_until(plan, &mut sides, &mut |_, _| {}, &|| progress.stop())?;
         let spec = finish(&sides);
         let id = spec.id.clone();
         let n = run.ours_readings * samples_per_reading;

@@ -38,6 +38,9 @@ pub(super) fn measure(
     cluster: &mut Option<&mut dyn ClusterControl>,
 ) {
     let Some(first) = entries.first() else { return };
+    if context.progress.stop() {
+        return context.miss_all(entries, &super::ENDED_EARLY);
+    }
     if let Some(place) = context.options.place.clone() {
         return measure_at(context, entries, &place);
     }
@@ -65,6 +68,9 @@ fn measure_at(context: &mut Context<'_>, entries: &[Entry], place: &Where) {
         Err(error) => return context.miss_all(entries, &error),
     };
     for entry in entries {
+        if context.is_ended(entry.id) {
+            continue;
+        }
         context.tell(entry.id);
         let figure = pair.measure(context, entry);
         context.keep(entry.id, figure);

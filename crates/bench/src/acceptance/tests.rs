@@ -58,7 +58,7 @@ fn what_cannot_be_measured_is_missing_and_fails() {
 
 #[test]
 fn without_a_cluster_the_reason_says_so() {
-    let all = run(&options(&["connect_map", "up.64"]), None, &mut Quiet).unwrap();
+    let all = run(&options(&["connect_map", "up"]), None, &mut Quiet).unwrap();
     assert_eq!(all.missing.len(), 3);
     assert!(all.missing[0].reason.contains("connect_map needs a cluster"), "{:?}", all.missing);
     assert!(matches!(run(&options(&["nothing"]), None, &mut Quiet), Err(BenchError::UnknownId { .. })));

@@ -27,7 +27,9 @@ pub fn render(all: &Figures) -> String {
             three_digits(f.reference.value),
             format!("{:.3}", f.ratio.value),
             format!("{:.3} … {:.3}", f.ratio.ci95.low, f.ratio.ci95.high),
-            format!("{} {}", f.goal.op, f.goal.limit),
+            f.judged
+                .as_ref()
+                .map_or_else(|| format!("{} {}", f.goal.op, f.goal.limit), |judged| judged.asked()),
             f.blocks.len().to_string(),
             f.disturbed_blocks.to_string(),
             f.verdict.to_string(),
@@ -106,7 +108,13 @@ mod tests {
         let few =
             Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(5, 42.0, 40.0), vec![], 1).unwrap();
         let missing = vec![Missing { id: "up.64".into(), reason: "no cluster".into() }];
-        Figures { schema: SCHEMA.to_owned(), env: Env::default(), figures: vec![good, few], missing }
+        Figures {
+            schema: SCHEMA.to_owned(),
+            env: Env::default(),
+            figures: vec![good, few],
+            missing,
+            partial: false,
+        }
     }
 
     #[test]

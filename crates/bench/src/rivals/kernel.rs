@@ -57,36 +57,48 @@ fn expect(message: [u8; SMALL_BYTES], number: u64) -> Result<()> {
     })
 }
 
+/// Name of it.
+pub(super) const TCP: &str = "TCP, loopback";
+/// Name of it.
+pub(super) const UNIX: &str = "UNIX socket";
+
+/// A connected TCP stream: small messages are sent at once, and whose partner has given up does not wait for ever.
+pub(super) fn tcp_stream(stream: TcpStream) -> Result<Stream<TcpStream>> {
+    let set = || {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))
+    };
+    set().map_err(BenchError::io("setting up TCP"))?;
+    Ok(Stream(stream))
+}
+
+/// A connected UNIX stream, with the same patience.
+pub(super) fn unix_stream(stream: UnixStream) -> Result<Stream<UnixStream>> {
+    let set = || {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))
+    };
+    set().map_err(BenchError::io("setting up a UNIX socket"))?;
+    Ok(Stream(stream))
+}
+
 /// TCP over the loopback interface, small messages sent at once (TCP_NODELAY).
 pub fn tcp() -> Result<Pair<Stream<TcpStream>>> {
     let connect = || -> std::io::Result<[TcpStream; 2]> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let near = TcpStream::connect(listener.local_addr()?)?;
         let (far, _) = listener.accept()?;
-        for end in [&near, &far] {
-            end.set_nodelay(true)?;
-            // Whose partner has given up must not wait for ever.
-            end.set_read_timeout(Some(PATIENCE))?;
-            end.set_write_timeout(Some(PATIENCE))?;
-        }
         Ok([near, far])
     };
     let [near, far] = connect().map_err(BenchError::io("connecting TCP over the loopback interface"))?;
-    Ok(Pair::new("TCP, loopback", Stream(near), Stream(far)))
+    Ok(Pair::new(TCP, tcp_stream(near)?, tcp_stream(far)?))
 }
 
 /// A pair of UNIX stream sockets.
 pub fn unix() -> Result<Pair<Stream<UnixStream>>> {
-    let connect = || -> std::io::Result<(UnixStream, UnixStream)> {
-        let (near, far) = UnixStream::pair()?;
-        for end in [&near, &far] {
-            end.set_read_timeout(Some(PATIENCE))?;
-            end.set_write_timeout(Some(PATIENCE))?;
-        }
-        Ok((near, far))
-    };
-    let (near, far) = connect().map_err(BenchError::io("making a pair of UNIX sockets"))?;
-    Ok(Pair::new("UNIX socket", Stream(near), Stream(far)))
+    let (near, far) = UnixStream::pair().map_err(BenchError::io("making a pair of UNIX sockets"))?;
+    Ok(Pair::new(UNIX, unix_stream(near)?, unix_stream(far)?))
 }
 
 /// One end of two pipes.

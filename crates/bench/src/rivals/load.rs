@@ -9,6 +9,15 @@ use crate::error::{BenchError, Result};
 /// Threads a processor at most: more would only make the machine unusable.
 const THREADS_A_CPU_MAX: usize = 4;
 
+/// For the head of a report; nothing without load.
+pub(crate) fn described(threads: usize) -> String {
+    match threads {
+        0 => String::new(),
+        1 => ", 1 thread of competing load".to_owned(),
+        n => format!(", {n} threads of competing load"),
+    }
+}
+
 /// Stops and waits for its threads when dropped.
 #[derive(Debug)]
 pub struct Load {

@@ -5,6 +5,7 @@
 //! called so); a large one goes there, as often as makes milliseconds, and the receiver says once that it has all of them.
 //! [`summary`] measures all of them and makes the table of one-way times and bandwidths.
 
+pub mod apart;
 pub mod kernel;
 pub mod load;
 pub mod ours;
@@ -15,7 +16,7 @@ pub mod wake;
 
 use std::sync::Arc;
 
-pub use report::{Report, Row};
+pub use report::{Report, Row, SizeRow};
 
 use crate::{
     duo::Duo,
@@ -68,8 +69,75 @@ pub trait Transport<'env> {
     ) -> Result<f64>;
     /// One reading: 10⁹ bytes a second of large messages; `None` if it carries none.
     fn bandwidth_gb_s(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<Option<f64>>;
+    /// The ticks of so many round trips of a message of some size each way; none if it does not carry such.
+    fn sized(&mut self, _duo: &mut Duo<'env>, _size_bytes: usize, _rounds: u64) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
     /// Round trips of all readings so far.
     fn rounds(&self) -> u64;
+}
+
+/// The near side of the round trips of a shape; leaves the ticks of its samples.
+fn near_echo(near: &impl Link, shape: Shape, base: u64, ticks: &mut Vec<u64>) -> Result<()> {
+    shape.time(ticks, |n| {
+        near.send(base + 2 * n - 1)?;
+        near.receive(base + 2 * n)
+    })
+}
+
+/// The far side of so many round trips.
+fn far_echo(far: &(impl Link + ?Sized), base: u64, events: u64) -> Result<()> {
+    for n in 1..=events {
+        far.receive(base.wrapping_add(2 * n - 1))?;
+        far.send(base.wrapping_add(2 * n))?;
+    }
+    Ok(())
+}
+
+/// The near side of a reading of large messages: ticks from the first that counts until the far side has the last. One goes
+/// before, untimed, so that both sides are awake.
+fn near_blocks(near: &impl Link, base: u64, number: u64, block: &[u8]) -> Result<u64> {
+    let (ready, ack) = (number + 2, number + 4);
+    near.send_block(base + 1, block)?;
+    near.receive(ready)?;
+    let start = shm::clock::now_ticks();
+    for n in 2..=LARGE_MESSAGES + 1 {
+        near.send_block(base + n, block)?;
+    }
+    near.receive(ack)?;
+    Ok(shm::clock::now_ticks().saturating_sub(start))
+}
+
+/// The far side of it.
+fn far_blocks(far: &(impl Link + ?Sized), base: u64, number: u64, into: &mut [u8]) -> Result<()> {
+    let (ready, ack) = (number + 2, number + 4);
+    far.receive_block(base + 1, into)?;
+    far.send(ready)?;
+    for n in 2..=LARGE_MESSAGES + 1 {
+        far.receive_block(base + n, into)?;
+    }
+    far.send(ack)
+}
+
+/// The near side of round trips of messages of some size; the ticks of each.
+fn near_sized(near: &impl Link, message: &mut [u8], rounds: u64) -> Result<Vec<u64>> {
+    let mut ticks = Vec::with_capacity(rounds as usize);
+    for n in 1..=rounds {
+        let start = shm::clock::now_ticks();
+        near.send_block(n, message)?;
+        near.receive_block(n, message)?;
+        ticks.push(shm::clock::now_ticks().saturating_sub(start));
+    }
+    Ok(ticks)
+}
+
+/// The far side of it.
+fn far_sized(far: &(impl Link + ?Sized), message: &mut [u8], rounds: u64) -> Result<()> {
+    for n in 1..=rounds {
+        far.receive_block(n, message)?;
+        far.send_block(n, message)?;
+    }
+    Ok(())
 }
 
 /// Two ends that belong together.
@@ -122,20 +190,8 @@ impl<'env, L: Link + 'env> Pair<L> {
         let (near, far, base) = (Arc::clone(&self.near), Arc::clone(&self.far), self.number);
         let ticks = &mut self.ticks;
         let events = shape.events();
-        let far_side = move || {
-            for n in 1..=events {
-                far.receive(base + 2 * n - 1)?;
-                far.send(base + 2 * n)?;
-            }
-            Ok(())
-        };
-        let near_side = || {
-            shape.time(ticks, |n| {
-                near.send(base + 2 * n - 1)?;
-                near.receive(base + 2 * n)
-            })
-        };
-        duo.both(self.name, near_side, far_side)?;
+        let near_side = || near_echo(&*near, shape, base, ticks);
+        duo.both(self.name, near_side, move || far_echo(&*far, base, events))?;
         self.number += 2 * events;
         self.rounds += events;
         Ok(())
@@ -172,32 +228,23 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
         // Not zeroed, and kept: neither a first touch nor a shared zero page may be measured.
         self.block.resize(LARGE_BYTES, 0x5a);
         let (near, far) = (Arc::clone(&self.near), Arc::clone(&self.far));
-        let (base, ready, ack) = (self.block_number, self.number + 2, self.number + 4);
+        let (base, number) = (self.block_number, self.number);
         let mut into = vec![0xa5; LARGE_BYTES];
-        let far_side = move || {
-            // One before, untimed, so that both sides are awake; then those that count.
-            far.receive_block(base + 1, &mut into)?;
-            far.send(ready)?;
-            for n in 2..=LARGE_MESSAGES + 1 {
-                far.receive_block(base + n, &mut into)?;
-            }
-            far.send(ack)
-        };
         let block = &self.block;
-        let near_side = || {
-            near.send_block(base + 1, block)?;
-            near.receive(ready)?;
-            let start = shm::clock::now_ticks();
-            for n in 2..=LARGE_MESSAGES + 1 {
-                near.send_block(base + n, block)?;
-            }
-            near.receive(ack)?;
-            Ok(shm::clock::now_ticks().saturating_sub(start))
-        };
+        let near_side = || near_blocks(&*near, base, number, block);
+        let far_side = move || far_blocks(&*far, base, number, &mut into);
         let (ticks, ()) = duo.both(self.name, near_side, far_side)?;
         self.block_number += LARGE_MESSAGES + 1;
         self.number += 4;
         Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
+    }
+
+    fn sized(&mut self, duo: &mut Duo<'env>, size_bytes: usize, rounds: u64) -> Result<Vec<u64>> {
+        let (near, far) = (Arc::clone(&self.near), Arc::clone(&self.far));
+        let (mut there, mut back) = (vec![0x5a; size_bytes], vec![0x5a; size_bytes]);
+        let near_side = || near_sized(&*near, &mut there, rounds);
+        let far_side = move || far_sized(&*far, &mut back, rounds);
+        Ok(duo.both(self.name, near_side, far_side)?.0)
     }
 
     fn rounds(&self) -> u64 {

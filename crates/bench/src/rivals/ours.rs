@@ -1,6 +1,6 @@
 //! Ours: plain stores into remote memory, with both sides looking; and with an interrupt, so that the receiver may sleep.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shm::{
     layout::CacheLine,
@@ -16,8 +16,12 @@ use crate::{
     poll::{PATIENCE, Poll, no_answer},
 };
 
-const STORES: &str = "tieline, stores";
-const INTERRUPT: &str = "tieline, interrupt";
+/// Name of ours by stores.
+pub(super) const STORES: &str = "tieline, stores";
+/// Name of ours by interrupts.
+pub(super) const INTERRUPT: &str = "tieline, interrupt";
+/// A sleeper looks so often whether the other side still lives.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Large messages in flight: one is written while the receiver has the other.
 const SLOTS: u64 = 2;
 
@@ -28,6 +32,9 @@ mod at {
     pub(super) const CONSUMED: usize = 512;
     pub(super) const BLOCKS: usize = 4096;
 }
+
+/// Bytes of the segment of [`Stores`].
+pub(super) const SEGMENT_BYTES: usize = at::BLOCKS + SLOTS as usize * LARGE_BYTES;
 
 /// How to wait for a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +54,7 @@ impl Wait {
                 let mut since = None;
                 while !ready() {
                     std::thread::yield_now();
+                    crate::poll::still_there()?;
                     if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                         return Err(no_answer(STORES));
                     }
@@ -69,6 +77,16 @@ pub struct Stores<'a> {
 }
 
 impl<'a> Stores<'a> {
+    /// The side that maps the other's segment.
+    pub(super) fn near(window: Window<'a>, remote: &'a RemoteSegment, wait: Wait) -> Result<Self> {
+        Self::new(window, Some(remote), wait)
+    }
+
+    /// The owner's side.
+    pub(super) fn far(window: Window<'a>, wait: Wait) -> Result<Self> {
+        Self::new(window, None, wait)
+    }
+
     fn new(window: Window<'a>, remote: Option<&'a RemoteSegment>, wait: Wait) -> Result<Self> {
         Ok(Self {
             small: window.atomic_u64(at::SMALL)?,
@@ -121,13 +139,13 @@ impl Link for Stores<'_> {
 
 /// The memory of [`stores`].
 pub fn memory([near, far]: &[Node; 2]) -> Result<Connected> {
-    connected(far, near, at::BLOCKS + SLOTS as usize * LARGE_BYTES)
+    connected(far, near, SEGMENT_BYTES)
 }
 
 /// Both ends of a segment made by [`memory`].
 pub fn stores(memory: &Connected, wait: Wait) -> Result<Pair<Stores<'_>>> {
-    let near = Stores::new(memory.map.window()?, Some(&memory.remote), wait)?;
-    let far = Stores::new(memory.segment.window(), None, wait)?;
+    let near = Stores::near(memory.map.window()?, &memory.remote, wait)?;
+    let far = Stores::far(memory.segment.window(), wait)?;
     Ok(Pair::new(STORES, near, far))
 }
 
@@ -152,7 +170,16 @@ impl Link for Bells {
     }
 
     fn receive(&self, _number: u64) -> Result<()> {
-        match self.input.0.wait(Some(PATIENCE))? {
+        let since = Instant::now();
+        let came = loop {
+            match self.input.0.wait(Some(LOOK_EVERY)) {
+                Err(tieline::Error::TimedOut { .. }) if since.elapsed() < PATIENCE => {
+                    crate::poll::still_there()?
+                }
+                came => break came?,
+            }
+        };
+        match came {
             1 => Ok(()),
             count => Err(BenchError::OtherEnd {
                 what: INTERRUPT,

@@ -20,6 +20,9 @@ pub struct Report {
     pub nodes: [u32; 2],
     /// Processors of the near and the far end.
     pub cpus: [usize; 2],
+    /// Processes of the two ends: 1 or 2.
+    #[serde(default)]
+    pub processes: u32,
     /// Processors that this process may use.
     pub allowed: Vec<usize>,
     /// Whether the ends share a processor.
@@ -34,8 +37,27 @@ pub struct Report {
     pub large_bytes: usize,
     /// Readings of each transport.
     pub rounds: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// By transport, ours first.
     pub rows: Vec<Row>,
+    /// Messages of many sizes by TCP, if that was asked for.
+    #[serde(default)]
+    pub sizes: Vec<SizeRow>,
+}
+
+/// Messages of one size there and back.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SizeRow {
+    /// Bytes of a message.
+    pub size_bytes: usize,
+    /// Round trips.
+    pub rounds: u64,
+    /// Time of all of them.
+    pub total_ns: f64,
+    /// The shortest round trip.
+    pub min_ns: f64,
 }
 
 /// One transport.
@@ -47,12 +69,18 @@ pub struct Row {
     pub half_rtt: Option<Summary>,
     /// Median of the readings.
     pub half_rtt_ns: Option<f64>,
+    /// Those readings, round by round.
+    #[serde(default)]
+    pub readings_ns: Vec<f64>,
     /// Its time by ours, median of the rounds: above 1 is slower than ours.
     pub latency_ratio: Option<f64>,
     /// The 95 % interval of that.
     pub latency_ratio_ci95: Option<Interval>,
     /// Large messages one way, 10⁹ bytes a second, median of the readings.
     pub bandwidth_gb_s: Option<f64>,
+    /// Those readings, round by round.
+    #[serde(default)]
+    pub readings_gb_s: Vec<f64>,
     /// Its bandwidth by ours: below 1 is slower than ours.
     pub bandwidth_ratio: Option<f64>,
     /// The 95 % interval of that.
@@ -69,9 +97,11 @@ impl Row {
             name: "memcpy, one thread".to_owned(),
             half_rtt: None,
             half_rtt_ns: None,
+            readings_ns: Vec::new(),
             latency_ratio: None,
             latency_ratio_ci95: None,
             bandwidth_gb_s: median,
+            readings_gb_s: copies.to_vec(),
             bandwidth_ratio: paired.map(|paired| paired.ratio),
             bandwidth_ratio_ci95: paired.map(|paired| paired.ratio_ci95),
             round_trips: 0,
@@ -83,6 +113,27 @@ impl Report {
     /// Name of the form.
     pub const SCHEMA: &'static str = "tieline.latency/1";
 
+    /// The classic table of messages by size.
+    pub fn to_classic(&self) -> String {
+        let mut text = String::from(
+            "Testing PINGPONG transfers (back-and-forth)\nSocket transfers are made over kernel TCP, loopback.\n\
+             #  Size    Total time (usec)    RTT (usec)      Latency (usec)\n",
+        );
+        let us = |ns: f64| digits::show(ns / 1000.0, self.env.clock.step_ns, 1000.0, 2);
+        for row in &self.sizes {
+            let rtt_ns = row.total_ns / row.rounds as f64;
+            text.push_str(&format!(
+                "{:>7} {:>14.0} {:>13} {:>15}    Min: {}\n",
+                row.size_bytes,
+                row.total_ns / 1000.0,
+                us(rtt_ns),
+                us(rtt_ns / 2.0),
+                us(row.min_ns / 2.0),
+            ));
+        }
+        text
+    }
+
     /// For people.
     pub fn to_text(&self) -> String {
         let [near, far] = self.cpus;
@@ -90,13 +141,11 @@ impl Report {
             Sharing::TwoCores => format!("processors {near} and {far}"),
             Sharing::SameCore => format!("both ends on processor {near}"),
         };
-        let load = match self.load_threads {
-            0 => String::new(),
-            1 => ", 1 thread of competing load".to_owned(),
-            n => format!(", {n} threads of competing load"),
-        };
+        let ends =
+            if self.processes == 2 { ", two processes (futex, pipe and memcpy within one)" } else { "" };
+        let load = super::load::described(self.load_threads);
         let mut text = format!(
-            "one way: half the round trip of {} B; bandwidth: {} messages one way; nodes {} and {} over {}, {place}{load}\n",
+            "one way: half the round trip of {} B; bandwidth: {} messages one way; nodes {} and {} over {}{ends}, {place}{load}\n",
             self.small_bytes,
             size(self.large_bytes as u64),
             self.nodes[0],
@@ -156,6 +205,7 @@ mod tests {
             env: Env { clock: ClockRecord { step_ns: 2.0, ..ClockRecord::default() }, ..Env::default() },
             nodes: [4, 8],
             cpus: [1, 1],
+            processes: 1,
             allowed: vec![0, 1],
             sharing: Sharing::SameCore,
             load_threads: 2,
@@ -163,12 +213,20 @@ mod tests {
             small_bytes: 4,
             large_bytes: 1 << 20,
             rounds: 31,
+            partial: false,
             rows: vec![
                 row("ours", 62.0, 1.0),
                 row("pipe", 6200.0, 100.0),
                 Row::copy(Some(9.5), None, &[], 1),
             ],
+            sizes: vec![SizeRow { size_bytes: 64, rounds: 1000, total_ns: 52e6, min_ns: 4160.0 }],
         };
+        let classic = report.to_classic();
+        assert!(
+            classic.ends_with("     64          52000         52.00           26.00    Min: 2.08\n"),
+            "{classic}"
+        );
+        assert!(classic.contains("kernel TCP"), "{classic}");
         let text = report.to_text();
         assert!(text.contains("both ends on processor 1, 2 threads of competing load"), "{text}");
         assert!(text.contains("0.062") && text.contains("6.200") && text.contains("75.0 … 125"), "{text}");

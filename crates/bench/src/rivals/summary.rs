@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::{
-    Report, Row, SMALL_BYTES, Transport, kernel,
+    Report, Row, SMALL_BYTES, SizeRow, Transport, kernel,
     load::Load,
     ours::{self, Wait},
     placement::{Placement, Sharing, sharing},
@@ -16,7 +16,7 @@ use crate::{
     cpus, duo,
     duo::Duo,
     env::{self, Env},
-    error::Result,
+    error::{BenchError, Result},
     floor::memory::{CopyProbe, Temperature},
     patterns::attach::{Where, path_of},
     poll::Poll,
@@ -40,6 +40,8 @@ pub struct Options {
     pub load: usize,
     /// Rounds; 30 or more for intervals that mean something.
     pub rounds: usize,
+    /// The classic table too: messages of many sizes by TCP.
+    pub by_size: bool,
     /// For the order in a round and for resampling.
     pub seed: u64,
     /// Command line, for the record.
@@ -53,22 +55,33 @@ impl Default for Options {
             placement: Placement::default(),
             load: 0,
             rounds: 31,
+            by_size: false,
             seed: 1,
             argv: Vec::new(),
         }
     }
 }
 
-/// Measures all transports.
-pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+/// Checks what can be checked before anything is started, and says on which processors.
+pub(super) fn checked(options: &Options) -> Result<[usize; 2]> {
     if options.rounds == 0 {
-        return Err(crate::error::BenchError::Usage("latency: 0 rounds measure nothing".to_owned()));
+        return Err(BenchError::Usage("latency: 0 rounds measure nothing".to_owned()));
     }
-    let cpus = options.placement.resolve("latency")?;
-    let timer = Timer::new()?;
+    options.placement.resolve("latency")
+}
+
+/// Where the ends are.
+pub(super) struct Setting {
+    pub(super) nodes: [u32; 2],
+    pub(super) cpus: [usize; 2],
+    pub(super) processes: u32,
+    pub(super) path: String,
+}
+
+/// Measures all transports, with both ends in this process.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpus = checked(options)?;
     let nodes = options.place.both()?;
-    let (started, steal) = (Instant::now(), env::steal_ms());
-    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let same = sharing(cpus) == Sharing::SameCore;
     let memory = ours::memory(&nodes)?;
     let wait = if same { Wait::Yield } else { Wait::Spin(Poll::Paused) };
@@ -76,21 +89,38 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
     let bells =
         if same { duo::pinned(cpus[0], || ours::interrupts(&nodes))? } else { ours::interrupts(&nodes)? };
+    let ids = nodes.each_ref().map(|node| node.id().get());
+    let setting = Setting { nodes: ids, cpus, processes: 1, path: path_of(&nodes[0]) };
+    measure(options, setting, progress, |timer, progress| {
+        duo::on(cpus, |duo| {
+            let transports: Vec<Box<dyn Transport<'_> + '_>> = vec![
+                Box::new(stores),
+                Box::new(bells),
+                Box::new(wake::futex()),
+                Box::new(kernel::pipe()?),
+                Box::new(kernel::unix()?),
+                Box::new(kernel::tcp()?),
+            ];
+            rounds(options, timer, duo, transports, progress)
+        })
+    })
+}
+
+/// The run, and what comes of it.
+pub(super) fn measure(
+    options: &Options,
+    setting: Setting,
+    progress: &mut dyn Progress,
+    go: impl FnOnce(&Timer, &mut dyn Progress) -> Result<Readings>,
+) -> Result<Report> {
+    let timer = Timer::new()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let load = Load::start(options.load)?;
-    let series = duo::on(cpus, |duo| {
-        let transports: Vec<Box<dyn Transport<'_> + '_>> = vec![
-            Box::new(stores),
-            Box::new(bells),
-            Box::new(wake::futex()),
-            Box::new(kernel::pipe()?),
-            Box::new(kernel::unix()?),
-            Box::new(kernel::tcp()?),
-        ];
-        rounds(options, &timer, duo, transports, progress)
-    })?;
+    let Readings { copies, series, sizes } = go(&timer, progress)?;
     drop(load);
     env.finish(started, steal);
-    let (copies, series) = series;
+    let partial = copies.len() < options.rounds;
     let mut rows: Vec<Row> = Vec::new();
     let ours: Option<(Vec<f64>, Vec<f64>)> =
         series.first().map(|first| (first.half_ns.clone(), first.gb_s.clone()));
@@ -106,21 +136,66 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     Ok(Report {
         schema: Report::SCHEMA.to_owned(),
         env,
-        nodes: nodes.each_ref().map(|node| node.id().get()),
-        cpus,
+        nodes: setting.nodes,
+        cpus: setting.cpus,
+        processes: setting.processes,
         allowed: cpus::allowed()?,
-        sharing: sharing(cpus),
+        sharing: sharing(setting.cpus),
         load_threads: options.load,
-        path: path_of(&nodes[0]),
+        path: setting.path,
         small_bytes: SMALL_BYTES,
         large_bytes: super::LARGE_BYTES,
-        rounds: options.rounds,
+        rounds: copies.len(),
+        partial,
         rows,
+        sizes,
     })
 }
 
+/// What was read.
+pub(super) struct Readings {
+    /// memcpy, in GB/s.
+    copies: Vec<f64>,
+    series: Vec<Series>,
+    sizes: Vec<SizeRow>,
+}
+
+/// The sizes of the classic table.
+pub const SIZES_BYTES: [usize; 31] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048,
+    4096, 8192, 16384, 32768, 65536,
+];
+/// Round trips of each size that count, and some before them.
+const SIZE_ROUNDS: u64 = 1000;
+const SIZE_WARM_UP: u64 = 100;
+
+/// The classic table, over TCP.
+fn by_size<'env>(
+    timer: &Timer,
+    duo: &mut Duo<'env>,
+    transports: &mut [Box<dyn Transport<'env> + '_>],
+    progress: &mut dyn Progress,
+) -> Result<Vec<SizeRow>> {
+    let mut rows = Vec::new();
+    let Some(tcp) = transports.iter_mut().find(|transport| transport.name() == kernel::TCP) else {
+        return Ok(rows);
+    };
+    for size_bytes in SIZES_BYTES {
+        if progress.stop() {
+            break;
+        }
+        progress.tell(&format!("{size_bytes} bytes by TCP"), 0.0);
+        tcp.sized(duo, size_bytes, SIZE_WARM_UP)?;
+        let ticks = tcp.sized(duo, size_bytes, SIZE_ROUNDS)?;
+        let total_ns = ticks.iter().map(|ticks| timer.ns(*ticks)).sum();
+        let min_ns = ticks.iter().min().map_or(0.0, |ticks| timer.ns(*ticks));
+        rows.push(SizeRow { size_bytes, rounds: SIZE_ROUNDS, total_ns, min_ns });
+    }
+    Ok(rows)
+}
+
 /// The readings of one transport, round by round.
-struct Series {
+pub(super) struct Series {
     name: &'static str,
     half_ns: Vec<f64>,
     gb_s: Vec<f64>,
@@ -128,13 +203,13 @@ struct Series {
     rounds: u64,
 }
 
-fn rounds<'env>(
+pub(super) fn rounds<'env>(
     options: &Options,
     timer: &Timer,
     duo: &mut Duo<'env>,
-    mut transports: Vec<Box<dyn Transport<'env> + 'env>>,
+    mut transports: Vec<Box<dyn Transport<'env> + '_>>,
     progress: &mut dyn Progress,
-) -> Result<(Vec<f64>, Vec<Series>)> {
+) -> Result<Readings> {
     let mut rng = Rng::new(options.seed);
     let mut copy = CopyProbe::new(timer, super::LARGE_BYTES, Temperature::Hot)?;
     let mut copies = Vec::with_capacity(options.rounds);
@@ -153,6 +228,9 @@ fn rounds<'env>(
     }
     let mut turn: Vec<usize> = (0..transports.len()).collect();
     for round in 0..options.rounds {
+        if progress.stop() {
+            break;
+        }
         progress.tell(
             &format!("round {} of {}", round + 1, options.rounds),
             round as f64 / options.rounds as f64,
@@ -166,7 +244,8 @@ fn rounds<'env>(
         }
         copies.push(super::LARGE_BYTES as f64 / copy.copy_ns(timer, None)?);
     }
-    Ok((copies, series))
+    let sizes = if options.by_size { by_size(timer, duo, &mut transports, progress)? } else { Vec::new() };
+    Ok(Readings { copies, series, sizes })
 }
 
 /// Ratio of one series to another, round by round.
@@ -183,9 +262,11 @@ fn row(series: &Series, ours: Option<&(Vec<f64>, Vec<f64>)>, seed: u64) -> Row {
         name: series.name.to_owned(),
         half_rtt: series.all.summary(),
         half_rtt_ns: order::median(&series.half_ns),
+        readings_ns: series.half_ns.clone(),
         latency_ratio: latency.map(|paired| paired.ratio),
         latency_ratio_ci95: latency.map(|paired| paired.ratio_ci95),
         bandwidth_gb_s: order::median(&series.gb_s),
+        readings_gb_s: series.gb_s.clone(),
         bandwidth_ratio: bandwidth.map(|paired| paired.ratio),
         bandwidth_ratio_ci95: bandwidth.map(|paired| paired.ratio_ci95),
         round_trips: series.rounds,

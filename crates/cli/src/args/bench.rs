@@ -38,17 +38,36 @@ pub(crate) enum Bench {
                             tieline bench intr --client --node 8 --rn 4     the other")]
     Intr(Intr),
     /// Every round trip of a run: spikes, their rhythms, and what they may come from
-    #[command(after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json")]
+    #[command(
+        after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json\n  \
+                            tieline bench jitter --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench jitter --client --node 8 --rn 4     the other"
+    )]
     Jitter(Jitter),
     /// One-way time of a small message and bandwidth of 1 MiB, beside TCP, UNIX sockets, pipes, futex, memcpy
     #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
-                            tieline bench latency --cpus 0,1 --load 2")]
+                            tieline bench latency --cpus 0,1 --load 2\n  \
+                            tieline bench latency --server --node 4 --rn 8     one end, and in another terminal\n  \
+                            tieline bench latency --client --node 8 --rn 4     the other")]
     Latency(Latency),
     /// Every figure with a goal: measured beside its reference in alternating blocks
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
                             tieline bench acceptance --only put up       put.1MiB, put.4MiB, …, up.64, up.64.pss")]
     Acceptance(Acceptance),
+    /// Two results of one command, before and after: what got worse, better, stayed; a figure that is gone is a failure
+    #[command(
+        after_help = "Examples:\n  tieline bench acceptance --json >old.json    and later the same into new.json\n  \
+                            tieline bench compare old.json new.json\n  \
+                            tieline bench compare old.json new.json --relative 10% --absolute 5ns --absolute 0.2GB/s"
+    )]
+    Compare(Compare),
+    /// What the acceptance figures must keep, as a file for --thresholds
+    #[command(
+        after_help = "Examples:\n  tieline bench thresholds >mine.toml    change what you like, delete the rest\n  \
+                            tieline bench acceptance --thresholds mine.toml\n  tieline bench scipp --thresholds mine.toml"
+    )]
+    Thresholds,
 }
 
 /// `bench scipp`.
@@ -69,15 +88,24 @@ pub(crate) struct Scipp {
     /// Where messages lie: both in one line of one segment, or each in the other side's segment
     #[arg(long, value_enum, default_value_t = Placement::Shared)]
     pub placement: Placement,
-    /// Processors to measure on: this end's, and the far end's [default: a choice]
-    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    /// Processors: this end's, and the far end's if that is in this process; one number for both [default: a choice of two]
+    #[arg(long, value_name = "A,B", value_parser = super::bench_tools::cpus)]
     pub cpus: Option<[usize; 2]>,
+    /// Both ends on one processor
+    #[arg(long, conflicts_with = "cpus")]
+    pub same_core: bool,
+    /// Threads that compete for the processors meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub load: usize,
     /// The classic table
     #[arg(long)]
     pub classic: bool,
     /// Leave the result as JSON in this file too
     #[arg(long, value_name = "FILE")]
     pub json_file: Option<PathBuf>,
+    /// Judge the result by this file; see `tieline bench thresholds`
+    #[arg(long, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
 }
 
 /// `bench limits`.
@@ -118,6 +146,32 @@ pub(crate) struct Acceptance {
     /// Only list the figures
     #[arg(long)]
     pub list: bool,
+    /// What figures must keep, from this file, instead of their goals; `tieline bench thresholds` prints one
+    #[arg(long, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
+}
+
+/// `bench compare`.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// JSON of before: of any benchmark, of acceptance, or of verify
+    #[arg(value_name = "OLD.json")]
+    pub old: PathBuf,
+    /// JSON of now, of the same command
+    #[arg(value_name = "NEW.json")]
+    pub new: PathBuf,
+    /// A change counts if it exceeds this share, and the absolute tolerance too
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = bench::quantity::share)]
+    pub relative: f64,
+    /// What a change must exceed besides; once for each kind of unit [default: 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
+    #[arg(long, value_name = "QUANTITY", value_parser = bench::quantity::Quantity::parse)]
+    pub absolute: Vec<bench::quantity::Quantity>,
+    /// Figures of before that are not there now are no failure
+    #[arg(long)]
+    pub missing_ok: bool,
+    /// For drawing blocks anew and for shuffling
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// Two processors: `0,1`.

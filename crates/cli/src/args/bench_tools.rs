@@ -19,15 +19,21 @@ pub(crate) struct Ends {
     /// Node of the other end
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
-    /// Processors: this end's, and the far end's if that is in this process [default: a choice]
+    /// Processors: this end's, and the far end's if that is in this process; one number for both [default: a choice of two]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
-    /// The classic layout
-    #[arg(long)]
-    pub classic: bool,
+    /// Both ends on one processor
+    #[arg(long, conflicts_with = "cpus")]
+    pub same_core: bool,
+    /// Threads that compete for the processors meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub load: usize,
     /// Leave the result as JSON in this file too
     #[arg(long, value_name = "FILE")]
     pub json_file: Option<PathBuf>,
+    /// Judge the result by this file; see `tieline bench thresholds`
+    #[arg(long, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
 }
 
 /// `bench scibench2`.
@@ -36,6 +42,9 @@ pub(crate) struct Scibench2 {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
+    /// The classic layout
+    #[arg(long)]
+    pub classic: bool,
     /// Sizes of blocks, such as 64,4K,1M [default: 64 to 1M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
     pub sizes: Vec<usize>,
@@ -71,6 +80,9 @@ pub(crate) struct Dma {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
+    /// The classic layout
+    #[arg(long)]
+    pub classic: bool,
     /// Sizes of entries, such as 64,4K,1M [default: 64 to 64M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
     pub sizes: Vec<usize>,
@@ -85,6 +97,9 @@ pub(crate) struct Intr {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
+    /// The classic layout
+    #[arg(long)]
+    pub classic: bool,
     /// Which mean the classic layout shows
     #[arg(long, value_enum, default_value_t = Waiting::Awake)]
     pub waiting: Waiting,
@@ -114,12 +129,9 @@ impl From<Waiting> for intr_bench::Mode {
 /// `bench jitter`.
 #[derive(Debug, Args)]
 pub(crate) struct Jitter {
-    /// Node of the other end [default: another one]
-    #[arg(long, value_name = "ID")]
-    pub rn: Option<NodeId>,
-    /// Processors of the two ends [default: a choice]
-    #[arg(long, value_name = "A,B", value_parser = cpus)]
-    pub cpus: Option<[usize; 2]>,
+    /// Which ends.
+    #[command(flatten)]
+    pub ends: Ends,
     /// Length of the run; a rhythm is named after five beats
     #[arg(long, value_name = "S", default_value_t = 6.0)]
     pub seconds: f64,
@@ -129,26 +141,17 @@ pub(crate) struct Jitter {
     /// Memory for the round trips; several share an entry if it does not hold them all
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub memory: usize,
-    /// Threads that compete for the processors meanwhile
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub load: usize,
 }
 
 /// `bench latency`.
 #[derive(Debug, Args)]
 pub(crate) struct Latency {
-    /// Node of the other end [default: another one]
-    #[arg(long, value_name = "ID")]
-    pub rn: Option<NodeId>,
-    /// Processors of the two ends; one number for both on one [default: a choice of two]
-    #[arg(long, value_name = "A,B", value_parser = cpus)]
-    pub cpus: Option<[usize; 2]>,
-    /// Both ends on one processor
-    #[arg(long, conflicts_with = "cpus")]
-    pub same_core: bool,
-    /// Threads that compete for the processors meanwhile
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub load: usize,
+    /// Which ends.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// The classic table instead: messages of 1 to 65536 bytes by TCP
+    #[arg(long)]
+    pub classic: bool,
     /// Readings of each transport, in an order drawn anew each time
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
@@ -158,6 +161,6 @@ fn size(text: &str) -> Result<usize, String> {
     sizes::parse(text).map_err(|error| error.to_string())
 }
 
-fn cpus(text: &str) -> Result<[usize; 2], String> {
+pub(super) fn cpus(text: &str) -> Result<[usize; 2], String> {
     placement::parse(text).map_err(|error| error.to_string())
 }

@@ -4,17 +4,20 @@ use std::fs;
 
 use ::verify::own::{OwnCluster, Removal};
 use anyhow::anyhow;
+use bench::acceptance::catalogue::Entry;
 use bench::acceptance::{self, Options, catalogue};
 use bench::cluster::{ClusterControl, ControlError, Running};
 use bench::figure::{Figures, Missing};
 use bench::layout;
 use bench::patterns::attach::Where;
+use bench::thresholds::Thresholds;
 use bench::verdict::Verdict;
 
-use super::{bench::progress, own_cluster};
+use super::bench_result::Measuring;
+use super::own_cluster;
 use crate::args::{Acceptance, Common};
 use crate::exit::{INCONCLUSIVE, Outcome, PASS};
-use crate::interrupt::hold_if_interrupted;
+use crate::interrupt::has_arrived;
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Outcome {
@@ -27,12 +30,21 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
     let options = Options {
         only: arguments.only.clone(),
         cpus: arguments.cpus,
+        thresholds: arguments.thresholds.as_deref().map(Thresholds::read).transpose()?,
         argv: std::env::args().collect(),
         ..Options::default()
     };
+    if let Some(thresholds) = &options.thresholds {
+        let concerns = |entry: &Entry| thresholds.find(entry.id).is_some();
+        if !entries.iter().any(concerns) {
+            thresholds.expect_some("the figures of acceptance that were chosen", "\0")?;
+        }
+    }
     let mut control = Control { own: own_cluster(common, "acceptance", 2)?, running: None };
-    let figures = acceptance::run(&options, Some(&mut control), &mut progress(output))?;
+    let mut measuring = Measuring::begin(output)?;
+    let figures = acceptance::run(&options, Some(&mut control), &mut measuring)?;
     output.progress_done();
+    measuring.say_if_partial(figures.partial);
     let excused = is_for_lack_of_cpus(&figures);
     output.result(|| serde_json::to_value(&figures), || render(&figures, excused))?;
     Ok(if excused { INCONCLUSIVE } else { figures.exit_status() })
@@ -70,7 +82,9 @@ struct Control {
 impl ClusterControl for Control {
     fn up(&mut self, nodes: usize) -> Result<Running, ControlError> {
         // Nothing is started in place of what a signal takes away.
-        hold_if_interrupted();
+        if has_arrived() {
+            return Err("a signal has come".into());
+        }
         self.running = None;
         self.own.nodes = nodes;
         let (target, removal, _) = self.own.up(&mut |_| ())?;

@@ -7,14 +7,17 @@ use bench::error::BenchError;
 use bench::limits;
 use bench::patterns::attach::Where;
 use bench::patterns::scipp::{self, ServeOptions};
+use bench::rivals::placement::Placement;
 use node_client::ClientError;
 use proto::wire::program::Refusal;
 use tieline::NodeId;
 
+use super::bench_result::{Measuring, Rest, read_thresholds};
+use super::bench_tools::placement;
 use super::{own_cluster, target, usage};
 use crate::args::{Bench, Common, Limits, Scipp};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::{Output, to_file};
+use crate::output::Output;
 
 /// How long a server waits for its client.
 pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(600);
@@ -29,16 +32,13 @@ pub(super) fn run(common: &Common, bench: &Bench, output: Output) -> Outcome {
         Bench::Jitter(arguments) => super::bench_tools::jitter(common, arguments, output),
         Bench::Latency(arguments) => super::bench_tools::latency(common, arguments, output),
         Bench::Acceptance(arguments) => super::acceptance::run(common, arguments, output),
+        Bench::Thresholds => super::bench_compare::thresholds(output),
+        Bench::Compare(arguments) => super::bench_compare::run(arguments, output),
     }
 }
 
 pub(super) fn argv() -> Vec<String> {
     std::env::args().collect()
-}
-
-/// Shows where a measurement is.
-pub(super) fn progress(output: Output) -> impl FnMut(&str, f64) + Send {
-    move |what: &str, share: f64| output.progress(&format!("{:3.0} %  {what}", 100.0 * share))
 }
 
 /// The two nodes to measure between: of the cluster that runs, else of one that is started for it.
@@ -68,7 +68,12 @@ pub(super) fn place(
 }
 
 fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
+    let thresholds = read_thresholds(arguments.thresholds.as_deref(), "scipp", "scipp.")?;
     let one_end = arguments.server || arguments.client;
+    let cpus = match placement(arguments.cpus, arguments.same_core) {
+        Placement::TwoCores => None,
+        some => Some(some.resolve("scipp")?),
+    };
     let (place, _removal) = match arguments.rn {
         None if one_end => {
             return Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"));
@@ -77,33 +82,34 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         rn => place(common, rn, output)?,
     };
     if let (true, Some(client)) = (arguments.server, arguments.rn) {
-        let cpu = arguments.cpus.map(|[this, _]| this);
+        let cpu = cpus.map(|[this, _]| this);
         scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE })?;
         return Ok(PASS);
     }
     let defaults = scipp::Options::default();
     let options = scipp::Options {
         place,
-        cpus: arguments.cpus,
+        cpus,
+        load: arguments.load,
         sizes_bytes: arguments.size.map_or(defaults.sizes_bytes, |size| vec![size.into()]),
         placement: arguments.placement.into(),
         argv: argv(),
         ..scipp::Options::default()
     };
-    let mut progress = progress(output);
+    let mut progress = Measuring::begin(output)?;
     let report = match arguments.rn {
         Some(rn) if arguments.client => {
             scipp::client(&options, &mut progress).map_err(|error| without_server(error, rn))?
         }
         _ => scipp::run(&options, &mut progress)?,
     };
-    output.progress_done();
     let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    if let Some(path) = &arguments.json_file {
-        to_file(path, &serde_json::to_value(&report)?)?;
-    }
-    Ok(PASS)
+    let rest = Rest {
+        partial: report.partial,
+        thresholds: thresholds.as_ref(),
+        file: arguments.json_file.as_deref(),
+    };
+    progress.conclude(&report, text, rest)
 }
 
 /// The node of this end: the one that was named, else the only one besides the other end's.
@@ -145,8 +151,7 @@ fn without_server(error: BenchError, rn: NodeId) -> Failure {
 
 fn limits(arguments: &Limits, output: Output) -> Outcome {
     let options = limits::Options { cpus: arguments.cpus, argv: argv(), ..limits::Options::default() };
-    let report = limits::run(&options, &mut progress(output))?;
-    output.progress_done();
-    output.result(|| serde_json::to_value(&report), || report.to_text())?;
-    Ok(PASS)
+    let mut progress = Measuring::begin(output)?;
+    let report = limits::run(&options, &mut progress)?;
+    progress.conclude(&report, || report.to_text(), Rest { partial: report.partial, ..Rest::default() })
 }

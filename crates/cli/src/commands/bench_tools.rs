@@ -1,19 +1,19 @@
 //! `tieline bench scibench2|dma|intr|jitter|latency`.
 
-use std::path::Path;
-
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
 use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
 use bench::rivals::placement::Placement;
-use bench::rivals::summary;
+use bench::rivals::{apart, summary};
+use bench::thresholds::Thresholds;
 
-use super::bench::{CLIENT_PATIENCE, argv, place, progress, this_end};
+use super::bench::{CLIENT_PATIENCE, argv, place, this_end};
+use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::usage;
 use crate::args::Common;
 use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Scibench2};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::{Output, to_file};
+use crate::output::Output;
 use ::verify::own::Removal;
 
 /// Which end this process is.
@@ -25,7 +25,7 @@ enum Role {
 }
 
 fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
-    let cpu = ends.cpus.map(|[this, _]| this);
+    let cpu = near_cpu(ends, "a server")?;
     match (ends.server, ends.client, ends.rn) {
         (true, _, None) | (_, true, None) => {
             Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"))
@@ -42,27 +42,26 @@ fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
     }
 }
 
-/// Leaves the report in a file, if one was asked for.
-fn leave(path: Option<&Path>, report: &serde_json::Value) -> Outcome {
-    if let Some(path) = path {
-        to_file(path, report)?;
-    }
-    Ok(PASS)
+/// What is to be done with a report.
+fn rest<'a>(ends: &'a Ends, partial: bool, thresholds: Option<&'a Thresholds>) -> Rest<'a> {
+    Rest { partial, thresholds, file: ends.json_file.as_deref() }
 }
 
-fn placement(cpus: Option<[usize; 2]>) -> Placement {
-    cpus.map_or(Placement::TwoCores, Placement::Given)
+pub(super) fn placement(cpus: Option<[usize; 2]>, same_core: bool) -> Placement {
+    if same_core { Placement::SameCore } else { cpus.map_or(Placement::TwoCores, Placement::Given) }
 }
 
 /// The processor of a tool whose far end does nothing; one that cannot be used is wrong, whichever end it is for.
-fn near_cpu(cpus: Option<[usize; 2]>, what: &'static str) -> Result<Option<usize>, Failure> {
-    let Some(cpus) = cpus else { return Ok(None) };
-    let [near, _] = Placement::Given(cpus).resolve(what)?;
+fn near_cpu(ends: &Ends, what: &'static str) -> Result<Option<usize>, Failure> {
+    if ends.cpus.is_none() && !ends.same_core {
+        return Ok(None);
+    }
+    let [near, _] = placement(ends.cpus, ends.same_core).resolve(what)?;
     Ok(Some(near))
 }
 
 pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) -> Outcome {
-    let cpu = near_cpu(arguments.ends.cpus, "scibench2")?;
+    let cpu = near_cpu(&arguments.ends, "scibench2")?;
     let options = |place| scibench2::Options {
         place,
         cpu,
@@ -73,23 +72,24 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
         },
         way: arguments.way.into(),
         blocks: arguments.blocks as usize,
+        load: arguments.ends.load,
         argv: argv(),
         ..scibench2::Options::default()
     };
-    let mut progress = progress(output);
-    let (report, _removal) = match role(common, &arguments.ends, output)? {
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "scibench2", "scibench2.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
         Role::Server(options) => return scibench2::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (scibench2::client(&options(place), &mut progress)?, None),
-        Role::Both(place, removal) => (scibench2::run(&options(place), &mut progress)?, removal),
+        Role::Client(place) => (scibench2::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (scibench2::run(&options(place), measuring.begun()?)?, removal),
     };
-    output.progress_done();
-    let text = || if arguments.ends.classic { report.to_classic() } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+    let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
 pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
-    let cpu = near_cpu(arguments.ends.cpus, "dma")?;
+    let cpu = near_cpu(&arguments.ends, "dma")?;
     let options = |place| dma_bench::Options {
         place,
         cpu,
@@ -99,71 +99,87 @@ pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
             arguments.sizes.clone()
         },
         blocks: arguments.blocks as usize,
+        load: arguments.ends.load,
         argv: argv(),
         ..dma_bench::Options::default()
     };
-    let mut progress = progress(output);
-    let (report, _removal) = match role(common, &arguments.ends, output)? {
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "dma", "dma.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
         Role::Server(options) => return dma_bench::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (dma_bench::client(&options(place), &mut progress)?, None),
-        Role::Both(place, removal) => (dma_bench::run(&options(place), &mut progress)?, removal),
+        Role::Client(place) => (dma_bench::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (dma_bench::run(&options(place), measuring.begun()?)?, removal),
     };
-    output.progress_done();
-    let text = || if arguments.ends.classic { report.to_classic() } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+    let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
 pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome {
     let options = |place| intr_bench::Options {
         place,
-        placement: placement(arguments.ends.cpus),
+        placement: placement(arguments.ends.cpus, arguments.ends.same_core),
         readings: arguments.readings,
+        load: arguments.ends.load,
         argv: argv(),
     };
-    let mut progress = progress(output);
-    let (report, _removal) = match role(common, &arguments.ends, output)? {
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "intr", "intr.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
         Role::Server(options) => return intr_bench::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (intr_bench::client(&options(place), &mut progress)?, None),
-        Role::Both(place, removal) => (intr_bench::run(&options(place), &mut progress)?, removal),
+        Role::Client(place) => (intr_bench::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (intr_bench::run(&options(place), measuring.begun()?)?, removal),
     };
-    output.progress_done();
     let mode = arguments.waiting.into();
-    let text = || if arguments.ends.classic { report.to_classic(mode) } else { report.to_text() };
-    output.result(|| serde_json::to_value(&report), text)?;
-    leave(arguments.ends.json_file.as_deref(), &serde_json::to_value(&report)?)
+    let text = || if arguments.classic { report.to_classic(mode) } else { report.to_text() };
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
 pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Outcome {
-    let (place, _removal) = place(common, arguments.rn, output)?;
-    let options = jitter::Options {
+    let options = |place| jitter::Options {
         place,
-        placement: placement(arguments.cpus),
+        placement: placement(arguments.ends.cpus, arguments.ends.same_core),
         seconds: arguments.seconds,
         idle_seconds: arguments.idle_seconds,
         memory_bytes: arguments.memory,
-        load: arguments.load,
+        load: arguments.ends.load,
         argv: argv(),
         ..jitter::Options::default()
     };
-    let report = jitter::run(&options, &mut progress(output))?;
-    output.progress_done();
-    output.result(|| serde_json::to_value(&report), || report.to_text())?;
-    Ok(PASS)
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "jitter", "jitter.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
+        Role::Server(options) => return jitter::serve(&options).map(|()| PASS).map_err(Into::into),
+        Role::Client(place) => (jitter::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (jitter::run(&options(place), measuring.begun()?)?, removal),
+    };
+    measuring.conclude(
+        &report,
+        || report.to_text(),
+        rest(&arguments.ends, report.partial, thresholds.as_ref()),
+    )
 }
 
 pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> Outcome {
-    let (place, _removal) = place(common, arguments.rn, output)?;
-    let options = summary::Options {
+    let options = |place| summary::Options {
         place,
-        placement: if arguments.same_core { Placement::SameCore } else { placement(arguments.cpus) },
-        load: arguments.load,
+        placement: placement(arguments.ends.cpus, arguments.ends.same_core),
+        load: arguments.ends.load,
         rounds: arguments.rounds as usize,
+        by_size: arguments.classic,
         argv: argv(),
         ..summary::Options::default()
     };
-    let report = summary::run(&options, &mut progress(output))?;
-    output.progress_done();
-    output.result(|| serde_json::to_value(&report), || report.to_text())?;
-    Ok(PASS)
+    let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "latency", "latency.")?;
+    let role = role(common, &arguments.ends, output)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match role {
+        Role::Server(options) => return apart::serve(&options).map(|()| PASS).map_err(Into::into),
+        Role::Client(place) => (apart::client(&options(place), measuring.begun()?)?, None),
+        Role::Both(place, removal) => (summary::run(&options(place), measuring.begun()?)?, removal),
+    };
+    let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
+    measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }

@@ -27,6 +27,7 @@ use crate::{
     error::{BenchError, Result},
     layout::table::size as shown,
     progress::Progress,
+    rivals::load::Load,
     run,
     stats::{Block, paired::PairedRatio},
     timer::Timer,
@@ -73,6 +74,8 @@ pub struct Options {
     pub blocks: usize,
     /// For the order of sides and for resampling.
     pub seed: u64,
+    /// Threads of competing load.
+    pub load: usize,
     /// Command line, for the record.
     pub argv: Vec<String>,
 }
@@ -85,6 +88,7 @@ impl Default for Options {
             sizes_bytes: SIZES_BYTES.to_vec(),
             blocks: 11,
             seed: 1,
+            load: 0,
             argv: Vec::new(),
         }
     }
@@ -146,7 +150,10 @@ fn report(
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let local = node.create_segment_with(&SegmentOptions::new(largest))?;
-    let rows = duo::pinned(cpu, || rows(options, &timer, node, &local, remote, look, progress))?;
+    let load = Load::start(options.load)?;
+    let (rows, partial) = duo::pinned(cpu, || rows(options, &timer, node, &local, remote, look, progress))?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
     Ok(Report {
         schema: Report::SCHEMA.to_owned(),
@@ -154,10 +161,13 @@ fn report(
         nodes: [node.id().get(), far],
         cpu,
         path: path_of(node),
+        load_threads,
+        partial,
         rows,
     })
 }
 
+/// By size, and whether it was ended early.
 fn rows(
     options: &Options,
     timer: &Timer,
@@ -166,10 +176,13 @@ fn rows(
     remote: &RemoteSegment,
     look: &mut Look<'_>,
     progress: &mut dyn Progress,
-) -> Result<Vec<Row>> {
+) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
     let map = remote.map()?;
     for (done, &size_bytes) in options.sizes_bytes.iter().enumerate() {
+        if progress.stop() {
+            break;
+        }
         progress.tell(&shown(size_bytes as u64), done as f64 / options.sizes_bytes.len() as f64);
         let shape = shape(size_bytes);
         let against = if size_bytes < LONG_BYTES {
@@ -179,14 +192,19 @@ fn rows(
         };
         let mut sides = DmaSides::new(timer, node, local, remote, shape, against)?;
         look(shape.total_bytes(), shape.total_bytes() as u64)?;
-        rows.push(row(options, &mut sides, shape)?);
+        match row(options, &mut sides, shape, progress) {
+            Ok(row) => rows.push(row),
+            // The signal may have ended the managers too.
+            Err(_) if progress.stop() => break,
+            Err(error) => return Err(error),
+        }
     }
-    Ok(rows)
+    Ok((rows, progress.stop()))
 }
 
-fn row(options: &Options, sides: &mut DmaSides<'_>, shape: Shape) -> Result<Row> {
+fn row(options: &Options, sides: &mut DmaSides<'_>, shape: Shape, progress: &dyn Progress) -> Result<Row> {
     let plan = table_plan(options.blocks, options.seed);
-    let run = run::run(&plan, sides, &mut |_, _| {})?;
+    let run = run::run_until(&plan, sides, &mut |_, _| {}, &|| progress.stop())?;
     let mut blocks = run.blocks.clone();
     if blocks.is_empty() {
         // Everything was disturbed: the table says so, and shows what there is.
@@ -209,6 +227,7 @@ fn row(options: &Options, sides: &mut DmaSides<'_>, shape: Shape) -> Result<Row>
         vectors: run.ours_readings * sides.vectors_per_reading(),
         blocks: run.blocks.len(),
         disturbed: run.disturbed.len(),
+        pairs: run.blocks,
     })
 }
 

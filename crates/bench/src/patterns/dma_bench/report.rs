@@ -8,7 +8,8 @@ use crate::{
         dma,
         table::{Align, Table, size, three_digits},
     },
-    stats::{Interval, digits},
+    rivals::load::described,
+    stats::{Block, Interval, digits},
 };
 
 /// Result of a run.
@@ -24,6 +25,12 @@ pub struct Report {
     pub cpu: usize,
     /// Link taken.
     pub path: String,
+    /// Threads that competed for the processors.
+    #[serde(default)]
+    pub load_threads: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
 }
@@ -59,6 +66,9 @@ pub struct Row {
     pub blocks: usize,
     /// Blocks in which the machine moved.
     pub disturbed: usize,
+    /// `[ours, reference]` of each undisturbed block, in ns an entry.
+    #[serde(default)]
+    pub pairs: Vec<Block>,
 }
 
 impl Report {
@@ -83,9 +93,13 @@ impl Report {
     /// The full table.
     pub fn to_text(&self) -> String {
         let mut text = format!(
-            "dma, node {} copies into memory of node {} over {}, processor {}; medians; a ratio above 1 is slower than the \
+            "dma, node {} copies into memory of node {} over {}, processor {}{}; medians; a ratio above 1 is slower than the \
              reference\n",
-            self.nodes[0], self.nodes[1], self.path, self.cpu
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+            self.cpu,
+            described(self.load_threads)
         );
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -140,6 +154,7 @@ mod tests {
             vectors: 4000,
             blocks: 11,
             disturbed: 0,
+            pairs: Vec::new(),
         };
         let env = Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() };
         let report = Report {
@@ -148,6 +163,8 @@ mod tests {
             nodes: [4, 8],
             cpu: 0,
             path: "shm".into(),
+            load_threads: 0,
+            partial: false,
             rows: vec![row],
         };
         let text = report.to_text();

@@ -29,6 +29,7 @@ use crate::{
     progress::Progress,
     rivals::{
         Link,
+        load::Load,
         ours::{Bells, bells},
         placement::Placement,
         wake,
@@ -46,13 +47,21 @@ pub struct Options {
     pub placement: Placement,
     /// Readings of each thing.
     pub readings: u32,
+    /// Threads of competing load.
+    pub load: usize,
     /// Command line, for the record.
     pub argv: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { place: Where::default(), placement: Placement::default(), readings: 31, argv: Vec::new() }
+        Self {
+            place: Where::default(),
+            placement: Placement::default(),
+            readings: 31,
+            load: 0,
+            argv: Vec::new(),
+        }
     }
 }
 
@@ -61,14 +70,7 @@ impl Options {
         if self.readings == 0 {
             return Err(BenchError::Usage("intr: 0 readings measure nothing".to_owned()));
         }
-        let cpus = self.placement.resolve("intr")?;
-        if cpus[0] == cpus[1] {
-            return Err(BenchError::Usage(
-                "intr: both ends on one processor cannot be awake at once: give two (`bench latency` measures one)"
-                    .to_owned(),
-            ));
-        }
-        Ok(cpus)
+        self.placement.resolve("intr")
     }
 }
 
@@ -87,9 +89,13 @@ enum Far<'a, 'env> {
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.cpus()?;
     let nodes = options.place.both()?;
-    let [near, far] = bells(&nodes)?;
+    let bells = || -> Result<[Bells; 2]> {
+        // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
+        if cpus[0] == cpus[1] { duo::pinned(cpus[0], || bells(&nodes)) } else { bells(&nodes) }
+    };
+    let [near, far] = bells()?;
     // Others than those that are met awake: each learns for itself whether spinning pays.
-    let [sleepy_near, sleepy_far] = bells(&nodes)?;
+    let [sleepy_near, sleepy_far] = bells()?;
     let ends = Ends {
         near: [Arc::new(near), Arc::new(sleepy_near)],
         far: Far::Threads([Arc::new(far), Arc::new(sleepy_far)], std::marker::PhantomData),
@@ -196,9 +202,29 @@ fn report(
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
     let processes = if matches!(ends.far, Far::Process(_)) { 2 } else { 1 };
     let lines = Lines::new();
-    let figures = duo::on(cpus, |duo| figures(options, &timer, duo, ends, &lines, progress))?;
+    let load = Load::start(options.load)?;
+    let (figures, partial) = duo::on(cpus, |duo| {
+        let _watched = match &ends.far {
+            Far::Process(client) => Some(client.watch()),
+            Far::Threads(..) => None,
+        };
+        let figures = figures(options, &timer, duo, ends, &lines, progress)?;
+        Ok((figures, progress.stop()))
+    })?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
-    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpus, processes, path, figures })
+    Ok(Report {
+        schema: Report::SCHEMA.to_owned(),
+        env,
+        nodes,
+        cpus,
+        processes,
+        path,
+        load_threads,
+        partial,
+        figures,
+    })
 }
 
 fn figures<'env>(
@@ -211,13 +237,20 @@ fn figures<'env>(
 ) -> Result<Vec<Figure>> {
     let Ends { near, mut far } = ends;
     let mut figures = Vec::new();
-    progress.tell("both sides awake", 0.0);
-    figures.extend(awake(options, timer, duo, &near[0], &mut far, lines)?);
+    // On one processor nobody is awake while the other is, and nobody can watch the other fall asleep.
+    let apart = duo.cpus[0] != duo.cpus[1];
+    if apart {
+        progress.tell("both sides awake", 0.0);
+        figures.extend(awake(options, timer, duo, &near[0], &mut far, lines, progress)?);
+    }
+    if progress.stop() {
+        return Ok(figures);
+    }
     progress.tell("both sides asleep", 0.3);
-    figures.extend(asleep(options, timer, duo, &near[1], &mut far)?);
-    if let Far::Threads([_, far], _) = &far {
+    figures.extend(asleep(options, timer, duo, &near[1], &mut far, progress)?);
+    if let (Far::Threads([_, far], _), true) = (&far, apart && !progress.stop()) {
         progress.tell("one way to a sleeper", 0.8);
-        figures.push(one_way(options, timer, duo, &near[1], far)?);
+        figures.push(one_way(options, timer, duo, &near[1], far, progress)?);
     }
     Ok(figures)
 }
@@ -236,13 +269,17 @@ fn awake<'env>(
     near: &Arc<Bells>,
     far: &mut Far<'_, 'env>,
     lines: &'env Lines,
+    progress: &dyn Progress,
 ) -> Result<[Figure; 2]> {
     let mode = Mode::Spinning;
     let mut course = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
     let words = lines.one();
     let mut line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
     let (mut ours, mut floor, mut all) = (Vec::new(), Vec::new(), Samples::new(false)?);
-    for _ in 0..options.readings {
+    for reading in 0..options.readings {
+        if reading > 0 && progress.stop() {
+            break;
+        }
         floor.push(line.half_round_trip_ns(
             timer,
             &mut FarThread { duo: &mut *duo, words },
@@ -263,6 +300,7 @@ fn asleep<'env>(
     duo: &mut Duo<'env>,
     near: &Arc<Bells>,
     far: &mut Far<'_, 'env>,
+    progress: &dyn Progress,
 ) -> Result<[Figure; 3]> {
     let mode = Mode::Sleeping;
     let mut ours = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
@@ -272,6 +310,9 @@ fn asleep<'env>(
     let mut event_fd = Course::new(timer, duo, mode, near_end, Box::new(Thread(far_end, *timer)))?;
     let mut readings: [Vec<f64>; 3] = Default::default();
     for round in 0..options.readings as usize {
+        if round > 0 && progress.stop() {
+            break;
+        }
         // Each is first, second and last equally often.
         for turn in 0..3 {
             let which = (round + turn) % 3;
@@ -296,9 +337,13 @@ fn one_way<'env>(
     duo: &mut Duo<'env>,
     near: &Arc<Bells>,
     far: &Arc<Bells>,
+    progress: &dyn Progress,
 ) -> Result<Figure> {
     let (mut all, mut readings) = (Samples::new(false)?, Vec::new());
-    for _ in 0..options.readings {
+    for reading in 0..options.readings {
+        if reading > 0 && progress.stop() {
+            break;
+        }
         let (near, far) = (Arc::clone(near), Arc::clone(far));
         let ring = move |n: u32| near.send(u64::from(n));
         let sleep = move |n: u32| far.receive(u64::from(n));
@@ -314,9 +359,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_is_refused() {
-        let same = Options { placement: Placement::SameCore, ..Options::default() };
-        let error = run(&same, &mut crate::progress::Quiet).unwrap_err().to_string();
-        assert!(error.contains("one processor") && error.contains("bench latency"), "{error}");
         let none = Options { readings: 0, ..Options::default() };
         assert!(matches!(run(&none, &mut crate::progress::Quiet), Err(BenchError::Usage(_))));
         assert_eq!(echo::WHAT, Tool::Intr.name());

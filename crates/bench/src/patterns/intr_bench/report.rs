@@ -9,6 +9,7 @@ use crate::{
         intr,
         table::{Align, Table},
     },
+    rivals::load::described,
     stats::{Samples, Summary, digits, order},
 };
 
@@ -27,6 +28,12 @@ pub struct Report {
     pub processes: u32,
     /// Link taken.
     pub path: String,
+    /// Threads that competed for the processors.
+    #[serde(default)]
+    pub load_threads: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// Ours, each followed by its references.
     pub figures: Vec<Figure>,
 }
@@ -44,6 +51,9 @@ pub struct Figure {
     pub time: Option<Summary>,
     /// Median of the readings' medians, in ns.
     pub p50_ns: f64,
+    /// Those medians, in order of time; readings of one mode were taken in turn.
+    #[serde(default)]
+    pub readings_ns: Vec<f64>,
     /// Round trips that share a sample.
     pub batch: u32,
     /// Round trips behind it.
@@ -51,9 +61,12 @@ pub struct Figure {
 }
 
 impl Figure {
-    pub(super) const SPINNING: &'static str = "interrupt, both awake";
-    pub(super) const SLEEPING: &'static str = "interrupt, both asleep";
-    pub(super) const ONE_WAY: &'static str = "interrupt to a sleeper, one way";
+    /// Name of ours with both sides awake.
+    pub const SPINNING: &'static str = "interrupt, both awake";
+    /// Name of ours with both sides asleep.
+    pub const SLEEPING: &'static str = "interrupt, both asleep";
+    /// Name of ours one way to a sleeper.
+    pub const ONE_WAY: &'static str = "interrupt to a sleeper, one way";
 
     /// Of half round trips.
     pub(super) fn half(
@@ -70,6 +83,7 @@ impl Figure {
             one_way: false,
             time: all.summary(),
             p50_ns: order::median(readings).unwrap_or(f64::NAN),
+            readings_ns: readings.to_vec(),
             batch,
             rounds,
         }
@@ -100,8 +114,13 @@ impl Report {
     pub fn to_text(&self) -> String {
         let ends = if self.processes == 2 { "two processes" } else { "one process" };
         let mut text = format!(
-            "intr, nodes {} and {} over {}, {ends}, processors {} and {}; half round trips in us, but where it says one way\n",
-            self.nodes[0], self.nodes[1], self.path, self.cpus[0], self.cpus[1],
+            "intr, nodes {} and {} over {}, {ends}, processors {} and {}{}; half round trips in us, but where it says one way\n",
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+            self.cpus[0],
+            self.cpus[1],
+            described(self.load_threads),
         );
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -152,6 +171,8 @@ mod tests {
             ..Figure::half(Figure::ONE_WAY, Mode::Sleeping, &all, &[2515.0], 1, 1000)
         };
         let report = Report {
+            load_threads: 0,
+            partial: false,
             schema: Report::SCHEMA.into(),
             env: Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() },
             nodes: [4, 8],

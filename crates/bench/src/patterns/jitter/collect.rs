@@ -7,7 +7,10 @@ use shm::{
     sync::{AtomicU64, Ordering},
 };
 
-use super::trace::{Slice, Trace};
+use super::{
+    Tell,
+    trace::{Slice, Trace},
+};
 use crate::{
     duo::Duo,
     error::Result,
@@ -38,7 +41,7 @@ pub(super) struct Plan {
 }
 
 /// Answers each odd value with the next even one, until told to stop.
-fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
+pub(super) fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
     let mut want = 1;
     loop {
         let mut seen = 0;
@@ -64,27 +67,37 @@ fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
     poll.word(WHAT, words.back, *number).map(drop)
 }
 
-/// Runs it. The words must be 0.
+/// Runs it. The words must be 0. `progress` is told the share that is done, and says whether to end.
 pub(super) fn collect<'env>(
     timer: &Timer,
     duo: &mut Duo<'env>,
     near: Words<'env>,
     far: Words<'env>,
     plan: Plan,
-    progress: &mut dyn FnMut(f64),
+    progress: &mut Tell<'_>,
 ) -> Result<Trace> {
-    let poll = Poll::Paused;
+    let poll = Poll::usual();
     let cpus = duo.cpus.to_vec();
     let ((), far_thread) = duo.both(WHAT, || Ok(()), || Ok(this_thread()))?;
     let watch = Watch::new(vec![this_thread(), far_thread], cpus);
-    let near_side = || {
-        let run = run(timer, &near, poll, &watch, plan, progress);
-        // Whatever came of it: the far side waits for this. Release: pairs with the Acquire in `answer`.
-        near.there.store(STOP, Ordering::Release);
-        run
-    };
-    let (trace, ()) = duo.both(WHAT, near_side, move || answer(far, poll))?;
+    let here = || near_side(timer, &near, poll, &watch, plan, progress);
+    let (trace, ()) = duo.both(WHAT, here, move || answer(far, poll))?;
     Ok(trace)
+}
+
+/// The near side alone; at its end the far side is told, whatever came of it.
+pub(super) fn near_side(
+    timer: &Timer,
+    words: &Words<'_>,
+    poll: Poll,
+    watch: &Watch,
+    plan: Plan,
+    progress: &mut Tell<'_>,
+) -> Result<Trace> {
+    let run = run(timer, words, poll, watch, plan, progress);
+    // Release: pairs with the Acquire in `answer`.
+    words.there.store(STOP, Ordering::Release);
+    run
 }
 
 fn run(
@@ -93,7 +106,7 @@ fn run(
     poll: Poll,
     watch: &Watch,
     plan: Plan,
-    progress: &mut dyn FnMut(f64),
+    progress: &mut Tell<'_>,
 ) -> Result<Trace> {
     let mut number = 0;
     let pace_ns = pace_ns(timer, words, poll, &mut number)?;
@@ -120,7 +133,9 @@ fn run(
         let begun = begun.saturating_sub(start);
         trace.slices.push(Slice { start: begun, first, end: trace.len(), counted });
         before = now;
-        progress(begun as f64 / length.max(1) as f64);
+        if progress(begun as f64 / length.max(1) as f64) {
+            break;
+        }
     }
     Ok(trace)
 }
@@ -200,9 +215,10 @@ mod tests {
         for memory_bytes in [64 << 20, 1024] {
             let lines = Lines::new();
             let plan = Plan { length: Duration::from_millis(60), memory_bytes, seed: 1 };
-            let trace =
-                crate::duo::on(cpus, |duo| collect(&timer, duo, lines.one(), lines.one(), plan, &mut |_| {}))
-                    .unwrap();
+            let trace = crate::duo::on(cpus, |duo| {
+                collect(&timer, duo, lines.one(), lines.one(), plan, &mut |_| false)
+            })
+            .unwrap();
             assert!(!trace.is_empty() && trace.memory_bytes() <= memory_bytes);
             assert_eq!(trace.every() == 1, memory_bytes > 1024);
             assert_eq!(trace.slices.last().unwrap().end, trace.len());

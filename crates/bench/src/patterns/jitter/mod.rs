@@ -4,6 +4,7 @@
 //! what the kernel counted meanwhile and what the machine does by itself ([`crate::noise`], before the run, on the same
 //! processors). [`Report`] is what a plot is made of.
 
+mod apart;
 mod collect;
 pub mod explain;
 pub mod period;
@@ -16,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use apart::{client, serve};
 use collect::{Plan, collect, reset};
 use explain::Evidence;
 pub use report::{Kept, NamedPeriod, Report, Spike};
@@ -101,56 +103,79 @@ impl Options {
         }
         // The figures need as much again, for sorting.
         super::sizes::check("jitter", &[self.memory_bytes], 3)?;
-        let cpus = self.placement.resolve("jitter")?;
-        if cpus[0] == cpus[1] {
-            return usage("jitter: both ends look all the time, so they need two processors".to_owned());
-        }
-        Ok(cpus)
+        self.placement.resolve("jitter")
     }
 }
 
 /// Measures with both ends in this process.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.check()?;
-    let timer = Timer::new()?;
     let nodes = options.place.both()?;
     let duplex = Duplex::new(&nodes)?;
     let (near, far) = duplex.ends(Lines::Shared)?;
-    let (started, steal) = (Instant::now(), env::steal_ms());
-    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
-    let mut idle = Vec::new();
-    for cpu in cpus.into_iter().filter(|_| options.idle_seconds > 0.0) {
-        progress.tell(&format!("detours of idle processor {cpu}"), 0.0);
-        idle.push(noise::watch(&timer, cpu, options.idle_seconds)?);
-    }
-    let load = Load::start(options.load)?;
     let (near_out, near_in) = near.words(0)?;
     let (far_out, far_in) = far.words(0)?;
+    let head = Head {
+        env: Env::default(),
+        nodes: nodes.each_ref().map(|node| node.id().get()),
+        cpus,
+        processes: 1,
+        path: path_of(&nodes[0]),
+        load_threads: options.load,
+        partial: false,
+        asked_s: options.seconds,
+    };
+    measure(options, head, &cpus, progress, |timer, plan, tell| {
+        duo::on(cpus, |duo| {
+            reset([near_out, near_in]);
+            // What goes out at one end comes in at the other.
+            let near = Words { there: near_out, back: near_in };
+            let far = Words { there: far_in, back: far_out };
+            Ok((collect(timer, duo, near, far, plan, tell)?, None))
+        })
+    })
+}
+
+/// What is told a measurement's progress, and says whether to end it.
+type Tell<'a> = dyn FnMut(f64) -> bool + Send + 'a;
+
+/// The detours of idle processors, the run, and what comes of it. `go` gives the trace and, of a far end in another
+/// process, how often that had its processor taken away.
+fn measure(
+    options: &Options,
+    mut head: Head,
+    idle_cpus: &[usize],
+    progress: &mut dyn Progress,
+    go: impl FnOnce(&Timer, Plan, &mut Tell<'_>) -> Result<(trace::Trace, Option<u64>)>,
+) -> Result<Report> {
+    let timer = Timer::new()?;
+    let (started, steal) = (Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
+    let mut idle: Vec<noise::Report> = Vec::new();
+    for &cpu in idle_cpus.iter().filter(|_| options.idle_seconds > 0.0) {
+        if !progress.stop() && idle.iter().all(|done| done.cpu != cpu) {
+            progress.tell(&format!("detours of idle processor {cpu}"), 0.0);
+            idle.push(noise::watch(&timer, cpu, options.idle_seconds)?);
+        }
+    }
+    let load = Load::start(options.load)?;
     let plan = Plan {
         length: Duration::from_secs_f64(options.seconds),
         memory_bytes: options.memory_bytes,
         seed: options.seed,
     };
-    let trace = duo::on(cpus, |duo| {
-        reset([near_out, near_in]);
-        // What goes out at one end comes in at the other.
-        let (near, far) = (Words { there: near_out, back: near_in }, Words { there: far_in, back: far_out });
-        collect(&timer, duo, near, far, plan, &mut |share| progress.tell("round trips", 0.3 + 0.6 * share))
+    let (trace, far_involuntary) = go(&timer, plan, &mut |share| {
+        progress.tell("round trips", 0.3 + 0.6 * share);
+        progress.stop()
     })?;
-    let load_threads = load.threads();
+    head.partial = progress.stop();
     drop(load);
     progress.tell("looking for rhythms", 0.95);
     env.finish(started, steal);
     let seen = Seen::of(&timer, &trace)?;
-    let head = Head {
-        env,
-        nodes: nodes.each_ref().map(|node| node.id().get()),
-        cpus,
-        path: path_of(&nodes[0]),
-        load_threads,
-        asked_s: options.seconds,
-    };
-    Ok(judge(head, &timer, &trace, &seen, idle))
+    let mut report = judge(Head { env, ..head }, &timer, &trace, &seen, idle);
+    report.involuntary[1] = far_involuntary.unwrap_or(report.involuntary[1]);
+    Ok(report)
 }
 
 /// What a report begins with.
@@ -159,8 +184,10 @@ struct Head {
     env: Env,
     nodes: [u32; 2],
     cpus: [usize; 2],
+    processes: u32,
     path: String,
     load_threads: usize,
+    partial: bool,
     asked_s: f64,
 }
 
@@ -194,8 +221,10 @@ fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec
         env: head.env,
         nodes: head.nodes,
         cpus: head.cpus,
+        processes: head.processes,
         path: head.path,
         load_threads: head.load_threads,
+        partial: head.partial,
         length_ns: seen.length_ns,
         measured_ns: seen.measured_ns,
         kept: Kept {

@@ -32,12 +32,18 @@ pub struct Report {
     pub env: Env,
     /// Near and far node.
     pub nodes: [u32; 2],
-    /// Processors of the near and the far end.
+    /// Processors of the near and the far end (a server says its own).
     pub cpus: [usize; 2],
+    /// Processes of the two ends: 1 or 2.
+    #[serde(default)]
+    pub processes: u32,
     /// Link taken.
     pub path: String,
     /// Threads that competed for the processors.
     pub load_threads: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// Length of the run.
     pub length_ns: f64,
     /// Time in round trips; the rest went into reading the kernel's counters.

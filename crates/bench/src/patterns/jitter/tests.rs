@@ -5,8 +5,10 @@ fn head() -> Head {
         env: Env::default(),
         nodes: [4, 8],
         cpus: [0, 1],
+        processes: 1,
         path: "shm".into(),
         load_threads: 0,
+        partial: false,
         asked_s: 6.0,
     }
 }
@@ -80,7 +82,6 @@ fn what_cannot_be_measured_is_refused() {
         Options { seconds: 1e9, ..base.clone() },
         Options { idle_seconds: -1.0, ..base.clone() },
         Options { memory_bytes: usize::MAX, ..base.clone() },
-        Options { placement: Placement::SameCore, ..base.clone() },
         Options { placement: Placement::Given([0, 9_999_999]), ..base },
     ] {
         assert!(matches!(options.check(), Err(BenchError::Usage(text)) if !text.is_empty()), "{options:?}");

@@ -1,5 +1,7 @@
 //! The two processes of a rendezvous.
 
+use std::sync::Arc;
+
 use tieline::{Node, NodeId, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use super::{
@@ -9,6 +11,7 @@ use super::{
 use crate::{
     error::{BenchError, Result},
     patterns::attach::{CONNECT_TIMEOUT, Where},
+    poll,
 };
 
 /// Whose segment it is.
@@ -40,7 +43,7 @@ pub struct Client {
     tool: Tool,
     /// Lives as long as the client does: the server watches it.
     _mine: Segment,
-    theirs: RemoteSegment,
+    theirs: Arc<RemoteSegment>,
     map: RemoteMap,
     head: Head,
     sent: u64,
@@ -54,7 +57,7 @@ impl Client {
             BenchError::Usage(format!("{}: which node is the server on? Give --rn ID", tool.name()))
         })?;
         let mine = open(&node, tool, Role::Client, server, extra(&node)?)?;
-        let theirs = node
+        let theirs = Arc::new(node
             .connect_segment(server, desk_of(tool, Role::Server, node.id()), CONNECT_TIMEOUT)
             .map_err(|error| BenchError::Absent {
                 what: tool.name(),
@@ -65,11 +68,17 @@ impl Client {
                     here = node.id(),
                     s = CONNECT_TIMEOUT.as_secs(),
                 ),
-            })?;
+            })?);
         let map = theirs.map()?;
         let head = Desk::new(map.window()?, tool)?.head()?;
         head.check(tool)?;
         Ok(Self { node, server, tool, _mine: mine, theirs, map, head, sent: 0 })
+    }
+
+    /// What ends the waits of the thread that measures, once the server is gone.
+    pub(crate) fn watch(&self) -> poll::Watched {
+        let theirs = Arc::clone(&self.theirs);
+        poll::watched(move || Ok(theirs.check()?))
     }
 
     /// The number that the server has laid out.
@@ -110,20 +119,27 @@ pub fn serve<S: Service + Send>(
     let node = options.place.attach(options.place.near, tool.name())?;
     let extra = lay_out(&node)?;
     let mine = open(&node, tool, Role::Server, options.client, extra)?;
-    let theirs = node
-        .connect_segment(options.client, desk_of(tool, Role::Client, node.id()), options.wait)
-        .map_err(|error| {
-        BenchError::Usage(format!(
-            "{}: no client came from node {} within {} s ({error})",
-            tool.name(),
-            options.client,
-            options.wait.as_secs()
-        ))
-    })?;
+    let theirs = Arc::new(
+        node.connect_segment(options.client, desk_of(tool, Role::Client, node.id()), options.wait).map_err(
+            |error| {
+                BenchError::Usage(format!(
+                    "{}: no client came from node {} within {} s ({error})",
+                    tool.name(),
+                    options.client,
+                    options.wait.as_secs()
+                ))
+            },
+        )?,
+    );
     let map = theirs.map()?;
     let head = Desk::new(map.window()?, tool)?.head()?;
     head.check(tool)?;
     let mut service = begin(&node, head.extra)?;
     let desk = Desk::new(mine.window(), tool)?;
-    crate::duo::pinned(cpu, || desk.serve(&mut service, &|| Ok(theirs.check()?)))
+    crate::duo::pinned(cpu, || {
+        let client = Arc::clone(&theirs);
+        // Also while an order is followed that spins.
+        let _watched = poll::watched(move || Ok(client.check()?));
+        desk.serve(&mut service, &poll::still_there)
+    })
 }

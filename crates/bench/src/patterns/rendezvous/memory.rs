@@ -14,7 +14,7 @@ const TASK_CHECK: u64 = 2;
 
 /// Serves one client, until it says that it is done or is gone.
 pub fn serve_memory(options: &ServeOptions, tool: Tool) -> Result<()> {
-    serve(options, tool, |_| Ok(0), |node, _| Ok(Owner { tool, node: node.clone(), segment: None }))
+    serve(options, tool, |_| Ok(0), |node, _| Ok(Owner::new(tool, node)))
 }
 
 /// Compares the beginning of a segment with what [`super::fill`] made of this seed.
@@ -24,10 +24,23 @@ pub fn check_here(tool: Tool, owner: &Segment, size_bytes: usize, seed: u64) -> 
     check(tool.name(), &arrived, seed)
 }
 
-struct Owner {
+/// The service of such a far end; others build on it.
+pub(crate) struct Owner {
     tool: Tool,
     node: Node,
     segment: Option<Segment>,
+}
+
+impl Owner {
+    /// Without memory yet.
+    pub(crate) fn new(tool: Tool, node: &Node) -> Self {
+        Self { tool, node: node.clone(), segment: None }
+    }
+
+    /// The memory that the client asked for.
+    pub(crate) const fn segment(&self) -> Option<&Segment> {
+        self.segment.as_ref()
+    }
 }
 
 impl Service for Owner {

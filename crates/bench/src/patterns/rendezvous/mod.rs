@@ -33,11 +33,15 @@ pub enum Tool {
     Dma = 2,
     /// Interrupts.
     Intr = 3,
+    /// Every round trip of a run.
+    Jitter = 4,
+    /// Beside other transports.
+    Latency = 5,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Scibench2, Self::Dma, Self::Intr];
+    pub const ALL: [Self; 5] = [Self::Scibench2, Self::Dma, Self::Intr, Self::Jitter, Self::Latency];
 
     /// As in the command line and in errors.
     pub const fn name(self) -> &'static str {
@@ -45,6 +49,8 @@ impl Tool {
             Self::Scibench2 => "scibench2",
             Self::Dma => "dma",
             Self::Intr => "intr",
+            Self::Jitter => "jitter",
+            Self::Latency => "latency",
         }
     }
 

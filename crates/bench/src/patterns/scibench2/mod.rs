@@ -29,6 +29,7 @@ use crate::{
     error::Result,
     layout::table::size as shown,
     progress::Progress,
+    rivals::load::Load,
     run::{self, BlockPlan},
     stats::paired::PairedRatio,
     timer::Timer,
@@ -71,6 +72,8 @@ pub struct Options {
     pub blocks: usize,
     /// For the order of sides and for resampling.
     pub seed: u64,
+    /// Threads of competing load.
+    pub load: usize,
     /// Command line, for the record.
     pub argv: Vec<String>,
 }
@@ -84,6 +87,7 @@ impl Default for Options {
             way: Way::Map,
             blocks: 31,
             seed: 1,
+            load: 0,
             argv: Vec::new(),
         }
     }
@@ -141,16 +145,21 @@ fn report(
     nodes: [u32; 2],
     cpu: usize,
     path: String,
-    measure: impl FnOnce(&Timer) -> Result<Vec<Row>> + Send,
+    measure: impl FnOnce(&Timer) -> Result<(Vec<Row>, bool)> + Send,
 ) -> Result<Report> {
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
-    let rows = duo::pinned(cpu, || measure(&timer))?;
+    let load = Load::start(options.load)?;
+    let (rows, partial) = duo::pinned(cpu, || measure(&timer))?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
-    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpu, path, way: options.way, rows })
+    let way = options.way;
+    Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpu, path, way, load_threads, partial, rows })
 }
 
+/// By size, and whether it was ended early.
 fn rows(
     options: &Options,
     timer: &Timer,
@@ -158,16 +167,24 @@ fn rows(
     target: Window<'_>,
     look: &mut (dyn FnMut(usize, u64) -> Result<()> + Send),
     progress: &mut dyn Progress,
-) -> Result<Vec<Row>> {
+) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
     for (done, &size_bytes) in options.sizes_bytes.iter().enumerate() {
+        if progress.stop() {
+            break;
+        }
         progress.tell(&shown(size_bytes as u64), done as f64 / options.sizes_bytes.len() as f64);
         let mut sides = StoreSides::new(timer, remote, target, options.way, size_bytes)?;
         sides.store_known(size_bytes as u64)?;
         look(size_bytes, size_bytes as u64)?;
-        rows.push(row(options, &mut sides, size_bytes)?);
+        match row(options, &mut sides, size_bytes, progress) {
+            Ok(row) => rows.push(row),
+            // The signal may have ended the managers too.
+            Err(_) if progress.stop() => break,
+            Err(error) => return Err(error),
+        }
     }
-    Ok(rows)
+    Ok((rows, progress.stop()))
 }
 
 /// A short paired run: this is a table, not a verdict.
@@ -181,9 +198,14 @@ pub(crate) fn table_plan(blocks: usize, seed: u64) -> BlockPlan {
     }
 }
 
-fn row(options: &Options, sides: &mut StoreSides<'_>, size_bytes: usize) -> Result<Row> {
+fn row(
+    options: &Options,
+    sides: &mut StoreSides<'_>,
+    size_bytes: usize,
+    progress: &dyn Progress,
+) -> Result<Row> {
     let plan = table_plan(options.blocks, options.seed);
-    let run = run::run(&plan, sides, &mut |_, _| {})?;
+    let run = run::run_until(&plan, sides, &mut |_, _| {}, &|| progress.stop())?;
     let mut blocks = run.blocks.clone();
     if blocks.is_empty() {
         // Everything was disturbed: the table says so, and shows what there is.
@@ -207,5 +229,6 @@ fn row(options: &Options, sides: &mut StoreSides<'_>, size_bytes: usize) -> Resu
         stores: run.ours_readings * sides.pace().events(),
         blocks: run.blocks.len(),
         disturbed: run.disturbed.len(),
+        pairs: run.blocks,
     })
 }

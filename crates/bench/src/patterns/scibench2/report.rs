@@ -9,7 +9,8 @@ use crate::{
         scibench2,
         table::{Align, Table, size, three_digits},
     },
-    stats::{Interval, digits},
+    rivals::load::described,
+    stats::{Block, Interval, digits},
 };
 
 /// Result of a run.
@@ -27,6 +28,12 @@ pub struct Report {
     pub path: String,
     /// How the bytes are stored.
     pub way: Way,
+    /// Threads that competed for the processors.
+    #[serde(default)]
+    pub load_threads: usize,
+    /// It was ended early: what is there was measured until then.
+    #[serde(default)]
+    pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
 }
@@ -56,6 +63,9 @@ pub struct Row {
     pub blocks: usize,
     /// Blocks in which the machine moved.
     pub disturbed: usize,
+    /// `[ours, best copy]` of each undisturbed block, in GB/s.
+    #[serde(default)]
+    pub pairs: Vec<Block>,
 }
 
 impl Report {
@@ -83,8 +93,12 @@ impl Report {
             Way::Put => "by put",
         };
         let mut text = format!(
-            "scibench2, node {} stores into memory of node {} over {} {way}, processor {}; medians\n",
-            self.nodes[0], self.nodes[1], self.path, self.cpu
+            "scibench2, node {} stores into memory of node {} over {} {way}, processor {}{}; medians\n",
+            self.nodes[0],
+            self.nodes[1],
+            self.path,
+            self.cpu,
+            described(self.load_threads)
         );
         let right = |name| (name, Align::Right);
         let mut table = Table::new([
@@ -132,6 +146,7 @@ mod tests {
             stores: 12345,
             blocks: 30,
             disturbed: 1,
+            pairs: Vec::new(),
         };
         let env = Env { clock: ClockRecord { step_ns: 1.0, ..ClockRecord::default() }, ..Env::default() };
         let rows = vec![row(64), row(1 << 20)];
@@ -142,6 +157,8 @@ mod tests {
             cpu: 0,
             path: "shm".into(),
             way: Way::Map,
+            load_threads: 0,
+            partial: false,
             rows,
         }
     }

@@ -20,7 +20,8 @@ use crate::{
     },
     poll,
     progress::Progress,
-    stats::{Samples, order},
+    rivals::load::Load,
+    stats::{Block, Samples, order},
     timer::Timer,
 };
 
@@ -29,7 +30,7 @@ const DISTURBED_ABOVE: f64 = 0.20;
 
 /// Measures with both ends in this process.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpus = cpus::pair(options.cpus, "scipp")?;
+    let cpus = options.both_cpus()?;
     let nodes = options.place.both()?;
     let duplex = Duplex::new(&nodes)?;
     let (near, far) = duplex.ends(options.placement)?;
@@ -47,14 +48,18 @@ fn report(
     nodes: [u32; 2],
     cpus: Vec<usize>,
     path: String,
-    measure: impl FnOnce(&Timer) -> Result<Vec<Row>>,
+    measure: impl FnOnce(&Timer) -> Result<(Vec<Row>, bool)>,
 ) -> Result<Report> {
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
-    let rows = measure(&timer)?;
+    let load = Load::start(options.load)?;
+    let (rows, partial) = measure(&timer)?;
+    let load_threads = load.threads();
+    drop(load);
     env.finish(started, steal);
-    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement: options.placement, rows })
+    let placement = options.placement;
+    Ok(Report { schema: Report::SCHEMA, env, nodes, cpus, path, placement, load_threads, partial, rows })
 }
 
 fn rows(
@@ -63,40 +68,56 @@ fn rows(
     near: &Near<'_>,
     far: &mut dyn Far,
     progress: &mut dyn Progress,
-) -> Result<Vec<Row>> {
+) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
     for (done, size_bytes) in options.sizes_bytes.iter().enumerate() {
         progress.tell(&format!("{size_bytes} bytes"), done as f64 / options.sizes_bytes.len() as f64);
         near.check(far, *size_bytes, options.checked)?;
-        rows.push(row(options, timer, near, far, *size_bytes)?);
+        match row(options, timer, near, far, *size_bytes, progress) {
+            Ok(Some(row)) => rows.push(row),
+            Ok(None) => return Ok((rows, true)),
+            // The signal may have ended the managers too.
+            Err(_) if progress.stop() => return Ok((rows, true)),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(rows)
+    Ok((rows, false))
 }
 
+/// One size; `None` if the run is to end.
 fn row(
     options: &Options,
     timer: &Timer,
     near: &Near<'_>,
     far: &mut dyn Far,
     size_bytes: usize,
-) -> Result<Row> {
+    progress: &dyn Progress,
+) -> Result<Option<Row>> {
     let pace = near.pace(timer, far, size_bytes)?;
     let mut line = near.line_probe(timer, far, 0)?;
     let mut all = Samples::new(false)?;
     let (mut ticks, mut floors) = (Vec::new(), Vec::new());
     let (mut rounds, mut retries, mut disturbed) = (0, 0, 0);
+    let mut pairs = Vec::new();
     for reading in 0..options.readings {
+        if progress.stop() {
+            return Ok(None);
+        }
         let place = reading as usize % PLACES;
         line.move_to(near.words(place)?);
         let before = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
         let reading = near.round_trips(timer, far, place, pace, &mut ticks, Some(&mut all))?;
         let after = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
         floors.extend([before, after]);
-        disturbed += u32::from(before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE));
+        if before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE) {
+            disturbed += 1;
+        } else {
+            pairs.push(Block { ours: reading.half_ns, reference: (before + after) / 2.0 });
+        }
         rounds += reading.rounds;
         retries += reading.retries;
     }
-    Ok(Row {
+    Ok(Some(Row {
         size_bytes,
         half_rtt: all.summary(),
         batch: pace.shape.batch,
@@ -108,7 +129,8 @@ fn row(
         line_floor_ns: order::median(&floors).unwrap_or(f64::NAN),
         disturbed,
         readings: options.readings,
-    })
+        pairs,
+    }))
 }
 
 /// Segments of the two processes: numbered apart from each other and from what programs choose, by the other's node.
@@ -122,7 +144,8 @@ fn segment_of_client(server: NodeId) -> SegmentId {
 
 /// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpu = cpus::pair(options.cpus, "scipp")?[0];
+    let near_and_far = options.both_cpus()?;
+    let cpu = near_and_far[0];
     let node = options.place.attach(options.place.near, "scipp client")?;
     let server = options.place.far.unwrap_or_else(|| node.id());
     let mine =
@@ -137,6 +160,9 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let ids = [node.id().get(), server.get()];
     report(options, ids, vec![cpu], path_of(&node), |timer| {
         duo::pinned(cpu, || {
+            if near_and_far[0] == near_and_far[1] {
+                poll::share_processor();
+            }
             let _watched = poll::watched(still_there(&theirs));
             let mut far = FarProcess::new(there, placement)?;
             let rows = rows(options, timer, &near, &mut far, progress);

@@ -186,6 +186,14 @@ mod answer {
 const TASKS: [(u64, Option<Task>); 4] =
     [(1, Some(Task::Line)), (2, Some(Task::Echo)), (3, Some(Task::Checked)), (4, None)];
 
+const fn poll_word(poll: Poll) -> u64 {
+    match poll {
+        Poll::Tight => 0,
+        Poll::Paused => 1,
+        Poll::Yielding => 2,
+    }
+}
+
 fn task_word(task: Option<Task>) -> u64 {
     TASKS.iter().find(|(_, known)| *known == task).map_or(0, |(word, _)| *word)
 }
@@ -207,7 +215,7 @@ impl<'a> FarProcess<'a> {
             (words::BASE, order.base),
             (words::ROUNDS, order.rounds),
             (words::PLACEMENT, placement),
-            (words::POLL, u64::from(order.poll == Poll::Paused)),
+            (words::POLL, poll_word(order.poll)),
         ];
         for (offset, number) in numbers {
             window.store_u64(offset, number)?;
@@ -317,11 +325,7 @@ impl<'a> Server<'a> {
         let Some(task) = task else { return Some(None) };
         let order = Order {
             task,
-            poll: match word(words::POLL)? {
-                0 => Poll::Tight,
-                1 => Poll::Paused,
-                _ => return None,
-            },
+            poll: Poll::ALL.into_iter().find(|poll| Some(poll_word(*poll)) == word(words::POLL))?,
             place: usize::try_from(word(words::PLACE)?).ok().filter(|place| *place < PLACES)?,
             size_bytes: usize::try_from(word(words::SIZE)?).ok().filter(|size| *size <= MESSAGE_BYTES_MAX)?,
             base: word(words::BASE)?,

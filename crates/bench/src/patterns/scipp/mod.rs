@@ -19,6 +19,7 @@ pub use both::{client, run, serve};
 pub use report::{Report, Row};
 
 use super::{attach::Where, pio::Placement};
+use crate::{error::Result, rivals::placement::Placement as Placed};
 
 /// The sizes of the classic table.
 pub const SIZES_BYTES: [usize; 13] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -28,7 +29,7 @@ pub const SIZES_BYTES: [usize; 13] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 
 pub struct Options {
     /// Between which nodes.
     pub place: Where,
-    /// Processors of the two ends (a client uses the first); `None` for a choice.
+    /// Processors of the two ends (a client uses the first; the same twice is one for both); `None` for a choice.
     pub cpus: Option<[usize; 2]>,
     /// Message sizes, up to 8192.
     pub sizes_bytes: Vec<usize>,
@@ -38,6 +39,8 @@ pub struct Options {
     pub readings: u32,
     /// Messages each way of each size whose bytes are all checked.
     pub checked: u32,
+    /// Threads of competing load.
+    pub load: usize,
     /// Command line, for the record.
     pub argv: Vec<String>,
 }
@@ -51,8 +54,15 @@ impl Default for Options {
             placement: Placement::Shared,
             readings: 15,
             checked: 200,
+            load: 0,
             argv: Vec::new(),
         }
+    }
+}
+
+impl Options {
+    fn both_cpus(&self) -> Result<[usize; 2]> {
+        self.cpus.map_or(Placed::TwoCores, Placed::Given).resolve("scipp")
     }
 }
 

@@ -83,7 +83,7 @@ impl<'a> Near<'a> {
     /// Finds out how to make readings of this size: tries some round trips.
     pub fn pace(&self, timer: &Timer, far: &mut dyn Far, size_bytes: usize) -> Result<Pace> {
         let mut ticks = Vec::new();
-        let mut pace = Pace { size_bytes, shape: Shape::trial(), poll: Poll::Paused };
+        let mut pace = Pace { size_bytes, shape: Shape::trial(), poll: Poll::usual() };
         let trial = self.round_trips(timer, far, 0, pace, &mut ticks, None)?;
         pace.shape = Shape::lasting(timer, 2.0 * trial.half_ns, line::TRIAL_NS);
         let (poll, half_ns) = line::fastest(|poll| {
@@ -136,7 +136,7 @@ impl<'a> Near<'a> {
             let port = self.end.port(place, size_bytes)?;
             let base = self.base(place)?;
             let (mut message, mut answer) = (vec![0; size_bytes], vec![0; size_bytes]);
-            let (base_word, poll) = (u64::from(base), Poll::Paused);
+            let (base_word, poll) = (u64::from(base), Poll::usual());
             let order = Order {
                 task: Task::Checked,
                 poll,

@@ -10,7 +10,7 @@ use crate::{
     },
     patterns::pio::Placement,
     poll::Poll,
-    stats::{Summary, digits},
+    stats::{Block, Summary, digits},
 };
 
 /// Result of a run.
@@ -28,6 +28,10 @@ pub struct Report {
     pub path: String,
     /// Where messages lay.
     pub placement: Placement,
+    /// Threads that competed for the processors.
+    pub load_threads: usize,
+    /// It was ended early: what is there was measured until then.
+    pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
 }
@@ -55,6 +59,8 @@ pub struct Row {
     pub disturbed: u32,
     /// Readings.
     pub readings: u32,
+    /// `[half round trip, floor]` of each reading during which the floor stood still, in ns.
+    pub pairs: Vec<Block>,
 }
 
 impl Row {
@@ -93,11 +99,12 @@ impl Report {
         let lines = if self.placement == Placement::Shared { "one line" } else { "two lines" };
         let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
         let mut text = format!(
-            "scipp, nodes {} and {} over {}, processors {}; half round trips in ns; floor: {lines}\n",
+            "scipp, nodes {} and {} over {}, processors {}{}; half round trips in ns; floor: {lines}\n",
             self.nodes[0],
             self.nodes[1],
             self.path,
             cpus.join(" and "),
+            crate::rivals::load::described(self.load_threads),
         );
         let right = |name| (name, Align::Right);
         let columns =
@@ -185,6 +192,7 @@ mod tests {
             line_floor_ns: 55.0,
             disturbed: 1,
             readings: 15,
+            pairs: Vec::new(),
         };
         let env = Env { clock: ClockRecord { step_ns, ..ClockRecord::default() }, ..Env::default() };
         let rows = vec![row.clone(), Row { size_bytes: 8192, ..row }];
@@ -194,6 +202,8 @@ mod tests {
             nodes: [4, 8],
             cpus: vec![0, 1],
             path: "shm".into(),
+            load_threads: 0,
+            partial: false,
             placement: Placement::Shared,
             rows,
         }

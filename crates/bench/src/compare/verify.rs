@@ -1,0 +1,195 @@
+//! Two documents of a whole verification, section by section.
+//!
+//! `benchmarks` are documents of benchmarks, matched by their form and, if there are several of one, by their order.
+//! `latency.scipp` is one more. `pairs` are the pairs of nodes: half round trip, time of a block, bandwidth.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Comparison, Options, documents, values};
+use crate::{
+    env::Env,
+    figure::{Missing, Stat},
+    results::{Beside, Document, DocumentError, Item, schema_of},
+    stats::Interval,
+    verdict::Verdict,
+};
+
+/// Form of the documents.
+pub const VERIFY_SCHEMA: &str = "tieline.verify/1";
+/// Name of the result's form.
+pub const SCHEMA: &str = "tieline.compare_verify/1";
+/// What stands beside a pair: the other pairs of the same rounds.
+const OTHERS: &str = "the other pairs";
+
+/// Result of a comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sections {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Before.
+    pub old: String,
+    /// Now.
+    pub new: String,
+    /// By section.
+    pub sections: Vec<Section>,
+    /// The worst of the sections.
+    pub verdict: Verdict,
+}
+
+/// One section.
+#[derive(Debug, Clone, Serialize)]
+pub struct Section {
+    /// Which.
+    pub name: String,
+    /// What came of it; `null` if it could not be compared.
+    pub comparison: Option<Comparison>,
+    /// Why not, or what else to know.
+    pub error: Option<String>,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// Whether a document is one of a whole verification.
+pub fn is_one(value: &Value) -> bool {
+    schema_of(value) == VERIFY_SCHEMA
+}
+
+/// Compares two documents, each with the name that people know it by.
+pub fn values_of(
+    (old_name, old): (&str, &Value),
+    (new_name, new): (&str, &Value),
+    options: &Options,
+) -> Result<Sections, DocumentError> {
+    for (name, value) in [(old_name, old), (new_name, new)] {
+        if !is_one(value) {
+            return Err(DocumentError::WrongSchema {
+                name: name.to_owned(),
+                schema: value
+                    .get("schema")
+                    .map_or_else(|| "missing".to_owned(), |schema| format!("{schema}")),
+                known: VERIFY_SCHEMA.to_owned(),
+            });
+        }
+    }
+    let (before, now) = (benchmarks(old), benchmarks(new));
+    let mut sections = Vec::new();
+    for (name, value) in &before {
+        let other = now.iter().find(|(other, _)| other == name).map(|(_, value)| *value);
+        sections.push(section(name, other, options, |other| {
+            values((&format!("{old_name}, {name}"), value), (&format!("{new_name}, {name}"), other), options)
+        }));
+    }
+    if let Some(pairs) = pairs(old_name, old) {
+        let other = self::pairs(new_name, new);
+        sections.push(section("pairs", other.as_ref(), options, |other| documents(&pairs, other, options)));
+    }
+    if sections.is_empty() {
+        let (name, schema) = (old_name.to_owned(), VERIFY_SCHEMA.to_owned());
+        return Err(DocumentError::Empty { name, schema });
+    }
+    let verdict = Verdict::overall(sections.iter().map(|section| section.verdict));
+    Ok(Sections { schema: SCHEMA, old: old_name.to_owned(), new: new_name.to_owned(), sections, verdict })
+}
+
+/// Compares a section, if it is there now.
+fn section<T>(
+    name: &str,
+    now: Option<T>,
+    options: &Options,
+    compare: impl FnOnce(T) -> Result<Comparison, DocumentError>,
+) -> Section {
+    let name = name.to_owned();
+    let Some(now) = now else {
+        let verdict = if options.missing_ok { Verdict::Pass } else { Verdict::Fail };
+        return Section { name, comparison: None, error: Some("it is not there now".to_owned()), verdict };
+    };
+    match compare(now) {
+        Ok(comparison) => {
+            let verdict = comparison.verdict;
+            Section { name, comparison: Some(comparison), error: None, verdict }
+        }
+        Err(error) => {
+            Section { name, comparison: None, error: Some(error.to_string()), verdict: Verdict::Fail }
+        }
+    }
+}
+
+/// All documents of benchmarks, named by their form and, from the second of a form on, their number.
+fn benchmarks(value: &Value) -> Vec<(String, &Value)> {
+    let list = value.get("benchmarks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let scipp = value.pointer("/latency/scipp").filter(|scipp| scipp.is_object());
+    let mut named: Vec<(String, &Value)> = Vec::new();
+    for document in list.iter().chain(scipp) {
+        let form = schema_of(document).to_owned();
+        let earlier = named.iter().filter(|(_, other)| schema_of(other) == form).count();
+        named.push((if earlier == 0 { form } else { format!("{form}, number {}", earlier + 1) }, document));
+    }
+    named
+}
+
+/// The pairs of nodes as a document; `None` if none was measured.
+fn pairs(name: &str, value: &Value) -> Option<Document> {
+    let section = value.get("pairs").filter(|section| !section.is_null())?;
+    let list = section.get("pairs").unwrap_or(section).as_array()?;
+    let items: Vec<Item> = list.iter().flat_map(of_pair).collect();
+    let env =
+        value.get("env").and_then(|env| serde_json::from_value::<Env>(env.clone()).ok()).unwrap_or_default();
+    let reason = section.get("error").and_then(Value::as_str);
+    let missing = reason.map(|reason| Missing { id: "pairs".to_owned(), reason: reason.to_owned() });
+    let partial = section.get("partial").and_then(Value::as_bool).unwrap_or(false);
+    let measured = !items.is_empty() || missing.is_some();
+    measured.then(|| Document {
+        name: format!("{name}, pairs"),
+        schema: VERIFY_SCHEMA.to_owned(),
+        env,
+        setting: Vec::new(),
+        items,
+        missing: missing.into_iter().collect(),
+        partial,
+    })
+}
+
+/// Half round trip and time of a block of one pair, each beside the other pairs.
+fn of_pair(pair: &Value) -> Vec<Item> {
+    let Some(ends) = pair.get("pair").and_then(Value::as_array) else { return Vec::new() };
+    let ends: Vec<String> = ends.iter().map(|node| node.to_string().trim_matches('"').to_owned()).collect();
+    let item = |field: &str, what: &str| {
+        let excess = pair.get(field)?;
+        let value = excess.get("p50_ns")?.as_f64()?;
+        let ratio = excess.get("ratio")?.as_f64().filter(|ratio| *ratio > 0.0)?;
+        let ci = excess.get("ratio_ci95").and_then(|ci| serde_json::from_value::<Interval>(ci.clone()).ok());
+        Some(Item {
+            id: format!("pairs.{}.{what}", ends.join("-")),
+            unit: "ns".to_owned(),
+            small_is_good: true,
+            stat: Stat::P50,
+            value,
+            ci95: None,
+            beside: Some(Beside { name: OTHERS.to_owned(), value: value / ratio, ratio, ratio_ci95: ci }),
+            blocks: Vec::new(),
+            disturbed: 0,
+            verdict: excess.get("verdict").and_then(|verdict| serde_json::from_value(verdict.clone()).ok()),
+        })
+    };
+    item("latency", "half_rtt").into_iter().chain(item("block", "block")).collect()
+}
+
+impl Sections {
+    /// For people.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for section in &self.sections {
+            text.push_str(&format!("== {}: {}\n", section.name, section.verdict));
+            if let Some(error) = &section.error {
+                text.push_str(&format!("{error}\n"));
+            }
+            if let Some(comparison) = &section.comparison {
+                text.push_str(&comparison.to_text());
+            }
+            text.push('\n');
+        }
+        text.push_str(&format!("overall verdict: {}\n", self.verdict));
+        text
+    }
+}

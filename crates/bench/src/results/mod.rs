@@ -1,0 +1,234 @@
+//! What any document of a benchmark says, thing by thing, under the same names as the figures that have goals.
+//!
+//! [`crate::compare`] and [`crate::thresholds`] work on these, so that a table of `scipp` can be compared and judged as a
+//! figure of `acceptance` can. A document comes from a file that anybody may have edited: whatever is wrong with it is a
+//! [`DocumentError`] that names the file.
+
+mod figures;
+mod tools;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{
+    env::Env,
+    figure::{Figures, Missing, Stat},
+    stats::{Block, Interval, paired::PairedRatio},
+    verdict::Verdict,
+};
+
+/// A file that should hold a result does not.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// It cannot be read.
+    #[error("{path} cannot be read: {source}: name a file that a benchmark left with --json or --json-file")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no JSON.
+    #[error(
+        "{path}, line {line}, column {column}: no JSON ({reason}): was the benchmark that wrote it interrupted?"
+    )]
+    NotJson {
+        /// Which.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// What the reader of JSON says.
+        reason: String,
+    },
+    /// It is JSON, but no result.
+    #[error(
+        "{name}: `schema` is {schema}, not one of {known}: give the --json of a benchmark, of acceptance or of verify"
+    )]
+    WrongSchema {
+        /// Which document.
+        name: String,
+        /// What it has instead.
+        schema: String,
+        /// What would do.
+        known: String,
+    },
+    /// A field is missing or of the wrong kind.
+    #[error("{name}: {schema}: {reason}")]
+    Malformed {
+        /// Which document.
+        name: String,
+        /// What it says it is.
+        schema: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is nothing in it.
+    #[error("{name}: {schema} without a single figure: there is nothing to compare or judge")]
+    Empty {
+        /// Which document.
+        name: String,
+        /// What it says it is.
+        schema: String,
+    },
+    /// Two documents of different things.
+    #[error("{old_name} is {old} and {new_name} is {new}: give two results of the same command")]
+    Unlike {
+        /// First document.
+        old_name: String,
+        /// What it is.
+        old: String,
+        /// Second document.
+        new_name: String,
+        /// What it is.
+        new: String,
+    },
+}
+
+/// One thing that was measured.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Name, as in the table of goals.
+    pub id: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub small_is_good: bool,
+    /// How blocks become a value.
+    pub stat: Stat,
+    /// The value.
+    pub value: f64,
+    /// Its 95 % interval, if known.
+    pub ci95: Option<Interval>,
+    /// What stands beside it.
+    pub beside: Option<Beside>,
+    /// `[ours, reference]`, block by block; the second column is of no meaning without [`Self::beside`].
+    pub blocks: Vec<Block>,
+    /// Blocks in which the machine moved.
+    pub disturbed: usize,
+    /// Verdict that the document itself has on it.
+    pub verdict: Option<Verdict>,
+}
+
+/// What the machine, or a rival, did at the same time.
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Ours by it.
+    pub ratio: f64,
+    /// The 95 % interval of that, if known.
+    pub ratio_ci95: Option<Interval>,
+}
+
+impl Item {
+    /// A thing with paired blocks, of which all else follows.
+    fn of_blocks(id: String, unit: &str, blocks: Vec<Block>, name: Option<String>) -> Option<Self> {
+        let paired = PairedRatio::of(&blocks, crate::stats::paired::Centre::Median, 1000, 1)?;
+        Some(Self {
+            id,
+            unit: unit.to_owned(),
+            small_is_good: is_small_good(unit),
+            stat: Stat::P50,
+            value: paired.ours,
+            ci95: Some(paired.ours_ci95),
+            beside: name.map(|name| Beside {
+                name,
+                value: paired.reference,
+                ratio: paired.ratio,
+                ratio_ci95: Some(paired.ratio_ci95),
+            }),
+            blocks,
+            disturbed: 0,
+            verdict: None,
+        })
+    }
+}
+
+/// Times, memory and processor time should be small; bandwidths and rates large.
+fn is_small_good(unit: &str) -> bool {
+    !unit.ends_with("/s")
+}
+
+/// All things of one document.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// What people call it: its path, or its place in another document.
+    pub name: String,
+    /// Its form.
+    pub schema: String,
+    /// Where and how it was measured.
+    pub env: Env,
+    /// Link, nodes and processors: what else must be the same for a fair comparison.
+    pub setting: Vec<(&'static str, String)>,
+    /// The things, in the order of the document.
+    pub items: Vec<Item>,
+    /// What was planned and could not be measured.
+    pub missing: Vec<Missing>,
+    /// It was ended early.
+    pub partial: bool,
+}
+
+/// Forms that can be read.
+pub const SCHEMAS: [&str; 8] = [
+    crate::figure::SCHEMA,
+    crate::patterns::scipp::Report::SCHEMA,
+    crate::patterns::scibench2::Report::SCHEMA,
+    crate::patterns::dma_bench::Report::SCHEMA,
+    crate::patterns::intr_bench::Report::SCHEMA,
+    crate::patterns::jitter::Report::SCHEMA,
+    crate::rivals::Report::SCHEMA,
+    crate::limits::SCHEMA,
+];
+
+/// The JSON in a file.
+pub fn read_json(path: &Path) -> Result<Value, DocumentError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| DocumentError::Unreadable { path: path.to_owned(), source })?;
+    serde_json::from_str(&text).map_err(|error| DocumentError::NotJson {
+        path: path.to_owned(),
+        line: error.line(),
+        column: error.column(),
+        reason: error.to_string(),
+    })
+}
+
+/// What a document says it is.
+pub fn schema_of(value: &Value) -> &str {
+    value.get("schema").and_then(Value::as_str).unwrap_or("")
+}
+
+impl Document {
+    /// Reads a document that is called `name`. One without anything in it is an error.
+    pub fn of(name: &str, value: &Value) -> Result<Self, DocumentError> {
+        let schema = schema_of(value);
+        let read = if schema == crate::figure::SCHEMA {
+            serde_json::from_value::<Figures>(value.clone())
+                .map(|figures| figures::document(name, figures))
+                .map_err(|error| error.to_string())
+        } else if SCHEMAS.contains(&schema) {
+            tools::document(name, schema, value)
+        } else {
+            return Err(DocumentError::WrongSchema {
+                name: name.to_owned(),
+                schema: value.get("schema").map_or_else(|| "missing".to_owned(), |other| format!("{other}")),
+                known: SCHEMAS.join(", "),
+            });
+        };
+        let (name, schema) = (name.to_owned(), schema.to_owned());
+        match read {
+            Err(reason) => Err(DocumentError::Malformed { name, schema, reason }),
+            Ok(document) if document.items.is_empty() && document.missing.is_empty() => {
+                Err(DocumentError::Empty { name, schema })
+            }
+            Ok(document) => Ok(document),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,436 @@
+//! The ends in two processes: a server that answers, a client that measures. Ours and the kernel's sockets go from one
+//! process to the other; futex, pipe and memcpy, whose ends need a common parent or memory, stay within the client.
+
+use std::{
+    cell::RefCell,
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener, UnixStream},
+    },
+    sync::Arc,
+    time::Instant,
+};
+
+use tieline::{Interrupt, InterruptNo, InterruptOptions, Node};
+
+use super::{
+    LARGE_BYTES, LARGE_MESSAGES, Link, READING_NS, Report, Transport, far_blocks, far_echo, kernel,
+    kernel::Stream,
+    near_blocks, near_echo,
+    ours::{self, Bells, Stores, Wait},
+    placement::{Sharing, sharing},
+    summary::{self, Options},
+    wake,
+};
+use crate::{
+    duo,
+    duo::Duo,
+    error::{BenchError, Result},
+    floor::{Shape, settle},
+    patterns::{
+        attach::{CONNECT_TIMEOUT, path_of},
+        rendezvous::{self, Client, Order, ServeOptions, Service, Tool, memory::Owner},
+    },
+    poll::{self, PATIENCE, Poll, no_answer},
+    progress::Progress,
+    stats::Samples,
+    timer::Timer,
+};
+
+const WHAT: &str = "latency";
+/// Orders: listen (answers a number to connect to), accept, echo, take blocks, echo messages of a size.
+const LISTEN: u64 = 3;
+const ACCEPT: u64 = 4;
+const ECHO: u64 = 5;
+const BLOCKS: u64 = 6;
+const SIZED: u64 = 7;
+/// More than any reading needs; an order beyond it is a mistake or an attack.
+const ROUNDS_MAX: u64 = 1 << 32;
+
+/// What carries the messages between the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    Stores = 0,
+    Bells = 1,
+    Tcp = 2,
+    Unix = 3,
+}
+
+impl Carrier {
+    const ALL: [Self; 4] = [Self::Stores, Self::Bells, Self::Tcp, Self::Unix];
+
+    /// As an order says it, with how to wait.
+    fn word(self, same_core: bool) -> u64 {
+        self as u64 | u64::from(same_core) << 8
+    }
+
+    fn of(word: u64) -> Option<(Self, Wait)> {
+        let carrier = Self::ALL.into_iter().find(|known| *known as u64 == word & 0xff)?;
+        match word >> 8 {
+            0 => Some((carrier, Wait::Spin(Poll::Paused))),
+            1 => Some((carrier, Wait::Yield)),
+            _ => None,
+        }
+    }
+}
+
+/// The address of a UNIX listener that is known by a number.
+fn unix_address(number: u64) -> Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("tieline-latency-{number:016x}"))
+        .map_err(BenchError::io("naming a UNIX socket"))
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The client
+
+/// A transport whose far end is at the server.
+struct Apart<'c, 'd, L> {
+    name: &'static str,
+    near: Arc<L>,
+    client: &'c RefCell<&'d mut Client>,
+    carrier: u64,
+    shape: Option<Shape>,
+    ticks: Vec<u64>,
+    number: u64,
+    block_number: u64,
+    block: Vec<u8>,
+    rounds: u64,
+}
+
+impl<'c, 'd, L: Link> Apart<'c, 'd, L> {
+    fn new(name: &'static str, near: L, client: &'c RefCell<&'d mut Client>, carrier: u64) -> Self {
+        Self {
+            name,
+            near: Arc::new(near),
+            client,
+            carrier,
+            shape: None,
+            ticks: Vec::new(),
+            number: 0,
+            block_number: 0,
+            block: Vec::new(),
+            rounds: 0,
+        }
+    }
+
+    fn round_trips(&mut self, shape: Shape) -> Result<()> {
+        let Self { near, ticks, number, carrier, .. } = self;
+        let order = Order::new(ECHO, [*carrier, *number, shape.events()]);
+        self.client.borrow_mut().order(order, &mut || near_echo(&**near, shape, *number, ticks))?;
+        self.number += 2 * shape.events();
+        self.rounds += shape.events();
+        Ok(())
+    }
+}
+
+impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn half_round_trip_ns(
+        &mut self,
+        timer: &Timer,
+        _duo: &mut Duo<'env>,
+        all: Option<&mut Samples>,
+    ) -> Result<f64> {
+        let shape = match self.shape {
+            Some(shape) => shape,
+            None => {
+                self.round_trips(Shape::trial())?;
+                let event_ns = settle(timer, &self.ticks, 1, 1.0, None);
+                *self.shape.insert(Shape::lasting(timer, event_ns, READING_NS))
+            }
+        };
+        self.round_trips(shape)?;
+        Ok(settle(timer, &self.ticks, shape.batch, 2.0, all))
+    }
+
+    fn bandwidth_gb_s(&mut self, timer: &Timer, _duo: &mut Duo<'env>) -> Result<Option<f64>> {
+        if !self.near.carries_blocks() {
+            return Ok(None);
+        }
+        self.block.resize(LARGE_BYTES, 0x5a);
+        let Self { near, block, number, block_number, carrier, .. } = self;
+        let mut ticks = 0;
+        let order = Order::new(BLOCKS, [*carrier, *block_number, *number]);
+        self.client.borrow_mut().order(order, &mut || {
+            ticks = near_blocks(&**near, *block_number, *number, block)?;
+            Ok(())
+        })?;
+        self.block_number += LARGE_MESSAGES + 1;
+        self.number += 4;
+        Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
+    }
+
+    fn sized(&mut self, _duo: &mut Duo<'env>, size_bytes: usize, rounds: u64) -> Result<Vec<u64>> {
+        let Self { near, block, carrier, .. } = self;
+        block.resize(LARGE_BYTES, 0x5a);
+        let mut ticks = Vec::new();
+        let order = Order::new(SIZED, [*carrier, size_bytes as u64, rounds]);
+        self.client.borrow_mut().order(order, &mut || {
+            ticks = super::near_sized(&**near, &mut block[..size_bytes], rounds)?;
+            Ok(())
+        })?;
+        Ok(ticks)
+    }
+
+    fn rounds(&self) -> u64 {
+        self.rounds
+    }
+}
+
+/// Has the server listen, connects, and has it accept.
+fn socket<S>(
+    client: &RefCell<&mut Client>,
+    carrier: Carrier,
+    connect: impl FnOnce(u64) -> Result<Stream<S>>,
+) -> Result<Stream<S>> {
+    let mut client = client.borrow_mut();
+    let mut order = |task| client.order(Order::new(task, [carrier.word(false), 0, 0]), &mut || Ok(()));
+    let number = order(LISTEN)?;
+    let stream = connect(number)?;
+    order(ACCEPT)?;
+    Ok(stream)
+}
+
+fn connect_tcp(number: u64) -> Result<Stream<TcpStream>> {
+    let port = u16::try_from(number).map_err(|_| refused())?;
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+        .map_err(BenchError::io("connecting TCP to the server over the loopback interface"))?;
+    kernel::tcp_stream(stream)
+}
+
+fn connect_unix(number: u64) -> Result<Stream<UnixStream>> {
+    let stream = UnixStream::connect_addr(&unix_address(number)?)
+        .map_err(BenchError::io("connecting to the server's UNIX socket"))?;
+    kernel::unix_stream(stream)
+}
+
+fn refused() -> BenchError {
+    BenchError::Usage("no such order".to_owned())
+}
+
+/// Measures with the far ends in another process that runs [`serve`] on node `place.far` (which must be given).
+pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    let cpus = summary::checked(options)?;
+    let same = sharing(cpus) == Sharing::SameCore;
+    let mut mine = None;
+    let mut client = Client::meet(&options.place, Tool::Latency, |node| {
+        let create = || Ok(node.create_interrupt(&InterruptOptions::default())?);
+        // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
+        let interrupt = if same { duo::pinned(cpus[0], create)? } else { create()? };
+        let number = u64::from(interrupt.number().0);
+        mine = Some(interrupt);
+        Ok(number)
+    })?;
+    let Some(mine) = mine else {
+        return Err(BenchError::Usage("latency: no interrupt was made".to_owned()));
+    };
+    let (number, far_cpu) = (client.extra() & 0xffff_ffff, client.extra() >> 32);
+    let theirs = client.node.connect_interrupt(client.server, InterruptNo(number as u32), CONNECT_TIMEOUT)?;
+    let remote = client.memory(ours::SEGMENT_BYTES)?;
+    let map = remote.map()?;
+    let wait = if same { Wait::Yield } else { Wait::Spin(Poll::Paused) };
+    let stores = Stores::near(map.window()?, &remote, wait)?;
+    let setting = summary::Setting {
+        nodes: [client.node.id().get(), client.server.get()],
+        cpus: [cpus[0], far_cpu as usize],
+        processes: 2,
+        path: path_of(&client.node),
+    };
+    let orders = &mut client;
+    let report = summary::measure(options, setting, progress, |timer, progress| {
+        duo::on(cpus, |duo| {
+            let _watched = orders.watch();
+            let client = RefCell::new(orders);
+            let unix = socket(&client, Carrier::Unix, connect_unix)?;
+            let tcp = socket(&client, Carrier::Tcp, connect_tcp)?;
+            let bells = Bells::new(mine, theirs);
+            let transports: Vec<Box<dyn Transport<'_> + '_>> = vec![
+                Box::new(Apart::new(ours::STORES, stores, &client, Carrier::Stores.word(same))),
+                Box::new(Apart::new(ours::INTERRUPT, bells, &client, Carrier::Bells.word(same))),
+                Box::new(wake::futex()),
+                Box::new(kernel::pipe()?),
+                Box::new(Apart::new(kernel::UNIX, unix, &client, Carrier::Unix.word(same))),
+                Box::new(Apart::new(kernel::TCP, tcp, &client, Carrier::Tcp.word(same))),
+            ];
+            summary::rounds(options, timer, duo, transports, progress)
+        })
+    });
+    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    let stopped = client.stop();
+    report.and_then(|report| stopped.map(|()| report))
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The server
+
+/// Serves one [`client`], until it says that it is done or is gone.
+pub fn serve(options: &ServeOptions) -> Result<()> {
+    let cpu = rendezvous::cpu_of(options.cpu, false)? as u64;
+    let mine = RefCell::new(None);
+    let lay_out = |node: &Node| {
+        let interrupt = node.create_interrupt(&InterruptOptions::default())?;
+        let number = u64::from(interrupt.number().0);
+        *mine.borrow_mut() = Some(interrupt);
+        Ok(cpu << 32 | number)
+    };
+    let begin = |node: &Node, theirs: u64| {
+        let input: Option<Interrupt> = mine.borrow_mut().take();
+        let input = input.ok_or_else(|| BenchError::Usage("latency: no interrupt was made".to_owned()))?;
+        let number = InterruptNo((theirs & 0xffff_ffff) as u32);
+        let out = node.connect_interrupt(options.client, number, CONNECT_TIMEOUT)?;
+        Ok(Answerer {
+            owner: Owner::new(Tool::Latency, node),
+            bells: Bells::new(input, out),
+            listening: Listening::default(),
+            tcp: None,
+            unix: None,
+        })
+    };
+    rendezvous::serve(options, Tool::Latency, lay_out, begin)
+}
+
+/// Sockets that somebody may connect to.
+#[derive(Debug, Default)]
+struct Listening {
+    tcp: Option<TcpListener>,
+    unix: Option<UnixListener>,
+}
+
+/// The server's part.
+struct Answerer {
+    owner: Owner,
+    bells: Bells,
+    listening: Listening,
+    tcp: Option<Stream<TcpStream>>,
+    unix: Option<Stream<UnixStream>>,
+}
+
+impl Answerer {
+    fn listen(&mut self, carrier: Carrier) -> Result<u64> {
+        let error = BenchError::io("listening for the client");
+        match carrier {
+            Carrier::Tcp => {
+                let listen = || -> std::io::Result<(TcpListener, u16)> {
+                    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+                    listener.set_nonblocking(true)?;
+                    let port = listener.local_addr()?.port();
+                    Ok((listener, port))
+                };
+                let (listener, port) = listen().map_err(error)?;
+                self.listening.tcp = Some(listener);
+                Ok(u64::from(port))
+            }
+            Carrier::Unix => {
+                // Nobody else has this process and moment.
+                let number = u64::from(std::process::id()) << 32 | u64::from(shm::clock::now_ticks() as u32);
+                let address = unix_address(number)?;
+                let listen = || -> std::io::Result<UnixListener> {
+                    let listener = UnixListener::bind_addr(&address)?;
+                    listener.set_nonblocking(true)?;
+                    Ok(listener)
+                };
+                self.listening.unix = Some(listen().map_err(error)?);
+                Ok(number)
+            }
+            Carrier::Stores | Carrier::Bells => Err(refused()),
+        }
+    }
+
+    fn accept(&mut self, carrier: Carrier) -> Result<u64> {
+        match carrier {
+            Carrier::Tcp => {
+                let listener = self.listening.tcp.take().ok_or_else(refused)?;
+                let stream = accept(|| listener.accept().map(|(stream, _)| stream))?;
+                stream.set_nonblocking(false).map_err(BenchError::io("accepting the client"))?;
+                self.tcp = Some(kernel::tcp_stream(stream)?);
+            }
+            Carrier::Unix => {
+                let listener = self.listening.unix.take().ok_or_else(refused)?;
+                let stream = accept(|| listener.accept().map(|(stream, _)| stream))?;
+                stream.set_nonblocking(false).map_err(BenchError::io("accepting the client"))?;
+                self.unix = Some(kernel::unix_stream(stream)?);
+            }
+            Carrier::Stores | Carrier::Bells => return Err(refused()),
+        }
+        Ok(0)
+    }
+
+    /// Does something with this side's end of a carrier.
+    fn with(&self, carrier: Carrier, wait: Wait, then: impl FnOnce(&dyn Link) -> Result<()>) -> Result<()> {
+        match carrier {
+            Carrier::Stores => {
+                let segment =
+                    self.owner.segment().filter(|segment| segment.size_bytes() >= ours::SEGMENT_BYTES);
+                then(&Stores::far(segment.ok_or_else(refused)?.window(), wait)?)
+            }
+            Carrier::Bells => then(&self.bells),
+            Carrier::Tcp => then(self.tcp.as_ref().ok_or_else(refused)?),
+            Carrier::Unix => then(self.unix.as_ref().ok_or_else(refused)?),
+        }
+    }
+}
+
+/// Accepts within the usual patience.
+fn accept<S>(mut try_it: impl FnMut() -> std::io::Result<S>) -> Result<S> {
+    let since = Instant::now();
+    loop {
+        match try_it() {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(BenchError::io("accepting the client")(error)),
+        }
+        poll::still_there()?;
+        if since.elapsed() > PATIENCE {
+            return Err(no_answer(WHAT));
+        }
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+}
+
+impl Service for Answerer {
+    fn follow(&mut self, order: &Order) -> Result<u64> {
+        let [which, second, third] = order.arguments;
+        if !(LISTEN..=SIZED).contains(&order.task) {
+            return self.owner.follow(order);
+        }
+        let (carrier, wait) = Carrier::of(which).ok_or_else(refused)?;
+        match order.task {
+            LISTEN => return self.listen(carrier),
+            ACCEPT => return self.accept(carrier),
+            ECHO if third < ROUNDS_MAX && second < u64::MAX / 2 => {
+                self.with(carrier, wait, |link| far_echo(link, second, third))?;
+            }
+            BLOCKS if second.max(third) < u64::MAX / 2 && carrier != Carrier::Bells => {
+                let mut into = vec![0xa5; LARGE_BYTES];
+                self.with(carrier, wait, |link| far_blocks(link, second, third, &mut into))?;
+            }
+            SIZED if third < ROUNDS_MAX && matches!(carrier, Carrier::Tcp | Carrier::Unix) => {
+                let size = usize::try_from(second).ok().filter(|size| (1..=LARGE_BYTES).contains(size));
+                let mut block = vec![0x5a; size.ok_or_else(refused)?];
+                self.with(carrier, wait, |link| super::far_sized(link, &mut block, third))?;
+            }
+            _ => return Err(refused()),
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carriers_have_their_words() {
+        for carrier in Carrier::ALL {
+            assert_eq!(Carrier::of(carrier.word(false)), Some((carrier, Wait::Spin(Poll::Paused))));
+            assert_eq!(Carrier::of(carrier.word(true)), Some((carrier, Wait::Yield)));
+        }
+        for word in [4, 0x200, u64::MAX] {
+            assert_eq!(Carrier::of(word), None);
+        }
+    }
+}

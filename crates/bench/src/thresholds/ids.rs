@@ -1,0 +1,172 @@
+//! Every name that a figure can have, and what it measures: so that a misspelt one is noticed.
+
+use crate::{
+    acceptance::catalogue::{self, Kind},
+    layout::table::size as shown,
+    patterns::{dma_bench, scibench2, scipp, sizes},
+    quantity::Dimension,
+};
+
+/// Names that are in no catalogue.
+const OTHERS: [(&str, Dimension); 16] = [
+    ("intr.sleeping.half_rtt", Dimension::Time),
+    ("jitter.rtt.p50", Dimension::Time),
+    ("jitter.rtt.p99", Dimension::Time),
+    ("jitter.rtt.p99.9", Dimension::Time),
+    ("jitter.rtt.max", Dimension::Time),
+    ("latency.stores.half_rtt", Dimension::Time),
+    ("latency.stores.bandwidth", Dimension::Bandwidth),
+    ("latency.interrupt.half_rtt", Dimension::Time),
+    ("limits.line.one_line", Dimension::Time),
+    ("limits.line.two_lines", Dimension::Time),
+    ("limits.wake", Dimension::Time),
+    ("limits.copy.hot.64B", Dimension::Time),
+    ("limits.copy.hot.8KiB", Dimension::Time),
+    ("limits.copy.hot.1MiB", Dimension::Time),
+    ("limits.copy.cold.1MiB", Dimension::Time),
+    ("limits.copy.fresh.8KiB", Dimension::Time),
+];
+
+/// Beginnings and ends of names with a size between them.
+const SIZED: [(&str, &str, Dimension); 7] = [
+    ("scipp.half_rtt.", "", Dimension::Time),
+    ("scipp.half_rtt.", ".own", Dimension::Time),
+    ("scibench2.", "", Dimension::Bandwidth),
+    ("dma.", "", Dimension::Time),
+    ("limits.copy.hot.", "", Dimension::Time),
+    ("limits.copy.cold.", "", Dimension::Time),
+    ("limits.copy.fresh.", "", Dimension::Time),
+];
+
+const fn dimension(kind: &Kind) -> Dimension {
+    match kind {
+        Kind::Ring { .. } => Dimension::Rate,
+        Kind::Put { .. } | Kind::Store { .. } => Dimension::Bandwidth,
+        Kind::IdleCpu { .. } => Dimension::Processor,
+        Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
+        Kind::Scipp { .. }
+        | Kind::Dma { .. }
+        | Kind::DmaTable { .. }
+        | Kind::Overhead { .. }
+        | Kind::Spinning { .. }
+        | Kind::Sleeping { .. }
+        | Kind::Connect { .. }
+        | Kind::Up { .. } => Dimension::Time,
+    }
+}
+
+/// All names: those of the catalogue, and of the usual sizes of the tools.
+pub fn known() -> Vec<(String, Dimension)> {
+    let mut all: Vec<(String, Dimension)> =
+        catalogue::ALL.iter().map(|entry| (entry.id.to_owned(), dimension(&entry.kind))).collect();
+    all.extend(OTHERS.map(|(id, dimension)| (id.to_owned(), dimension)));
+    let sized = |list: &[usize], sized: &[(&str, &str, Dimension)]| -> Vec<(String, Dimension)> {
+        let name = |bytes: &usize| shown(*bytes as u64).replace(' ', "");
+        let of = |bytes| {
+            sized.iter().map(move |(begin, end, what)| (format!("{begin}{}{end}", name(bytes)), *what))
+        };
+        list.iter().flat_map(of).collect()
+    };
+    all.extend(sized(&scipp::Options::default().sizes_bytes, &SIZED[..2]));
+    all.extend(sized(&scibench2::SIZES_BYTES, &SIZED[2..3]));
+    all.extend(sized(&dma_bench::SIZES_BYTES, &SIZED[3..4]));
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup();
+    all
+}
+
+/// The names that a pattern means: the known ones that it matches; or itself, if it is one with a size that nobody asks for
+/// usually.
+pub fn meant(pattern: &str) -> Vec<(String, Dimension)> {
+    let found: Vec<_> = known().into_iter().filter(|(id, _)| matches(pattern, id)).collect();
+    if !found.is_empty() || pattern.contains('*') {
+        return found;
+    }
+    let sized = SIZED.iter().find(|(begin, end, _)| {
+        let size = pattern.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).unwrap_or("");
+        sizes::parse(size).is_ok_and(|bytes| shown(bytes as u64).replace(' ', "") == size)
+    });
+    sized.map(|(.., dimension)| (pattern.to_owned(), *dimension)).into_iter().collect()
+}
+
+/// Whether a pattern, in which `*` stands for anything, matches a name.
+pub fn matches(pattern: &str, id: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = id.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// The known name that is most like a misspelt one, if any is.
+pub fn like(wrong: &str) -> Option<String> {
+    let distance = |id: &str| edits(wrong, id);
+    let nearest = known().into_iter().map(|(id, _)| (distance(&id), id)).min()?;
+    (nearest.0 <= 1 + wrong.len() / 4).then_some(nearest.1)
+}
+
+/// Letters to insert, remove or change to make one text the other.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, id, does) in [
+            ("a.b", "a.b", true),
+            ("a.b", "a.b.c", false),
+            ("a.*", "a.b.c", true),
+            ("a.*", "ab.c", false),
+            ("*.pss", "up.64.pss", true),
+            ("*", "x", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "acb", false),
+            ("ab*b", "ab", false),
+        ] {
+            assert_eq!(matches(pattern, id), does, "{pattern} {id}");
+        }
+    }
+
+    #[test]
+    fn known_and_meant() {
+        let all = known();
+        for id in [
+            "scipp.half_rtt.16B",
+            "scipp.half_rtt.4B.own",
+            "dma.vec256.64B",
+            "dma.64MiB",
+            "up.64.pss",
+            "limits.wake",
+        ] {
+            assert!(all.iter().any(|(known, _)| known == id), "{id}");
+        }
+        assert!(all.windows(2).all(|pair| pair[0].0 != pair[1].0));
+        assert_eq!(meant("scibench2.3KiB"), [("scibench2.3KiB".to_owned(), Dimension::Bandwidth)]);
+        assert_eq!(meant("up.*").len(), 2);
+        for wrong in ["scipp.half_rtt.4KB", "scipp.half_rtt.", "dma.", "dma.x*", "dma.1024B", "", "scip"] {
+            assert!(meant(wrong).is_empty(), "{wrong}");
+        }
+        assert_eq!(like("scip.half_rtt.4B").as_deref(), Some("scipp.half_rtt.4B"));
+        assert_eq!(like("something else entirely"), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! What figures must keep, from a file: by name or pattern, relative to what stands beside them, or absolute.
+//!
+//! ```toml
+//! ["scipp.*"]
+//! target_ratio = 1.0      # what one hopes for: shown, judges nothing
+//! upper_ratio = 1.25      # to the floor of the moment
+//!
+//! ["scipp.half_rtt.4B"]   # a name wins over a pattern, a longer pattern over a shorter one
+//! upper = "150 ns"
+//! ```
+//!
+//! [`Thresholds::builtin`] are the goals of the acceptance figures in this form, [`Thresholds::read`] takes a file,
+//! [`Thresholds::judge`] a document of any benchmark, [`Thresholds::apply`] a set of figures. An entry of a file replaces
+//! the built-in goal of a figure as a whole.
+
+pub mod ids;
+mod judge;
+mod parse;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::judge::{Judged, Judgements};
+use crate::{
+    acceptance::catalogue::{self, Entry, Kind},
+    quantity::{Dimension, Quantity},
+    verdict::{Goal, Op},
+};
+
+/// A file of thresholds cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ThresholdsError {
+    /// It cannot be read.
+    #[error(
+        "thresholds {path} cannot be read: {source}: `tieline bench thresholds` prints a file to begin with"
+    )]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{source_name}:{line}: {message}")]
+    Malformed {
+        /// Which file.
+        source_name: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong, and what was expected.
+        message: String,
+    },
+    /// Nothing in it is for what is to be measured.
+    #[error("{source_name} has no threshold for {what}: its names are {names}")]
+    Nothing {
+        /// Which file.
+        source_name: String,
+        /// What is to be measured.
+        what: String,
+        /// What it is for.
+        names: String,
+    },
+}
+
+/// What a value must keep; each may be absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Bounds {
+    /// What one hopes for. Judges nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+    /// At least this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower: Option<f64>,
+    /// At most this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper: Option<f64>,
+}
+
+impl Bounds {
+    /// Whether it judges.
+    pub const fn judges(&self) -> bool {
+        self.lower.is_some() || self.upper.is_some()
+    }
+
+    fn scaled(&self, factor: f64) -> Self {
+        let scale = |value: Option<f64>| value.map(|value| value * factor);
+        Self { target: scale(self.target), lower: scale(self.lower), upper: scale(self.upper) }
+    }
+}
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// A name, or a pattern with `*`.
+    pub pattern: String,
+    /// Where it stands, from 1; 0 if built in.
+    pub line: usize,
+    /// Of the ratio to what stands beside the figure.
+    pub ratio: Bounds,
+    /// Of the value, in the unit of its dimension.
+    pub value: Bounds,
+    /// Of what that is.
+    pub dimension: Option<Dimension>,
+}
+
+/// All entries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thresholds {
+    /// The file, or `built in`.
+    pub source: String,
+    /// In the order of the file.
+    pub entries: Vec<Threshold>,
+}
+
+impl Thresholds {
+    /// The goals of the acceptance figures.
+    pub fn builtin() -> Self {
+        let entries = catalogue::ALL.iter().map(builtin).collect();
+        Self { source: "built in".to_owned(), entries }
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, ThresholdsError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ThresholdsError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads a text; `source` is what people call it.
+    pub fn parse(source: &str, text: &str) -> Result<Self, ThresholdsError> {
+        parse::parse(source, text)
+    }
+
+    /// The entry for a figure: its name, else the pattern with the most letters that matches it.
+    pub fn find(&self, id: &str) -> Option<&Threshold> {
+        let literal = |entry: &&Threshold| {
+            let exact = entry.pattern == id;
+            (exact, entry.pattern.chars().filter(|c| *c != '*').count())
+        };
+        self.entries.iter().filter(|entry| ids::matches(&entry.pattern, id)).max_by_key(literal)
+    }
+
+    /// That there is something for what is to be measured, `what`, whose names begin with `family`; asked before it is.
+    pub fn expect_some(&self, what: &str, family: &str) -> Result<(), ThresholdsError> {
+        let concerns =
+            |entry: &Threshold| ids::meant(&entry.pattern).iter().any(|(id, _)| id.starts_with(family));
+        if self.entries.iter().any(concerns) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.entries.iter().map(|entry| entry.pattern.as_str()).collect();
+        Err(ThresholdsError::Nothing {
+            source_name: self.source.clone(),
+            what: what.to_owned(),
+            names: if names.is_empty() { "none".to_owned() } else { names.join(", ") },
+        })
+    }
+
+    /// As a file.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from(
+            "# What figures must keep. [\"NAME\"], or a pattern with * such as [\"scipp.*\"]; a name wins over a pattern.\n\
+             # target_ratio, lower_ratio, upper_ratio: of the ratio to what stands beside the figure in the same run.\n\
+             # target, lower, upper: of the value, with its unit, such as \"150 ns\" or \"10 GB/s\". A target judges nothing.\n",
+        );
+        for entry in &self.entries {
+            text.push_str(&format!("\n{entry}"));
+        }
+        text
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "[\"{}\"]", self.pattern)?;
+        let named =
+            |bounds: &Bounds| [("target", bounds.target), ("lower", bounds.lower), ("upper", bounds.upper)];
+        for (name, value) in named(&self.ratio) {
+            if let Some(value) = value {
+                writeln!(f, "{name}_ratio = {}", exact(value))?;
+            }
+        }
+        let unit = self.dimension.map_or("", Dimension::unit);
+        for (name, value) in named(&self.value) {
+            if let Some(value) = value {
+                writeln!(f, "{name} = \"{value} {unit}\"")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number as TOML takes it for one that need not be whole.
+fn exact(value: f64) -> String {
+    format!("{value:?}")
+}
+
+fn builtin(entry: &Entry) -> Threshold {
+    let (mut ratio, mut value) = (Bounds::default(), Bounds::default());
+    let mut absolute = |bound: f64, unit: &str, at_least: bool| {
+        let quantity = Quantity::of(bound, unit);
+        let bound = quantity.map(|quantity| quantity.value);
+        value = if at_least { Bounds { lower: bound, ..value } } else { Bounds { upper: bound, ..value } };
+        quantity.map(|quantity| quantity.dimension)
+    };
+    let dimension = match entry.kind {
+        Kind::Scipp { goal, .. }
+        | Kind::Put { goal, .. }
+        | Kind::DmaTable { goal, .. }
+        | Kind::Store { goal, .. }
+        | Kind::Spinning { goal }
+        | Kind::Sleeping { goal } => {
+            ratio = bounds_of(goal);
+            None
+        }
+        Kind::Dma { .. } => {
+            ratio = bounds_of(Goal::at_most(1.0));
+            None
+        }
+        Kind::Ring { at_least, .. } => absolute(at_least, "M/s", true),
+        Kind::Overhead { at_most } => absolute(at_most, "ns", false),
+        Kind::Connect { at_most } => absolute(at_most, "us", false),
+        Kind::IdleCpu { at_most } => absolute(at_most, "ms/min", false),
+        Kind::IdlePss { at_most } | Kind::UpPss { at_most } => absolute(at_most, "MB", false),
+        Kind::Up { at_most } => absolute(at_most, "s", false),
+    };
+    Threshold { pattern: entry.id.to_owned(), line: 0, ratio, value, dimension }
+}
+
+fn bounds_of(goal: Goal) -> Bounds {
+    match goal.op {
+        Op::AtMost => Bounds { upper: Some(goal.limit), ..Bounds::default() },
+        Op::AtLeast => Bounds { lower: Some(goal.limit), ..Bounds::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests;
