@@ -109,7 +109,9 @@ pub(crate) enum Command {
     /// Bring up a cluster (or take one that runs), test every node and every pair, measure, say a verdict
     #[command(
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
-                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running"
+                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running\n  \
+                            tieline verify --report verify.html\n  \
+                            tieline verify --from verify.json --report verify.html   of an earlier run"
     )]
     Verify(Verify),
     /// The manager of one node: run, start, stop, restart it, or ask how it is
@@ -175,4 +177,10 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Write the report as one HTML page, too
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Run nothing: take the result from a file that `tieline verify --json` has written
+    #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed"])]
+    pub from: Option<PathBuf>,
 }

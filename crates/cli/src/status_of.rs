@@ -7,6 +7,7 @@ use node::config::ConfigError;
 use node_client::ClientError;
 use node_client::runtime_dir::RuntimeDirError;
 use verify::capacity::CouldNotRun;
+use verify::report::ReportError;
 
 use crate::exit::{CANNOT, USAGE};
 
@@ -28,6 +29,9 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
             CouldNotRun::Client(error) => of_client(error),
             CouldNotRun::Lacking(_) => false,
         };
+    }
+    if let Some(error) = cause.downcast_ref::<ReportError>() {
+        return matches!(error, ReportError::NoJson { .. } | ReportError::WrongSchema { .. });
     }
     if let Some(error) = cause.downcast_ref::<BenchError>() {
         return of_bench(error);

@@ -1,7 +1,7 @@
 //! Tests of a cluster, and the verdict on it.
 //!
 //! What it is for: [`diag`] tests one node statically, [`exchange`] sends checked data between every pair, [`run`] does
-//! all of it in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON.
+//! all of it in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON, and [`report`] makes a page of that.
 //!
 //! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
 //!
@@ -17,6 +17,7 @@ pub mod exchange;
 pub mod latency;
 pub mod own;
 pub mod pairs;
+pub mod report;
 pub mod run;
 pub mod status;
 pub mod target;
