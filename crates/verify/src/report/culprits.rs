@@ -31,7 +31,12 @@ impl Suspect {
         } else if let Some((a, b)) = ends("swapped") {
             Self::Swapped(a, b)
         } else {
-            Self::Other(value.as_str().map_or_else(|| shortened(&value.to_string(), 80).into(), |text| shortened(text, 80).into()))
+            Self::Other(
+                value.as_str().map_or_else(
+                    || shortened(&value.to_string(), 80).into(),
+                    |text| shortened(text, 80).into(),
+                ),
+            )
         }
     }
 
@@ -71,7 +76,8 @@ impl Culprit {
             [] => "is faulty".to_owned(),
             [first] => first.clone(),
             [first, rest @ ..] => {
-                let (last, middle) = rest.split_last().map_or(("", &[][..]), |(last, middle)| (last.as_str(), middle));
+                let (last, middle) =
+                    rest.split_last().map_or(("", &[][..]), |(last, middle)| (last.as_str(), middle));
                 let middle: String = middle.iter().map(|fault| format!(", {fault}")).collect();
                 format!("{first}{middle} and {last}")
             }
@@ -110,14 +116,19 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     let says = |words: &[&str]| evidence.iter().any(|text| words.iter().any(|word| text.contains(word)));
     let of_pairs = || facts.pairs.iter().filter(|(pair, _)| suspect.touches(**pair)).map(|(_, pair)| pair);
     let worst = |ratio: &dyn Fn(&super::facts::PairFacts) -> Option<f64>| {
-        of_pairs().filter_map(ratio).fold(None, |worst: Option<f64>, ratio| Some(worst.map_or(ratio, |worst| worst.max(ratio))))
+        of_pairs()
+            .filter_map(ratio)
+            .fold(None, |worst: Option<f64>, ratio| Some(worst.map_or(ratio, |worst| worst.max(ratio))))
     };
     if says(&["not found", "cannot be reached", "not answer", "is down", "not connected"]) {
         found.push("cannot be reached".to_owned());
     }
     if says(&["latency:", "half round trip"]) {
         let by = worst(&|pair| pair.latency_ratio).filter(|ratio| *ratio > 1.05);
-        found.push(by.map_or_else(|| "answers late".into(), |by| format!("answers {} as slowly as the others", number::times(by))));
+        found.push(by.map_or_else(
+            || "answers late".into(),
+            |by| format!("answers {} as slowly as the others", number::times(by)),
+        ));
     }
     if says(&["bandwidth:", "block of"]) {
         let by = worst(&|pair| pair.block_ratio).filter(|ratio| *ratio > 1.05);

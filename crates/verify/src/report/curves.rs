@@ -43,10 +43,13 @@ fn beside(ratio: f64, what: &str) -> String {
 
 fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let step = |row: &Value| step_ns(benchmark) / (2 * row.count("batch").max(1)) as f64;
-    let ours = line(benchmark, "median", Look::Ours, |row| row.positive("half_rtt.p50_ns"));
-    let tail = line(benchmark, "99 % are faster", Look::Other(0), |row| row.positive("half_rtt.p99_ns"));
+    let ours = line(benchmark, "median of tieline", Look::Ours, |row| row.positive("half_rtt.p50_ns"));
+    let tail = line(benchmark, "99 % of tieline's are faster", Look::Other(0), |row| {
+        row.positive("half_rtt.p99_ns")
+    });
     let floor = line(benchmark, "floor: one cache line", Look::Floor, |row| row.positive("line_floor_ns"));
-    let copies = fresh_copies(document);
+    let longest = rows(benchmark).filter_map(|row| row.num("size_bytes")).fold(0.0, f64::max);
+    let copies = fresh_copies(document, longest);
     let first = rows(benchmark).find(|row| row.num("size_bytes").is_some_and(|size| size >= 1.0))?;
     let ns = first.positive("half_rtt.p50_ns")?;
     let mut said = format!(
@@ -63,7 +66,17 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
     }
     said.push_str(&format!(". Measured {}.", where_measured(benchmark)));
     let numbers = Numbers {
-        head: strings(["Size", "Floor", "Median", "By floor", "90 %", "99 %", "99.9 %", "Longest", "Disturbed"]),
+        head: strings([
+            "Size",
+            "Floor",
+            "Median",
+            "By floor",
+            "90 %",
+            "99 %",
+            "99.9 %",
+            "Longest",
+            "Disturbed",
+        ]),
         rows: rows(benchmark)
             .map(|row| {
                 let time = |field: &str| or_dash(row.num(field).map(|ns| number::time(ns, step(row))));
@@ -95,13 +108,17 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
 }
 
 /// What it costs to copy bytes that the other processor has just written: no message of that size can be read faster.
-fn fresh_copies(document: &Value) -> Option<Series> {
+fn fresh_copies(document: &Value, longest_bytes: f64) -> Option<Series> {
     let limits = *of(document, "limits").first()?;
     let fresh = limits.items("copies").iter().filter(|copy| copy.at("temperature").as_str() == Some("fresh"));
-    let points: Vec<(f64, f64)> =
-        fresh.take(MOST_ROWS).filter_map(|copy| Some((copy.num("size_bytes")?, copy.positive("time.p50_ns")?))).collect();
+    let points: Vec<(f64, f64)> = fresh
+        .take(MOST_ROWS)
+        .filter_map(|copy| Some((copy.num("size_bytes")?, copy.positive("time.p50_ns")?)))
+        // Beyond the longest message there is nothing to compare it with.
+        .filter(|(size, _)| *size <= longest_bytes)
+        .collect();
     (!points.is_empty()).then(|| Series {
-        name: "one copy of bytes just written by the other core".into(),
+        name: "floor: one copy of bytes that the other core has just written".into(),
         look: Look::Rival,
         points,
         marked: true,
@@ -128,9 +145,13 @@ fn interval(row: &Value) -> String {
 
 fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let ours = line(benchmark, "stores into remote memory", Look::Ours, |row| row.positive("bandwidth_gb_s"));
-    let rival = line(benchmark, "upper bound: best memcpy of that size", Look::Floor, |row| row.positive("rival_gb_s"));
+    let rival = line(benchmark, "upper bound: best memcpy of that size", Look::Floor, |row| {
+        row.positive("rival_gb_s")
+    });
     let row = largest(benchmark)?;
-    let ratio = row.positive("ratio").map_or(String::new(), |ratio| format!(", {} the best copy of this machine", number::times(ratio)));
+    let ratio = row
+        .positive("ratio")
+        .map_or(String::new(), |ratio| format!(", {} the best copy of this machine", number::times(ratio)));
     let said = format!(
         "{} in blocks of {}{ratio}. Measured {}.",
         number::gb_s(row.positive("bandwidth_gb_s")?),
@@ -139,7 +160,15 @@ fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     );
     let step = step_ns(benchmark);
     let numbers = Numbers {
-        head: strings(["Block", "Bandwidth", "Time", "Best copy", "Ratio (95 %)", "Best copy is", "Disturbed"]),
+        head: strings([
+            "Block",
+            "Bandwidth",
+            "Time",
+            "Best copy",
+            "Ratio (95 %)",
+            "Best copy is",
+            "Disturbed",
+        ]),
         rows: rows(benchmark)
             .map(|row| {
                 let batch = row.count("batch").max(1) as f64;
@@ -150,7 +179,11 @@ fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
                     or_dash(row.num("rival_gb_s").map(number::gb_s)),
                     interval(row),
                     or_dash(row.text("rival").map(Into::into)),
-                    format!("{} of {}", row.count("disturbed"), row.count("disturbed").saturating_add(row.count("blocks"))),
+                    format!(
+                        "{} of {}",
+                        row.count("disturbed"),
+                        row.count("disturbed").saturating_add(row.count("blocks"))
+                    ),
                 ]
             })
             .collect(),
@@ -169,9 +202,10 @@ fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
 
 fn dma(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let ours = line(benchmark, "DMA queue", Look::Ours, |row| row.positive("bandwidth_gb_s"));
-    let reference = line(benchmark, "upper bound: memcpy (below 4 KiB with 10 ns an entry)", Look::Floor, |row| {
-        Some(row.positive("size_bytes")? / row.positive("reference_ns")?)
-    });
+    let reference =
+        line(benchmark, "upper bound: memcpy (below 4 KiB with 10 ns an entry)", Look::Floor, |row| {
+            Some(row.positive("size_bytes")? / row.positive("reference_ns")?)
+        });
     let row = largest(benchmark)?;
     let said = format!(
         "{} in entries of {}. Vectors of up to {} entries, {}.",
@@ -182,7 +216,15 @@ fn dma(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     );
     let step = step_ns(benchmark);
     let numbers = Numbers {
-        head: strings(["Entry", "Entries", "Vector", "An entry", "Bandwidth", "Time by reference (95 %)", "Reference"]),
+        head: strings([
+            "Entry",
+            "Entries",
+            "Vector",
+            "An entry",
+            "Bandwidth",
+            "Time by reference (95 %)",
+            "Reference",
+        ]),
         rows: rows(benchmark)
             .map(|row| {
                 let batch = row.count("batch").max(1) as f64;
@@ -213,12 +255,29 @@ fn dma(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
 
 fn limits(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let copies = benchmark.items("copies");
-    let of_kind = |kind: &str| copies.iter().filter(move |copy| copy.at("temperature").as_str() == Some(kind.to_owned().as_str())).take(MOST_ROWS).collect::<Vec<_>>();
-    let speed = |copy: &Value| Some((copy.num("size_bytes")?, copy.positive("size_bytes")? / copy.positive("time.p50_ns")?));
-    let series = [("hot", "same buffers each time", Look::Ours), ("cold", "other buffers each time", Look::Other(0)), ("fresh", "bytes just written by the other core", Look::Rival)]
-        .into_iter()
-        .map(|(kind, name, look)| Series { name: name.into(), look, points: of_kind(kind).into_iter().filter_map(speed).collect(), marked: true })
-        .collect();
+    let of_kind = |kind: &str| {
+        copies
+            .iter()
+            .filter(move |copy| copy.at("temperature").as_str() == Some(kind.to_owned().as_str()))
+            .take(MOST_ROWS)
+            .collect::<Vec<_>>()
+    };
+    let speed = |copy: &Value| {
+        Some((copy.num("size_bytes")?, copy.positive("size_bytes")? / copy.positive("time.p50_ns")?))
+    };
+    let series = [
+        ("hot", "same buffers each time", Look::Ours),
+        ("cold", "other buffers each time", Look::Other(0)),
+        ("fresh", "bytes just written by the other core", Look::Rival),
+    ]
+    .into_iter()
+    .map(|(kind, name, look)| Series {
+        name: name.into(),
+        look,
+        points: of_kind(kind).into_iter().filter_map(speed).collect(),
+        marked: true,
+    })
+    .collect();
     let step = step_ns(benchmark);
     let mut said = "memcpy of the C library, without any transport of tieline.".to_owned();
     for line in benchmark.items("lines").iter().take(4) {
@@ -231,16 +290,20 @@ fn limits(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     }
     let numbers = Numbers {
         head: strings(["Copy", "Buffers", "Median", "99 %", "Bandwidth"]),
-        rows: copies.iter().take(MOST_ROWS).map(|copy| {
-            let batch = copy.count("batch").max(1) as f64;
-            vec![
-                or_dash(copy.num("size_bytes").map(number::size)),
-                or_dash(copy.text("temperature").map(Into::into)),
-                or_dash(copy.num("time.p50_ns").map(|ns| number::time(ns, step / batch))),
-                or_dash(copy.num("time.p99_ns").map(|ns| number::time(ns, step / batch))),
-                or_dash(speed(copy).map(|(_, gb_s)| number::gb_s(gb_s))),
-            ]
-        }).collect(),
+        rows: copies
+            .iter()
+            .take(MOST_ROWS)
+            .map(|copy| {
+                let batch = copy.count("batch").max(1) as f64;
+                vec![
+                    or_dash(copy.num("size_bytes").map(number::size)),
+                    or_dash(copy.text("temperature").map(Into::into)),
+                    or_dash(copy.num("time.p50_ns").map(|ns| number::time(ns, step / batch))),
+                    or_dash(copy.num("time.p99_ns").map(|ns| number::time(ns, step / batch))),
+                    or_dash(speed(copy).map(|(_, gb_s)| number::gb_s(gb_s))),
+                ]
+            })
+            .collect(),
     };
     plot(&Plot {
         id: format!("limits-{at}"),
@@ -257,12 +320,18 @@ fn limits(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
 /// The section.
 pub(super) fn section(document: &Value, detail: Detail) -> Option<Markup> {
     let mut plots: Vec<Markup> = Vec::new();
-    plots.extend(half_round_trips(document).iter().enumerate().filter_map(|(at, one)| latency(document, at, one, detail)));
-    plots.extend(of(document, "scibench2").iter().enumerate().filter_map(|(at, one)| stores(at, one, detail)));
+    plots.extend(
+        half_round_trips(document)
+            .iter()
+            .enumerate()
+            .filter_map(|(at, one)| latency(document, at, one, detail)),
+    );
+    plots
+        .extend(of(document, "scibench2").iter().enumerate().filter_map(|(at, one)| stores(at, one, detail)));
     plots.extend(of(document, "dma").iter().enumerate().filter_map(|(at, one)| dma(at, one, detail)));
     plots.extend(of(document, "limits").iter().enumerate().filter_map(|(at, one)| limits(at, one, detail)));
     (!plots.is_empty()).then(|| html! {
-        p.lead { "Dashed lines are what the machine itself allowed at that moment: nothing can be better for long. Both axes are logarithmic." }
+        p.lead { "Broken lines are bounds: what the machine itself allowed at that moment, without tieline. Both axes are logarithmic." }
         div.plots { @for plot in &plots { (plot) } }
     })
 }

@@ -23,9 +23,12 @@ fn plain(text: impl AsRef<str>) -> Markup {
 fn facts(env: &Value) -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     let mut say = |name, value: Option<String>| facts.extend(value.map(|value| (name, plain(value))));
-    let virtual_machine = if env.at("virtual_machine").as_bool() == Some(true) { " (a virtual machine)" } else { "" };
+    let virtual_machine =
+        if env.at("virtual_machine").as_bool() == Some(true) { " (a virtual machine)" } else { "" };
     say("Processor", env.text("cpu_model").map(|model| format!("{model}{virtual_machine}")));
-    let allowed = env.text("cpus_allowed").map_or(String::new(), |cpus| format!(", of which this run could use {cpus}"));
+    let allowed = env
+        .text("cpus_allowed")
+        .map_or(String::new(), |cpus| format!(", of which this run could use {cpus}"));
     say("Processors online", env.text("cpus_online").map(|cpus| format!("{cpus}{allowed}")));
     say("Caches", Some(env.texts("caches").join(", ")).filter(|text| !text.is_empty()));
     say("Memory", env.positive("memory_bytes").map(number::size));
@@ -34,24 +37,39 @@ fn facts(env: &Value) -> Vec<Fact> {
     say("Frequency governor", env.text("governor").map(Into::into));
     say("Huge pages", env.text("transparent_huge_pages").map(|text| chosen(&text)));
     say("Hyper-threading", env.text("smt").map(Into::into));
-    let load: Vec<String> = env.items("load").iter().filter_map(Value::as_f64).map(|load| format!("{load:.2}")).collect();
+    let load: Vec<String> =
+        env.items("load").iter().filter_map(Value::as_f64).map(|load| format!("{load:.2}")).collect();
     say("Load at the start", (load.len() == 3).then(|| format!("{} (1, 5, 15 minutes)", load.join(", "))));
     let versions = env.at("versions").as_object();
-    say("Versions", versions.map(|versions| {
-        let each = versions.iter().take(20).filter_map(|(name, version)| Some(format!("{} {}", super::read::shortened(name, 40), super::read::shortened(version.as_str()?, 60))));
-        each.collect::<Vec<_>>().join(", ")
-    }).filter(|text| !text.is_empty()));
+    say(
+        "Versions",
+        versions
+            .map(|versions| {
+                let each = versions.iter().take(20).filter_map(|(name, version)| {
+                    Some(format!(
+                        "{} {}",
+                        super::read::shortened(name, 40),
+                        super::read::shortened(version.as_str()?, 60)
+                    ))
+                });
+                each.collect::<Vec<_>>().join(", ")
+            })
+            .filter(|text| !text.is_empty()),
+    );
     facts
 }
 
 /// Of `always [madvise] never` the word in brackets.
 fn chosen(text: &str) -> String {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or_else(|| text.to_owned(), |(word, _)| word.to_owned())
+    text.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or_else(|| text.to_owned(), |(word, _)| word.to_owned())
 }
 
 fn clock(env: &Value) -> Option<String> {
     let step_ns = env.positive("clock.step_ns")?;
-    let mut text = format!("{}, a step is {step_ns:.2}\u{a0}ns", env.text("clock.source").unwrap_or("unknown".into()));
+    let mut text =
+        format!("{}, a step is {step_ns:.2}\u{a0}ns", env.text("clock.source").unwrap_or("unknown".into()));
     if let Some(cost_ns) = env.positive("clock.cost_ns") {
         text.push_str(&format!(", a reading costs {}", number::time(cost_ns, 0.0)));
     }
@@ -70,8 +88,8 @@ fn moved(document: &Value) -> Vec<String> {
     let (mut low, mut high) = (f64::INFINITY, 0f64);
     for benchmark in super::benchmarks::half_round_trips(document) {
         for row in benchmark.items("rows") {
-            disturbed += row.count("disturbed");
-            readings += row.count("readings");
+            disturbed = u64::saturating_add(disturbed, row.count("disturbed"));
+            readings = u64::saturating_add(readings, row.count("readings"));
             if let Some(floor) = row.positive("line_floor_ns") {
                 (low, high) = (low.min(floor), high.max(floor));
             }
@@ -79,8 +97,8 @@ fn moved(document: &Value) -> Vec<String> {
     }
     for benchmark in ["scibench2", "dma"].iter().flat_map(|kind| super::benchmarks::of(document, kind)) {
         for row in benchmark.items("rows") {
-            disturbed += row.count("disturbed");
-            readings += row.count("disturbed") + row.count("blocks");
+            disturbed = disturbed.saturating_add(row.count("disturbed"));
+            readings = readings.saturating_add(row.count("disturbed") + row.count("blocks"));
         }
     }
     if high > 0.0 {
@@ -88,7 +106,11 @@ fn moved(document: &Value) -> Vec<String> {
             "The price of a cache line between the two processors lay between {} and {} during the run{}.",
             number::time(low, 1.0),
             number::time(high, 1.0),
-            if high > low * 2.0 { ": the processors were moved, so compare figures only with the floor beside them" } else { "" }
+            if high > low * 2.0 {
+                ": the processors were moved, so compare figures only with the floor beside them"
+            } else {
+                ""
+            }
         ));
     }
     if readings > 0 {

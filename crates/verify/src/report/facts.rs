@@ -51,7 +51,8 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn of(document: &Value) -> Self {
         let mut facts = Self::default();
-        facts.step_ns = super::environment::find(document).and_then(|env| env.positive("clock.step_ns")).unwrap_or(0.0);
+        facts.step_ns =
+            super::environment::find(document).and_then(|env| env.positive("clock.step_ns")).unwrap_or(0.0);
         for node in document.items("status.nodes").iter().chain(document.items("diag.nodes")) {
             facts.nodes.extend(node.at("node").as_u64());
         }
@@ -75,7 +76,9 @@ impl Facts {
 
     fn exchange(&mut self, document: &Value) {
         for entry in document.items("exchange.pairs") {
-            let (Some(from), Some(to)) = (entry.at("from").as_u64(), entry.at("to").as_u64()) else { continue };
+            let (Some(from), Some(to)) = (entry.at("from").as_u64(), entry.at("to").as_u64()) else {
+                continue;
+            };
             let pair = self.pair((from, to));
             pair.bytes_checked += entry.num("bytes").unwrap_or(0.0).max(0.0);
             if let Some(error) = entry.text("error") {
@@ -129,7 +132,9 @@ fn wrong(peer: &Value) -> Vec<String> {
     if peer.at("found").as_bool() == Some(false) {
         wrong.push("not found".into());
     }
-    for (field, what) in [("lost", "lost"), ("corrupt", "corrupt"), ("out_of_order", "out of order"), ("failures", "failures")] {
+    for (field, what) in
+        [("lost", "lost"), ("corrupt", "corrupt"), ("out_of_order", "out of order"), ("failures", "failures")]
+    {
         let number = peer.count(&format!("ledger.{field}"));
         if number > 0 {
             wrong.push(format!("{} {what}", super::number::count(number)));

@@ -11,13 +11,19 @@ use serde_json::Value;
 #[non_exhaustive]
 pub enum ReportError {
     /// The document is of another kind.
-    #[error("the document {found}, not a `{}`: give the output of `tieline verify --json`", crate::run::SCHEMA)]
+    #[error(
+        "the document {found}, not a `{}`: give the output of `tieline verify --json`",
+        crate::run::SCHEMA
+    )]
     WrongSchema {
         /// What it is.
         found: String,
     },
     /// The page would be longer than [`super::MAX_BYTES`], even short.
-    #[error("the report would be {length_bytes} bytes, more than {}: the document holds too much", super::MAX_BYTES)]
+    #[error(
+        "the report would be {length_bytes} bytes, more than {}: the document holds too much",
+        super::MAX_BYTES
+    )]
     TooLarge {
         /// How long.
         length_bytes: usize,
@@ -97,7 +103,10 @@ impl Writer {
     /// Writes it and gives it its name.
     pub fn write(&self, page: &str) -> Result<(), ReportError> {
         let written = if self.special {
-            OpenOptions::new().append(true).open(&self.path).and_then(|mut file| file.write_all(page.as_bytes()))
+            OpenOptions::new()
+                .append(true)
+                .open(&self.path)
+                .and_then(|mut file| file.write_all(page.as_bytes()))
         } else {
             self.beside().and_then(|beside| {
                 let renamed = whole(&beside, page).and_then(|()| fs::rename(&beside, &self.path));
@@ -176,7 +185,10 @@ mod tests {
         assert!(matches!(load(&path), Err(ReportError::Unreadable { .. })));
         fs::write(&path, "{\"schema\": ").unwrap();
         let error = load(&path).unwrap_err().to_string();
-        assert!(error.contains("v.json") && error.contains("line 1") && error.contains("verify --json"), "{error}");
+        assert!(
+            error.contains("v.json") && error.contains("line 1") && error.contains("verify --json"),
+            "{error}"
+        );
         fs::remove_dir_all(&dir).unwrap();
     }
 }

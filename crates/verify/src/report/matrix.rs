@@ -38,12 +38,14 @@ struct Metric {
 struct Show {
     each: f64,
     narrow: bool,
+    /// What the clock resolves; 0 where it says nothing.
+    step: f64,
 }
 
 impl Show {
     fn text(&self, value: f64) -> String {
         let value = value / self.each;
-        let text = number::three(value);
+        let text = number::resolved(value, self.step, self.each);
         if !self.narrow || text.chars().count() <= 3 {
             return text;
         }
@@ -126,22 +128,30 @@ fn metrics(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
             more_is_better: false,
             value: latency,
             judged: |pair| pair.latency.filter(|_| pair.verdict != Some(Judged::Pass)).or(pair.latency),
-            show: Show { each, narrow },
+            show: Show { each, narrow, step: facts.step_ns },
         });
     }
     if let Some(typical) = typical(bandwidth) {
-        let block = document.positive("pairs.block_bytes").map_or(String::new(), |bytes| format!(" in blocks of {}", number::size(bytes)));
-        let bound = document.positive("pairs.copy_ns").zip(document.positive("pairs.block_bytes")).map_or(String::new(), |(ns, bytes)| {
-            format!(" The same copy without a link, the upper bound: {}.", number::gb_s(bytes / ns))
-        });
+        let block = document
+            .positive("pairs.block_bytes")
+            .map_or(String::new(), |bytes| format!(" in blocks of {}", number::size(bytes)));
+        let bound = document.positive("pairs.copy_ns").zip(document.positive("pairs.block_bytes")).map_or(
+            String::new(),
+            |(ns, bytes)| {
+                format!(" The same copy without a link, the upper bound: {}.", number::gb_s(bytes / ns))
+            },
+        );
         metrics.push(Metric {
             id: "matrix-bandwidth",
             title: "Bandwidth",
-            said: format!("In GB/s{block}; larger is better. Typical is {}.{bound}", number::gb_s(typical / 1e9)),
+            said: format!(
+                "In GB/s{block}; larger is better. Typical is {}.{bound}",
+                number::gb_s(typical / 1e9)
+            ),
             more_is_better: true,
             value: bandwidth,
             judged: |pair| pair.block,
-            show: Show { each: 1e9, narrow },
+            show: Show { each: 1e9, narrow, step: 0.0 },
         });
     }
     if let Some(typical) = typical(checked).filter(|bytes| *bytes > 0.0) {
@@ -157,7 +167,7 @@ fn metrics(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
             more_is_better: true,
             value: checked,
             judged: |pair| (!pair.wrong.is_empty()).then_some(Judged::Fail),
-            show: Show { each, narrow },
+            show: Show { each, narrow, step: 0.0 },
         });
     }
     metrics
@@ -170,10 +180,19 @@ fn cell(metric: &Metric, facts: &Facts, pair: Pair, typical: f64) -> Cell {
         .and_then(metric.judged)
         .or_else(|| (metric.id == "matrix-latency").then(mirrored).flatten().and_then(metric.judged))
         // A pair that could not even be measured is bad in every matrix.
-        .or_else(|| known.filter(|pair| pair.verdict == Some(Judged::Fail) && pair.latency_ns.is_none() && pair.bandwidth.is_none()).map(|_| Judged::Fail));
+        .or_else(|| {
+            known
+                .filter(|pair| {
+                    pair.verdict == Some(Judged::Fail)
+                        && pair.latency_ns.is_none()
+                        && pair.bandwidth.is_none()
+                })
+                .map(|_| Judged::Fail)
+        });
     match (metric.value)(facts, pair) {
         Some(value) => {
-            let shade = if metric.id == "matrix-data" { "b" } else { shade(value, typical, metric.more_is_better) };
+            let shade =
+                if metric.id == "matrix-data" { "b" } else { shade(value, typical, metric.more_is_better) };
             Cell { text: metric.show.text(value), shade, judged }
         }
         None => Cell { text: "–".into(), shade: "n", judged },
@@ -189,7 +208,8 @@ fn classes(cell: &Cell) -> String {
 }
 
 fn table(metric: &Metric, facts: &Facts, nodes: &[u64]) -> Markup {
-    let typical = median(facts.pairs.keys().filter_map(|pair| (metric.value)(facts, *pair)).collect()).unwrap_or(0.0);
+    let typical =
+        median(facts.pairs.keys().filter_map(|pair| (metric.value)(facts, *pair)).collect()).unwrap_or(0.0);
     let size = match nodes.len() {
         0..=10 => "few",
         11..MANY_NODES => "some",
@@ -203,8 +223,8 @@ fn table(metric: &Metric, facts: &Facts, nodes: &[u64]) -> Markup {
                     caption.hidden { (metric.title) ": rows are the writing nodes, columns the nodes that own the memory. " (metric.said) }
                     thead {
                         tr {
-                            th.corner { span { "from ↓ to →" } }
-                            @for node in nodes { th scope="col" { (node) } }
+                            th.corner { span { "to\u{a0}→" br; "from\u{a0}↓" } }
+                            @for node in nodes { th scope="col" { span { (node) } } }
                         }
                     }
                     tbody {
@@ -212,7 +232,7 @@ fn table(metric: &Metric, facts: &Facts, nodes: &[u64]) -> Markup {
                             tr {
                                 th scope="row" { (from) }
                                 @for to in nodes {
-                                    @if from == to { td.self { "·" } } @else {
+                                    @if from == to { td.self {} } @else {
                                         @let cell = cell(metric, facts, (*from, *to), typical);
                                         td class=(classes(&cell)) {
                                             (cell.text)
@@ -250,7 +270,11 @@ fn legend() -> Markup {
 /// Everything that is known of the pairs that something speaks against.
 fn bad_pairs(facts: &Facts) -> Markup {
     const MOST: usize = 40;
-    let bad: Vec<(&Pair, &PairFacts)> = facts.pairs.iter().filter(|(_, pair)| pair.is_bad() || pair.verdict == Some(Judged::Unsure)).collect();
+    let bad: Vec<(&Pair, &PairFacts)> = facts
+        .pairs
+        .iter()
+        .filter(|(_, pair)| pair.is_bad() || pair.verdict == Some(Judged::Unsure))
+        .collect();
     let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".into(), number::times);
     html! {
         @if !bad.is_empty() {
@@ -305,8 +329,10 @@ mod tests {
 
     #[test]
     fn a_narrow_cell_has_at_most_three_characters() {
-        let show = Show { each: 1.0, narrow: true };
-        for value in [0.0, 1e-9, 0.034, 0.5, 1.0, 9.99, 61.664, 99.97, 213.0, 999.6, 1234.0, 4.8e6, 1e12, 1e308] {
+        let show = Show { each: 1.0, narrow: true, step: 0.0 };
+        for value in
+            [0.0, 1e-9, 0.034, 0.5, 1.0, 9.99, 61.664, 99.97, 213.0, 999.6, 1234.0, 4.8e6, 1e12, 1e308]
+        {
             assert!(show.text(value).chars().count() <= 4, "{value}: {}", show.text(value));
         }
         assert_eq!(show.text(61.664), "62");

@@ -32,7 +32,9 @@ pub(super) fn faults(document: &Value) -> Vec<String> {
     let of = |node: &Value| -> Vec<String> {
         let from = node.count("node");
         let links = links(node).iter();
-        links.filter_map(|link| Some(format!("{from} → {}: {}", link.count("peer"), on_purpose(link)?))).collect()
+        links
+            .filter_map(|link| Some(format!("{from} → {}: {}", link.count("peer"), on_purpose(link)?)))
+            .collect()
     };
     document.items("status.nodes").iter().flat_map(of).take(60).collect()
 }
@@ -48,7 +50,8 @@ pub(super) fn section(document: &Value) -> Option<Markup> {
     if nodes.is_empty() {
         return None;
     }
-    let diag_of = |node: u64| document.items("diag.nodes").iter().find(|diag| diag.at("node").as_u64() == Some(node));
+    let diag_of =
+        |node: u64| document.items("diag.nodes").iter().find(|diag| diag.at("node").as_u64() == Some(node));
     let faults = faults(document);
     Some(html! {
         @if !faults.is_empty() {

@@ -12,6 +12,11 @@ pub(super) fn three(value: f64) -> String {
     limited(value, usize::MAX)
 }
 
+/// The same, with no digit below the step of the clock; both of the value times `each`, its unit.
+pub(super) fn resolved(value: f64, step: f64, each: f64) -> String {
+    limited(value, digits::decimals(step, each, 3))
+}
+
 fn limited(value: f64, most_decimals: usize) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -105,7 +110,11 @@ pub(super) fn size(bytes: f64) -> String {
 
 /// Without zeros that only say how exactly it was measured: a size is exact.
 fn trimmed(text: &str) -> &str {
-    if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
+    }
 }
 
 /// Bandwidth, in 10⁹ bytes a second.
@@ -120,7 +129,11 @@ pub(super) fn gb_s(value: f64) -> String {
 
 /// A quotient.
 pub(super) fn times(ratio: f64) -> String {
-    if ratio.abs() < 9.995 && ratio.abs() >= 1e-6 { format!("{ratio:.2}×") } else { format!("{}×", three(ratio)) }
+    if ratio.abs() < 9.995 && ratio.abs() >= 1e-6 {
+        format!("{ratio:.2}×")
+    } else {
+        format!("{}×", three(ratio))
+    }
 }
 
 /// A share of all, in percent; the more nines, the more digits.

@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::facts::Facts;
 use super::read::{Judged, Read};
-use super::{Detail, advice, cdf, culprits, curves, environment, jitter, matrix, nodes, steps, summary, troubles};
+use super::{
+    Detail, advice, cdf, culprits, curves, environment, jitter, matrix, nodes, steps, summary, troubles,
+};
 
 /// How it looks. The only text that is put in as it is.
 const STYLE: &str = include_str!("style.css");

@@ -50,7 +50,9 @@ impl Look {
             Self::Other(n) if n.is_multiple_of(2) => {
                 html! { path.mark.(class) d={ "M" (c(x)) " " (c(y - 3.8)) "l3.6 6.4h-7.2z" } {} }
             }
-            Self::Other(_) => html! { path.mark.(class) d={ "M" (c(x)) " " (c(y - 4.0)) "l4 4-4 4-4-4z" } {} },
+            Self::Other(_) => {
+                html! { path.mark.(class) d={ "M" (c(x)) " " (c(y - 4.0)) "l4 4-4 4-4-4z" } {} }
+            }
         }
     }
 }

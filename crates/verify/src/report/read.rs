@@ -24,14 +24,17 @@ pub(super) trait Read {
         self.num(path).filter(|number| (1e-30..1e30).contains(number))
     }
 
-    /// A number of things.
+    /// A number of things; more than a double can count exactly is nobody's count.
     fn count(&self, path: &str) -> u64 {
-        self.at(path).as_u64().unwrap_or(0)
+        self.at(path).as_u64().unwrap_or(0).min(1 << 53)
     }
 
     /// A text that is not empty, shortened.
     fn text(&self, path: &str) -> Option<Cow<'_, str>> {
-        self.at(path).as_str().filter(|text| !text.trim().is_empty()).map(|text| shortened(text, LONGEST_TEXT))
+        self.at(path)
+            .as_str()
+            .filter(|text| !text.trim().is_empty())
+            .map(|text| shortened(text, LONGEST_TEXT))
     }
 
     /// The elements of a list.

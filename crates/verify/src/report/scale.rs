@@ -73,16 +73,17 @@ impl Scale {
                 let places = (0..=MOST_LABELS as u32 + 1).map(|n| first + f64::from(n) * step).filter(inside);
                 places.map(|place| tick(place, Some(number::size(place.exp2())))).collect()
             }
-            Kind::Time | Kind::Bandwidth => {
-                decades(self.low, self.high).filter(|(place, _)| inside(place)).map(|(place, labelled)| {
+            Kind::Time | Kind::Bandwidth => decades(self.low, self.high)
+                .filter(|(place, _)| inside(place))
+                .map(|(place, labelled)| {
                     let value = 10f64.powf(place);
                     let name = || match self.kind {
                         Kind::Time => short(number::time(value, value)),
                         _ => short(number::gb_s(value)),
                     };
                     tick(place, labelled.then(name))
-                }).collect()
-            }
+                })
+                .collect(),
             Kind::Since => {
                 let step = even_step(span);
                 let places = (0..=MOST_LABELS as u32 + 1).map(|n| f64::from(n) * step).filter(inside);
@@ -92,11 +93,23 @@ impl Scale {
                 let step = (span / MOST_LABELS).ceil().max(1.0);
                 let whole = (0..=MOST_LABELS as u32 + 1).map(|n| f64::from(n) * step).filter(inside);
                 let half = (span <= 4.0).then_some(std::f64::consts::LOG10_2);
-                let share = |place: f64| number::percent(1.0 - 10f64.powf(-place));
+                let share = |place: f64| match place {
+                    // More nines than anybody counts.
+                    place if place > 5.5 => format!("1 − 10{}", superscript(place)),
+                    place => number::percent(1.0 - 10f64.powf(-place)),
+                };
                 whole.chain(half).map(|place| tick(place, Some(share(place)))).collect()
             }
         }
     }
+}
+
+/// A negative whole exponent.
+fn superscript(exponent: f64) -> String {
+    let digits = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let text = format!("{exponent:.0}");
+    let raised = text.bytes().filter_map(|byte| digits.get(usize::from(byte.wrapping_sub(b'0'))));
+    std::iter::once('⁻').chain(raised.copied()).collect()
 }
 
 /// `10.0 ns` is `10 ns` beside an axis.
@@ -146,7 +159,11 @@ fn decades(low: f64, high: f64) -> impl Iterator<Item = (f64, bool)> {
 /// 1, 2 or 5 times a power of ten, so that there are few enough.
 fn even_step(span: f64) -> f64 {
     let power = 10f64.powf((span / MOST_LABELS).log10().floor());
-    [1.0, 2.0, 5.0].map(|factor| factor * power).into_iter().find(|step| span / step <= MOST_LABELS).unwrap_or(10.0 * power)
+    [1.0, 2.0, 5.0]
+        .map(|factor| factor * power)
+        .into_iter()
+        .find(|step| span / step <= MOST_LABELS)
+        .unwrap_or(10.0 * power)
 }
 
 #[cfg(test)]
@@ -166,7 +183,10 @@ mod tests {
         assert_eq!(labels(Kind::Size, 4.0, 65_536.0), ["8 B", "64 B", "512 B", "4 KiB", "32 KiB"]);
         assert_eq!(labels(Kind::Time, 58.0, 8800.0), ["100 ns", "1 µs", "10 µs"]);
         assert_eq!(labels(Kind::Time, 61.0, 214.0), ["50 ns", "100 ns", "200 ns", "500 ns"]);
-        assert_eq!(labels(Kind::Since, 0.0, 3e9), ["0 ns", "500 ms", "1 s", "1.50 s", "2 s", "2.50 s", "3 s"]);
+        assert_eq!(
+            labels(Kind::Since, 0.0, 3e9),
+            ["0 ns", "500 ms", "1 s", "1.50 s", "2 s", "2.50 s", "3 s"]
+        );
         assert_eq!(labels(Kind::Nines, 0.0, 0.9995), ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
     }
 

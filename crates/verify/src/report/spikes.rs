@@ -31,7 +31,8 @@ pub(super) fn cause(word: &str) -> String {
 
 /// The tallest, in order of time, with letters.
 pub(super) fn named(jitter: &Value) -> Vec<Spike> {
-    let mut tallest: Vec<&Value> = jitter.items("spikes").iter().filter(|spike| spike.num("at_ns").is_some()).collect();
+    let mut tallest: Vec<&Value> =
+        jitter.items("spikes").iter().filter(|spike| spike.num("at_ns").is_some()).collect();
     tallest.retain(|spike| spike.positive("height_ns").is_some());
     tallest.sort_by(|a, b| b.num("height_ns").unwrap_or(0.0).total_cmp(&a.num("height_ns").unwrap_or(0.0)));
     tallest.truncate(NAMED);
@@ -39,9 +40,13 @@ pub(super) fn named(jitter: &Value) -> Vec<Spike> {
     ('A'..='Z')
         .zip(tallest)
         .map(|(letter, spike)| {
-            let rhythm = spike.at("period").as_u64().and_then(|at| jitter.items("periods").get(usize::try_from(at).ok()?));
+            let rhythm = spike
+                .at("period")
+                .as_u64()
+                .and_then(|at| jitter.items("periods").get(usize::try_from(at).ok()?));
             let rhythm = rhythm.and_then(|rhythm| rhythm.positive("period_ns"));
-            let rhythm = rhythm.map_or(String::new(), |ns| format!(", one of those every {}", number::time(ns, 0.0)));
+            let rhythm =
+                rhythm.map_or(String::new(), |ns| format!(", one of those every {}", number::time(ns, 0.0)));
             Spike {
                 letter,
                 at_ns: spike.num("at_ns").unwrap_or(0.0),

@@ -37,7 +37,11 @@ pub(super) fn all(document: &Value) -> Vec<Trouble> {
         }
         for test in node.items("self_test") {
             if let Some(error) = test.text("error") {
-                add(name.clone(), format!("self test `{}`: {error}", test.text("name").unwrap_or_default()), true);
+                add(
+                    name.clone(),
+                    format!("self test `{}`: {error}", test.text("name").unwrap_or_default()),
+                    true,
+                );
             }
         }
     }
