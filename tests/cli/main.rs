@@ -13,5 +13,6 @@ mod link;
 mod misuse;
 mod options;
 mod printing;
+mod report;
 mod signals;
 mod verify;

@@ -261,7 +261,7 @@ fn legend() -> Markup {
     html! {
         ul.shades aria-label="Shades" {
             @for (class, name) in shades { li { span.cell.(class) aria-hidden="true" {} (name) } }
-            li { span.cell.x aria-hidden="true" { b { "✕" } } "judged bad, twice" }
+            li { span.cell.x aria-hidden="true" { b { "✕" } } "bad" }
             li { span.cell.q aria-hidden="true" { b { "?" } } "not sure" }
         }
     }

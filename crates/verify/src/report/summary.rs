@@ -190,7 +190,7 @@ fn tiles_of(document: &Value, facts: &Facts) -> Vec<Tile> {
         tiles.push(Tile {
             name: "Pairs",
             value: format!("{clean} of {pairs}"),
-            beside: "nothing speaks against".into(),
+            beside: "without a fault".into(),
             judged: Some(judged),
         });
     }
