@@ -161,7 +161,7 @@ impl Visit {
     pub(crate) fn requests(&self) -> Vec<String> {
         let log: serde_json::Value =
             serde_json::from_str(&self.net_log).unwrap_or_else(|error| panic!("net log: {error}"));
-        let events = log["events"].as_array().expect("the net log has events");
+        let events = log["events"].as_array().unwrap();
         let mut found: Vec<String> = events
             .iter()
             .map(|event| &event["params"])

@@ -35,11 +35,7 @@ fn with_script(browser: &Browser, page: &Path, script: &str) -> PathBuf {
 fn widths(browser: &Browser, page: &Path, look: Look) -> (u32, u32) {
     let script = "document.documentElement.setAttribute('data-wide', document.documentElement.scrollWidth + ' ' + innerWidth)";
     let elements = browser.elements(&with_script(browser, page, script), look);
-    let value = elements
-        .split("data-wide=\"")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next())
-        .expect("the script ran");
+    let value = elements.split("data-wide=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let (content, window) = value.split_once(' ').unwrap();
     (content.parse().unwrap(), window.parse().unwrap())
 }

@@ -13,7 +13,7 @@ const PICTURE: &str = "docs/report.png";
 /// What a README may make its reader load, in bytes.
 const MOST_BYTES: u64 = 300_000;
 /// Size of the window: the verdict, what to do, the figures and the first matrices.
-const WINDOW: &str = "--window-size=1180,1120";
+const WINDOW: &str = "--window-size=1180,1290";
 /// A verification, or a browser, that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 

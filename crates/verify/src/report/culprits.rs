@@ -134,7 +134,7 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
         let by = worst(&|pair| pair.block_ratio).filter(|ratio| *ratio > 1.05);
         found.push(by.map_or_else(
             || "is slow".into(),
-            |by| format!("carries only {:.0} % of what the others carry", 100.0 / by),
+            |by| format!("carries only {:.0}\u{a0}% of what the others carry", 100.0 / by),
         ));
     }
     if says(&["stalls of", "stall"]) {

@@ -145,9 +145,7 @@ fn interval(row: &Value) -> String {
 
 fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let ours = line(benchmark, "stores into remote memory", Look::Ours, |row| row.positive("bandwidth_gb_s"));
-    let rival = line(benchmark, "upper bound: best memcpy of that size", Look::Floor, |row| {
-        row.positive("rival_gb_s")
-    });
+    let rival = line(benchmark, "best memcpy of that size", Look::Floor, |row| row.positive("rival_gb_s"));
     let row = largest(benchmark)?;
     let ratio = row
         .positive("ratio")
@@ -202,10 +200,9 @@ fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
 
 fn dma(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let ours = line(benchmark, "DMA queue", Look::Ours, |row| row.positive("bandwidth_gb_s"));
-    let reference =
-        line(benchmark, "upper bound: memcpy (below 4 KiB with 10 ns an entry)", Look::Floor, |row| {
-            Some(row.positive("size_bytes")? / row.positive("reference_ns")?)
-        });
+    let reference = line(benchmark, "memcpy, below 4 KiB with 10 ns for each entry", Look::Floor, |row| {
+        Some(row.positive("size_bytes")? / row.positive("reference_ns")?)
+    });
     let row = largest(benchmark)?;
     let said = format!(
         "{} in entries of {}. Vectors of up to {} entries, {}.",
@@ -331,7 +328,7 @@ pub(super) fn section(document: &Value, detail: Detail) -> Option<Markup> {
     plots.extend(of(document, "dma").iter().enumerate().filter_map(|(at, one)| dma(at, one, detail)));
     plots.extend(of(document, "limits").iter().enumerate().filter_map(|(at, one)| limits(at, one, detail)));
     (!plots.is_empty()).then(|| html! {
-        p.lead { "Broken lines are bounds: what the machine itself allowed at that moment, without tieline. Both axes are logarithmic." }
+        p.lead { "Broken lines are what the machine itself did at that moment, without tieline: the bound that counts. Both axes are logarithmic." }
         div.plots { @for plot in &plots { (plot) } }
     })
 }

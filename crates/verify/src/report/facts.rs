@@ -50,9 +50,8 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(document: &Value) -> Self {
-        let mut facts = Self::default();
-        facts.step_ns =
-            super::environment::find(document).and_then(|env| env.positive("clock.step_ns")).unwrap_or(0.0);
+        let step_ns = super::environment::find(document).and_then(|env| env.positive("clock.step_ns"));
+        let mut facts = Self { step_ns: step_ns.unwrap_or(0.0), ..Self::default() };
         for node in document.items("status.nodes").iter().chain(document.items("diag.nodes")) {
             facts.nodes.extend(node.at("node").as_u64());
         }

@@ -242,7 +242,7 @@ fn a_culprit_is_named_first_and_the_pair_is_marked_without_colour() {
         "evidence": ["from node 4 to node 12, bandwidth: a block of 128 KiB takes 28000 ns, 3.10 x that of the other pairs"] }]);
     let page = render(&document).unwrap();
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no `{text}`"));
-    assert!(at("Link 4–12 carries only 32\u{20}% of what the others carry") < at("id=\"next\""));
+    assert!(at("Link 4–12 carries only 32\u{a0}% of what the others carry") < at("id=\"next\""));
     assert!(at("id=\"next\"") < at("Link 4–12: take work off it") && at("id=\"wrong\"") < at("id=\"pairs\""));
     assert!(page.contains("<td class=\"e x\">4.60<b>✕</b></td>"), "the cell is marked");
     assert!(page.contains("11 of 12"));
