@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::facts::Facts;
+use super::facts::{Facts, PairFacts};
 use super::number;
-use super::read::{Read, shortened};
+use super::read::{Judged, Read, shortened};
 
 /// What is to blame.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     let mut found = Vec::new();
     let says = |words: &[&str]| evidence.iter().any(|text| words.iter().any(|word| text.contains(word)));
     let of_pairs = || facts.pairs.iter().filter(|(pair, _)| suspect.touches(**pair)).map(|(_, pair)| pair);
-    let worst = |ratio: &dyn Fn(&super::facts::PairFacts) -> Option<f64>| {
+    let worst = |ratio: &dyn Fn(&PairFacts) -> Option<f64>| {
         of_pairs()
             .filter_map(ratio)
             .fold(None, |worst: Option<f64>, ratio| Some(worst.map_or(ratio, |worst| worst.max(ratio))))
@@ -123,19 +123,20 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     if says(&["not found", "cannot be reached", "not answer", "is down", "not connected"]) {
         found.push("cannot be reached".to_owned());
     }
-    if says(&["latency:", "half round trip"]) {
+    // What is not sure is evidence, but no headline.
+    let sure = |judged: &dyn Fn(&PairFacts) -> Option<Judged>| {
+        let known: Vec<Judged> = of_pairs().filter_map(judged).collect();
+        known.is_empty() || known.contains(&Judged::Fail)
+    };
+    if says(&["latency:", "half round trip"]) && sure(&|pair| pair.latency) {
         let by = worst(&|pair| pair.latency_ratio).filter(|ratio| *ratio > 1.05);
-        found.push(by.map_or_else(
-            || "answers late".into(),
-            |by| format!("answers {} as slowly as the others", number::times(by)),
-        ));
+        let times = |by| format!("takes {} as long as the others to answer", number::times(by));
+        found.push(by.map_or_else(|| "answers late".into(), times));
     }
-    if says(&["bandwidth:", "block of"]) {
+    if says(&["bandwidth:", "block of"]) && sure(&|pair| pair.block) {
         let by = worst(&|pair| pair.block_ratio).filter(|ratio| *ratio > 1.05);
-        found.push(by.map_or_else(
-            || "is slow".into(),
-            |by| format!("carries only {:.0}\u{a0}% of what the others carry", 100.0 / by),
-        ));
+        let share = |by| format!("carries only {:.0}\u{a0}% of what the others carry", 100.0 / by);
+        found.push(by.map_or_else(|| "is slow".into(), share));
     }
     if says(&["stalls of", "stall"]) {
         found.push("stands still now and then".into());

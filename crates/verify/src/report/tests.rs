@@ -249,6 +249,28 @@ fn a_culprit_is_named_first_and_the_pair_is_marked_without_colour() {
 }
 
 #[test]
+fn what_is_not_sure_is_no_headline_and_what_failed_always_is_one() {
+    let mut document = healthy(3);
+    document["verdict"] = json!("FAIL");
+    document["exchange"]["pairs"][1]["error"] = json!("byte 7 is 0x00, should be 0xd7");
+    let page = render(&document).unwrap();
+    let said = "from node 4 to node 12: byte 7 is 0x00, should be 0xd7";
+    assert!(page.find(said).unwrap() < page.find("id=\"next\"").unwrap(), "the only problem is the headline");
+    document["exchange"]["pairs"][2]["error"] = json!("byte 7 is 0x00, should be 0xd7");
+    assert!(render(&document).unwrap().contains("from node 4 to node 12 and 1 other pair: byte 7"));
+    let pair = &mut document["pairs"]["pairs"][0];
+    pair["latency"]["verdict"] = json!("INCONCLUSIVE");
+    pair["latency"]["ratio"] = json!(1.41);
+    pair["block"] = json!({ "p50_ns": 18_000, "ratio": 2.0, "verdict": "FAIL" });
+    document["pairs"]["culprits"] = json!([{ "suspect": { "link": [4, 8] }, "evidence": ["latency: a half round trip", "bandwidth: a block of 128 KiB"] }]);
+    let page = render(&document).unwrap();
+    assert!(
+        page.contains("Link 4–8 carries only 50\u{a0}% of what the others carry.")
+            && !page.contains("1.41× as long")
+    );
+}
+
+#[test]
 fn a_partial_result_says_so_before_the_verdict() {
     for (field, value) in [("partial", json!("ended by Ctrl-C after two steps")), ("partial", json!(true))] {
         let mut document = healthy(2);

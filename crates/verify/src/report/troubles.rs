@@ -1,5 +1,7 @@
 //! Everything that is wrong and is not in the evidence against a culprit: what tests said, in their own words.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::read::{Judged, Read};
@@ -14,6 +16,17 @@ pub(super) struct Trouble {
 
 /// So many are listed; the rest is counted.
 pub(super) const MOST: usize = 60;
+
+/// Errors of the exchange, each with its pairs.
+fn exchange(document: &Value) -> BTreeMap<String, Vec<(u64, u64)>> {
+    let mut by_error: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+    for pair in document.items("exchange.pairs") {
+        if let Some(error) = pair.text("error") {
+            by_error.entry(error.into()).or_default().push((pair.count("from"), pair.count("to")));
+        }
+    }
+    by_error
+}
 
 /// All of a document, errors first.
 pub(super) fn all(document: &Value) -> Vec<Trouble> {
@@ -47,6 +60,18 @@ pub(super) fn all(document: &Value) -> Vec<Trouble> {
     }
     for text in document.texts("diag.disagreements") {
         add("Topology".into(), text.into(), true);
+    }
+    for (error, pairs) in exchange(document) {
+        let others = match pairs.len() - 1 {
+            0 => String::new(),
+            1 => " and 1 other pair".to_owned(),
+            others => format!(" and {others} other pairs"),
+        };
+        add(
+            "Exchange".into(),
+            format!("from node {} to node {}{others}: {error}", pairs[0].0, pairs[0].1),
+            true,
+        );
     }
     for section in ["load", "pairs"] {
         if let Some(error) = document.text(&format!("{section}.error")) {
