@@ -4,6 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde_json::Value;
 
 /// Why there is no page.
@@ -91,10 +93,11 @@ impl Writer {
             special: path.exists() && !path.is_file(),
         };
         if !writer.special {
-            // As much as a report may need, and no hole in the file: so a full disk is known now.
             let beside = writer.beside().map_err(unwritable)?;
-            let written = whole(&beside, &" ".repeat(super::MAX_BYTES));
-            drop(fs::remove_file(&beside));
+            let written = nameless(&beside).and_then(|mut file| {
+                // As much as a report may need, and no hole in the file: so a full disk is known now.
+                file.write_all(&vec![b' '; super::MAX_BYTES])
+            });
             written.map_err(unwritable)?;
         }
         Ok(writer)
@@ -126,6 +129,22 @@ impl Writer {
         beside.push(name);
         beside.push(format!(".{}.part", std::process::id()));
         Ok(self.path.with_file_name(beside))
+    }
+}
+
+/// A file in the folder of this path that vanishes with this process, however that ends.
+fn nameless(path: &Path) -> io::Result<fs::File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(descriptor) => Ok(descriptor.into()),
+        // Not every file system has such files; there it has a name for a moment.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+            fs::remove_file(path)?;
+            Ok(file)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
