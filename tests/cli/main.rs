@@ -17,5 +17,6 @@ mod link;
 mod misuse;
 mod options;
 mod printing;
+mod report;
 mod signals;
 mod verify;

@@ -3,7 +3,9 @@
 //! What it is for: `tidy` checks the text of the tree, `licences` what the dependencies may be used under, and
 //! `doc-commands` runs what the documentation tells a reader to type.
 //!
-//! What it must never do: change the tree, reach the network, or be needed by a crate that users get.
+//! `figures` and `picture` make what the documents show from real runs.
+//!
+//! What it must never do: change anything else in the tree, reach the network, or be needed by a crate that users get.
 //!
 //! Where to start reading: [`tidy::check`] and the list of rules in it; [`doc_commands`] for the format of the
 //! documentation's examples.
@@ -14,6 +16,7 @@ pub mod figures;
 pub mod finding;
 pub mod licences;
 pub mod markdown;
+pub mod picture;
 pub mod rust;
 pub mod surface;
 pub mod tidy;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use xtask::doc_commands::{parse, run::Sandbox};
 use xtask::finding::Severity;
 use xtask::tree::Tree;
-use xtask::{figures, licences, surface, tidy};
+use xtask::{figures, licences, picture, surface, tidy};
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
 
@@ -18,6 +18,8 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   doc-commands [--binary FILE] [FILE.md…]
                  run the documentation's examples against the built binary
                  (default: target/debug/tieline, and all documents)
+  picture [FILE.json]
+                 make docs/report.png: the report of a run of target/release/tieline, or of a saved result
   figures FILE   fill README.md and docs/figures.md from a report of `tieline bench acceptance --json`
 ";
 
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
     let passed = match words.as_slice() {
         ["tidy"] => check_tidy(&mut out),
         ["licences"] => check_licences(&mut out),
+        ["picture"] => picture::make(&mut out, root(), &release_binary(), None),
+        ["picture", saved] => picture::make(&mut out, root(), &release_binary(), Some(Path::new(saved))),
         ["figures", report] => fill_figures(&mut out, Path::new(report)),
         ["doc-commands", "--binary", binary, documents @ ..] => {
             check_documents(&mut out, Path::new(binary), documents)
@@ -58,9 +62,16 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 fn built_binary() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("debug/tieline")
+    target().join("debug/tieline")
+}
+
+fn release_binary() -> PathBuf {
+    target().join("release/tieline")
 }
 
 /// The figures that the README shows.

@@ -122,7 +122,9 @@ pub(crate) enum Command {
     /// Bring up a cluster (or take one that runs), test every node and every pair, measure, say a verdict
     #[command(
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
-                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running"
+                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running\n  \
+                            tieline verify --report verify.html\n  \
+                            tieline verify --from verify.json --report verify.html   of an earlier run"
     )]
     Verify(Verify),
     /// The manager of one node: run, start, stop, restart it, or ask how it is
@@ -234,4 +236,10 @@ pub(crate) struct Verify {
     /// Only whether the running cluster is sound: seconds, one line, and the exit status; for a job's prolog
     #[arg(long, conflicts_with = "nodes")]
     pub health: bool,
+    /// Write the report as one HTML page, too
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Run nothing: take the result from a file that `tieline verify --json` has written
+    #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed"])]
+    pub from: Option<PathBuf>,
 }

@@ -11,6 +11,7 @@ use node_client::runtime_dir::RuntimeDirError;
 use verify::cable::{CableError, PlanError};
 use verify::capacity::CouldNotRun;
 use verify::diag::HostsError;
+use verify::report::ReportError;
 
 use crate::exit::{CANNOT, USAGE};
 
@@ -38,6 +39,9 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
     }
     if let Some(error) = cause.downcast_ref::<CouldNotRun>() {
         return of_could_not_run(error);
+    }
+    if let Some(error) = cause.downcast_ref::<ReportError>() {
+        return matches!(error, ReportError::NoJson { .. } | ReportError::WrongSchema { .. });
     }
     if let Some(error) = cause.downcast_ref::<BenchError>() {
         return of_bench(error);

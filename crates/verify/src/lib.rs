@@ -1,7 +1,8 @@
 //! Tests of a cluster, and the verdict on it.
 //!
 //! What it is for: [`cable`] compares the links with a plan, [`diag`] tests nodes statically, [`exchange`] sends checked data
-//! between every pair, [`run`] tests in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON.
+//! between every pair, [`run`] tests in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON, and [`report`]
+//! makes a page of that.
 //!
 //! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
 //!
@@ -18,6 +19,7 @@ pub mod exchange;
 pub mod latency;
 pub mod own;
 pub mod pairs;
+pub mod report;
 pub mod run;
 pub mod status;
 pub mod target;

@@ -72,7 +72,14 @@ pub struct Summary {
     pub max_ns: f64,
     /// Arithmetic mean, exact; secondary, as a single preemption moves it.
     pub mean_ns: f64,
+    /// Cumulative distribution, `[ns, share]`: this duration is not exceeded by this share. As far as samples support it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cdf: Vec<[f64; 2]>,
 }
+
+/// Shares in a summary's distribution; beyond them it goes on with nines.
+const CDF_SHARES: [f64; 15] =
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99];
 
 impl Samples {
     /// An empty series; `keep_raw` also keeps each sample in order, at 8 bytes apiece.
@@ -190,7 +197,27 @@ impl Samples {
             p999_ns: self.percentile_ns(Share::P99_9),
             max_ns: self.max_ns,
             mean_ns: self.sum_ns / n as f64,
+            cdf: self.cdf(),
         })
+    }
+
+    /// Points of the cumulative distribution; none beyond which fewer than ten samples lie.
+    fn cdf(&self) -> Vec<[f64; 2]> {
+        let n = self.len() as f64;
+        let nines = (2..9).flat_map(|nines| [5.0, 2.0, 1.0].map(|part| 1.0 - part * 10f64.powi(-nines - 1)));
+        // 1e-6: that ten are left must not fail by rounding.
+        let known = CDF_SHARES.into_iter().chain(nines).filter(|share| (1.0 - share) * n >= 10.0 - 1e-6);
+        let mut points = Vec::new();
+        let mut wanted = known.map(|share| (share, (share * n).ceil() as u64)).peekable();
+        let mut seen = 0;
+        for bucket in self.histogram.iter_recorded() {
+            seen += bucket.count_since_last_iteration();
+            while let Some((share, _)) = wanted.next_if(|(_, rank)| *rank <= seen) {
+                let ps = self.histogram.median_equivalent(bucket.value_iterated_to());
+                points.push([(ps as f64 / PS_PER_NS).clamp(self.min_ns, self.max_ns), share]);
+            }
+        }
+        points
     }
 }
 
@@ -224,6 +251,21 @@ mod tests {
         let ci = summary.p50_ci95_ns.unwrap();
         // Ranks 4902 and 5099 of 10,000.
         assert!((ci.low / 4902.0 - 1.0).abs() < 0.001 && (ci.high / 5099.0 - 1.0).abs() < 0.001, "{ci:?}");
+    }
+
+    #[test]
+    fn the_distribution_says_what_the_percentiles_say() {
+        let summary = of((1..=10_000).map(f64::from)).summary().unwrap();
+        let at = |share: f64| {
+            summary.cdf.iter().find(|point| (point[1] - share).abs() < 1e-12).map(|point| point[0])
+        };
+        assert_eq!((at(0.5), at(0.9), at(0.999)), (summary.p50_ns, summary.p90_ns, summary.p999_ns));
+        assert!(
+            summary.cdf.is_sorted() && summary.cdf.iter().all(|point| point[1] <= 0.999),
+            "{:?}",
+            summary.cdf
+        );
+        assert!(of([5.0; 9]).summary().unwrap().cdf.is_empty());
     }
 
     #[test]

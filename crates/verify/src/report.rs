@@ -1,0 +1,72 @@
+//! The report of a verification as one HTML page: for the person who pays for the cluster, and for the engineer who has to
+//! act on it. It needs no network, no script and no other file, prints, and says everything without colour, too.
+//!
+//! What comes in is JSON (`tieline.verify/1`), not this program's types: a page can be made again from a saved file, by a
+//! newer or older tieline. So nothing in it is trusted: every section may be absent, every number absurd, every text
+//! hostile. Text is escaped by `maud`, whose macros escape whatever is put in; nothing here writes markup from data.
+//!
+//! Where to start reading: [`render`], then `page`.
+
+mod advice;
+mod benchmarks;
+mod cdf;
+mod culprits;
+mod curves;
+mod environment;
+mod facts;
+mod file;
+mod jitter;
+mod matrix;
+mod nodes;
+mod number;
+mod page;
+mod plot;
+mod read;
+mod scale;
+mod spikes;
+mod steps;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod troubles;
+
+use serde_json::Value;
+
+pub use file::{ReportError, Writer, load};
+
+use crate::run::SCHEMA;
+
+/// What a page may weigh, in bytes: a mail server takes it, and a browser shows it at once.
+pub const MAX_BYTES: usize = 1_000_000;
+
+/// How much of a document a page tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Everything.
+    Full,
+    /// No tables behind the plots.
+    NoTables,
+    /// And no more than one matrix, and short lists.
+    Short,
+}
+
+/// The page for a document as `tieline verify --json` prints it.
+pub fn render(document: &Value) -> Result<String, ReportError> {
+    let schema = document.get("schema").and_then(Value::as_str);
+    if schema != Some(SCHEMA) {
+        let found = schema.map_or_else(
+            || "has no field `schema`".to_owned(),
+            |schema| format!("is a `{}`", read::shortened(schema, 60)),
+        );
+        return Err(ReportError::WrongSchema { found });
+    }
+    let mut length_bytes = 0;
+    for detail in [Detail::Full, Detail::NoTables, Detail::Short] {
+        let page = page::page(document, detail);
+        if page.len() <= MAX_BYTES {
+            return Ok(page);
+        }
+        length_bytes = page.len();
+    }
+    Err(ReportError::TooLarge { length_bytes })
+}

@@ -1,0 +1,125 @@
+//! `tieline verify --report`: a page of a run and of a saved result; what cannot be written is said, early where it can be.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tieline_tests::{Cluster, Watchdog};
+
+const SAVED: &str = r#"{"schema": "tieline.verify/1", "verdict": "FAIL", "cluster": "<lab>",
+    "steps": [{"name": "up", "verdict": "PASS", "detail": "all valid", "duration_s": 0.1}]}"#;
+
+fn names(dir: &Path) -> Vec<String> {
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn verify(arguments: &[&str]) -> (i32, String, String) {
+    let cluster = Cluster::empty().unwrap();
+    let result = cluster.run(&[&["verify"], arguments].concat()).unwrap();
+    assert_eq!(names(cluster.runtime_dir()), Vec::<String>::new());
+    result
+}
+
+#[test]
+fn a_run_leaves_a_page_and_its_saved_result_makes_the_same() {
+    let _watchdog = Watchdog::usual("verify --report");
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (status, out, err) = verify(&["--nodes", "2", "--json", "--report", &file("a.html")]);
+    assert!(matches!(status, 0 | 1 | 3), "{out}{err}");
+    let page = std::fs::read_to_string(file("a.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"), "{page}");
+    std::fs::write(file("a.json"), &out).unwrap();
+    // Its verdict is of another time: what is made now is the page.
+    let (status, out, err) = verify(&["--from", &file("a.json"), "--report", &file("b.html")]);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "", ""));
+    assert!(std::fs::read_to_string(file("b.html")).unwrap() == page, "the same document, another page");
+    assert_eq!(names(dir.path()).len(), 3, "{:?}", names(dir.path()));
+}
+
+#[test]
+fn what_is_no_saved_result_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let [from, to] =
+        ["saved.json", "page.html"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    let (status, _, err) = verify(&["--from", &from, "--report", &to]);
+    assert!(status == 4 && err.contains(&from), "{status} {err}");
+    for (text, said) in [
+        ("{\"schema\": \"tieline.verify/1\",", "is no JSON (EOF"),
+        ("", "is no JSON"),
+        ("[]", "has no field `schema`"),
+        ("{\"schema\": \"tieline.figures/1\"}", "is a `tieline.figures/1`, not a `tieline.verify/1`"),
+    ] {
+        std::fs::write(&from, text).unwrap();
+        let (status, out, err) = verify(&["--from", &from, "--report", &to, "--json"]);
+        assert!(status == 2 && err.contains(said) && err.contains("verify --json"), "{status} {err}");
+        assert!(out.contains("tieline.error/1"), "{out}");
+        assert_eq!(names(dir.path()), ["saved.json"]);
+    }
+    std::fs::write(&from, SAVED).unwrap();
+    assert_eq!(verify(&["--from", &from]).0, 2, "without --report");
+    assert_eq!(verify(&["--from", &from, "--report", &to, "--nodes", "3"]).0, 2, "with --nodes");
+    assert_eq!(verify(&["--from", &from, "--report", &to]).0, 0);
+    assert!(std::fs::read_to_string(&to).unwrap().contains("<title>FAIL: cluster &lt;lab&gt; "));
+}
+
+#[test]
+fn what_cannot_be_written_is_known_before_the_run() {
+    let _watchdog = Watchdog::usual("verify --report nowhere");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().to_str().unwrap();
+    for path in [format!("{folder}/no/such/page.html"), folder.to_owned(), "/proc/page.html".to_owned()] {
+        let (status, out, err) = verify(&["--nodes", "9", "--report", &path]);
+        assert_eq!((status, out.as_str()), (4, ""), "{err}");
+        assert!(
+            err.contains("the report cannot be written to")
+                && err.contains(&path)
+                && err.contains("--report"),
+            "{err}"
+        );
+        // No step of the run has begun.
+        assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn a_page_that_is_missing_after_the_run_is_in_the_status_and_the_verdict_is_printed() {
+    let _watchdog = Watchdog::usual("verify --report /dev/full");
+    let (status, out, err) = verify(&["--nodes", "2", "--report", "/dev/full"]);
+    assert_eq!(status, 4, "{out}{err}");
+    assert!(
+        out.contains("VERDICT: ") && err.contains("the report cannot be written to /dev/full"),
+        "{out}{err}"
+    );
+    let (status, out, _) = verify(&["--nodes", "2", "--json", "--report", "/dev/full"]);
+    // One result, not two.
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(status == 4 && report["schema"] == "tieline.verify/1", "{status} {out}");
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_half_of_a_page() {
+    let _watchdog = Watchdog::usual("verify --report interrupted");
+    for ms in [1, 5, 20, 100, 300] {
+        let (cluster, dir) = (Cluster::empty().unwrap(), tempfile::tempdir().unwrap());
+        let page = dir.path().join("page.html");
+        let mut command = cluster.command(&["verify", "--nodes", "5", "--report"]).unwrap();
+        let mut child = command.arg(&page).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(ms));
+        // It may have ended by itself, if it was quick.
+        let _ = kill_process(Pid::from_child(&child), Signal::INT);
+        let status = child.wait().unwrap();
+        assert_eq!(names(cluster.runtime_dir()), Vec::<String>::new(), "{ms}");
+        match &names(dir.path())[..] {
+            [] => {}
+            [name] if name == "page.html" => {
+                assert!(std::fs::read_to_string(&page).unwrap().ends_with("</html>"), "{ms}: {status}");
+            }
+            other => panic!("{ms}: {status}: {other:?}"),
+        }
+    }
+}
