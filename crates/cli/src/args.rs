@@ -233,6 +233,15 @@ pub(crate) struct Verify {
     /// Each test for long: about a minute and a half
     #[arg(long, conflicts_with = "health")]
     pub thorough: bool,
+    /// Who should be linked with whom: a plan as `tieline cable` writes it; without one, every node with every other
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Judge what is measured of one pair by limits from a file, as `tieline bench thresholds` prints them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "health"])]
+    pub thresholds: Option<PathBuf>,
+    /// Compare with an earlier result, a file that `tieline verify --json` has written; worse than that is a failure
+    #[arg(long, value_name = "OLD.json", conflicts_with_all = ["quick", "health"])]
+    pub baseline: Option<PathBuf>,
     /// Only whether the running cluster is sound: seconds, one line, and the exit status; for a job's prolog
     #[arg(long, conflicts_with = "nodes")]
     pub health: bool,

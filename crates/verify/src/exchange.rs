@@ -49,21 +49,22 @@ impl ExchangeReport {
     }
 }
 
-/// Runs the exchange between all nodes of `target`; `progress` is told after each pair how many of how many are done.
+/// Runs the exchange between all nodes of `target`; `progress` is told after each pair how many of
+/// how many are done, and may ask for an early end.
 ///
 /// `obstacle` says of an ordered pair (writer, owner) what is known to keep it from being tested, if anything.
 pub fn run(
     target: &Target,
     seed: u64,
     obstacle: impl Fn(NodeId, NodeId) -> Option<String>,
-    mut progress: impl FnMut(usize, usize),
+    mut progress: impl FnMut(usize, usize) -> bool,
 ) -> ExchangeReport {
     let attached: Vec<(NodeId, Result<Node, String>)> = target.on_each_node(|node| {
         (node, target.attach(node, "tieline-verify").map_err(|error| error.to_string()))
     });
     let total = attached.len() * attached.len().saturating_sub(1);
     let mut pairs = Vec::with_capacity(total);
-    for (to, owner) in &attached {
+    'all: for (to, owner) in &attached {
         for (from, writer) in attached.iter().filter(|(from, _)| from != to) {
             let start = Instant::now();
             let pair_seed = seed ^ (u64::from(from.get()) << 32 | u64::from(to.get()));
@@ -80,7 +81,9 @@ pub fn run(
                 duration_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 error: outcome.err(),
             });
-            progress(pairs.len(), total);
+            if progress(pairs.len(), total) {
+                break 'all;
+            }
         }
     }
     let verdict = if total > 0 && pairs.iter().all(|pair| pair.error.is_none()) {

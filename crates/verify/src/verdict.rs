@@ -32,6 +32,16 @@ impl Verdict {
     }
 }
 
+impl From<bench::verdict::Verdict> for Verdict {
+    fn from(verdict: bench::verdict::Verdict) -> Self {
+        match verdict {
+            bench::verdict::Verdict::Pass => Self::Pass,
+            bench::verdict::Verdict::Fail => Self::Fail,
+            bench::verdict::Verdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

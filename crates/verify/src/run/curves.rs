@@ -1,0 +1,105 @@
+//! Curves of one pair, for the report: each benchmark as its own command would print it.
+
+use bench::error::BenchError;
+use bench::patterns::attach::Where;
+use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
+use bench::progress::Progress;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Control;
+use super::depth::Curves;
+use crate::target::Target;
+
+/// What there is of it.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    /// Documents, each in the form of its command.
+    pub(super) documents: Vec<Value>,
+    /// What could not be measured, and why.
+    pub(super) missing: Vec<String>,
+    /// Some of that speaks against the cluster, not only against what this machine can measure.
+    pub(super) failed: bool,
+}
+
+/// A few sizes: around the caches' and the kernels' limits.
+const FEW_STORES: [usize; 7] = [64, 512, 4096, 32 << 10, 256 << 10, 1 << 20, 4 << 20];
+const FEW_TRANSFERS: [usize; 5] = [64, 2048, 32 << 10, 512 << 10, 4 << 20];
+
+/// Measures between the first two nodes.
+pub(super) fn measure(target: &Target, curves: Curves, seed: u64, control: &mut Control<'_>) -> Measured {
+    let place = Where {
+        runtime_dir: target.runtime_dir.clone(),
+        cluster: target.cluster.clone(),
+        near: target.nodes.first().copied(),
+        far: target.nodes.get(1).copied(),
+    };
+    let mut measured = Measured::default();
+    let sizes = |all: &[usize], few: &[usize]| if curves.all_sizes { all.to_vec() } else { few.to_vec() };
+    let stores = scibench2::Options {
+        place: place.clone(),
+        sizes_bytes: sizes(&scibench2::SIZES_BYTES, &FEW_STORES),
+        blocks: curves.blocks,
+        seed,
+        ..scibench2::Options::default()
+    };
+    measured.keep("scibench2", control, |progress| scibench2::run(&stores, progress));
+    let transfers = dma_bench::Options {
+        place: place.clone(),
+        sizes_bytes: sizes(&dma_bench::SIZES_BYTES, &FEW_TRANSFERS),
+        blocks: curves.blocks,
+        seed,
+        ..dma_bench::Options::default()
+    };
+    measured.keep("dma", control, |progress| dma_bench::run(&transfers, progress));
+    let triggers = intr_bench::Options { place: place.clone(), ..intr_bench::Options::default() };
+    measured.keep("intr", control, |progress| intr_bench::run(&triggers, progress));
+    let round_trips = jitter::Options {
+        place,
+        seconds: curves.jitter_s,
+        idle_seconds: curves.jitter_s / 4.0,
+        seed,
+        ..jitter::Options::default()
+    };
+    measured.keep("jitter", control, |progress| jitter::run(&round_trips, progress));
+    measured
+}
+
+impl Measured {
+    fn keep<R: Serialize>(
+        &mut self,
+        what: &str,
+        control: &mut Control<'_>,
+        run: impl FnOnce(&mut dyn Progress) -> Result<R, BenchError>,
+    ) {
+        if (control.stop)() {
+            return;
+        }
+        (control.tell)(what);
+        let outcome = run(&mut Telling { what, control });
+        match outcome.map(|report| serde_json::to_value(report)) {
+            Ok(Ok(document)) => self.documents.push(document),
+            Ok(Err(error)) => self.missing.push(format!("{what}: {error}")),
+            Err(error) => {
+                self.failed |= !matches!(error, BenchError::TooFewCpus { .. });
+                self.missing.push(format!("{what}: {error}"));
+            }
+        }
+    }
+}
+
+/// Passes a benchmark's progress on.
+struct Telling<'a, 'b> {
+    what: &'a str,
+    control: &'a mut Control<'b>,
+}
+
+impl Progress for Telling<'_, '_> {
+    fn tell(&mut self, what: &str, share: f64) {
+        (self.control.tell)(&format!("{}: {:.0} %, {what}", self.what, 100.0 * share));
+    }
+
+    fn stop(&self) -> bool {
+        (self.control.stop)()
+    }
+}

@@ -1,0 +1,64 @@
+//! How much is done: which tests, for how long.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Depth {
+    /// Seconds: managers, sessions, cables, names, and a checked exchange. Nothing is measured. Fit for a job's prolog.
+    Health,
+    /// Every test, briefly; no curves.
+    Quick,
+    /// Every test, and curves of one pair.
+    Standard,
+    /// Every test for long, and all curves.
+    Thorough,
+}
+
+/// How long and how often, of each test.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// How long every node sends to every other.
+    pub(super) load: Duration,
+    /// How often every pair is measured.
+    pub(super) rounds: usize,
+    /// How long links are watched for stalls.
+    pub(super) watch: Duration,
+    /// Curves of one pair.
+    pub(super) curves: Option<Curves>,
+}
+
+/// What is measured between one pair, for the report.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Curves {
+    /// Blocks of each size.
+    pub(super) blocks: usize,
+    /// Every size, or a few.
+    pub(super) all_sizes: bool,
+    /// Length of the jitter run.
+    pub(super) jitter_s: f64,
+}
+
+impl Depth {
+    /// Nothing for a test of health.
+    pub(super) fn plan(self) -> Option<Plan> {
+        let of = |load_ms, rounds, watch_ms, curves| {
+            let (load, watch) = (Duration::from_millis(load_ms), Duration::from_millis(watch_ms));
+            Some(Plan { load, rounds, watch, curves })
+        };
+        // Watching lasts long enough for two stalls of those that come each second; a rhythm needs five beats to be named.
+        match self {
+            Self::Health => None,
+            Self::Quick => of(500, 60, 2200, None),
+            Self::Standard => {
+                of(1000, 100, 2600, Some(Curves { blocks: 15, all_sizes: false, jitter_s: 5.5 }))
+            }
+            Self::Thorough => {
+                of(20_000, 1000, 20_000, Some(Curves { blocks: 61, all_sizes: true, jitter_s: 20.0 }))
+            }
+        }
+    }
+}

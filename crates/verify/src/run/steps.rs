@@ -1,0 +1,303 @@
+//! The steps: what each calls, and what it comes to in one line.
+
+use std::time::{Duration, Instant};
+
+use bench::results::Document;
+use bench::thresholds::{Judgements, Thresholds};
+use serde_json::Value;
+use shm::sync::{AtomicBool, Ordering};
+use tieline::NodeId;
+
+use super::depth::{Curves, Plan};
+use super::{Control, Start, Step, curves};
+use crate::cable::{self, CableError, CableReport};
+use crate::capacity::CouldNotRun;
+use crate::conntest::{self, ConntestReport};
+use crate::diag::{self, DiagReport};
+use crate::exchange::{self, ExchangeReport};
+use crate::latency::{self, LatencyReport, NotMeasured};
+use crate::own::Removal;
+use crate::pairs::{self, NamesReport, PairsReport};
+use crate::status::{self, ClusterReport};
+use crate::target::Target;
+use crate::verdict::Verdict;
+
+/// How long the instances of the load test wait for each other: they are started together.
+const MEET: Duration = Duration::from_secs(5);
+
+/// Does steps, times them, and stops doing them when that is asked for.
+pub(super) struct Steps<'a, 'b> {
+    done: Vec<Step>,
+    control: &'a mut Control<'b>,
+    /// Which nodes could not take part, to be added to what a step says.
+    left_out: String,
+    /// Since when nothing more is done.
+    ended_after: Option<&'static str>,
+}
+
+/// What a step gave, what came of it, and in one line.
+type Outcome<T> = (T, Verdict, String);
+
+impl<'a, 'b> Steps<'a, 'b> {
+    pub(super) fn new(control: &'a mut Control<'b>) -> Self {
+        Self { done: Vec::new(), control, left_out: String::new(), ended_after: None }
+    }
+
+    fn run<T>(&mut self, name: &'static str, work: impl FnOnce(&mut Control<'b>) -> Outcome<T>) -> T {
+        let start = Instant::now();
+        (self.control.tell)(name);
+        let (result, verdict, mut detail) = work(self.control);
+        detail.push_str(&self.left_out);
+        self.done.push(Step { name, verdict, detail, duration_s: start.elapsed().as_secs_f64() });
+        if self.ended_after.is_none() && (self.control.stop)() {
+            self.ended_after = Some(name);
+        }
+        result
+    }
+
+    /// A step that is left out when the end was asked for.
+    fn unless_ended<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut Control<'b>) -> Outcome<T>,
+    ) -> Option<T> {
+        if self.ended_after.is_some() { None } else { Some(self.run(name, work)) }
+    }
+
+    /// All steps, and why there are not more, if so.
+    pub(super) fn end(self) -> (Vec<Step>, Option<String>) {
+        let why =
+            self.ended_after.map(|step| format!("ended early by a signal, in or after the step `{step}`"));
+        (self.done, why)
+    }
+
+    /// From now on steps name these nodes as not having taken part.
+    pub(super) fn leave_out(&mut self, silent: &[(NodeId, String)]) {
+        let ids: Vec<String> = silent.iter().map(|(node, _)| node.to_string()).collect();
+        if !ids.is_empty() {
+            self.left_out = format!("; node {} does not answer", ids.join(", "));
+        }
+    }
+
+    /// Starts the cluster, if it is one of the test's own.
+    pub(super) fn reach(&mut self, start: &Start) -> Result<(Target, Option<Removal>), CouldNotRun> {
+        match start {
+            Start::Running(target) => Ok((target.clone(), None)),
+            Start::Own(own) => {
+                let (target, removal) = self.run("up", |control| match own.up(control.tell) {
+                    Ok((target, removal, took)) => {
+                        let detail = format!(
+                            "{} nodes, all sessions valid after {:.2} s",
+                            target.nodes.len(),
+                            took.as_secs_f64()
+                        );
+                        (Ok((target, removal)), Verdict::Pass, detail)
+                    }
+                    Err(error) => {
+                        let detail = error.to_string();
+                        (Err(error), Verdict::Fail, detail)
+                    }
+                })?;
+                Ok((target, Some(removal)))
+            }
+        }
+    }
+
+    pub(super) fn status(&mut self, target: &Target) -> Result<ClusterReport, CouldNotRun> {
+        self.run("status", |_| {
+            outcome(status::collect(target), |report| {
+                let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
+                (report.verdict, detail)
+            })
+        })
+        .map_err(CouldNotRun::from)
+    }
+
+    pub(super) fn diag(
+        &mut self,
+        target: &Target,
+        expected: &diag::Expected,
+    ) -> Result<DiagReport, CouldNotRun> {
+        self.run("diag", |_| {
+            outcome(diag::run(target, expected), |report| {
+                let detail = format!(
+                    "{} of {} nodes tested, {} failed, {} see another topology",
+                    target.nodes.len(),
+                    expected.nodes.len(),
+                    report.failed().len(),
+                    report.disagreements.len()
+                );
+                (report.verdict, detail)
+            })
+        })
+    }
+
+    pub(super) fn cable(
+        &mut self,
+        target: &Target,
+        plan: Option<&cable::Plan>,
+    ) -> Result<Option<CableReport>, CouldNotRun> {
+        let (mesh, judged_by) = match plan {
+            Some(plan) => (plan.clone(), "the plan"),
+            None => (cable::Plan::full_mesh(&target.nodes), "a full mesh"),
+        };
+        let request = cable::Request { plan: mesh, only: None, measure_all: false };
+        self.unless_ended("cable", |control| match cable::run(target, request, control.tell, control.stop) {
+            Ok(report) => {
+                let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
+                let detail = format!(
+                    "{links} ends of links, {} not as {judged_by}, {} in doubt",
+                    report.deviations.len(),
+                    report.doubts.len()
+                );
+                let verdict = report.verdict;
+                (Ok(Some(report)), verdict, detail)
+            }
+            Err(CableError::CouldNotRun(error)) => {
+                let detail = error.to_string();
+                (Err(error), Verdict::Fail, detail)
+            }
+            Err(error @ CableError::Plan(_)) => (Ok(None), Verdict::Fail, error.to_string()),
+        })
+        .unwrap_or(Ok(None))
+    }
+
+    pub(super) fn names(&mut self, target: &Target) -> NamesReport {
+        self.run("names", |_| {
+            let report = pairs::names(target);
+            let (verdict, detail) = (report.verdict, report.summary());
+            (report, verdict, detail)
+        })
+    }
+
+    pub(super) fn exchange(&mut self, target: &Target, seed: u64, names: &NamesReport) -> ExchangeReport {
+        self.run("exchange", |control| {
+            let obstacle = |from, to| names.obstacle(from, to).map(|obstacle| obstacle.why.clone());
+            let report = exchange::run(target, seed, obstacle, |done, total| {
+                (control.tell)(&format!("exchange: pair {done} of {total}"));
+                (control.stop)()
+            });
+            let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
+            let detail = format!(
+                "{} pairs, {:.1} MB compared, {} failed",
+                report.pairs.len(),
+                bytes as f64 / 1e6,
+                report.failures().count()
+            );
+            let verdict = report.verdict;
+            (report, verdict, detail)
+        })
+    }
+
+    pub(super) fn load(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<ConntestReport> {
+        self.unless_ended("load", |control| {
+            let options = conntest::Options {
+                seed,
+                meet_within: MEET,
+                only_listed: true,
+                ..conntest::Options::for_target(target, plan.load)
+            };
+            let stop: &AtomicBool = &options.stop;
+            let report = conntest::run(target, &options, &mut |progress| {
+                let (elapsed_s, whole_s) = (progress.elapsed.as_secs_f64(), plan.load.as_secs_f64());
+                (control.tell)(&format!("load: {elapsed_s:.1} s of {whole_s:.1} s"));
+                // Relaxed: nothing is published with it.
+                stop.store((control.stop)(), Ordering::Relaxed);
+            });
+            let (verdict, detail) = (report.verdict, report.summary());
+            (report, verdict, detail)
+        })
+    }
+
+    pub(super) fn pairs(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<PairsReport> {
+        self.unless_ended("pairs", |control| {
+            let (rounds, watch) = (plan.rounds, plan.watch);
+            let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed };
+            let report = pairs::run(target, &plan, control.tell, control.stop);
+            let (verdict, detail) = (report.verdict, report.summary());
+            (report, verdict, detail)
+        })
+    }
+
+    pub(super) fn scipp(&mut self, target: &Target) -> Option<LatencyReport> {
+        self.unless_ended("scipp", |control| match latency::run(target, control.tell) {
+            Ok(report) => {
+                let (verdict, detail) = (report.verdict, report.summary());
+                (Some(report), verdict, detail)
+            }
+            Err(NotMeasured::Impossible(why)) => {
+                (None, Verdict::Inconclusive, format!("{}{why}", super::SKIPPED))
+            }
+            Err(NotMeasured::Failed(why)) => (None, Verdict::Fail, format!("did not run: {why}")),
+        })
+        .flatten()
+    }
+
+    pub(super) fn curves(&mut self, target: &Target, curves: Curves, seed: u64) -> Vec<Value> {
+        self.unless_ended("curves", |control| {
+            let measured = curves::measure(target, curves, seed, control);
+            let verdict = match (measured.failed, measured.missing.is_empty()) {
+                (true, _) => Verdict::Fail,
+                (false, true) => Verdict::Pass,
+                (false, false) => Verdict::Inconclusive,
+            };
+            let mut detail = format!("{} benchmarks of one pair", measured.documents.len());
+            if verdict == Verdict::Inconclusive {
+                detail.insert_str(0, super::SKIPPED);
+            }
+            for missing in &measured.missing {
+                detail.push_str("; ");
+                detail.push_str(missing);
+            }
+            (measured.documents, verdict, detail)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Judges what was measured by limits from a file. Each document says in itself what was said of it.
+    pub(super) fn thresholds(
+        &mut self,
+        thresholds: &Thresholds,
+        latency: Option<&LatencyReport>,
+        benchmarks: &mut [Value],
+    ) -> Vec<Judgements> {
+        self.unless_ended("thresholds", |_| {
+            let mut judged = Vec::new();
+            let scipp = latency.and_then(|latency| serde_json::to_value(&latency.scipp).ok());
+            for value in scipp.iter().chain(benchmarks.iter()) {
+                if let Ok(document) = Document::of("this run", value) {
+                    judged.push(thresholds.judge(&document));
+                }
+            }
+            judged.retain(|judgements| !judgements.figures.is_empty());
+            let figures = judged.iter().map(|judgements| judgements.figures.len()).sum::<usize>();
+            let verdict = Verdict::worst(judged.iter().map(|judgements| Verdict::from(judgements.verdict)));
+            let failed: Vec<&str> = judged
+                .iter()
+                .flat_map(|judgements| &judgements.figures)
+                .filter(|figure| figure.verdict != bench::verdict::Verdict::Pass)
+                .map(|figure| figure.id.as_str())
+                .collect();
+            let mut detail = format!("{figures} figures judged by {}", thresholds.source);
+            if !failed.is_empty() {
+                detail.push_str(&format!(", not kept: {}", failed.join(", ")));
+            }
+            // Nothing that was judged is nothing that passed.
+            let verdict = if figures == 0 { Verdict::Fail } else { verdict };
+            (judged, verdict, detail)
+        })
+        .unwrap_or_default()
+    }
+}
+
+/// What a step came to; one that could not run ends the whole, and is in no report.
+fn outcome<T, E: ToString>(
+    result: Result<T, E>,
+    judged: impl FnOnce(&T) -> (Verdict, String),
+) -> Outcome<Result<T, E>> {
+    let (verdict, detail) = match &result {
+        Ok(report) => judged(report),
+        Err(error) => (Verdict::Fail, error.to_string()),
+    };
+    (result, verdict, detail)
+}
