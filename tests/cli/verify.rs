@@ -21,14 +21,25 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     assert_eq!(report["schema"], "tieline.verify/1");
     let steps: Vec<_> =
         report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert_eq!(steps, ["up", "status", "diag", "names", "exchange", "load", "pairs", "scipp"]);
-    for step in report["steps"].as_array().unwrap().iter().take(5) {
+    assert_eq!(
+        steps,
+        ["up", "status", "diag", "cable", "names", "exchange", "load", "pairs", "scipp", "curves"]
+    );
+    for step in report["steps"].as_array().unwrap().iter().take(7) {
         assert_eq!(step["verdict"], "PASS", "{step}");
     }
     assert_eq!(report["exchange"]["pairs"].as_array().unwrap().len(), 6);
     assert_eq!(report["pairs"]["pairs"].as_array().unwrap().len(), 6);
     assert_eq!(report["load"]["instances"].as_array().unwrap().len(), 3);
     assert!(report["latency"].is_object());
+    let schemas: Vec<&str> = report["benchmarks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|document| document["schema"].as_str().unwrap())
+        .collect();
+    assert_eq!(schemas, ["tieline.scibench2/1", "tieline.dma/1", "tieline.intr/1", "tieline.jitter/1"]);
+    assert!(report["partial"].is_null() && report["environment"]["kernel"].is_string(), "{report}");
     assert_eq!(left_in(&cluster), Vec::<String>::new());
 }
 
@@ -100,4 +111,79 @@ fn health_is_one_line_about_the_running_cluster_and_names_what_is_wrong() {
     assert_eq!(status, 1, "{out}{err}");
     assert!(out.starts_with("tieline health: FAIL: ") && out.lines().count() == 1, "{out}");
     assert!(out.contains("link 4-12"), "{out}");
+}
+
+#[test]
+fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
+    let _watchdog = Watchdog::new("verify beside files", std::time::Duration::from_secs(240));
+    let cluster = Cluster::empty().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).to_string_lossy().into_owned();
+    let write = |name: &str, text: &str| {
+        std::fs::write(path(name), text).unwrap();
+        path(name)
+    };
+    for (option, file, text) in [
+        ("--plan", "plan.toml", "not a plan"),
+        ("--thresholds", "limits.toml", "[nonsense]\n"),
+        ("--baseline", "old.json", "{\"schema\": \"tieline.scipp/1\"}"),
+        ("--baseline", "torn.json", "{"),
+    ] {
+        let file = write(file, text);
+        let (status, out, err) = cluster.run(&["verify", "--nodes", "2", option, &file]).unwrap();
+        assert_eq!((status, out.as_str()), (2, ""), "{option}: {err}");
+        assert!(err.contains(&file), "{option}: {err}");
+    }
+    // Nothing moves a byte in no time, so a limit of nothing is not kept; a plan with a node too few is not, either.
+    let limits = write("limits.toml", "[\"scipp.half_rtt.4B\"]\nupper = \"1 ns\"\n");
+    let (_, plan, _) = cluster.run(&["cable", "--generate", "--nodes", "2"]).unwrap();
+    let plan = write("plan.toml", &plan);
+    let arguments = ["verify", "--nodes", "3", "--thresholds", &limits, "--plan", &plan, "--json"];
+    let (status, out, err) = cluster.run(&arguments).unwrap();
+    assert_eq!(status, 1, "{out}{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let failed: Vec<&str> = report["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|step| step["verdict"] == "FAIL")
+        .map(|step| step["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(failed, ["cable", "thresholds"], "{out}");
+    // With itself as the baseline, what is read is only chance; the sections are there.
+    let old = write("old.json", &out);
+    let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--baseline", &old, "--json"]).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    assert!(status != 2 && status != 4, "{out}{err}");
+    assert_eq!(report["baseline"]["schema"], "tieline.compare_verify/1");
+    assert!(report["baseline"]["sections"].as_array().unwrap().len() >= 5, "{out}");
+}
+
+#[test]
+fn a_signal_ends_it_with_what_there_is_and_nothing_is_left() {
+    let _watchdog = Watchdog::usual("verify interrupted");
+    let cluster = Cluster::empty().unwrap();
+    let mut verify = cluster.command(&["verify", "--nodes", "3", "--thorough"]).unwrap();
+    let mut child =
+        verify.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // Until the load runs, which takes 20 s.
+    let mut said = String::new();
+    let mut progress = std::io::BufReader::new(child.stderr.take().unwrap());
+    while !said.contains("load:") {
+        said.clear();
+        assert_ne!(
+            std::io::BufRead::read_line(&mut progress, &mut said).unwrap(),
+            0,
+            "it ended before the load"
+        );
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let drain = std::thread::spawn(move || std::io::copy(&mut progress, &mut std::io::sink()));
+    let output = child.wait_with_output().unwrap();
+    drain.join().unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(out.contains("PARTIAL: ended early by a signal, in or after the step `load`"), "{out}");
+    assert!(out.contains("VERDICT: INCONCLUSIVE") && !out.contains("\npairs "), "{out}");
+    assert_eq!(left_in(&cluster), Vec::<String>::new());
 }

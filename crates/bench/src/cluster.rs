@@ -2,6 +2,7 @@
 //! stands beside the node manager, not above it.
 
 use std::error::Error;
+use std::time::Duration;
 
 use tieline::NodeId;
 
@@ -21,11 +22,26 @@ pub struct Running {
     pub manager_pids: Vec<u32>,
 }
 
+/// Tests of a whole cluster, whose code stands above this crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterTest {
+    /// Every node sends checked data to every other for so long; bytes a second that were generated, moved and checked.
+    Load(Duration),
+    /// The whole verification, briefly; seconds.
+    VerifyQuick,
+    /// Only whether the cluster is sound; seconds.
+    Health,
+}
+
 /// Starts and stops clusters of its own, apart from any that the user runs.
 pub trait ClusterControl {
     /// Starts a fresh cluster of so many nodes; returns as soon as all sessions between all of them are valid. There is
     /// one at a time.
     fn up(&mut self, nodes: usize) -> Result<Running, ControlError>;
+
+    /// Runs a test of the cluster that is up, and says how it went in the unit of the test. A test that does not pass is an
+    /// error.
+    fn test(&mut self, test: ClusterTest) -> Result<f64, ControlError>;
 
     /// Stops it, leaving nothing.
     fn down(&mut self) -> Result<(), ControlError>;

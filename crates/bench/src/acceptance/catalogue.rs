@@ -93,6 +93,18 @@ pub enum Kind {
         /// Of the ratio.
         goal: Goal,
     },
+    /// Checked bytes a second between all nodes, against a cold copy.
+    Load {
+        /// Of the ratio of bandwidths.
+        goal: Goal,
+    },
+    /// A whole verification, in seconds at most.
+    Verify {
+        /// With measurements; else only a test of health.
+        quick: bool,
+        /// Seconds.
+        at_most: f64,
+    },
     /// Connect and map, in µs at most.
     Connect {
         /// µs.
@@ -146,7 +158,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 55] = [
+pub const ALL: [Entry; 58] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -259,6 +271,24 @@ pub const ALL: [Entry; 55] = [
         Needs::Nine,
         "memory of a manager with 8 sessions",
         Kind::IdlePss { at_most: 8.0 },
+    ),
+    entry(
+        "conntest.9nodes",
+        Needs::Nine,
+        "data generated, moved and checked between nine nodes, against a cold copy",
+        Kind::Load { goal: Goal::at_least(0.25) },
+    ),
+    entry(
+        "verify.quick.9nodes",
+        Needs::Nine,
+        "verify --quick of nine nodes, which run already",
+        Kind::Verify { quick: true, at_most: 60.0 },
+    ),
+    entry(
+        "verify.health.9nodes",
+        Needs::Nine,
+        "verify --health of nine nodes",
+        Kind::Verify { quick: false, at_most: 5.0 },
     ),
     entry("up.64", Needs::SixtyFour, "64 nodes up, all sessions valid", Kind::Up { at_most: 5.0 }),
     entry("up.64.pss", Needs::SixtyFour, "memory of 64 managers", Kind::UpPss { at_most: 512.0 }),

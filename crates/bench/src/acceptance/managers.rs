@@ -8,7 +8,7 @@ use std::{
 use super::{
     Context,
     catalogue::{Entry, Kind},
-    control, control_error,
+    control, control_error, tests_of_clusters as tests,
 };
 use crate::{
     cluster::{ClusterControl, Running},
@@ -52,7 +52,10 @@ pub(super) fn measure_idle(
                     continue;
                 }
                 context.tell(entry.id);
-                let figure = idle(context, entry, &running);
+                let figure = match entry.kind {
+                    Kind::Load { .. } | Kind::Verify { .. } => tests::of(context, entry, cluster),
+                    _ => idle(context, entry, &running),
+                };
                 context.keep(entry.id, figure);
             }
         }
@@ -63,7 +66,7 @@ pub(super) fn measure_idle(
     }
 }
 
-fn spec(entry: &Entry, unit: &'static str, stat: Stat, at_most: f64, note: String) -> Spec {
+pub(super) fn spec(entry: &Entry, unit: &'static str, stat: Stat, at_most: f64, note: String) -> Spec {
     Spec {
         id: entry.id.to_owned(),
         unit,
@@ -81,7 +84,7 @@ fn spec(entry: &Entry, unit: &'static str, stat: Stat, at_most: f64, note: Strin
     }
 }
 
-fn figure(spec: Spec, blocks: Vec<Block>, seed: u64) -> Result<Figure> {
+pub(super) fn figure(spec: Spec, blocks: Vec<Block>, seed: u64) -> Result<Figure> {
     let (id, n) = (spec.id.clone(), blocks.len() as u64);
     Figure::of(spec, n, blocks, Vec::new(), seed).ok_or(BenchError::NoBlocks { id })
 }

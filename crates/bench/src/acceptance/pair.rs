@@ -128,6 +128,8 @@ impl Pair {
             Kind::Connect { at_most } => self.connect(context, entry, at_most),
             Kind::Ring { .. }
             | Kind::Overhead { .. }
+            | Kind::Load { .. }
+            | Kind::Verify { .. }
             | Kind::IdleCpu { .. }
             | Kind::IdlePss { .. }
             | Kind::Up { .. }

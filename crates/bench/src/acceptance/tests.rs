@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    cluster::{ControlError, Running},
+    cluster::{ClusterTest, ControlError, Running},
     progress::Quiet,
     verdict::Verdict,
 };
@@ -16,6 +16,10 @@ impl ClusterControl for Broken {
     fn up(&mut self, nodes: usize) -> std::result::Result<Running, ControlError> {
         self.ups.push(nodes);
         Err("the socket directory is not writable".into())
+    }
+
+    fn test(&mut self, _: ClusterTest) -> std::result::Result<f64, ControlError> {
+        Err("nothing is up".into())
     }
 
     fn down(&mut self) -> std::result::Result<(), ControlError> {

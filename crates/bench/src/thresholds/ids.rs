@@ -41,7 +41,7 @@ const SIZED: [(&str, &str, Dimension); 7] = [
 const fn dimension(kind: &Kind) -> Dimension {
     match kind {
         Kind::Ring { .. } => Dimension::Rate,
-        Kind::Put { .. } | Kind::Store { .. } => Dimension::Bandwidth,
+        Kind::Put { .. } | Kind::Store { .. } | Kind::Load { .. } => Dimension::Bandwidth,
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
         Kind::Scipp { .. }
@@ -51,6 +51,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Spinning { .. }
         | Kind::Sleeping { .. }
         | Kind::Connect { .. }
+        | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,
     }
 }

@@ -209,6 +209,7 @@ fn builtin(entry: &Entry) -> Threshold {
     let dimension = match entry.kind {
         Kind::Scipp { goal, .. }
         | Kind::Put { goal, .. }
+        | Kind::Load { goal }
         | Kind::DmaTable { goal, .. }
         | Kind::Store { goal, .. }
         | Kind::Spinning { goal }
@@ -225,7 +226,7 @@ fn builtin(entry: &Entry) -> Threshold {
         Kind::Connect { at_most } => absolute(at_most, "us", false),
         Kind::IdleCpu { at_most } => absolute(at_most, "ms/min", false),
         Kind::IdlePss { at_most } | Kind::UpPss { at_most } => absolute(at_most, "MB", false),
-        Kind::Up { at_most } => absolute(at_most, "s", false),
+        Kind::Up { at_most } | Kind::Verify { at_most, .. } => absolute(at_most, "s", false),
     };
     Threshold { pattern: entry.id.to_owned(), line: 0, ratio, value, dimension }
 }

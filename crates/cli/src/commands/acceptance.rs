@@ -2,11 +2,15 @@
 
 use std::fs;
 
+use std::time::Duration;
+
 use ::verify::own::{OwnCluster, Removal};
+use ::verify::run::{self, Depth};
+use ::verify::{Target, conntest};
 use anyhow::anyhow;
 use bench::acceptance::catalogue::Entry;
 use bench::acceptance::{self, Options, catalogue};
-use bench::cluster::{ClusterControl, ControlError, Running};
+use bench::cluster::{ClusterControl, ClusterTest, ControlError, Running};
 use bench::figure::{Figures, Missing};
 use bench::layout;
 use bench::patterns::attach::Where;
@@ -40,7 +44,7 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
             thresholds.expect_some("the figures of acceptance that were chosen", "\0")?;
         }
     }
-    let mut control = Control { own: own_cluster(common, "acceptance", 2)?, running: None };
+    let mut control = Control { own: own_cluster(common, "acceptance", 2)?, running: None, target: None };
     let mut measuring = Measuring::begin(output)?;
     let figures = acceptance::run(&options, Some(&mut control), &mut measuring)?;
     output.progress_done();
@@ -77,6 +81,32 @@ fn render(figures: &Figures, excused: bool) -> String {
 struct Control {
     own: OwnCluster,
     running: Option<Removal>,
+    target: Option<Target>,
+}
+
+fn load(target: &Target, duration: Duration) -> Result<f64, ControlError> {
+    let report = conntest::run(target, &conntest::Options::for_target(target, duration), &mut |_| ());
+    if report.verdict != ::verify::Verdict::Pass {
+        return Err(report.summary().into());
+    }
+    Ok(report.rate_bytes_per_s())
+}
+
+fn verification(target: Target, depth: Depth) -> Result<f64, ControlError> {
+    let options = run::Options {
+        start: run::Start::Running(target),
+        seed: 1,
+        depth,
+        plan: None,
+        thresholds: None,
+        argv: Vec::new(),
+    };
+    let report = run::run(&options, &mut run::Control { tell: &mut |_| (), stop: &has_arrived })?;
+    // How fast a cluster is on a machine that others use, too, is another figure's question.
+    if report.verdict == ::verify::Verdict::Fail {
+        return Err(report.render().into());
+    }
+    Ok(report.duration_s)
 }
 
 impl ClusterControl for Control {
@@ -94,6 +124,7 @@ impl ClusterControl for Control {
             .iter()
             .map(|node| Ok(target.attach(*node, "bench")?.info().manager_pid))
             .collect::<Result<_, tieline::Error>>()?;
+        self.target = Some(target.clone());
         let place = Where {
             runtime_dir: target.runtime_dir,
             cluster: target.cluster,
@@ -101,6 +132,15 @@ impl ClusterControl for Control {
             far: target.nodes.get(1).copied(),
         };
         Ok(Running { place, nodes: target.nodes, manager_pids })
+    }
+
+    fn test(&mut self, test: ClusterTest) -> Result<f64, ControlError> {
+        let target = self.target.clone().ok_or("no cluster is up")?;
+        match test {
+            ClusterTest::Load(duration) => load(&target, duration),
+            ClusterTest::VerifyQuick => verification(target, Depth::Quick),
+            ClusterTest::Health => verification(target, Depth::Health),
+        }
     }
 
     fn down(&mut self) -> Result<(), ControlError> {

@@ -43,6 +43,9 @@ impl Report {
             text.push('\n');
             text.push_str(&latency.table());
         }
+        if let Some(why) = &self.partial {
+            let _ = writeln!(text, "\nPARTIAL: {why}");
+        }
         let _ = writeln!(text, "\nVERDICT: {} ({:.1} s)", self.verdict, self.duration_s);
         text
     }

@@ -204,7 +204,12 @@ impl<'a, 'b> Steps<'a, 'b> {
                 // Relaxed: nothing is published with it.
                 stop.store((control.stop)(), Ordering::Relaxed);
             });
-            let (verdict, detail) = (report.verdict, report.summary());
+            // What was ended before it could check anything has not failed.
+            let verdict = match report.verdict {
+                Verdict::Fail if report.partial && report.culprits.is_empty() => Verdict::Inconclusive,
+                verdict => verdict,
+            };
+            let detail = report.summary();
             (report, verdict, detail)
         })
     }
