@@ -156,15 +156,13 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let cable = steps.cable(&target, options.plan.as_ref())?;
     let names = steps.names(&target);
     let exchange = steps.exchange(&target, options.seed, &names);
-    // Who answers for somebody else would only be waited for in vain, and has been named.
-    let is_sound = |node: &NodeId| !names.swapped.iter().flatten().any(|swapped| swapped == node);
-    let sound = Target { nodes: target.nodes.iter().copied().filter(is_sound).collect(), ..target.clone() };
+    let sound = sound(&target, &names);
     let plan = options.depth.plan();
     let load = plan.and_then(|plan| steps.load(&sound, options.seed, plan));
-    let pairs = plan.and_then(|plan| steps.pairs(&target, options.seed, plan));
-    let latency = plan.and_then(|_| steps.scipp(&target));
+    let pairs = plan.and_then(|plan| steps.pairs(&sound, options.seed, plan));
+    let latency = plan.and_then(|_| steps.scipp(&sound));
     let curves = plan.and_then(|plan| plan.curves);
-    let mut benchmarks = curves.map(|curves| steps.curves(&target, curves, options.seed)).unwrap_or_default();
+    let mut benchmarks = curves.map(|curves| steps.curves(&sound, curves, options.seed)).unwrap_or_default();
     let judged = match &options.thresholds {
         Some(thresholds) => steps.thresholds(thresholds, latency.as_ref(), &mut benchmarks),
         None => Vec::new(),
@@ -204,4 +202,11 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         judged,
         duration_s: start.elapsed().as_secs_f64(),
     })
+}
+
+/// The nodes that can be measured. Who answers for somebody else would only be waited for in vain, and has been named.
+fn sound(target: &Target, names: &NamesReport) -> Target {
+    let is_sound = |node: &NodeId| !names.swapped.iter().flatten().any(|swapped| swapped == node);
+    let nodes: Vec<NodeId> = target.nodes.iter().copied().filter(is_sound).collect();
+    if nodes.len() < 2 { target.clone() } else { Target { nodes, ..target.clone() } }
 }
