@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ::verify::bundle::Bundle;
+use ::verify::capacity::CouldNotRun;
 use ::verify::own::OwnCluster;
 use ::verify::report;
 use ::verify::run::{Depth, Options, Report, Start, run as run_all};
@@ -18,58 +19,78 @@ use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcome {
     // Before a long run, as its result would be lost.
-    let writer = arguments.report.as_deref().map(|path| Writer::prepare(&report::PAGE, path)).transpose()?;
-    if arguments.bundle.is_some() && arguments.bundle == arguments.report {
-        return Err(usage("--report and --bundle name the same file: give each its own"));
-    }
-    let bundle = arguments.bundle.as_deref().map(|path| Bundle::prepare(path, common.config.clone()));
-    let bundle = bundle.transpose()?;
-    if let (Some(from), Some(writer)) = (&arguments.from, &writer) {
-        return render_again(from, writer);
+    let files = Files::prepare(common, arguments)?;
+    if let (Some(from), Some(page)) = (&arguments.from, &files.page) {
+        return render_again(from, page);
     }
     let start = if arguments.running || arguments.health {
         Start::Running(target(&Common { node: None, ..common.clone() })?)
     } else {
         // Of a name of its own, beside whatever runs, and gone again afterwards.
         let own = super::own_cluster(common, "verify", arguments.nodes as usize)?;
-        Start::Own(OwnCluster { last_look: bundle.as_ref().map(Bundle::last_look), ..own })
+        Start::Own(OwnCluster { last_look: files.bundle.as_ref().map(Bundle::last_look), ..own })
     };
-    let depth = match arguments {
+    let options = Options { start, seed: arguments.seed, depth: depth(arguments) };
+    let outcome = run_all(&options, &mut |text| output.progress(text));
+    output.progress_done();
+    let bundle = |outcome| files.bundle.as_ref().is_none_or(|bundle| pack(bundle, outcome, &options, output));
+    let report = match outcome {
+        Ok(report) => report,
+        Err(error) => {
+            // Why there is no result is what whoever has to help wants to know.
+            bundle(Err(&error));
+            return Err(error.into());
+        }
+    };
+    let text = || if arguments.health { report.render_line() } else { report.render() };
+    output.result(|| serde_json::to_value(&report), text)?;
+    let page = files.page.as_ref().is_none_or(|page| write_page(page, &report, output));
+    // The result stands printed already, so what is missing is no result of its own; the status says it.
+    Ok(if bundle(Ok(&report)) && page { report.verdict.exit_status() } else { CANNOT })
+}
+
+/// What is written beside the result.
+struct Files {
+    page: Option<Writer>,
+    bundle: Option<Bundle>,
+}
+
+impl Files {
+    /// Makes sure that they can be.
+    fn prepare(common: &Common, arguments: &Verify) -> Result<Self, Failure> {
+        if arguments.bundle.is_some() && arguments.bundle == arguments.report {
+            return Err(usage("--report and --bundle name the same file: give each its own"));
+        }
+        let page = arguments.report.as_deref().map(|path| Writer::prepare(&report::PAGE, path));
+        let bundle = arguments.bundle.as_deref().map(|path| Bundle::prepare(path, common.config.clone()));
+        Ok(Self { page: page.transpose()?, bundle: bundle.transpose()? })
+    }
+}
+
+fn depth(arguments: &Verify) -> Depth {
+    match arguments {
         Verify { health: true, .. } => Depth::Health,
         Verify { quick: true, .. } => Depth::Quick,
         Verify { thorough: true, .. } => Depth::Thorough,
         _ => Depth::Standard,
-    };
-    let options = Options { start, seed: arguments.seed, depth };
-    let report = run_all(&options, &mut |text| output.progress(text));
-    output.progress_done();
+    }
+}
+
+fn pack(bundle: &Bundle, outcome: Result<&Report, &CouldNotRun>, options: &Options, output: Output) -> bool {
+    output.progress("packing the bundle");
     let running = match &options.start {
         Start::Running(target) => Some(target),
         Start::Own(_) => None,
     };
-    let packed = |output: Output| {
-        let Some(bundle) = &bundle else { return true };
-        hold_if_interrupted();
-        output.progress("packing the bundle");
-        let written = bundle.finish(report.as_ref(), running);
-        output.progress_done();
-        is_written(written.map_err(Failure::from), output)
-    };
-    let report = match &report {
-        Ok(report) => report,
-        Err(_) => {
-            packed(output);
-            return report.map(|_| CANNOT).map_err(Failure::from);
-        }
-    };
-    let text = || if arguments.health { report.render_line() } else { report.render() };
-    output.result(|| serde_json::to_value(report), text)?;
-    let page = writer.is_none_or(|writer| {
-        hold_if_interrupted();
-        is_written(page_of_report(report, &writer), output)
-    });
-    // The result stands printed already, so what is missing is no result of its own; the status says it.
-    Ok(if packed(output) && page { report.verdict.exit_status() } else { CANNOT })
+    let written = bundle.finish(outcome, running);
+    output.progress_done();
+    is_written(written.map_err(Failure::from), output)
+}
+
+fn write_page(page: &Writer, report: &Report, output: Output) -> bool {
+    hold_if_interrupted();
+    let written = serde_json::to_value(report).map_err(Failure::from);
+    is_written(written.and_then(|document| Ok(page_of(&document, page)?)), output)
 }
 
 /// Says what could not be written.
@@ -80,17 +101,12 @@ fn is_written(outcome: Result<(), Failure>, output: Output) -> bool {
     outcome.is_ok()
 }
 
-fn page_of_report(report: &Report, writer: &Writer) -> Result<(), Failure> {
-    let document = serde_json::to_value(report).map_err(Failure::from)?;
-    Ok(page_of(&document, writer)?)
-}
-
 /// A page of a result that was saved. Its verdict is of another time, so it is not this command's.
-fn render_again(from: &Path, writer: &Writer) -> Outcome {
-    page_of(&report::load(from)?, writer)?;
+fn render_again(from: &Path, page: &Writer) -> Outcome {
+    page_of(&report::load(from)?, page)?;
     Ok(PASS)
 }
 
-fn page_of(document: &Value, writer: &Writer) -> Result<()> {
-    Ok(writer.write(report::render(document)?.as_bytes())?)
+fn page_of(document: &Value, page: &Writer) -> Result<()> {
+    Ok(page.write(report::render(document)?.as_bytes())?)
 }
