@@ -42,7 +42,9 @@ fn named(manager: Option<&Process>, ours: Option<&Path>) -> (Option<PathBuf>, &'
     if let Some(path) = option.and_then(|pair| pair.get(1)) {
         return (Some(path.into()), "the manager's option --config");
     }
-    let variables = manager.variables().unwrap_or_default();
+    let Ok(variables) = manager.variables() else {
+        return (None, "unknown, as the manager is another user's: the usual files");
+    };
     match variables.get(ENV_CONFIG).and_then(Value::as_str).filter(|path| !path.is_empty()) {
         Some(path) => (Some(path.into()), "the manager's variable TIELINE_CONFIG"),
         None => (None, "nothing: the usual files"),

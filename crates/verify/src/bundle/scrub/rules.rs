@@ -28,11 +28,14 @@ const FORMS: [&str; 7] = [
     r"sk-[A-Za-z0-9_\-]{20,}",
 ];
 
+/// Which number goes up.
+type Counts = fn(&mut Removed) -> &mut u64;
+
 /// A pattern, and what is counted where it is found.
 #[derive(Debug)]
 struct Rule {
     pattern: Regex,
-    counts: fn(&mut Removed) -> &mut u64,
+    counts: Counts,
 }
 
 /// All of them, in the order in which they are applied.
@@ -52,11 +55,11 @@ fn credential() -> String {
 }
 
 /// Each takes out what is in none of its groups: `a` and `b` go before it, `z` comes after it.
-fn patterns() -> Vec<(String, fn(&mut Removed) -> &mut u64)> {
+fn patterns() -> Vec<(String, Counts)> {
     let credential = credential();
-    let credentials: fn(&mut Removed) -> &mut u64 = |removed| &mut removed.credentials;
-    let keys: fn(&mut Removed) -> &mut u64 = |removed| &mut removed.private_keys;
-    let logins: fn(&mut Removed) -> &mut u64 = |removed| &mut removed.address_logins;
+    let credentials: Counts = |removed| &mut removed.credentials;
+    let keys: Counts = |removed| &mut removed.private_keys;
+    let logins: Counts = |removed| &mut removed.address_logins;
     let key_end = r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----";
     vec![
         // First, as it has several lines. One that is cut off at the end of the text goes as well.
