@@ -5,6 +5,7 @@ mod bench;
 mod bench_compare;
 mod bench_ends;
 mod bench_tools;
+mod bundle;
 mod cable;
 mod classic;
 mod clusters;

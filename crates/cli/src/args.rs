@@ -124,7 +124,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
                             tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running\n  \
                             tieline verify --report verify.html\n  \
-                            tieline verify --from verify.json --report verify.html   of an earlier run"
+                            tieline verify --from verify.json --report verify.html   of an earlier run\n  \
+                            tieline verify --running --bundle lab.tar.gz   for whoever has to help"
     )]
     Verify(Verify),
     /// The manager of one node: run, start, stop, restart it, or ask how it is
@@ -248,6 +249,9 @@ pub(crate) struct Verify {
     /// Write the report as one HTML page, too
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Pack the result with logs, configuration and the machine's facts, without secrets, for whoever has to help
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub bundle: Option<PathBuf>,
     /// Run nothing: take the result from a file that `tieline verify --json` has written
     #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed"])]
     pub from: Option<PathBuf>,

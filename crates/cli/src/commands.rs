@@ -115,6 +115,7 @@ fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<O
         launcher: Launcher::this_binary()?,
         config: common.config.clone(),
         limit: UP_LIMIT,
+        last_look: None,
     };
     take_away_on_signal(own.dir()?)?;
     Ok(own)

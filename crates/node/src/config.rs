@@ -132,32 +132,41 @@ pub fn named(explicit: Option<&Path>) -> Option<PathBuf> {
     Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// Reads the configuration: the one that was [`named`], else the system's and the user's files.
-pub fn load(explicit: Option<&Path>) -> Result<Settings, ConfigError> {
-    let files = match named(explicit) {
+/// The files of a configuration, in the order in which they are read: that of a name, else the system's and the user's.
+pub fn files(named: Option<&Path>) -> Result<Vec<PathBuf>, ConfigError> {
+    match named {
         Some(path) if path.is_dir() => {
-            let files = files_in(&path)?;
+            let files = files_in(path)?;
             if files.is_empty() {
                 // Said to be the configuration, and none: a mistake in the name, as a rule.
                 let source = std::io::Error::other("the directory holds no file named *.toml");
-                return Err(ConfigError::Unreadable { path, source });
+                return Err(ConfigError::Unreadable { path: path.into(), source });
             }
-            files
+            Ok(files)
         }
-        Some(path) => vec![path],
+        Some(path) => Ok(vec![path.into()]),
         None => {
             let mut files = files_in(Path::new("/etc/tieline"))?;
             if let Some(directory) = user_directory() {
                 files.extend(files_in(&directory)?);
             }
-            files
+            Ok(files)
         }
-    };
+    }
+}
+
+/// Reads the configuration: the one that was [`named`], else the system's and the user's files.
+pub fn load(explicit: Option<&Path>) -> Result<Settings, ConfigError> {
+    load_files(&files(named(explicit).as_deref())?)
+}
+
+/// What these files say, each laid over the ones before it.
+pub fn load_files(files: &[PathBuf]) -> Result<Settings, ConfigError> {
     let mut settings = Settings::default();
     for path in files {
         let text =
-            read_file(&path).map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
-        apply(&mut settings, &path, &text)?;
+            read_file(path).map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+        apply(&mut settings, path, &text)?;
     }
     Ok(settings)
 }

@@ -1,14 +1,15 @@
 //! Tests of a cluster, and the verdict on it.
 //!
 //! What it is for: [`cable`] compares the links with a plan, [`diag`] tests nodes statically, [`exchange`] sends checked data
-//! between every pair, [`run`] tests in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON, and [`report`]
-//! makes a page of that.
+//! between every pair, [`run`] tests in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON, [`report`]
+//! makes a page of that, and [`bundle`] an archive for whoever has to help.
 //!
 //! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
 //!
 //! Where to start reading: [`run`].
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 pub mod cable;
 pub mod capacity;
 pub mod clusters;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod status;
 pub mod target;
 pub mod verdict;
+pub mod writer;
 
 pub use target::Target;
 pub use verdict::Verdict;

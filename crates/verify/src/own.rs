@@ -1,6 +1,8 @@
 //! A cluster that lives for one test or measurement, under a name that nobody else uses.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use node::NodeError;
@@ -27,6 +29,18 @@ pub struct OwnCluster {
     pub config: Option<PathBuf>,
     /// How long all sessions may take to become valid.
     pub limit: Duration,
+    /// What is done once it has served and before it is taken away, also if it did not come up.
+    pub last_look: Option<LastLook>,
+}
+
+/// Looks at a cluster for the last time.
+#[derive(Clone)]
+pub struct LastLook(pub Arc<dyn Fn(&Target) + Send + Sync>);
+
+impl fmt::Debug for LastLook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LastLook")
+    }
 }
 
 /// What clusters of one's own are for, as in their names.
@@ -42,12 +56,16 @@ pub fn owner_of(cluster: &str) -> Option<u32> {
 #[derive(Debug)]
 pub struct Removal {
     dir: ClusterDir,
+    last_look: Option<(LastLook, Target)>,
     /// Ends the managers also when this process is killed and nothing can be dropped.
     _lease: Lease,
 }
 
 impl Drop for Removal {
     fn drop(&mut self) {
+        if let Some((LastLook(look), target)) = self.last_look.take() {
+            look(&target);
+        }
         OwnCluster::remove(&self.dir);
     }
 }
@@ -71,18 +89,19 @@ impl OwnCluster {
             config: self.config.clone(),
             limit: self.limit,
         };
-        // Before the first is started, so that what a failure leaves is taken away too.
-        let removal = Removal { dir: dir.clone(), _lease: lease.clone() };
-        let report = up(&options, &mut |progress| {
-            if let UpProgress::Ready { ready, of } = progress {
-                tell(&format!("up: {ready} of {of} nodes see all others"));
-            }
-        })?;
         let target = Target {
             runtime_dir: Some(dir.root().into()),
             cluster: Some(dir.cluster().as_str().into()),
             nodes,
         };
+        // Before the first is started, so that what a failure leaves is taken away too.
+        let last_look = self.last_look.clone().map(|look| (look, target.clone()));
+        let removal = Removal { dir, last_look, _lease: lease };
+        let report = up(&options, &mut |progress| {
+            if let UpProgress::Ready { ready, of } = progress {
+                tell(&format!("up: {ready} of {of} nodes see all others"));
+            }
+        })?;
         Ok((target, removal, report.took))
     }
 

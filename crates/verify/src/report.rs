@@ -32,7 +32,7 @@ mod troubles;
 
 use serde_json::Value;
 
-pub use file::{ReportError, Writer, load};
+pub use file::{PAGE, ReportError, load};
 
 use crate::run::SCHEMA;
 

@@ -21,7 +21,7 @@ pub struct System {
 
 impl System {
     /// This one, now.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let name = rustix::system::uname();
         let parts = [name.sysname(), name.nodename(), name.release(), name.version(), name.machine()];
         let uname: Vec<_> = parts.iter().map(|part| part.to_string_lossy()).collect();
@@ -33,12 +33,22 @@ impl System {
     }
 
     /// As `date` has it, in UTC.
-    pub(super) fn date(&self) -> String {
+    pub(crate) fn date(&self) -> String {
         let (days, seconds) = (self.started_unix_s / 86_400, self.started_unix_s % 86_400);
         let (year, month, day) = civil(days);
         let weekday = DAYS[(days % 7) as usize];
         let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         format!("{weekday} {} {day:>2} {hour:02}:{minute:02}:{second:02} UTC {year}", MONTHS[month])
+    }
+}
+
+impl System {
+    /// The date as a part of a file's name, in UTC: `20170329-170252`.
+    pub(crate) fn stamp(&self) -> String {
+        let (days, seconds) = (self.started_unix_s / 86_400, self.started_unix_s % 86_400);
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        format!("{year}{:02}{day:02}-{hour:02}{minute:02}{second:02}", month + 1)
     }
 }
 
@@ -64,6 +74,8 @@ mod tests {
         let date = |started_unix_s| System { started_unix_s, ..System::default() }.date();
         assert_eq!(date(0), "Thu Jan  1 00:00:00 UTC 1970");
         assert_eq!(date(951_782_400), "Tue Feb 29 00:00:00 UTC 2000");
+        let stamp = System { started_unix_s: 1_490_806_972, ..System::default() }.stamp();
+        assert_eq!(stamp, "20170329-170252");
         assert_eq!(date(1_490_806_972), "Wed Mar 29 17:02:52 UTC 2017");
         assert_eq!(date(4_107_542_400), "Mon Mar  1 00:00:00 UTC 2100");
         assert_eq!(date(1_735_689_599), "Tue Dec 31 23:59:59 UTC 2024");

@@ -1,0 +1,200 @@
+//! Files that come of a run: each is written whole or not at all, and whether it can be written is known before a long run.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// The file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("the {} cannot be written to {}: {source}; name another file with {}", kind.what, path.display(), kind.option)]
+pub struct WriteError {
+    /// What should be in it.
+    pub kind: &'static Kind,
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// What is written.
+#[derive(Debug)]
+pub struct Kind {
+    /// In an error's words.
+    pub what: &'static str,
+    /// The option that names the file.
+    pub option: &'static str,
+    /// As much as it may well need, in bytes: a disk with less is full.
+    pub size_bytes: usize,
+    /// Who may read it; what the process's mask forbids is taken away.
+    pub mode: u32,
+}
+
+/// Where a file goes. It is written beside, and gets its name once it is whole.
+#[derive(Debug)]
+pub struct Writer {
+    kind: &'static Kind,
+    path: PathBuf,
+    /// A device or a pipe: written as it is, as a rename would replace it.
+    special: bool,
+}
+
+impl Writer {
+    /// Makes sure now that there can be a file later. Leaves nothing, as a long run may be ended by a signal.
+    pub fn prepare(kind: &'static Kind, path: &Path) -> Result<Self, WriteError> {
+        let unwritable = |source| WriteError { kind, path: path.into(), source };
+        if path.is_dir() {
+            return Err(unwritable(io::ErrorKind::IsADirectory.into()));
+        }
+        if path.exists() {
+            // A file that is protected is not replaced behind its owner's back.
+            OpenOptions::new().append(true).open(path).map_err(unwritable)?;
+        }
+        let writer = Self {
+            kind,
+            // Through a symbolic link to what it names, so that the link stays.
+            path: fs::canonicalize(path).unwrap_or_else(|_| path.into()),
+            special: path.exists() && !path.is_file(),
+        };
+        if !writer.special {
+            let beside = writer.beside().map_err(unwritable)?;
+            let written = nameless(&beside).and_then(|mut file| {
+                // No hole in the file: so a full disk is known now.
+                file.write_all(&vec![b' '; kind.size_bytes])
+            });
+            written.map_err(unwritable)?;
+        }
+        Ok(writer)
+    }
+
+    /// Writes it and gives it its name.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), WriteError> {
+        let written = if self.special {
+            OpenOptions::new().append(true).open(&self.path).and_then(|mut file| file.write_all(bytes))
+        } else {
+            self.beside().and_then(|beside| {
+                let renamed =
+                    whole(&beside, self.kind.mode, bytes).and_then(|()| fs::rename(&beside, &self.path));
+                if renamed.is_err() {
+                    drop(fs::remove_file(&beside));
+                }
+                renamed
+            })
+        };
+        written.map_err(|source| self.failed(source))
+    }
+
+    /// What is to be written could not even be made.
+    pub fn failed(&self, source: io::Error) -> WriteError {
+        WriteError { kind: self.kind, path: self.path.clone(), source }
+    }
+
+    /// Its name until it is whole: in the same folder, as a rename cannot leave the file system.
+    fn beside(&self) -> io::Result<PathBuf> {
+        let name = self.path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut beside = std::ffi::OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".{}.part", std::process::id()));
+        Ok(self.path.with_file_name(beside))
+    }
+}
+
+/// A file in the folder of this path that vanishes with this process, however that ends.
+fn nameless(path: &Path) -> io::Result<fs::File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(descriptor) => Ok(descriptor.into()),
+        // Not every file system has such files; there it has a name for a moment.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let file = anew(path, 0o600)?;
+            fs::remove_file(path)?;
+            Ok(file)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file that nobody else can have put there, with an eye on what a link in a folder for all may name.
+fn anew(path: &Path, mode: u32) -> io::Result<fs::File> {
+    // What a killed process of the same number left; where it is another's, making the file fails.
+    drop(fs::remove_file(path));
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+fn whole(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let mut file = anew(path, mode)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    static NOTE: Kind = Kind { what: "note", option: "--note", size_bytes: 1000, mode: 0o600 };
+
+    fn dir(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("tieline-writer-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn prepare(path: &Path) -> Result<Writer, WriteError> {
+        Writer::prepare(&NOTE, path)
+    }
+
+    #[test]
+    fn whole_or_not_at_all_and_for_its_owner() {
+        let dir = dir("whole");
+        let path = dir.join("r");
+        drop(prepare(&path).unwrap());
+        assert!(names(&dir).is_empty());
+        prepare(&path).unwrap().write(b"one").unwrap();
+        // Also where the file was readable for all before.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        prepare(&path).unwrap().write(b"two, longer").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two, longer");
+        assert_eq!(names(&dir), ["r"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_before() {
+        let dir = dir("bad");
+        for (path, word) in [(dir.join("no/such/r"), "not found"), (dir.clone(), "directory")] {
+            let error = prepare(&path).unwrap_err().to_string().to_lowercase();
+            assert!(error.contains(word) || error.contains("no such"), "{error}");
+            assert!(error.contains("--note") && error.contains(&*path.to_string_lossy()), "{error}");
+        }
+        // Always full.
+        if Path::new("/dev/full").exists() {
+            let writer = prepare(Path::new("/dev/full")).unwrap();
+            assert!(writer.write(b"page").unwrap_err().to_string().contains("/dev/full"));
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_that_somebody_planted_beside_is_not_followed() {
+        let dir = dir("planted");
+        let (path, victim) = (dir.join("r"), dir.join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        let writer = prepare(&path).unwrap();
+        std::os::unix::fs::symlink(&victim, writer.beside().unwrap()).unwrap();
+        writer.write(b"page").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
