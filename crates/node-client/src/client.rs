@@ -139,13 +139,13 @@ impl Client {
 
     /// The state page of the present manager, or of the last one. Another one after its restart
     /// ([`ClientEvent::ManagerBack`]).
-    pub fn page(&self) -> Arc<PageReader> {
+    pub fn page(&self) -> Result<Arc<PageReader>> {
         self.handle.shared.page()
     }
 
     /// The link to a node, as the present page shows it.
     pub fn link(&self, node: NodeId) -> Result<LinkWord> {
-        self.page().link(node).map_err(|source| ClientError::Page { node: self.node(), source })
+        self.page()?.link(node).map_err(|source| ClientError::Page { node: self.node(), source })
     }
 
     /// Whether the manager is there at the moment.

@@ -102,8 +102,8 @@ pub(crate) struct Shared {
     pub(crate) dir: ClusterDir,
     pub(crate) node: NodeId,
     pub(crate) name: String,
-    /// As they were at the beginning, which is all that a forked child can know: it must not wait for the lock.
-    beginning: (NodeInfo, Arc<PageReader>),
+    /// What it was at the beginning, which is all that a forked child can know: it must not wait for the lock.
+    first_info: NodeInfo,
     pub(crate) epoll: OwnedFd,
     wake: OwnedFd,
     state: Mutex<State>,
@@ -125,9 +125,9 @@ impl Shared {
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)
             .map_err(io("watch an eventfd"))?;
         let process = process_id();
-        let beginning = (state.info.clone(), state.page.clone());
+        let first_info = state.info.clone();
         let (state, line_changed) = (Mutex::new(state), Condvar::new());
-        let shared = Self { process, dir, node, name, beginning, epoll, wake, state, line_changed, sink };
+        let shared = Self { process, dir, node, name, first_info, epoll, wake, state, line_changed, sink };
         shared.arm(&mut shared.lock());
         Ok(shared)
     }
@@ -144,12 +144,13 @@ impl Shared {
 
     /// What the manager said of its node; in a forked child, what it said when its parent attached.
     pub(crate) fn info(&self) -> NodeInfo {
-        self.check_process().map_or_else(|_| self.beginning.0.clone(), |()| self.lock().info.clone())
+        self.check_process().map_or_else(|_| self.first_info.clone(), |()| self.lock().info.clone())
     }
 
-    /// The state page; in a forked child, that of the manager that its parent attached to.
-    pub(crate) fn page(&self) -> Arc<PageReader> {
-        self.check_process().map_or_else(|_| self.beginning.1.clone(), |()| self.lock().page.clone())
+    /// The state page. None for a forked child.
+    pub(crate) fn page(&self) -> Result<Arc<PageReader>> {
+        self.check_process()?;
+        Ok(self.lock().page.clone())
     }
 
     /// Whether the manager is there. Never for a forked child.

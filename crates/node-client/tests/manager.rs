@@ -346,7 +346,7 @@ fn a_manager_that_dies_fails_what_waits_and_gets_everything_told_again() {
     });
     assert_eq!(import.state(), ImportState::Alive);
 
-    let old_page = client.page();
+    let old_page = client.page().unwrap();
     stage.listener = None;
     std::thread::scope(|scope| {
         let probe = scope.spawn(|| client.probe(four()).unwrap_err());
@@ -376,7 +376,7 @@ fn a_manager_that_dies_fails_what_waits_and_gets_everything_told_again() {
     stage.page.set_import(ImportSlot(77), Word::Alive).unwrap();
     talk.answer(id, Ok(Reply::Resumed { import: ImportSlot(77) }), &[]);
     await_event(&events, |event| matches!(event, ClientEvent::ManagerBack { .. }).then_some(()));
-    assert!(!std::sync::Arc::ptr_eq(&client.page(), &old_page));
+    assert!(!std::sync::Arc::ptr_eq(&client.page().unwrap(), &old_page));
 
     // From here on the new page counts, under the old name.
     stage.page.set_import(ImportSlot(77), Word::Ended(LossReason::Removed)).unwrap();

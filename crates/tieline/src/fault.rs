@@ -19,7 +19,8 @@ pub(crate) struct PageSource {
 
 impl FaultSource for PageSource {
     fn condition(&self, node: NodeId) -> Condition {
-        let page = self.client.page();
+        // A forked child, for which the link is as good as cut.
+        let Ok(page) = self.client.page() else { return Condition { down: true, ..Condition::default() } };
         // Generation 0: there has never been a link to it; it is this node itself.
         let down = page.link(node).is_ok_and(|word| word.generation > 0 && !word.up);
         Condition { down, faults: page.faults(node).unwrap_or_default() }

@@ -58,7 +58,7 @@ impl RemoteInner {
 
     /// The link to the owner's node, and which manager says so.
     pub(crate) fn link_word(&self) -> Result<(u64, LinkWord)> {
-        let page = self.node.client().page();
+        let page = self.node.client().page()?;
         Ok((page.incarnation()?, page.link(self.peer)?))
     }
 
