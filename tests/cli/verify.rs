@@ -23,7 +23,7 @@ fn a_good_cluster_passes_and_nothing_is_left() {
         report["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert_eq!(
         steps,
-        ["up", "status", "diag", "cable", "names", "exchange", "load", "pairs", "scipp", "curves"]
+        ["up", "status", "diag", "cable", "names", "exchange", "load", "pairs", "scipp", "curves", "closing"]
     );
     for step in report["steps"].as_array().unwrap().iter().take(7) {
         assert_eq!(step["verdict"], "PASS", "{step}");
@@ -186,4 +186,45 @@ fn a_signal_ends_it_with_what_there_is_and_nothing_is_left() {
     assert!(out.contains("PARTIAL: ended early by a signal, in or after the step `load`"), "{out}");
     assert!(out.contains("VERDICT: INCONCLUSIVE") && !out.contains("\npairs "), "{out}");
     assert_eq!(left_in(&cluster), Vec::<String>::new());
+}
+
+#[test]
+fn what_happens_to_the_cluster_during_the_test_is_named() {
+    let _watchdog = Watchdog::new("verify of a changing cluster", std::time::Duration::from_secs(240));
+    let whole = |change: &dyn Fn(&Cluster)| {
+        let cluster = Cluster::empty().unwrap();
+        let (status, ..) = cluster.run(&["up", "--nodes", "4", "--faults"]).unwrap();
+        assert_eq!(status, 0);
+        let mut child = cluster
+            .command(&["verify", "--running", "--quick"])
+            .unwrap()
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut progress = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("watching for stalls") {
+            said.clear();
+            assert_ne!(std::io::BufRead::read_line(&mut progress, &mut said).unwrap(), 0);
+        }
+        change(&cluster);
+        let drain = std::thread::spawn(move || std::io::copy(&mut progress, &mut std::io::sink()));
+        let output = child.wait_with_output().unwrap();
+        drain.join().unwrap().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let run = |cluster: &Cluster, words: &[&str]| {
+        let (status, out, err) = cluster.run(words).unwrap();
+        assert_eq!(status, 0, "{words:?}: {out}{err}");
+    };
+    let (status, out) = whole(&|cluster| run(cluster, &["node", "restart", "--node", "12"]));
+    assert_eq!(status, Some(1), "{out}");
+    assert!(out.contains("  node 12\n") && out.contains("was restarted during the test"), "{out}");
+    let (status, out) = whole(&|cluster| {
+        run(cluster, &["link", "down", "8", "16"]);
+        run(cluster, &["link", "up", "8", "16"]);
+    });
+    assert_eq!(status, Some(1), "{out}");
+    assert!(out.contains("  link 8-16\n") && out.contains("during the test, down for"), "{out}");
 }

@@ -23,6 +23,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // A file that may not grow is an error of the one who writes it, not the end of the process. Without the handler that is
+    // how it ends, which is no reason not to run.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let arguments = classic::translate(std::env::args_os().collect());
     match args::Cli::try_parse_from(&arguments) {
         Ok(cli) => commands::run(cli),

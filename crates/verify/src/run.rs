@@ -1,6 +1,6 @@
 //! The whole verification: up (or a cluster that runs) → status → diag on all nodes → cables → who answers for whom → a
 //! checked exchange between every pair → load → every pair measured beside every other → request/response latency and curves
-//! of one pair → verdict.
+//! of one pair → a last look at the managers and links → verdict.
 
 use std::time::Instant;
 
@@ -26,6 +26,7 @@ use crate::verdict::Verdict;
 use steps::Steps;
 
 mod blame;
+mod closing;
 mod curves;
 mod depth;
 mod render;
@@ -167,7 +168,9 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         Some(thresholds) => steps.thresholds(thresholds, latency.as_ref(), &mut benchmarks),
         None => Vec::new(),
     };
+    let changes = steps.closing(&target, &status);
     let findings = blame::Findings {
+        changes: &changes,
         cable: cable.as_ref(),
         names: &names,
         exchange: &exchange,

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -38,7 +38,7 @@ pub struct Kind {
 pub struct Writer {
     kind: &'static Kind,
     path: PathBuf,
-    /// A device or a pipe: written as it is, as a rename would replace it.
+    /// A device: written as it is, as a rename would replace it.
     special: bool,
 }
 
@@ -48,6 +48,10 @@ impl Writer {
         let unwritable = |source| WriteError { kind, path: path.into(), source };
         if path.is_dir() {
             return Err(unwritable(io::ErrorKind::IsADirectory.into()));
+        }
+        if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+            // Its reader would see the end with the first look, and the second would wait for another reader.
+            return Err(unwritable(io::Error::other("it is a pipe, which cannot be written twice")));
         }
         if path.exists() {
             // A file that is protected is not replaced behind its owner's back.
@@ -61,6 +65,12 @@ impl Writer {
         };
         if !writer.special {
             let beside = writer.beside().map_err(unwritable)?;
+            // A name that is too long is found here, as long as that of the unfinished file is.
+            if let Err(error) = fs::symlink_metadata(&beside)
+                && error.kind() == io::ErrorKind::InvalidFilename
+            {
+                return Err(unwritable(error));
+            }
             let written = nameless(&beside).and_then(|mut file| {
                 // No hole in the file: so a full disk is known now.
                 file.write_all(&vec![b' '; kind.size_bytes])

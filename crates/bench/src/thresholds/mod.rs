@@ -116,6 +116,9 @@ pub struct Thresholds {
     pub entries: Vec<Threshold>,
 }
 
+/// Larger files are not read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
 impl Thresholds {
     /// The goals of the acceptance figures.
     pub fn builtin() -> Self {
@@ -125,7 +128,7 @@ impl Thresholds {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ThresholdsError> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::results::read_bounded(path, FILE_BYTES_MAX)
             .map_err(|source| ThresholdsError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }

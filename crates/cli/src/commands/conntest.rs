@@ -1,6 +1,6 @@
 //! `tieline conntest`, in classic form `sciconntest`.
 
-use shm::sync::{AtomicBool, Ordering};
+use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use crate::output::Output;
 /// Smallest rate that a throttle may be given in.
 const MEGABYTE: f64 = 1e6;
 
+/// Shortest block if none is given, in bytes.
+const SHORTEST_BYTES: usize = 4;
+
 #[derive(Debug, Args)]
 pub(crate) struct Conntest {
     /// Seconds of a loop
@@ -28,9 +31,9 @@ pub(crate) struct Conntest {
     /// Longest block, in bytes
     #[arg(long, default_value_t = 8192, value_name = "BYTES")]
     pub size: usize,
-    /// Shortest block, in bytes
-    #[arg(long, default_value_t = 4, value_name = "BYTES")]
-    pub min_size: usize,
+    /// Shortest block, in bytes [default: 4, or the longest if that is shorter]
+    #[arg(long, value_name = "BYTES")]
+    pub min_size: Option<usize>,
     /// At most so many megabytes a second from each node: for clusters that work
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
@@ -55,7 +58,10 @@ fn seconds(option: &str, value: f64) -> Result<Duration, crate::exit::Failure> {
 pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outcome {
     let everyone = target(&Common { node: None, ..common.clone() })?;
     let stop = Arc::new(AtomicBool::new(false));
+    let signalled = Arc::new(AtomicUsize::new(0));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let status = 128 + signal.unsigned_abs() as usize;
+        signal_hook::flag::register_usize(signal, Arc::clone(&signalled), status)?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let mut nodes = if arguments.peers.is_empty() { everyone.nodes.clone() } else { arguments.peers.clone() };
@@ -73,7 +79,7 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
         nodes,
         only_listed: !arguments.peers.is_empty(),
         block_bytes: arguments.size,
-        min_bytes: arguments.min_size.min(arguments.size),
+        min_bytes: arguments.min_size.unwrap_or_else(|| SHORTEST_BYTES.min(arguments.size)),
         loops: arguments.loops,
         throttle_bytes_per_s: throttle,
         meet_within: seconds("wait", arguments.wait)?,
@@ -86,11 +92,11 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     let report = conntest::run(&everyone, &options, &mut |progress| tell(output, instances, progress));
     output.progress_done();
     output.result(|| serde_json::to_value(&report), || report.render())?;
-    // Ended by a signal: what there is was printed as partial, and is no verdict.
-    if stop.load(Ordering::Relaxed) && report.verdict == ::verify::Verdict::Pass {
-        return Ok(::verify::Verdict::Inconclusive.exit_status());
+    // Ended by a signal: what there is was printed as partial, and the signal's status is the command's.
+    match u8::try_from(signalled.load(Ordering::Relaxed)) {
+        Ok(status @ 1..) => Ok(status),
+        _ => Ok(report.verdict.exit_status()),
     }
-    Ok(report.verdict.exit_status())
 }
 
 fn tell(output: Output, instances: usize, progress: Progress) {

@@ -1,6 +1,6 @@
 //! `tieline link`: what is done to links on purpose.
 
-use shm::sync::{AtomicBool, Ordering};
+use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -163,7 +163,10 @@ impl Cluster {
 
     fn flap(&self, flap: &Flap, output: Output) -> Outcome {
         let stop = Arc::new(AtomicBool::new(false));
+        let signalled = Arc::new(AtomicUsize::new(usize::from(PASS)));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let status = 128 + signal.unsigned_abs() as usize;
+            signal_hook::flag::register_usize(signal, Arc::clone(&signalled), status)?;
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
         let mut done = 0;
@@ -191,7 +194,8 @@ impl Cluster {
                 format!("link {a}-{b} was down {done} time(s){early}, and is up\n")
             },
         )?;
-        Ok(PASS)
+        // Ended by a signal, it ends with the signal's status.
+        Ok(u8::try_from(signalled.load(Ordering::Relaxed)).unwrap_or(PASS))
     }
 
     fn links(&self) -> Result<Vec<Seen>, Failure> {

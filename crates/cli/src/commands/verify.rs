@@ -66,6 +66,16 @@ impl Files {
         if arguments.bundle.is_some() && arguments.bundle == arguments.report {
             return Err(usage("--report and --bundle name the same file: give each its own"));
         }
+        let same = |a: &Path, b: &Path| {
+            a == b || a.canonicalize().ok().is_some_and(|a| Some(a) == b.canonicalize().ok())
+        };
+        if let (Some(from), Some(report)) = (&arguments.from, &arguments.report)
+            && same(from, report)
+        {
+            return Err(usage(
+                "--from and --report name the same file, which would be replaced: name another for the page",
+            ));
+        }
         let baseline = arguments.baseline.as_deref().map(Baseline::read);
         let page = arguments.report.as_deref().map(|path| Writer::prepare(&report::PAGE, path));
         let bundle = arguments.bundle.as_deref().map(|path| Bundle::prepare(path, common.config.clone()));

@@ -183,7 +183,8 @@ struct RatesEntry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinkEntry {
-    ends: Spanned<[NodeId; 2]>,
+    // A list, as a pair would take the first two of any number.
+    ends: Spanned<Vec<NodeId>>,
     adapters: Option<[AdapterNo; 2]>,
     min_bandwidth_mb_s: Option<Spanned<f64>>,
     max_half_rtt_ns: Option<Spanned<f64>>,
@@ -339,7 +340,11 @@ impl Plan {
 
 fn planned(source: &Source<'_>, entry: LinkEntry, general: Rates) -> Result<(usize, PlannedLink), PlanError> {
     let line = source.line(entry.ends.span().start);
-    let [a, b] = entry.ends.into_inner();
+    let [a, b] = entry.ends.get_ref().as_slice() else {
+        let count = entry.ends.get_ref().len();
+        return Err(source.wrong(line, format!("a link with {count} ends: expected two nodes")));
+    };
+    let (a, b) = (*a, *b);
     if a == b {
         return Err(
             source.wrong(line, format!("a link from node {a} to itself: expected two different nodes"))

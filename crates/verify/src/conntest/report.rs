@@ -113,8 +113,13 @@ impl ConntestReport {
         self.culprits = culprit::name(&nodes, &bad);
         let ran = self.instances.iter().all(|instance| instance.error.is_none());
         let moved = self.bytes_checked() > 0 || nodes.len() < 2;
-        self.verdict =
-            if ran && bad.is_empty() && moved && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
+        let fine = ran && bad.is_empty() && !nodes.is_empty();
+        self.verdict = match (fine, self.partial) {
+            // Ended early, by request: what was not done has neither passed nor failed.
+            (true, true) => Verdict::Inconclusive,
+            (true, false) if moved => Verdict::Pass,
+            _ => Verdict::Fail,
+        };
     }
 
     /// Bytes that were generated, moved and compared, all instances together.

@@ -2,6 +2,7 @@
 
 use tieline::NodeId;
 
+use super::closing::Changes;
 use super::{Step, Verdict};
 use crate::cable::{CableReport, Deviation, Kind};
 use crate::conntest::ConntestReport;
@@ -11,6 +12,7 @@ use crate::pairs::{NamesReport, PairsReport};
 
 /// What speaks against somebody.
 pub(super) struct Findings<'a> {
+    pub(super) changes: &'a Changes,
     pub(super) cable: Option<&'a CableReport>,
     pub(super) names: &'a NamesReport,
     pub(super) exchange: &'a ExchangeReport,
@@ -20,7 +22,7 @@ pub(super) struct Findings<'a> {
 
 /// What all steps say, each culprit once.
 pub(super) fn culprits(nodes: &[NodeId], findings: &Findings<'_>) -> Vec<Culprit> {
-    let Findings { cable, names, exchange, load, pairs } = findings;
+    let Findings { changes, cable, names, exchange, load, pairs } = findings;
     let failed: Vec<_> = exchange
         .failures()
         .filter(|pair| names.obstacle(pair.from, pair.to).is_none())
@@ -33,6 +35,7 @@ pub(super) fn culprits(nodes: &[NodeId], findings: &Findings<'_>) -> Vec<Culprit
     let said = cable
         .iter()
         .flat_map(|cable| cable.deviations.iter().map(of_deviation))
+        .chain(changes.culprits.iter().cloned())
         .chain(names.culprits(nodes))
         .chain(culprit::name(nodes, &failed))
         .chain(load.iter().flat_map(|load| load.culprits.clone()))
@@ -99,7 +102,14 @@ mod tests {
             verdict: Verdict::Fail,
         };
         let exchange = ExchangeReport { pairs: Vec::new(), verdict: Verdict::Pass };
-        let findings = Findings { cable: None, names: &names, exchange: &exchange, load: None, pairs: None };
+        let findings = Findings {
+            changes: &Changes::default(),
+            cable: None,
+            names: &names,
+            exchange: &exchange,
+            load: None,
+            pairs: None,
+        };
         let all = culprits(&[id(4), id(8), id(12)], &findings);
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0].suspect, swap.suspect);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use shm::sync::{AtomicBool, Ordering};
 use tieline::NodeId;
 
+use super::closing::{self, Changes};
 use super::depth::{Curves, Plan};
 use super::{Control, Start, Step, curves};
 use crate::cable::{self, CableError, CableReport};
@@ -204,12 +205,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 // Relaxed: nothing is published with it.
                 stop.store((control.stop)(), Ordering::Relaxed);
             });
-            // What was ended before it could check anything has not failed.
-            let verdict = match report.verdict {
-                Verdict::Fail if report.partial && report.culprits.is_empty() => Verdict::Inconclusive,
-                verdict => verdict,
-            };
-            let detail = report.summary();
+            let (verdict, detail) = (report.verdict, report.summary());
             (report, verdict, detail)
         })
     }
@@ -257,6 +253,26 @@ impl<'a, 'b> Steps<'a, 'b> {
             (measured.documents, verdict, detail)
         })
         .unwrap_or_default()
+    }
+
+    /// Whether all is as it was at the beginning. Also when the end was asked for: it takes no time.
+    pub(super) fn closing(&mut self, target: &Target, before: &ClusterReport) -> Changes {
+        self.run("closing", |_| match status::collect(target) {
+            Ok(after) => {
+                let changes = closing::changes(before, &after);
+                let changed = !changes.culprits.is_empty();
+                let detail = format!(
+                    "{} node(s) or link(s) changed during the test, {} problem(s)",
+                    changes.culprits.len(),
+                    after.problems.len()
+                );
+                // What was wrong before is the first look's to say.
+                let worse = after.verdict > before.verdict;
+                let verdict = if changed || worse { Verdict::Fail } else { Verdict::Pass };
+                (changes, verdict, detail)
+            }
+            Err(error) => (Changes::default(), Verdict::Fail, error.to_string()),
+        })
     }
 
     /// Judges what was measured by limits from a file. Each document says in itself what was said of it.
