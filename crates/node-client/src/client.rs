@@ -250,8 +250,8 @@ impl Client {
             let error = match self.handle.shared.call(body.clone(), &[], left.max(FIRST_PAUSE), true) {
                 Err(error) if may_pass(&error) => error,
                 // Only the last attempt had too little time: what was found before says more.
-                Err(ClientError::TimedOut { what, limit }) => {
-                    return Err(last.unwrap_or(ClientError::TimedOut { what, limit }));
+                Err(ClientError::TimedOut { node, what, limit }) => {
+                    return Err(last.unwrap_or(ClientError::TimedOut { node, what, limit }));
                 }
                 other => return other,
             };

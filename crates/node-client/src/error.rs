@@ -75,9 +75,11 @@ pub enum ClientError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No answer in time.
-    #[error("no answer to {what} within {} ms: is the node manager stopped or overloaded? Try `tieline status`",
+    #[error("no answer of node {node} to {what} within {} ms: is its manager stopped or overloaded? Try `tieline status`",
             .limit.as_millis())]
     TimedOut {
+        /// Whose manager.
+        node: NodeId,
         /// What was asked.
         what: &'static str,
         /// How long was waited.
@@ -193,8 +195,8 @@ mod tests {
             (ClientError::Denied { node: node(4), why: "uid 7".into() }, &["node 4", "uid 7", "[access]"]),
             (ClientError::Version { theirs: 9 }, &["version 9", "install the same"]),
             (
-                ClientError::TimedOut { what: "a probe", limit: Duration::from_secs(2) },
-                &["a probe", "2000 ms", "tieline status"],
+                ClientError::TimedOut { node: node(8), what: "a probe", limit: Duration::from_secs(2) },
+                &["node 8", "a probe", "2000 ms", "tieline status"],
             ),
             (
                 ClientError::ManagerGone { node: node(4), why: "closed".into() },

@@ -267,7 +267,11 @@ impl Shared {
                     pending.waiter = Waiter::GaveUp;
                 }
                 self.stop_listening(&mut state, buffer.take());
-                return Err(ClientError::TimedOut { what: waited.what, limit: waited.limit });
+                return Err(ClientError::TimedOut {
+                    node: self.node,
+                    what: waited.what,
+                    limit: waited.limit,
+                });
             }
             state = match &mut buffer {
                 None => wait(turn, state, left),

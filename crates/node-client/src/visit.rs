@@ -156,7 +156,7 @@ impl Waiting<'_> {
     fn wait(&self, wanted: Wanted) -> Result<()> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(ClientError::TimedOut { what: self.what, limit: self.limit });
+            return Err(ClientError::TimedOut { node: self.node, what: self.what, limit: self.limit });
         }
         self.socket.wait(wanted, Some(left)).map_err(io("wait for the node manager"))?;
         Ok(())
@@ -216,7 +216,7 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
                 pause = (pause * 2).min(Duration::from_millis(50));
             }
             Errno::AGAIN => {
-                return Err(ClientError::TimedOut { what: "the connection", limit: DEFAULT_LIMIT });
+                return Err(ClientError::TimedOut { node, what: "the connection", limit: DEFAULT_LIMIT });
             }
             Errno::NOENT => {
                 return Err(ClientError::ManagerGone { node, why: "it has no socket".into() });

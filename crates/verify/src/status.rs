@@ -96,7 +96,7 @@ fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
 /// In words that do not send the reader to `tieline status`, whose report this is.
 fn why_no_answer(error: &NodeError) -> String {
     match error {
-        NodeError::Client(ClientError::TimedOut { what, limit }) => {
+        NodeError::Client(ClientError::TimedOut { what, limit, .. }) => {
             format!("no answer to {what} within {} ms: it is stopped or overloaded", limit.as_millis())
         }
         other => other.to_string(),
