@@ -169,7 +169,8 @@ impl Tool {
         }
         for line in lines {
             // Where other work disturbed every block, none is counted.
-            let all_disturbed = line["blocks"] == 0 && line["disturbed"].as_u64().is_some_and(|count| count > 0);
+            let all_disturbed =
+                line["blocks"] == 0 && line["disturbed"].as_u64().is_some_and(|count| count > 0);
             for field in self.fields {
                 let value = line[field].as_f64();
                 assert!(value.is_some_and(|value| value > 0.0 || all_disturbed), "{field}: {line}");
