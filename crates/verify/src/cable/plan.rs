@@ -405,7 +405,8 @@ mod tests {
     #[test]
     fn errors_name_file_and_line_and_what_was_expected() {
         for (text, place, words) in [
-            ("[[link]]\nends = [4]\n", "p.toml, line 2: ", "array of length 2"),
+            ("[[link]]\nends = [4]\n", "p.toml, line 2: ", "a link with 1 ends: expected two nodes"),
+            ("[[link]]\nends = [4, 8, 12]\n", "p.toml, line 2: ", "a link with 3 ends"),
             ("[[link]]\nends = [4, 6]\n", "p.toml, line 2: ", "6 is not a node id"),
             ("\n[[link]]\nends = [4, 8]\nspeed = 3\n", "p.toml, line 4: ", "unknown field `speed`"),
             ("[[link]]\nends = [8, 8]\n", "p.toml, line 2: ", "node 8 to itself"),
