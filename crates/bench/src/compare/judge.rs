@@ -121,6 +121,13 @@ pub(super) fn judge(old: &Item, new: &Item, tolerance: &Tolerance, seed: u64) ->
     if basis == Basis::Value && a.can_be_drawn() && b.can_be_drawn() {
         change.chance = permutation::medians(&a.values(), &b.values(), SHUFFLES, seed);
     }
+    if is_one_measurement(old, new) {
+        // However wide its own interval is: there is nothing between the two.
+        change.change_ci95 = Some(Interval::point(1.0));
+        change.judgement = Judgement::Same;
+        change.why = Some("one measurement on both sides".to_owned());
+        return change;
+    }
     change.why = too_little(old).map(|why| format!("before: {why}")).or_else(|| too_little(new));
     if let Some(ci95) = change.change_ci95.filter(|_| change.why.is_none()) {
         let judged = within(old, ci95, tolerance);
@@ -136,6 +143,16 @@ pub(super) fn judge(old: &Item, new: &Item, tolerance: &Tolerance, seed: u64) ->
         change.why = Some("the interval of one side is not known".to_owned());
     }
     change
+}
+
+/// Two copies of one reading, as when a file is compared with itself. Blocks are times in fractions of a nanosecond: two runs
+/// don't agree in all of them by chance.
+fn is_one_measurement(old: &Item, new: &Item) -> bool {
+    !old.blocks.is_empty()
+        && old.blocks == new.blocks
+        && old.value == new.value
+        && old.stat == new.stat
+        && old.disturbed == new.disturbed
 }
 
 /// Where a side is 0, there is no ratio: the difference alone must do.

@@ -57,6 +57,17 @@ fn the_ratio_to_the_floor_is_compared_not_the_time() {
 }
 
 #[test]
+fn a_measurement_is_the_same_as_itself_however_short_it_was() {
+    let few = document(vec![figure("a.b", noisy(1, 4, 1.0))]);
+    let comparison = compare(&few, &few);
+    assert_eq!((comparison.figures[0].judgement, comparison.exit_status()), (Judgement::Same, 0));
+    assert_eq!(comparison.figures[0].change_ci95, Some(Interval::point(1.0)));
+    // Another run that was as short says nothing.
+    let other = document(vec![figure("a.b", noisy(2, 4, 1.0))]);
+    assert_eq!(compare(&few, &other).figures[0].judgement, Judgement::Inconclusive);
+}
+
+#[test]
 fn both_tolerances_must_be_exceeded() {
     let of = |ours: f64| document(vec![figure("a.b", vec![Block { ours, reference: 10.0 }; 30])]);
     let with = |text: &str| Options {
