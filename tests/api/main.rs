@@ -1,6 +1,7 @@
 //! The Rust API between real node managers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+mod cancel;
 mod dma;
 mod fork;
 mod group;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tieline::{LossReason, SegmentId, SequenceStatus};
+use tieline::{LinkChange, LossReason, RemoteEvent, SegmentId, SequenceStatus};
 use tieline_tests::Watchdog;
 
 use crate::two_nodes;
@@ -20,4 +20,27 @@ fn a_withdrawn_segment_ends_the_sequence_with_the_reason() {
     segment.withdraw(true).unwrap();
     remote.wait_event(Duration::from_secs(10)).unwrap();
     assert_eq!(sequence.check().unwrap(), SequenceStatus::Lost(LossReason::Withdrawn));
+}
+
+#[test]
+fn a_link_that_goes_down_and_up_is_told_and_can_be_tried_again() {
+    let _watchdog = Watchdog::usual("link events");
+    let cluster = two_nodes();
+    let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
+    let segment = a.create_segment(SegmentId(1), 4096).unwrap();
+    segment.make_available().unwrap();
+    let remote = b.connect_segment(a.id(), SegmentId(1), Duration::from_secs(5)).unwrap();
+    let mut sequence = remote.sequence().unwrap();
+    let soon = Duration::from_secs(10);
+    for _ in 0..3 {
+        b.change_link(a.id(), LinkChange::Down).unwrap();
+        assert_eq!(remote.wait_event(soon).unwrap(), RemoteEvent::NotOperational);
+        assert_eq!(sequence.check().unwrap(), SequenceStatus::Retriable);
+        assert!(remote.put(0, &[1]).is_err());
+        b.change_link(a.id(), LinkChange::Up).unwrap();
+        assert_eq!(remote.wait_event(soon).unwrap(), RemoteEvent::Operational);
+        remote.put(0, &[1]).unwrap();
+        assert_eq!(sequence.check().unwrap(), SequenceStatus::Retriable);
+        assert_eq!(sequence.check().unwrap(), SequenceStatus::Ok);
+    }
 }

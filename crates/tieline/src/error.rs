@@ -76,6 +76,12 @@ pub enum Error {
         /// What was waited for.
         what: String,
     },
+    /// Somebody ended the wait.
+    #[error("{what}: the wait was cancelled by another thread of this program")]
+    Cancelled {
+        /// What was waited for.
+        what: String,
+    },
     /// Used in a forked child.
     #[error("{what} belongs to the parent process: attach again in the child")]
     Forked {

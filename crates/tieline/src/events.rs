@@ -5,11 +5,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use node_client::{ClientEvent, Import, ImportId, OwnLock};
+use node_client::{ClientEvent, Import, ImportId, ImportState, OwnLock};
 use proto::ids::{GroupId, NodeId};
 use proto::wire::program::{ConnectionId, Imported};
+use shm::sync::{AtomicBool, Ordering};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::remote::{RemoteEvent, forked, lost};
 use crate::segment::SegmentEvent;
 use crate::senders::Senders;
@@ -22,11 +23,13 @@ const KEPT: usize = 4096;
 pub(crate) struct Queue<T> {
     items: OwnLock<VecDeque<T>>,
     came: Condvar,
+    /// Nobody waits here any more.
+    cancelled: AtomicBool,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { items: OwnLock::default(), came: Condvar::new() }
+        Self { items: OwnLock::default(), came: Condvar::new(), cancelled: AtomicBool::new(false) }
     }
 }
 
@@ -40,11 +43,22 @@ impl<T> Queue<T> {
         self.came.notify_all();
     }
 
-    /// The next one, or nothing within the time-out.
-    pub(crate) fn wait(&self, timeout: Duration) -> Result<Option<T>> {
+    /// Ends all waits, those of the future too.
+    pub(crate) fn cancel(&self) {
+        // Under the lock, so that nobody goes to sleep between its look and the call.
+        let Some(_items) = self.items.lock() else { return };
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.came.notify_all();
+    }
+
+    /// The next one, or nothing within the time-out. `what` is waited for.
+    pub(crate) fn wait(&self, timeout: Duration, what: &dyn Fn() -> String) -> Result<Option<T>> {
         let deadline = Instant::now().checked_add(timeout);
         let mut items = self.items.lock().ok_or_else(|| forked("queue of events"))?;
         loop {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled { what: what() });
+            }
             if let Some(item) = items.pop_front() {
                 return Ok(Some(item));
             }
@@ -74,13 +88,13 @@ impl Members {
             nodes.remove(&node);
         }
         // Release: pairs with the Acquire in `version`.
-        self.version.fetch_add(1, shm::sync::Ordering::Release);
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Changes whenever the members do: one load on the way of each put.
     pub(crate) fn version(&self) -> u64 {
         // Acquire: pairs with the Release in `change`.
-        self.version.load(shm::sync::Ordering::Acquire)
+        self.version.load(Ordering::Acquire)
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
@@ -92,10 +106,34 @@ impl Members {
 struct Sinks {
     segments: BTreeMap<Imported, Weak<Queue<SegmentEvent>>>,
     senders: BTreeMap<Imported, Weak<Senders>>,
-    imports: BTreeMap<ImportId, Weak<Queue<RemoteEvent>>>,
+    imports: BTreeMap<ImportId, ImportSink>,
     groups: BTreeMap<GroupId, Vec<Weak<Members>>>,
     /// Producers that connected before the maker of the interrupt had its number back.
     unclaimed: VecDeque<Unclaimed>,
+}
+
+/// Who waits for events of an import.
+#[derive(Debug)]
+struct ImportSink {
+    import: Import,
+    queue: Weak<Queue<RemoteEvent>>,
+    /// What was told last: the link stands.
+    operational: bool,
+}
+
+impl ImportSink {
+    /// What is to be told, if the link was taken down or up since the last time. A manager that is away says nothing of the
+    /// link, and an import that has ended is told so by an event of its own.
+    fn change(&mut self) -> Option<RemoteEvent> {
+        let operational = self.import.state() != ImportState::Suspended;
+        let changed = std::mem::replace(&mut self.operational, operational) != operational;
+        let ended = lost(&self.import).is_some();
+        (changed && !ended).then_some(if operational {
+            RemoteEvent::Operational
+        } else {
+            RemoteEvent::NotOperational
+        })
+    }
 }
 
 /// An arrival at an interrupt whose maker does not know its number yet.
@@ -171,7 +209,8 @@ impl Registry {
         queue: &Arc<Queue<RemoteEvent>>,
     ) -> Registration {
         if let Some(mut sinks) = self.lock() {
-            sinks.imports.insert(import.id(), Arc::downgrade(queue));
+            let (import, queue) = (import.clone(), Arc::downgrade(queue));
+            sinks.imports.insert(import.id(), ImportSink { import, queue, operational: true });
         }
         // It may have ended between the manager's answer and this line; the state page knows.
         if let Some(reason) = lost(import) {
@@ -213,7 +252,7 @@ impl Registry {
                 self.to_segment(what, SegmentEvent::Disconnected { node, died });
             }
             ClientEvent::Lost { import, reason } => {
-                let queue = self.lock().and_then(|sinks| sinks.imports.get(&import)?.upgrade());
+                let queue = self.lock().and_then(|sinks| sinks.imports.get(&import)?.queue.upgrade());
                 if let Some(queue) = queue {
                     queue.push(RemoteEvent::Lost(reason));
                 }
@@ -225,12 +264,20 @@ impl Registry {
                     members.change(node, joined);
                 }
             }
-            // Nothing waits for these: the state page shows links, and requests fail by themselves.
-            ClientEvent::Link { .. }
-            | ClientEvent::ManagerGone { .. }
-            | ClientEvent::ManagerBack { .. }
-            | ClientEvent::ExportRefused { .. } => {}
+            ClientEvent::Link { .. } | ClientEvent::ManagerBack { .. } => self.tell_of_links(),
+            // Nothing waits for these: requests fail by themselves.
+            ClientEvent::ManagerGone { .. } | ClientEvent::ExportRefused { .. } => {}
         }
+    }
+
+    /// A link may have been taken down or up; the state page says which imports that touches.
+    fn tell_of_links(&self) {
+        let Some(mut sinks) = self.lock() else { return };
+        let changes =
+            sinks.imports.values_mut().filter_map(|sink| Some((sink.change()?, sink.queue.upgrade()?)));
+        let changes: Vec<_> = changes.collect();
+        drop(sinks);
+        changes.into_iter().for_each(|(event, queue)| queue.push(event));
     }
 
     fn arrived(&self, arrival: Unclaimed) {

@@ -20,6 +20,10 @@ use crate::sequence::Sequence;
 /// What happens to a remote segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteEvent {
+    /// The link to its node went down: puts and gets fail until it is up again, stores may be lost.
+    NotOperational,
+    /// The link is up again.
+    Operational,
     /// The other end is gone.
     Lost(LossReason),
 }
@@ -223,7 +227,12 @@ impl RemoteSegment {
     /// The next thing that happened to it.
     pub fn wait_event(&self, timeout: Duration) -> Result<RemoteEvent> {
         let what = || format!("event of {} of node {}", self.inner.key, self.inner.peer);
-        self.inner.events.wait(timeout)?.ok_or_else(|| Error::TimedOut { what: what() })
+        self.inner.events.wait(timeout, &what)?.ok_or_else(|| Error::TimedOut { what: what() })
+    }
+
+    /// Ends all waits for events of it with [`Error::Cancelled`], those of the future too.
+    pub fn cancel_waits(&self) {
+        self.inner.events.cancel();
     }
 }
 

@@ -231,7 +231,13 @@ impl Segment {
 
     /// The next thing that happened to it: in order, none lost up to the 4,096 that are kept.
     pub fn wait_event(&self, timeout: Duration) -> Result<SegmentEvent> {
-        self.events.wait(timeout)?.ok_or_else(|| Error::TimedOut { what: format!("event of {}", self.key) })
+        let what = || format!("event of {}", self.key);
+        self.events.wait(timeout, &what)?.ok_or_else(|| Error::TimedOut { what: what() })
+    }
+
+    /// Ends all waits for events of it with [`Error::Cancelled`], those of the future too.
+    pub fn cancel_waits(&self) {
+        self.events.cancel();
     }
 }
 

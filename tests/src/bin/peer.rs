@@ -67,7 +67,8 @@ fn own(node: &Node, id: u32, size: usize) -> Result<()> {
 fn connect(node: &Node, peer: &str, id: u32) -> Result<()> {
     let remote = node.connect_segment(parse(peer)?, SegmentId(id), PATIENCE)?;
     say("ready")?;
-    let RemoteEvent::Lost(reason) = remote.wait_event(PATIENCE)?;
+    let event = remote.wait_event(PATIENCE)?;
+    let RemoteEvent::Lost(reason) = event else { bail!("{event:?} instead of a loss") };
     let error = remote.put(0, &[1]).err().context("a put to a lost segment succeeded")?;
     say(&format!("lost {reason:?}: {error}"))
 }

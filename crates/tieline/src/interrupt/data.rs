@@ -14,6 +14,7 @@ use shm::doorbell::{Deadline, Rang, Spin};
 use shm::origin::Origin;
 use shm::ring::PopError;
 use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
+use shm::sync::{AtomicBool, Ordering};
 
 use super::handler::{Handler, guarded};
 use super::latch::{Latch, LatchRinger};
@@ -45,6 +46,10 @@ pub struct DataInterrupt {
     number: InterruptNo,
     origin: Origin,
     latch: Option<Latch>,
+    /// Nobody waits for it any more.
+    cancelled: AtomicBool,
+    /// Only for its bell: it sends nothing.
+    waker: Producer,
     receiving: Mutex<Receiving>,
     senders: Arc<Senders>,
     registration: Mutex<Option<Registration>>,
@@ -94,6 +99,7 @@ impl DataInterrupt {
         if latch.is_some() {
             ring.waiter().arm_eventfd();
         }
+        let (waker, cancelled) = (ring.add_local(OWN_PRODUCER)?, AtomicBool::new(false));
         let senders = Arc::new(Senders::default());
         let registration = node.events().register_senders(Imported::Interrupt(number), &senders);
         let receiving = Receiving { ring, spin, stranger: None, broken: None };
@@ -102,6 +108,8 @@ impl DataInterrupt {
             number,
             origin: Origin::here(),
             latch,
+            cancelled,
+            waker,
             receiving: Mutex::new(receiving),
             senders,
             registration: Mutex::new(Some(registration)),
@@ -146,8 +154,20 @@ impl DataInterrupt {
 
     /// Waits for a message and gives its length. `None` waits for ever. One thread receives at a time.
     pub fn wait(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
-        let stopped = || Error::TimedOut { what: format!("message of interrupt {}", self.number) };
-        self.wait_unless(buffer, timeout, &|| false)?.ok_or_else(stopped)
+        // Acquire: pairs with the Release in `cancel_waits`.
+        let cancelled = || self.cancelled.load(Ordering::Acquire);
+        let stopped = || Error::Cancelled { what: format!("message of interrupt {}", self.number) };
+        self.wait_unless(buffer, timeout, &cancelled)?.ok_or_else(stopped)
+    }
+
+    /// Ends all waits with [`Error::Cancelled`], those of the future too; messages that are there are given out first. To
+    /// be repeated until the waiting thread has returned: a hostile peer may undo one wake-up.
+    pub fn cancel_waits(&self) -> Result<()> {
+        check_origin(self.origin, self.number)?;
+        // Release: pairs with the Acquire in `wait`.
+        self.cancelled.store(true, Ordering::Release);
+        self.waker.ringer().ring();
+        Ok(())
     }
 
     /// As [`Self::wait`]; `None` when `stop` says so and the bell has been rung.
@@ -209,14 +229,14 @@ impl DataInterrupt {
     /// Calls `callback` with each message, from a library thread and with no lock held, until the handler is dropped or
     /// the ring is found to be corrupt.
     pub fn on_message(self, mut callback: impl FnMut(&[u8]) + Send + 'static) -> Result<Handler> {
-        // Only for its bell: it sends nothing.
-        let waker = self.lock()?.ring.add_local(OWN_PRODUCER)?;
-        let mut buffer = vec![0; waker.slot_bytes()];
+        let interrupt = Arc::new(self);
+        let (number, waker) = (interrupt.number, Arc::clone(&interrupt));
+        let mut buffer = vec![0; interrupt.waker.slot_bytes()];
         let wake = move || {
-            waker.ringer().ring();
+            waker.waker.ringer().ring();
         };
-        Handler::start(self.number, wake, move |closing| {
-            while let Ok(Some(len)) = self.wait_unless(&mut buffer, None, &|| closing.is_so()) {
+        Handler::start(number, wake, move |closing| {
+            while let Ok(Some(len)) = interrupt.wait_unless(&mut buffer, None, &|| closing.is_so()) {
                 if closing.is_so() {
                     return;
                 }

@@ -9,6 +9,7 @@ use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::InterruptKind;
 use shm::doorbell::{Spin, Waiter};
 use shm::origin::Origin;
+use shm::sync::{AtomicBool, Ordering};
 
 use super::handler::{Handler, guarded};
 use super::latch::Latch;
@@ -28,6 +29,8 @@ pub struct Interrupt {
     number: InterruptNo,
     origin: Origin,
     words: OwnerWords,
+    /// Nobody waits for it any more.
+    cancelled: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
@@ -44,7 +47,8 @@ impl Interrupt {
         let mut words = OwnerWords::create()?;
         let number = words.register(node, options)?;
         let waiting = Mutex::new(Waiting { seen: 0, spin });
-        let interrupt = Self { node: node.clone(), number, origin: Origin::here(), words, waiting };
+        let (node, origin, cancelled) = (node.clone(), Origin::here(), AtomicBool::new(false));
+        let interrupt = Self { node, number, origin, words, cancelled, waiting };
         if options.pollable {
             interrupt.words.bell()?.arm_eventfd();
         }
@@ -77,7 +81,22 @@ impl Interrupt {
     ///
     /// Spins first, for as long as that has paid lately, then sleeps. One thread waits at a time.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<u32> {
-        self.wait_unless(timeout, &|| false)
+        // Acquire: pairs with the Release in `cancel_waits`.
+        let cancelled = || self.cancelled.load(Ordering::Acquire);
+        let came = self.wait_unless(timeout, &cancelled)?;
+        if cancelled() {
+            return Err(Error::Cancelled { what: format!("interrupt {}", self.number) });
+        }
+        Ok(came)
+    }
+
+    /// Ends all waits with [`Error::Cancelled`], those of the future too. To be repeated until the waiting thread has
+    /// returned: a hostile peer may undo one wake-up.
+    pub fn cancel_waits(&self) -> Result<()> {
+        check_origin(self.origin, self.number)?;
+        // Release: pairs with the Acquire in `wait`.
+        self.cancelled.store(true, Ordering::Release);
+        self.words.ring_self()
     }
 
     /// As [`Self::wait`]; ends, with what came, also when `stop` says so and the bell has been rung.
