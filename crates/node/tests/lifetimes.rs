@@ -149,13 +149,26 @@ fn a_manager_that_dies_silently_is_said_to_have_said_nothing() {
     assert!(error.contains("exit status: 3") && error.contains("(nothing: its log"), "{error}");
 }
 
+/// Stops a process, and waits until none of its threads runs any more: the signal alone lets them go on for a moment.
+fn stop(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));
+    eventually("all threads are stopped", || {
+        std::fs::read_dir(&tasks).unwrap().all(|task| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            // The state follows the name, which may hold anything but ends with the last bracket.
+            stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
+        })
+    });
+}
+
 #[test]
 fn a_manager_that_hangs_is_named_soon_and_ended_by_force() {
     let place = Place::new();
     let options = options(&place.root, 1);
     up(&options, &mut |_| {}).unwrap();
     let pid = pid_of(&place.dir(), 0).unwrap();
-    kill_process(pid, Signal::STOP).unwrap();
+    stop(pid);
     // The watchdog's time is far from over.
     let error = up(&options, &mut |_| {}).unwrap_err();
     let number = pid.as_raw_pid().unsigned_abs();

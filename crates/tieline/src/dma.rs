@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use link::LinkError;
 use shm::origin::Origin;
 use shm::process::SignalsBlocked;
+use shm::window::Window;
 
 use crate::error::{Error, Result};
 use crate::remote::{RemoteInner, RemoteSegment, forked};
@@ -24,6 +25,9 @@ const SLICE_BYTES: usize = 1 << 20;
 
 /// Most entries of a queue.
 const MAX_ENTRIES: usize = 1 << 20;
+
+/// Room for so many is made with the queue; for more when they come.
+const ENTRIES_AT_ONCE: usize = 4096;
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +69,14 @@ pub enum DmaState {
 /// Called once when a posted queue has ended, from the engine thread, with no lock held.
 pub type DmaCallback = Box<dyn FnOnce(DmaState) + Send>;
 
+/// Memory of this program that a DMA queue copies from or to, and keeps while it does.
+pub trait LocalMemory: Send + Sync {
+    /// All of it; always of the same length.
+    fn window(&self) -> Window<'_>;
+}
+
 struct Batch {
-    local: Arc<SegmentMemory>,
+    local: Arc<dyn LocalMemory>,
     remote: Arc<RemoteInner>,
     direction: Direction,
     /// One past its last entry in `Work::entries`.
@@ -188,7 +198,7 @@ impl DmaQueue {
             )));
         }
         let work = Work {
-            entries: Vec::with_capacity(max_entries),
+            entries: Vec::with_capacity(max_entries.min(ENTRIES_AT_ONCE)),
             batches: Vec::with_capacity(8),
             ..Work::default()
         };
@@ -212,6 +222,18 @@ impl DmaQueue {
         direction: Direction,
         vector: &[DmaEntry],
     ) -> Result<()> {
+        let local: Arc<dyn LocalMemory> = Arc::<SegmentMemory>::clone(local.memory());
+        self.gather_memory(&local, remote, direction, vector)
+    }
+
+    /// As [`Self::gather`], for memory that need not be a segment's.
+    pub fn gather_memory(
+        &self,
+        local: &Arc<dyn LocalMemory>,
+        remote: &RemoteSegment,
+        direction: Direction,
+        vector: &[DmaEntry],
+    ) -> Result<()> {
         self.check_origin()?;
         let mut work = self.inner.lock();
         match self.inner.state() {
@@ -225,7 +247,7 @@ impl DmaQueue {
                 limit: self.inner.max_entries as u64,
             });
         }
-        let (local_size, remote_size) = (local.size_bytes(), remote.size_bytes());
+        let (local_size, remote_size) = (local.window().len(), remote.size_bytes());
         for entry in vector {
             check(entry.local_offset, entry.size_bytes, local_size)?;
             check(entry.remote_offset, entry.size_bytes, remote_size)?;
@@ -233,7 +255,7 @@ impl DmaQueue {
         work.entries.extend_from_slice(vector);
         let end = work.entries.len();
         work.batches.push(Batch {
-            local: Arc::clone(local.memory()),
+            local: Arc::clone(local),
             remote: Arc::clone(&remote.inner),
             direction,
             end,
@@ -344,6 +366,12 @@ impl DmaQueue {
     /// Where the queue stands, without copying anything.
     pub fn state(&self) -> DmaState {
         self.inner.state()
+    }
+
+    /// How many entries wait to be posted.
+    pub fn gathered(&self) -> usize {
+        let work = self.inner.lock();
+        if self.inner.state() == DmaState::Gathering { work.entries.len() } else { 0 }
     }
 
     /// How many entries fit in.

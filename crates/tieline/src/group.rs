@@ -35,14 +35,23 @@ pub struct GroupMember {
 
 impl GroupMember {
     pub(crate) fn join(node: &Node, group: GroupId, size_bytes: usize) -> Result<Self> {
-        let copy = Segment::create_group_copy(node, group, size_bytes)?;
-        copy.make_available()?;
-        Ok(Self { group, copy })
+        let member = Self::create(node, group, size_bytes)?;
+        member.copy.make_available()?;
+        Ok(member)
+    }
+
+    pub(crate) fn create(node: &Node, group: GroupId, size_bytes: usize) -> Result<Self> {
+        Ok(Self { group, copy: Segment::create_group_copy(node, group, size_bytes)? })
     }
 
     /// Which group.
     pub fn group(&self) -> GroupId {
         self.group
+    }
+
+    /// The copy as a segment, for its events and for DMA.
+    pub fn segment(&self) -> &Segment {
+        &self.copy
     }
 
     /// The copy. What is stored here stays here.

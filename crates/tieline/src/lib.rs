@@ -40,14 +40,14 @@ mod senders;
 pub mod sequence;
 mod spin;
 
-pub use dma::{Direction, DmaEntry, DmaQueue, DmaState};
+pub use dma::{Direction, DmaEntry, DmaQueue, DmaState, LocalMemory};
 pub use error::{Error, Result};
 pub use group::{Delivered, Group, GroupMember};
 pub use interrupt::{DataInterrupt, Handler, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
 pub use node::Node;
 pub use options::{InterruptOptions, NodeOptions, SegmentOptions};
 pub use remote::{RemoteEvent, RemoteMap, RemoteSegment};
-pub use segment::{Segment, SegmentEvent, SegmentState};
+pub use segment::{Segment, SegmentEvent, SegmentMemory, SegmentState};
 pub use sequence::{Sequence, SequenceStatus};
 
 pub use link::Capabilities;

@@ -179,6 +179,11 @@ impl Node {
         GroupMember::join(self, group, size_bytes)
     }
 
+    /// Makes this node's copy of a group, which is reached once its [`GroupMember::segment`] is made available.
+    pub fn create_group_copy(&self, group: GroupId, size_bytes: usize) -> Result<GroupMember> {
+        GroupMember::create(self, group, size_bytes)
+    }
+
     /// Connects to a group for writing to all its members' copies. Members may come and go.
     pub fn connect_group(&self, group: GroupId) -> Result<Group> {
         Group::connect(self, group)

@@ -189,6 +189,18 @@ impl RemoteSegment {
         Ok(self.inner.memory.get(offset, into)?)
     }
 
+    /// Writes what `source` holds; it may overlap nothing of this memory.
+    pub fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.put_from(offset, source)?)
+    }
+
+    /// Reads into `target`.
+    pub fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.get_to(offset, target)?)
+    }
+
     /// Everything that this thread has written is visible to the owner when this returns.
     pub fn barrier(&self) -> Result<()> {
         self.inner.check_usable()?;

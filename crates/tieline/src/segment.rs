@@ -14,6 +14,7 @@ use shm::region::{Region, RegionOptions, Reserve};
 use shm::sync::plain::{AtomicU8, Ordering};
 use shm::window::Window;
 
+use crate::dma::LocalMemory;
 use crate::error::{Error, Result};
 use crate::events::{Queue, Registration};
 use crate::node::Node;
@@ -31,10 +32,12 @@ pub enum SegmentState {
     Available,
     /// Was available; no new connections.
     Withdrawn,
+    /// Nobody finds it any more.
+    Removed,
 }
 
 impl SegmentState {
-    const ALL: [Self; 4] = [Self::Created, Self::Prepared, Self::Available, Self::Withdrawn];
+    const ALL: [Self; 5] = [Self::Created, Self::Prepared, Self::Available, Self::Withdrawn, Self::Removed];
 
     const fn name(self) -> &'static str {
         match self {
@@ -42,6 +45,7 @@ impl SegmentState {
             Self::Prepared => "prepared",
             Self::Available => "available",
             Self::Withdrawn => "withdrawn",
+            Self::Removed => "removed",
         }
     }
 }
@@ -70,6 +74,12 @@ pub struct SegmentMemory {
     size_bytes: usize,
 }
 
+impl LocalMemory for SegmentMemory {
+    fn window(&self) -> Window<'_> {
+        Self::window(self)
+    }
+}
+
 impl SegmentMemory {
     pub(crate) fn window(&self) -> Window<'_> {
         let whole = self.region.window();
@@ -89,7 +99,7 @@ pub struct Segment {
     /// Index in [`SegmentState::ALL`]; written under `turn`, read without: a look at it never waits.
     state: AtomicU8,
     events: Arc<Queue<SegmentEvent>>,
-    registration: Option<Registration>,
+    _registration: Registration,
 }
 
 /// How many free ids are tried for a segment that wants any.
@@ -142,12 +152,20 @@ impl Segment {
             turn: OwnLock::default(),
             state: AtomicU8::new(SegmentState::Created as u8),
             events,
-            registration: Some(registration),
+            _registration: registration,
         })
     }
 
     fn turn(&self) -> Result<MutexGuard<'_, ()>> {
         self.turn.lock().ok_or_else(|| forked(self.key))
+    }
+
+    fn check_there(&self, next_step: &'static str) -> Result<()> {
+        let state = self.state();
+        if state != SegmentState::Removed {
+            return Ok(());
+        }
+        Err(Error::WrongState { what: self.key.to_string(), state: state.name(), next_step })
     }
 
     fn set_state(&self, state: SegmentState) {
@@ -172,7 +190,8 @@ impl Segment {
         self.memory.window()
     }
 
-    pub(crate) fn memory(&self) -> &Arc<SegmentMemory> {
+    /// The memory by itself, which outlives the segment where it is held.
+    pub fn memory(&self) -> &Arc<SegmentMemory> {
         &self.memory
     }
 
@@ -195,6 +214,7 @@ impl Segment {
     /// Lets others connect. Prepares it first where that has not been done.
     pub fn make_available(&self) -> Result<()> {
         let _turn = self.turn()?;
+        self.check_there("make it available before removing it")?;
         self.node.client().set_available(self.key, true, false)?;
         self.set_state(SegmentState::Available);
         Ok(())
@@ -219,14 +239,18 @@ impl Segment {
     /// Removes it. Without `force` it is an error while somebody is connected, and the segment is given back unharmed.
     // The large error is the segment itself: whoever may not remove it goes on using it.
     #[allow(clippy::result_large_err)]
-    pub fn remove(mut self, force: bool) -> std::result::Result<(), (Self, Error)> {
-        match self.node.client().remove_segment(self.key, force) {
-            Ok(()) => {
-                self.registration = None;
-                Ok(())
-            }
-            Err(error) => Err((self, error.into())),
-        }
+    pub fn remove(self, force: bool) -> std::result::Result<(), (Self, Error)> {
+        self.close(force).map_err(|error| (self, error))
+    }
+
+    /// As [`Self::remove`], for who shares it: nobody finds it any more, its memory stays while it is held. The second
+    /// removal of a segment is an error.
+    pub fn close(&self, force: bool) -> Result<()> {
+        let _turn = self.turn()?;
+        self.check_there("create it again")?;
+        self.node.client().remove_segment(self.key, force)?;
+        self.set_state(SegmentState::Removed);
+        Ok(())
     }
 
     /// The next thing that happened to it: in order, none lost up to the 4,096 that are kept.
@@ -243,8 +267,8 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // `remove` has cleared it when the segment is gone already; a manager that is away forgets it by itself.
-        if self.registration.is_some() {
+        // What was removed already may have a successor of the same name. A manager that is away forgets it by itself.
+        if self.state() != SegmentState::Removed {
             drop(self.node.client().remove_segment(self.key, true));
         }
     }

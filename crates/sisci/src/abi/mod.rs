@@ -1,0 +1,107 @@
+//! The functions that C programs call. Each checks its pointers, calls one function of this crate, and tells what came of it.
+//!
+//! Three names a function: the plain one, and the two that the vendor's headers make of it for programs with and without
+//! threads, which a program may look up by name.
+
+// The names are the API's; none of these can be used wrongly from Rust, where nobody calls them.
+#![allow(non_snake_case, missing_docs, clippy::too_many_arguments)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::code::{Code, Result};
+use crate::last_error;
+
+/// Exports functions under their three names.
+macro_rules! export {
+    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $returned:ty)? $body:block)*) => {$(
+        $(#[$attribute])*
+        // SAFETY: no other library of a program defines the API's names.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $type),*) $(-> $returned)? $body
+
+        const _: () = {
+            // SAFETY: as above.
+            #[unsafe(export_name = concat!("_SISCI_PUBLIC_FUNC_ST_", stringify!($name)))]
+            extern "C" fn without_threads($($argument: $type),*) $(-> $returned)? {
+                $name($($argument),*)
+            }
+            // SAFETY: as above.
+            #[unsafe(export_name = concat!("_SISCI_PUBLIC_FUNC_MT_", stringify!($name)))]
+            extern "C" fn with_threads($($argument: $type),*) $(-> $returned)? {
+                $name($($argument),*)
+            }
+        };
+    )*};
+}
+
+pub mod dma;
+pub mod information;
+pub mod interrupts;
+pub mod lifetime;
+pub mod maps;
+pub mod segments;
+pub mod unsupported;
+
+/// Where the program wants something written.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Out<T>(*mut T);
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl<T> Out<T> {
+    /// Writes it, if the program wants it.
+    fn put(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: the program gave this address, of this type, to be written to by the call; only C code makes this type.
+            unsafe { self.0.write_unaligned(value) };
+        }
+    }
+
+    /// NULL is an error.
+    fn needed(self, name: &str) -> Result<()> {
+        if self.0.is_null() {
+            Err(Code::ILLEGAL_PARAMETER.because(format!("{name} is NULL")))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl<T: Copy> Out<T> {
+    /// What is there. NULL is an error.
+    fn take(self, name: &str) -> Result<T> {
+        self.needed(name)?;
+        // SAFETY: the program gave this address, of this type, to be read by the call; only C code makes this type.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+}
+
+/// Does what a function is to do, and tells the program how it went. A failure gives `failed`.
+fn call<T>(name: &str, error: Out<Code>, failed: T, body: impl FnOnce() -> Result<T>) -> T {
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(Code::SYSTEM.because("the library failed inside; what it printed is worth a report"))
+    });
+    match result {
+        Ok(value) => {
+            error.put(Code::OK);
+            value
+        }
+        Err(failure) => {
+            last_error::keep(name, &failure);
+            error.put(failure.code);
+            failed
+        }
+    }
+}
+
+/// As [`call`], for functions without an error argument: the words are kept all the same.
+fn quiet<T>(name: &str, failed: T, body: impl FnOnce() -> Result<T>) -> T {
+    call(name, Out(std::ptr::null_mut()), failed, body)
+}

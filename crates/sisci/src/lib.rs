@@ -1,0 +1,32 @@
+//! The SISCI C API: `libsisci.so`.
+//!
+//! What it is for: existing C and C++ programs compile against `include/sisci`, link with `-lsisci`, and run on nodes of
+//! tieline without a changed line.
+//!
+//! What it must never do: crash or hang because of a wrong argument, follow a handle, hold a lock while it calls the program
+//! back, or let a panic out.
+//!
+//! Where to start reading: [`abi`], the functions themselves; [`handle`], what a program holds; then [`local`] and
+//! [`remote`]. What each function promises is in `docs/sisci.md`.
+//!
+//! Facts of the API (names, values, what programs rely on) come from the public headers of SISCI 1.x and from public programs.
+
+pub mod abi;
+pub mod callback;
+pub mod code;
+pub mod copy;
+pub mod data_interrupt;
+pub mod descriptor;
+pub mod dma;
+pub mod flags;
+pub mod handle;
+pub mod interrupt;
+mod last_error;
+pub mod library;
+pub mod local;
+pub mod map;
+pub mod query;
+pub mod remote;
+pub mod sequence;
+pub mod time;
+mod worker;

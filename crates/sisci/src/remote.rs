@@ -1,0 +1,264 @@
+//! `sci_remote_segment_t`: a segment of another node, or of this one, that this process is connected to.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use proto::ids::{NodeId, SegmentId};
+use proto::wire::program::LossReason;
+use shm::sync::{AtomicBool, AtomicUsize, Ordering};
+use tieline::{RemoteEvent, RemoteMap};
+
+use crate::callback::{Callback, Reason, RemoteSegmentFn};
+use crate::code::{Code, Failure, Result};
+use crate::descriptor::Descriptor;
+use crate::flags;
+use crate::handle::{Handle, Handled, Kind};
+use crate::library::Library;
+use crate::time::{INFINITE, Until};
+use crate::worker::Worker;
+
+/// `SCI_LOCAL_HOST`: this program's own node.
+const LOCAL_HOST: u32 = 0;
+/// `DIS_BROADCAST_NODEID_GROUP_ALL`.
+const BROADCAST_NODE: u32 = proto::ids::BROADCAST_NODE_ID;
+/// How often a node that is away is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A connected segment.
+#[derive(Debug)]
+pub struct Connection {
+    /// As the Rust API knows it.
+    pub segment: tieline::RemoteSegment,
+    /// Mapped once for all maps.
+    map: RemoteMap,
+}
+
+/// A segment that this process is connected to, or is about to be.
+#[derive(Debug)]
+pub struct RemoteSegment {
+    _descriptor: Arc<Descriptor>,
+    node: u32,
+    id: u32,
+    /// Empty while an asynchronous connection is not there yet.
+    connection: OnceLock<Connection>,
+    /// Given up, or being disconnected.
+    is_stopped: AtomicBool,
+    maps: AtomicUsize,
+    worker: Worker,
+}
+
+impl Handled for RemoteSegment {
+    const KIND: Kind = Kind::RemoteSegment;
+}
+
+impl RemoteSegment {
+    /// Of which node.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// What it is connected to.
+    pub fn connection(&self) -> Result<&Connection> {
+        self.connection.get().ok_or_else(|| {
+            let detail = format!("segment {} of node {} is not connected yet", self.id, self.node);
+            Code::SEGMENT_NOT_CONNECTED.because(detail)
+        })
+    }
+
+    /// Counts a map for as long as it lives.
+    pub fn count_map(&self, there: bool) {
+        if there {
+            self.maps.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.maps.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends waits and callbacks.
+    pub fn stop(&self) {
+        // Release: pairs with the Acquire in `is_stopped`.
+        self.is_stopped.store(true, Ordering::Release);
+        self.worker.stop(|| {
+            if let Some(connection) = self.connection.get() {
+                connection.segment.cancel_waits();
+            }
+        });
+        if let Some(connection) = self.connection.get() {
+            connection.segment.cancel_waits();
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        // Acquire: pairs with the Release in `stop`.
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    fn next_event(&self, until: Until) -> Result<Reason> {
+        loop {
+            match self.connection()?.segment.wait_event(until.left()) {
+                Ok(RemoteEvent::NotOperational) => return Ok(Reason::NotOperational),
+                Ok(RemoteEvent::Operational) => return Ok(Reason::Operational),
+                Ok(RemoteEvent::Lost(LossReason::Withdrawn | LossReason::Removed)) => {
+                    return Ok(Reason::Disconnect);
+                }
+                Ok(RemoteEvent::Lost(LossReason::OwnerDied | LossReason::NodeLost)) => {
+                    return Ok(Reason::Lost);
+                }
+                Err(tieline::Error::TimedOut { .. }) if !until.is_over() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Where it is mapped.
+    pub fn address(&self) -> Result<usize> {
+        Ok(self.map.as_ptr()? as usize)
+    }
+}
+
+/// What SCIConnectSegment is asked for.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Of which node.
+    pub node: u32,
+    /// Which.
+    pub id: u32,
+    /// Through which adapter.
+    pub adapter: u32,
+    /// Who is told of events.
+    pub callback: Option<Callback<RemoteSegmentFn>>,
+    /// How long to wait for a node that does not respond, in milliseconds.
+    pub timeout: u32,
+    /// `SCI_FLAG_…`.
+    pub flags: u32,
+}
+
+/// SCIConnectSegment.
+pub fn connect(descriptor: Handle<Descriptor>, wanted: Wanted) -> Result<Handle<RemoteSegment>> {
+    let library = Library::get()?;
+    let descriptor = library.descriptors.get(descriptor)?;
+    let node = library.node_with(wanted.adapter)?;
+    if wanted.node == BROADCAST_NODE {
+        return Err(Code::NOT_IMPLEMENTED.because("groups are not there yet"));
+    }
+    let peer = if wanted.node == LOCAL_HOST { node.id() } else { node_id(wanted.node)? };
+    let segment = Arc::new(RemoteSegment {
+        _descriptor: descriptor,
+        node: peer.get(),
+        id: wanted.id,
+        connection: OnceLock::new(),
+        is_stopped: AtomicBool::new(false),
+        maps: AtomicUsize::new(0),
+        worker: Worker::default(),
+    });
+    let is_asynchronous = wanted.flags & flags::ASYNCHRONOUS_CONNECT != 0;
+    if !is_asynchronous {
+        attach(&segment, &node, peer, Until::after(wanted.timeout), false)?;
+    }
+    let handle = library.remote_segments.insert(Arc::clone(&segment))?;
+    if is_asynchronous || wanted.callback.is_some() {
+        let served = Arc::clone(&segment);
+        let work = move || serve(&served, handle, &node, peer, &wanted);
+        segment
+            .worker
+            .start("sisci-remote", work)
+            .inspect_err(|_| drop(library.remote_segments.remove(handle)))?;
+    }
+    Ok(handle)
+}
+
+fn node_id(node: u32) -> Result<NodeId> {
+    NodeId::new(node).map_err(|error| Code::ILLEGAL_NODEID.because(error.to_string()))
+}
+
+/// Connects. An id that is not there is an error at once, whatever the time-out, because programs look for it in a loop of
+/// their own; a node that does not respond is waited for. With `patient`, the id is waited for as well.
+fn attach(
+    segment: &RemoteSegment,
+    node: &tieline::Node,
+    peer: NodeId,
+    until: Until,
+    patient: bool,
+) -> Result<()> {
+    let connected = loop {
+        match node.connect_segment(peer, SegmentId(segment.id), Duration::ZERO).map_err(Failure::from) {
+            Ok(connected) => break connected,
+            Err(failure) => {
+                let is_away = failure.code == Code::NODE_NOT_RESPONDING;
+                let is_missing = failure.code == Code::NO_SUCH_SEGMENT && patient;
+                if !(is_away || is_missing) || until.is_over() {
+                    return Err(failure);
+                }
+                if segment.is_stopped() {
+                    return Err(Code::CANCELLED.into());
+                }
+                thread::sleep(LOOK_AGAIN.min(until.left()));
+            }
+        }
+    };
+    let map = connected.map()?;
+    drop(segment.connection.set(Connection { segment: connected, map }));
+    Ok(())
+}
+
+/// Life of the thread that connects and calls back.
+fn serve(
+    segment: &RemoteSegment,
+    handle: Handle<RemoteSegment>,
+    node: &tieline::Node,
+    peer: NodeId,
+    wanted: &Wanted,
+) {
+    let tell = |reason, status| {
+        wanted.callback.as_ref().is_none_or(|callback| callback.call(handle, reason, status))
+    };
+    if segment.connection.get().is_none() {
+        let attached = attach(segment, node, peer, Until::after(wanted.timeout), true);
+        let status = attached.map_or_else(|failure| failure.code, |()| Code::OK);
+        if segment.is_stopped() || !tell(Reason::Connect, status) || status != Code::OK {
+            return;
+        }
+    }
+    if wanted.callback.is_none() {
+        return;
+    }
+    while let Ok(reason) = segment.next_event(Until::after(INFINITE)) {
+        if !tell(reason, Code::OK) {
+            return;
+        }
+    }
+}
+
+/// SCIDisconnectSegment.
+pub fn disconnect(handle: Handle<RemoteSegment>) -> Result<()> {
+    let library = Library::get()?;
+    let segment = library.remote_segments.get(handle)?;
+    let maps = segment.maps.load(Ordering::Relaxed);
+    if maps > 0 {
+        let detail =
+            format!("segment {} of node {} is still mapped {maps} time(s)", segment.id, segment.node);
+        return Err(Code::BUSY.because(detail));
+    }
+    library.remote_segments.remove(handle)?;
+    segment.stop();
+    Ok(())
+}
+
+/// SCIWaitForRemoteSegmentEvent.
+pub fn wait_event(handle: Handle<RemoteSegment>, timeout: u32) -> Result<Reason> {
+    let segment = Library::get()?.remote_segments.get(handle)?;
+    if segment.worker.is_there() && segment.connection.get().is_some() {
+        return Err(
+            Code::ILLEGAL_OPERATION.because("its events go to the callback that it was connected with")
+        );
+    }
+    segment.next_event(Until::after(timeout))
+}
