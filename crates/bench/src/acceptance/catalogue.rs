@@ -31,6 +31,38 @@ pub struct Entry {
     pub kind: Kind,
 }
 
+/// What of the C API.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sisci {
+    /// Half a round trip of 4 bytes through maps, at most so many times the Rust API's.
+    PingPong {
+        /// Times.
+        at_most: f64,
+    },
+    /// 1 MiB by SCIMemCpy, or by a DMA queue, against memcpy: the ratio of bandwidths.
+    Copy {
+        /// By a DMA queue.
+        dma: bool,
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// SCIGetLocalSegmentSize, in ns at most.
+    Call {
+        /// ns.
+        at_most: f64,
+    },
+    /// Connect, map and take back, in µs at most.
+    Connect {
+        /// µs.
+        at_most: f64,
+    },
+    /// Create, connect and map in a process that holds much, at most so many times one that holds nothing.
+    Scale {
+        /// Times.
+        at_most: f64,
+    },
+}
+
 /// How a figure is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -105,6 +137,8 @@ pub enum Kind {
         /// Seconds.
         at_most: f64,
     },
+    /// Through the C API, by a C program.
+    Sisci(Sisci),
     /// Connect and map, in µs at most.
     Connect {
         /// µs.
@@ -136,6 +170,10 @@ const fn entry(id: &'static str, needs: Needs, what: &'static str, kind: Kind) -
     Entry { id, needs, what, kind }
 }
 
+const fn sisci(id: &'static str, what: &'static str, sisci: Sisci) -> Entry {
+    entry(id, Needs::Pair, what, Kind::Sisci(sisci))
+}
+
 const fn put(id: &'static str, mib: usize) -> Entry {
     let kind = Kind::Put { size_bytes: mib << 20, goal: Goal::at_least(0.97) };
     entry(id, Needs::Pair, "put of a block, bandwidth", kind)
@@ -158,7 +196,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 58] = [
+pub const ALL: [Entry; 64] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -254,6 +292,32 @@ pub const ALL: [Entry; 58] = [
         Kind::Sleeping { goal: Goal::at_most(1.15) },
     ),
     entry("connect_map", Needs::Pair, "connect to a segment and map it", Kind::Connect { at_most: 200.0 }),
+    sisci(
+        "sisci.pingpong",
+        "the C API: 4 bytes stored through maps, half a round trip",
+        Sisci::PingPong { at_most: 1.05 },
+    ),
+    sisci(
+        "sisci.memcpy.1MiB",
+        "the C API: SCIMemCpy of 1 MiB, bandwidth",
+        Sisci::Copy { dma: false, goal: Goal::at_least(0.97) },
+    ),
+    sisci(
+        "sisci.dma.1MiB",
+        "the C API: SCIStartDmaTransfer of 1 MiB, bandwidth",
+        Sisci::Copy { dma: true, goal: Goal::at_least(0.97) },
+    ),
+    sisci("sisci.call", "the C API: SCIGetLocalSegmentSize", Sisci::Call { at_most: 30.0 }),
+    sisci(
+        "sisci.connect_map",
+        "the C API: connect, map, unmap and disconnect",
+        Sisci::Connect { at_most: 200.0 },
+    ),
+    sisci(
+        "sisci.scale",
+        "the C API: create, connect and map beside 1,000 segments, 10,000 maps and 256 DMA queues",
+        Sisci::Scale { at_most: 1.5 },
+    ),
     entry(
         "harness.overhead",
         Needs::Nothing,

@@ -8,6 +8,7 @@ mod alone;
 pub mod catalogue;
 mod managers;
 mod pair;
+mod sisci;
 mod tests_of_clusters;
 
 use std::time::{Duration, Instant};

@@ -85,13 +85,14 @@ enum DmaAgainst {
 }
 
 /// The command that measures this figure, and its rival, alone.
-fn alone(id: &str) -> Vec<String> {
+pub(super) fn alone(id: &str) -> Vec<String> {
     ["tieline", "bench", "acceptance", "--json", "--only", id].map(ToOwned::to_owned).to_vec()
 }
 
-struct Pair {
-    nodes: [Node; 2],
-    cpus: [usize; 2],
+pub(super) struct Pair {
+    pub(super) place: Where,
+    pub(super) nodes: [Node; 2],
+    pub(super) cpus: [usize; 2],
     path: String,
 }
 
@@ -100,7 +101,7 @@ impl Pair {
         let cpus = cpus::pair(context.options.cpus, "bench acceptance")?;
         let nodes = place.both()?;
         let path = path_of(&nodes[0]);
-        Ok(Self { nodes, cpus, path })
+        Ok(Self { place: place.clone(), nodes, cpus, path })
     }
 
     fn measure(&self, context: &mut Context<'_>, entry: &Entry) -> Result<Figure> {
@@ -126,6 +127,7 @@ impl Pair {
             Kind::Spinning { goal } => self.spinning(context, entry, goal),
             Kind::Sleeping { goal } => self.sleeping(context, entry, goal),
             Kind::Connect { at_most } => self.connect(context, entry, at_most),
+            Kind::Sisci(what) => super::sisci::measure(context, self, entry, what),
             Kind::Ring { .. }
             | Kind::Overhead { .. }
             | Kind::Load { .. }
@@ -144,7 +146,7 @@ impl Pair {
     }
 
     /// What all figures of a pair have in common.
-    fn spec(&self, entry: &Entry, unit: &'static str, goal: Goal) -> Spec {
+    pub(super) fn spec(&self, entry: &Entry, unit: &'static str, goal: Goal) -> Spec {
         let argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
         Spec {
             id: entry.id.to_owned(),

@@ -1,7 +1,7 @@
 //! Every name that a figure can have, and what it measures: so that a misspelt one is noticed.
 
 use crate::{
-    acceptance::catalogue::{self, Kind},
+    acceptance::catalogue::{self, Kind, Sisci},
     layout::table::size as shown,
     patterns::{dma_bench, scibench2, scipp, sizes},
     quantity::Dimension,
@@ -41,7 +41,9 @@ const SIZED: [(&str, &str, Dimension); 7] = [
 const fn dimension(kind: &Kind) -> Dimension {
     match kind {
         Kind::Ring { .. } => Dimension::Rate,
-        Kind::Put { .. } | Kind::Store { .. } | Kind::Load { .. } => Dimension::Bandwidth,
+        Kind::Put { .. } | Kind::Store { .. } | Kind::Load { .. } | Kind::Sisci(Sisci::Copy { .. }) => {
+            Dimension::Bandwidth
+        }
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
         Kind::Scipp { .. }
@@ -51,6 +53,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Spinning { .. }
         | Kind::Sleeping { .. }
         | Kind::Connect { .. }
+        | Kind::Sisci(_)
         | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,
     }

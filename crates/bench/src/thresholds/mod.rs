@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::judge::{Judged, Judgements};
 use crate::{
-    acceptance::catalogue::{self, Entry, Kind},
+    acceptance::catalogue::{self, Entry, Kind, Sisci},
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
 };
@@ -224,6 +224,16 @@ fn builtin(entry: &Entry) -> Threshold {
             ratio = bounds_of(Goal::at_most(1.0));
             None
         }
+        Kind::Sisci(Sisci::Copy { goal, .. }) => {
+            ratio = bounds_of(goal);
+            None
+        }
+        Kind::Sisci(Sisci::PingPong { at_most } | Sisci::Scale { at_most }) => {
+            ratio = bounds_of(Goal::at_most(at_most));
+            None
+        }
+        Kind::Sisci(Sisci::Call { at_most }) => absolute(at_most, "ns", false),
+        Kind::Sisci(Sisci::Connect { at_most }) => absolute(at_most, "us", false),
         Kind::Ring { at_least, .. } => absolute(at_least, "M/s", true),
         Kind::Overhead { at_most } => absolute(at_most, "ns", false),
         Kind::Connect { at_most } => absolute(at_most, "us", false),

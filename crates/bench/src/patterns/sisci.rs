@@ -1,0 +1,210 @@
+//! The C API, measured by a C program: two processes that do what they are told, one on each node.
+//!
+//! The program is `examples/sisci/measure.c`, which `./run build` puts beside `tieline`. It sleeps between two orders, so that
+//! what stands beside it can be measured in the same run, on the same processors.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use crate::{
+    error::{BenchError, Result},
+    patterns::attach::Where,
+    run::Sides,
+};
+
+/// Name of the program.
+pub const PROGRAM: &str = "tieline-sisci-measure";
+const WHAT: &str = "the C API";
+/// Bytes between the places of a ping-pong: no two on neighbouring lines.
+const PLACE_STRIDE: usize = 256;
+
+/// Where the program is: beside this one, or where an installation puts it.
+pub fn find() -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    // Tests run from a folder below the one with the binaries.
+    let places = [
+        folder.join(PROGRAM),
+        folder.join("../libexec/tieline").join(PROGRAM),
+        folder.join("..").join(PROGRAM),
+    ];
+    let found = places.iter().find(|path| path.is_file()).cloned();
+    found.ok_or_else(|| BenchError::Absent {
+        what: WHAT,
+        reason: format!("{PROGRAM} is not beside {}: `./run build` makes it", own.display()),
+    })
+}
+
+/// One of the two processes. Ends with its handle.
+#[derive(Debug)]
+struct End {
+    process: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl End {
+    fn start(program: &Path, place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<Self> {
+        let mut command = Command::new(program);
+        command
+            .args([peer.to_string(), cpu.to_string(), ids.to_string()])
+            .env("TIELINE_NODE", node.to_string());
+        if let Some(dir) = &place.runtime_dir {
+            command.env("TIELINE_RUNTIME_DIR", dir);
+        }
+        if let Some(cluster) = &place.cluster {
+            command.env("TIELINE_CLUSTER", cluster);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(BenchError::io(PROGRAM))?;
+        let (orders, answers) = (process.stdin.take(), process.stdout.take());
+        let Some(answers) = answers else { return Err(ended("it has no standard output")) };
+        Ok(Self { process, orders, answers: BufReader::new(answers) })
+    }
+
+    fn say(&mut self, order: &str) -> Result<()> {
+        let Some(orders) = &mut self.orders else { return Err(ended("it was ended")) };
+        writeln!(orders, "{order}").map_err(BenchError::io(PROGRAM))
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(BenchError::io(PROGRAM))?;
+        match line.trim() {
+            "" => Err(ended("it said nothing")),
+            line if line.starts_with("error") => Err(ended(line)),
+            line => Ok(line.to_owned()),
+        }
+    }
+
+    fn number(&mut self) -> Result<f64> {
+        let line = self.line()?;
+        line.parse().map_err(|_| ended(&format!("`{line}` is no number")))
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // It ends by itself when there are no more orders, unless it waits for somebody who has ended.
+        drop(self.orders.take());
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn ended(reason: &str) -> BenchError {
+    BenchError::OtherEnd { what: WHAT, reason: reason.to_owned() }
+}
+
+/// The two processes.
+#[derive(Debug)]
+pub struct Measurer {
+    near: End,
+    far: End,
+}
+
+impl Measurer {
+    /// Starts both, and waits until they are connected. They take segment ids from `ids` on, some thousand.
+    pub fn start(place: &Where, [near, far]: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
+        let program = find()?;
+        let mut both = Self {
+            near: End::start(&program, place, [near, far], cpus[0], ids)?,
+            far: End::start(&program, place, [far, near], cpus[1], ids)?,
+        };
+        for end in [&mut both.near, &mut both.far] {
+            let said = end.line()?;
+            if said != "ready" {
+                return Err(ended(&format!("`{said}` instead of `ready`")));
+            }
+        }
+        Ok(both)
+    }
+
+    /// What the near one answers to an order.
+    pub fn near(&mut self, order: &str) -> Result<f64> {
+        self.near.say(order)?;
+        self.near.number()
+    }
+
+    /// Half a round trip between the two, in ns, at one of the places.
+    pub fn half_round_trip_ns(&mut self, rounds: u32, place: usize) -> Result<f64> {
+        let at = place * PLACE_STRIDE;
+        self.far.say(&format!("echo {rounds} {at}"))?;
+        self.near.say(&format!("ping {rounds} {at}"))?;
+        let half_ns = self.near.number()?;
+        self.far.number()?;
+        Ok(half_ns)
+    }
+}
+
+/// The C program's round trips, beside those of the Rust API.
+#[derive(Debug)]
+pub struct PingPong<R> {
+    measurer: Measurer,
+    rust: R,
+    rounds: u32,
+    place: usize,
+}
+
+impl<R: Sides> PingPong<R> {
+    /// `rounds` round trips a reading; what `rust` calls ours is the reference.
+    pub fn new(measurer: Measurer, rust: R, rounds: u32) -> Self {
+        Self { measurer, rust, rounds, place: 0 }
+    }
+}
+
+impl<R: Sides> Sides for PingPong<R> {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        self.place = number % super::pio::PLACES;
+        self.rust.next_block(number)
+    }
+
+    fn ours(&mut self) -> Result<f64> {
+        self.measurer.half_round_trip_ns(self.rounds, self.place)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.rust.ours()
+    }
+}
+
+/// What stands beside an order.
+#[derive(Debug)]
+pub enum Beside {
+    /// Another order to the same program.
+    Order(String),
+    /// An order to another pair of processes.
+    Other(Measurer, String),
+    /// A number.
+    Fixed(f64),
+}
+
+/// An order, beside something.
+#[derive(Debug)]
+pub struct Orders {
+    /// Who carries it out.
+    pub measurer: Measurer,
+    /// What is measured.
+    pub ours: String,
+    /// What stands beside it.
+    pub beside: Beside,
+    /// Makes the unit of the nanoseconds that come back, on both sides but for what is fixed.
+    pub convert: fn(f64) -> f64,
+}
+
+impl Sides for Orders {
+    fn ours(&mut self) -> Result<f64> {
+        self.measurer.near(&self.ours).map(self.convert)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        match &mut self.beside {
+            Beside::Order(order) => self.measurer.near(order).map(self.convert),
+            Beside::Other(measurer, order) => measurer.near(order).map(self.convert),
+            Beside::Fixed(value) => Ok(*value),
+        }
+    }
+}

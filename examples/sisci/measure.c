@@ -1,0 +1,314 @@
+/*
+ * What calls and copies of the SISCI API cost, for `tieline bench acceptance --only sisci`.
+ *
+ * Two of these run, one on each node, and do what they are told on standard input, a line each, until it ends; each answers
+ * with one line: a number of nanoseconds, or "error" and the reason. Between two lines a process sleeps, so that whoever
+ * measures beside it has the processors for himself.
+ *
+ *     measure PEER CPU ID     the node of the other one, the processor to run on, and from where on segment ids are free
+ *
+ *     ping N AT | echo N AT   N round trips of 4 bytes stored through maps, AT bytes from their beginning: half a round trip
+ *                             (tell "echo" to the other first)
+ *     copy N | plain N        the fastest of N copies of 1 MiB into the map, by SCIMemCpy or by memcpy
+ *     dma N                   the same by a DMA queue
+ *     call N                  SCIGetLocalSegmentSize, the mean of N
+ *     connect N               connect to the other's segment, map, unmap, disconnect: the median of N
+ *     cycle N                 create, prepare, make available, connect, map and take all back: the median of N
+ *     fill                    1,000 segments, 10,000 maps and 256 DMA queues to begin with
+ *
+ * SPDX-License-Identifier: Apache-2.0 OR MIT
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sisci_api.h"
+
+enum { BLOCK_BYTES = 1 << 20, SEGMENT_BYTES = 2 * BLOCK_BYTES, TRIES_MAX = 1 << 20 };
+enum { FILL_SEGMENTS = 1000, FILL_MAPS = 10000, FILL_QUEUES = 256 };
+
+static sci_desc_t sd;
+static unsigned own_node, peer_node, id_base;
+static sci_local_segment_t local;
+static sci_remote_segment_t remote;
+static sci_map_t local_map, remote_map;
+static sci_dma_queue_t queue;
+static volatile uint32_t *in, *out;
+static uint32_t round_trips;
+static char *block;
+
+static double now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void fail(const char *what, sci_error_t error)
+{
+    printf("error %s: %s\n", what, SCIGetErrorString(error));
+    fflush(stdout);
+    exit(1);
+}
+
+/* Ends the program with the reason if the call before it failed. */
+static void check(const char *what, sci_error_t error)
+{
+    if (error != SCI_ERR_OK) {
+        fail(what, error);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, unsigned count)
+{
+    qsort(values, count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+static sci_local_segment_t create(unsigned id, size_t size)
+{
+    sci_error_t error;
+    sci_local_segment_t segment;
+    SCICreateSegment(sd, &segment, id, size, NULL, NULL, 0, &error);
+    check("SCICreateSegment", error);
+    SCIPrepareSegment(segment, 0, 0, &error);
+    check("SCIPrepareSegment", error);
+    SCISetSegmentAvailable(segment, 0, 0, &error);
+    check("SCISetSegmentAvailable", error);
+    return segment;
+}
+
+static sci_remote_segment_t connect_to(unsigned node, unsigned id)
+{
+    sci_error_t error;
+    sci_remote_segment_t segment;
+    unsigned tries = 0;
+    do {
+        SCIConnectSegment(sd, &segment, node, id, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, 0, &error);
+        if (error == SCI_ERR_NO_SUCH_SEGMENT) {
+            usleep(1000);
+        }
+    } while (error == SCI_ERR_NO_SUCH_SEGMENT && ++tries < 30000);
+    check("SCIConnectSegment", error);
+    return segment;
+}
+
+static void set_up(void)
+{
+    sci_error_t error;
+    SCIInitialize(0, &error);
+    check("SCIInitialize", error);
+    SCIOpen(&sd, 0, &error);
+    check("SCIOpen", error);
+    SCIGetLocalNodeId(0, &own_node, 0, &error);
+    check("SCIGetLocalNodeId", error);
+    local = create(id_base, SEGMENT_BYTES);
+    in = SCIMapLocalSegment(local, &local_map, 0, SEGMENT_BYTES, NULL, 0, &error);
+    check("SCIMapLocalSegment", error);
+    remote = connect_to(peer_node, id_base);
+    out = SCIMapRemoteSegment(remote, &remote_map, 0, SEGMENT_BYTES, NULL, 0, &error);
+    check("SCIMapRemoteSegment", error);
+    SCICreateDMAQueue(sd, &queue, 0, 1, 0, &error);
+    check("SCICreateDMAQueue", error);
+    block = malloc(BLOCK_BYTES);
+    memset(block, 0x5a, BLOCK_BYTES);
+    memset((char *)in + BLOCK_BYTES, 0x5a, BLOCK_BYTES);
+}
+
+static double ping(unsigned count, unsigned at)
+{
+    volatile uint32_t *to = out + at / sizeof *out, *from = in + at / sizeof *in;
+    double start = now_ns();
+    for (unsigned n = 0; n < count; n++) {
+        *to = ++round_trips;
+        while (*from != round_trips) {
+        }
+    }
+    return (now_ns() - start) / count / 2;
+}
+
+static double echo(unsigned count, unsigned at)
+{
+    volatile uint32_t *to = out + at / sizeof *out, *from = in + at / sizeof *in;
+    double start = now_ns();
+    for (unsigned n = 0; n < count; n++) {
+        round_trips++;
+        while (*from != round_trips) {
+        }
+        *to = round_trips;
+    }
+    return (now_ns() - start) / count / 2;
+}
+
+/* One copy of 1 MiB into the second half of the other's segment. */
+static void copy_once(const char *how)
+{
+    sci_error_t error = SCI_ERR_OK;
+    if (how[0] == 'c') {
+        SCIMemCpy(NULL, block, remote_map, BLOCK_BYTES, BLOCK_BYTES, 0, &error);
+        check("SCIMemCpy", error);
+    } else if (how[0] == 'd') {
+        SCIStartDmaTransfer(queue, local, remote, BLOCK_BYTES, BLOCK_BYTES, BLOCK_BYTES, NULL, NULL, 0, &error);
+        check("SCIStartDmaTransfer", error);
+        SCIWaitForDMAQueue(queue, SCI_INFINITE_TIMEOUT, 0, &error);
+        check("SCIWaitForDMAQueue", error);
+    } else if (how[0] == 'l') {
+        memcpy((char *)(uintptr_t)out + BLOCK_BYTES, (char *)(uintptr_t)in + BLOCK_BYTES, BLOCK_BYTES);
+    } else {
+        memcpy((char *)(uintptr_t)out + BLOCK_BYTES, block, BLOCK_BYTES);
+    }
+}
+
+static double fastest_copy(const char *how, unsigned count)
+{
+    double best = 1e18;
+    for (unsigned n = 0; n < count; n++) {
+        double start = now_ns();
+        copy_once(how);
+        double took = now_ns() - start;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static double calls(unsigned count)
+{
+    size_t sum = 0;
+    double start = now_ns();
+    for (unsigned n = 0; n < count; n++) {
+        sum += SCIGetLocalSegmentSize(local);
+    }
+    double took = (now_ns() - start) / count;
+    if (sum != (size_t)count * SEGMENT_BYTES) {
+        fail("SCIGetLocalSegmentSize", SCI_ERR_SYSTEM);
+    }
+    return took;
+}
+
+static void connect_and_map(unsigned node, unsigned id)
+{
+    sci_error_t error;
+    sci_map_t map;
+    sci_remote_segment_t segment = connect_to(node, id);
+    volatile uint32_t *words = SCIMapRemoteSegment(segment, &map, 0, 4096, NULL, 0, &error);
+    check("SCIMapRemoteSegment", error);
+    (void)words[1];
+    SCIUnmapSegment(map, 0, &error);
+    check("SCIUnmapSegment", error);
+    SCIDisconnectSegment(segment, 0, &error);
+    check("SCIDisconnectSegment", error);
+}
+
+static void cycle(void)
+{
+    sci_error_t error;
+    sci_local_segment_t segment = create(id_base + 2, 4096);
+    connect_and_map(own_node, id_base + 2);
+    SCIRemoveSegment(segment, 0, &error);
+    check("SCIRemoveSegment", error);
+}
+
+static double median_of(void (*once)(void), unsigned count)
+{
+    static double times[TRIES_MAX];
+    for (unsigned n = 0; n < count; n++) {
+        double start = now_ns();
+        once();
+        times[n] = now_ns() - start;
+    }
+    return median(times, count);
+}
+
+static void connect_to_peer(void)
+{
+    connect_and_map(peer_node, id_base);
+}
+
+static void fill(void)
+{
+    sci_error_t error;
+    for (unsigned n = 0; n < FILL_SEGMENTS; n++) {
+        create(id_base + 3 + n, 4096);
+    }
+    for (unsigned n = 0; n < FILL_MAPS; n++) {
+        sci_map_t map;
+        SCIMapRemoteSegment(remote, &map, n % BLOCK_BYTES, 64, NULL, 0, &error);
+        check("SCIMapRemoteSegment", error);
+    }
+    for (unsigned n = 0; n < FILL_QUEUES; n++) {
+        sci_dma_queue_t more;
+        SCICreateDMAQueue(sd, &more, 0, 16, 0, &error);
+        check("SCICreateDMAQueue", error);
+    }
+}
+
+static double obey(const char *what, unsigned count, unsigned at)
+{
+    if (strcmp(what, "ping") == 0) {
+        return ping(count, at);
+    }
+    if (strcmp(what, "echo") == 0) {
+        return echo(count, at);
+    }
+    if (strcmp(what, "copy") == 0 || strcmp(what, "plain") == 0 || strcmp(what, "dma") == 0 ||
+        strcmp(what, "local") == 0) {
+        return fastest_copy(what, count);
+    }
+    if (strcmp(what, "call") == 0) {
+        return calls(count);
+    }
+    if (strcmp(what, "connect") == 0) {
+        return median_of(connect_to_peer, count);
+    }
+    if (strcmp(what, "cycle") == 0) {
+        return median_of(cycle, count);
+    }
+    if (strcmp(what, "fill") == 0) {
+        fill();
+        return 0;
+    }
+    fail(what, SCI_ERR_ILLEGAL_PARAMETER);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    char line[64], what[16];
+    if (argc != 4) {
+        fputs("usage: measure PEER CPU ID (with TIELINE_NODE set), commands on standard input\n", stderr);
+        return 2;
+    }
+    peer_node = (unsigned)atoi(argv[1]);
+    id_base = (unsigned)atoi(argv[3]);
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(atoi(argv[2]), &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) {
+        fputs("error cannot run on that processor\n", stdout);
+        return 4;
+    }
+    set_up();
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        unsigned count = 1, at = 0;
+        if (sscanf(line, "%15s %u %u", what, &count, &at) < 1 || count == 0 || count > TRIES_MAX || at >= BLOCK_BYTES) {
+            fail("command", SCI_ERR_ILLEGAL_PARAMETER);
+        }
+        printf("%.3f\n", obey(what, count, at));
+        fflush(stdout);
+    }
+    SCITerminate();
+    return 0;
+}
