@@ -150,3 +150,36 @@ fn what_cannot_be_done_to_a_link_is_refused_with_the_reason() {
         assert!(status == expected && err.contains(reason), "{words:?}: {status} {out}{err}");
     }
 }
+
+#[test]
+fn a_benchmark_over_a_link_that_loses_data_fails_and_names_the_link() {
+    let _watchdog = Watchdog::usual("benchmarks over a bad link");
+    let cluster = up("2");
+    let tools: [&[&str]; 3] = [&["scibench2"], &["scibench2", "--way", "put"], &["dma"]];
+    let bench = |tool: &[&str]| {
+        let short = ["--node", "4", "--rn", "8", "--sizes", "64,4K", "--blocks", "1", "--json"];
+        cluster.run(&[&["bench"], tool, &short].concat()).unwrap()
+    };
+    for (fault, share) in [("--loss", "5%"), ("--corrupt", "5%")] {
+        done(&cluster, &["link", "degrade", "4", "8", fault, share]);
+        for tool in tools {
+            let (status, out, err) = bench(tool);
+            assert_eq!(status, 1, "{tool:?} {fault}: {out}{err}");
+            assert!(err.contains("link 4-8") && err.contains("was lost or changed"), "{tool:?}: {err}");
+            let said: Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((&said["schema"], &said["status"]), (&"tieline.error/1".into(), &1.into()));
+        }
+    }
+    let mut server =
+        cluster.command(&["bench", "dma", "--server", "--node", "8", "--rn", "4"]).unwrap().spawn().unwrap();
+    let client = ["bench", "dma", "--client", "--node", "4", "--rn", "8", "--sizes", "64", "--blocks", "1"];
+    let (status, out, err) = cluster.run(&client).unwrap();
+    drop(server.kill());
+    server.wait().unwrap();
+    assert!(status == 1 && err.contains("link 4-8"), "{status}: {out}{err}");
+    done(&cluster, &["link", "clear"]);
+    for tool in tools {
+        let (status, out, err) = bench(tool);
+        assert_eq!(status, 0, "{tool:?} on a good link: {out}{err}");
+    }
+}

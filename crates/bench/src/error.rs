@@ -96,6 +96,28 @@ pub enum BenchError {
         /// What is there.
         got: u8,
     },
+    /// The other end says that bytes arrived that were not sent.
+    #[error("{what}: the other end received wrong bytes")]
+    WrongDataThere {
+        /// In which pattern.
+        what: &'static str,
+    },
+    /// What was put over a link did not arrive as it was put. Speaks against the link, and is the result of the run.
+    #[error(
+        "link {}-{}: what {what} put from node {from} into memory of node {to} was lost or changed on the way ({detail}), so \
+         no figure is given; see `tieline link list`, and how much is lost with `tieline conntest`",
+        .from.min(.to), .from.max(.to)
+    )]
+    DataLost {
+        /// In which pattern.
+        what: &'static str,
+        /// Who put.
+        from: u32,
+        /// Whose memory it is.
+        to: u32,
+        /// What was found there.
+        detail: String,
+    },
     /// The thing needs a cluster that the caller did not provide.
     #[error(
         "{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`"
