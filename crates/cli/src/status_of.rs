@@ -28,9 +28,7 @@ pub(crate) fn error(error: &anyhow::Error) -> u8 {
 fn is_found(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(
         cause.downcast_ref::<BenchError>(),
-        Some(
-            BenchError::DataLost { .. } | BenchError::WrongData { .. } | BenchError::WrongDataThere { .. }
-        )
+        Some(BenchError::DataLost { .. } | BenchError::WrongData { .. } | BenchError::WrongDataThere { .. })
     )
 }
 

@@ -28,7 +28,10 @@ pub struct Arrival<'a> {
 
 impl std::fmt::Debug for Arrival<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arrival").field("what", &self.what).field("nodes", &self.nodes).finish_non_exhaustive()
+        f.debug_struct("Arrival")
+            .field("what", &self.what)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,11 +106,13 @@ mod tests {
 
     #[test]
     fn wrong_data_names_the_link_and_anything_else_stays_what_it_is() {
-        let wrong =
-            BenchError::WrongData { what: "dma", message: 1, size_bytes: 64, at: 3, want: 1, got: 2 };
+        let wrong = BenchError::WrongData { what: "dma", message: 1, size_bytes: 64, at: 3, want: 1, got: 2 };
         for error in [wrong, BenchError::WrongDataThere { what: "dma" }] {
             let text = of_link("dma", [8, 4], error).to_string();
-            assert!(text.contains("link 4-8") && text.contains("lost") && text.contains("conntest"), "{text}");
+            assert!(
+                text.contains("link 4-8") && text.contains("lost") && text.contains("conntest"),
+                "{text}"
+            );
         }
         let silent = BenchError::NoAnswer { what: "dma", seconds: 1 };
         assert!(matches!(of_link("dma", [8, 4], silent), BenchError::NoAnswer { .. }));

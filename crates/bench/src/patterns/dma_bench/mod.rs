@@ -152,7 +152,8 @@ fn report<'a>(
     let local = node.create_segment_with(&SegmentOptions::new(largest))?;
     let load = Load::start(options.load)?;
     let arrival = Arrival::new(Tool::Dma.name(), [node.id().get(), far], remote, look);
-    let (rows, partial) = duo::pinned(cpu, || rows(options, &timer, node, &local, remote, arrival, progress))?;
+    let (rows, partial) =
+        duo::pinned(cpu, || rows(options, &timer, node, &local, remote, arrival, progress))?;
     let load_threads = load.threads();
     drop(load);
     env.finish(started, steal);
