@@ -212,8 +212,8 @@ impl<'a, 'b> Steps<'a, 'b> {
 
     pub(super) fn pairs(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<PairsReport> {
         self.unless_ended("pairs", |control| {
-            let (rounds, watch) = (plan.rounds, plan.watch);
-            let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed };
+            let Plan { rounds, watch, most_pairs, .. } = plan;
+            let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed, most_pairs };
             let report = pairs::run(target, &plan, control.tell, control.stop);
             let (verdict, detail) = (report.verdict, report.summary());
             (report, verdict, detail)
