@@ -146,6 +146,21 @@ pub enum BenchError {
 }
 
 impl BenchError {
+    /// Whether this was found out about the nodes and the link between them, rather than about this machine, this process
+    /// or the options.
+    pub const fn speaks_against_the_link(&self) -> bool {
+        matches!(
+            self,
+            Self::Api(_)
+                | Self::NoAnswer { .. }
+                | Self::Absent { .. }
+                | Self::OtherEnd { .. }
+                | Self::WrongData { .. }
+                | Self::WrongDataThere { .. }
+                | Self::DataLost { .. }
+        )
+    }
+
     /// An [`io::Error`] with what was tried.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
