@@ -183,3 +183,30 @@ fn a_benchmark_over_a_link_that_loses_data_fails_and_names_the_link() {
         assert_eq!(status, 0, "{tool:?} on a good link: {out}{err}");
     }
 }
+
+#[test]
+fn a_flap_that_is_killed_leaves_the_link_down_until_it_is_brought_up() {
+    let _watchdog = Watchdog::usual("a killed flap");
+    let cluster = up("2");
+    let words = ["link", "flap", "4", "8", "--count", "1", "--down", "600s", "--up", "1s", "--quiet"];
+    let mut flap = cluster.command(&words).unwrap().spawn().unwrap();
+    while !done(&cluster, &["link", "list"]).contains("taken down") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    flap.kill().unwrap();
+    flap.wait().unwrap();
+    assert!(done(&cluster, &["link", "list"]).contains("taken down"));
+    let options = NodeOptions {
+        node: Some(NodeId::new(4).unwrap()),
+        cluster: Some(cluster.name().into()),
+        runtime_dir: Some(cluster.runtime_dir().into()),
+        name: None,
+    };
+    let node = tieline::Node::attach_with(&options).unwrap();
+    let refused =
+        node.connect_segment(NodeId::new(8).unwrap(), SegmentId(7), std::time::Duration::ZERO).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("node 8 is not reachable (its link was taken down; `tieline link up`"), "{text}");
+    let out = done(&cluster, &["link", "up", "4", "8"]);
+    assert!(!out.contains("taken down"), "{out}");
+}

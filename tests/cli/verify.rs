@@ -16,7 +16,7 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     let _watchdog = Watchdog::usual("verify");
     let cluster = Cluster::empty().unwrap();
     let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--json"]).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     // A measurement on a machine that others use may be inconclusive; it is never a failure of the test.
     assert!(status == 0 || status == 3, "{out}{err}");
     assert_eq!(report["schema"], "tieline.verify/1");
@@ -142,7 +142,7 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     let arguments = ["verify", "--nodes", "3", "--thresholds", &limits, "--plan", &plan, "--json"];
     let (status, out, err) = cluster.run(&arguments).unwrap();
     assert_eq!(status, 1, "{out}{err}");
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let report: Value = serde_json::from_str(&out).unwrap();
     let failed: Vec<&str> = report["steps"]
         .as_array()
         .unwrap()
@@ -154,7 +154,7 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     // With itself as the baseline, what is read is only chance; the sections are there.
     let old = write("old.json", &out);
     let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--baseline", &old, "--json"]).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert!(status != 2 && status != 4, "{out}{err}");
     assert_eq!(report["baseline"]["schema"], "tieline.compare_verify/1");
     assert!(report["baseline"]["sections"].as_array().unwrap().len() >= 5, "{out}");

@@ -149,16 +149,12 @@ impl BenchError {
     /// Whether this was found out about the nodes and the link between them, rather than about this machine, this process
     /// or the options.
     pub const fn speaks_against_the_link(&self) -> bool {
-        matches!(
-            self,
-            Self::Api(_)
-                | Self::NoAnswer { .. }
-                | Self::Absent { .. }
-                | Self::OtherEnd { .. }
-                | Self::WrongData { .. }
-                | Self::WrongDataThere { .. }
-                | Self::DataLost { .. }
-        )
+        match self {
+            Self::Api(error) => !error.is_of_own_manager(),
+            Self::NoAnswer { .. } | Self::Absent { .. } | Self::OtherEnd { .. } => true,
+            Self::WrongData { .. } | Self::WrongDataThere { .. } | Self::DataLost { .. } => true,
+            _ => false,
+        }
     }
 
     /// An [`io::Error`] with what was tried.
@@ -183,6 +179,23 @@ impl From<hdrhistogram::AdditionError> for BenchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_manager_that_does_not_answer_says_nothing_about_a_link() {
+        let lost = BenchError::DataLost { what: "dma", from: 8, to: 4, detail: String::new() };
+        assert!(lost.speaks_against_the_link() && lost.to_string().starts_with("link 4-8: "), "{lost}");
+        let full = BenchError::Api(tieline::Error::Full { what: "a queue".into() });
+        assert!(full.speaks_against_the_link());
+        let silent = node_silent();
+        assert!(!silent.speaks_against_the_link(), "{silent}");
+        assert!(!BenchError::Usage(String::new()).speaks_against_the_link());
+    }
+
+    /// What attaching to a node without a manager gives.
+    fn node_silent() -> BenchError {
+        let options = tieline::NodeOptions { runtime_dir: Some("/nowhere".into()), ..Default::default() };
+        BenchError::Api(tieline::Node::attach_with(&options).unwrap_err())
+    }
 
     /// Thing, cause, next step.
     #[test]
