@@ -41,8 +41,11 @@ fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
     let (status, report) = conntest(&cluster);
     assert_eq!((status, &report["verdict"]), (0, &"PASS".into()), "{report:#}");
     assert!(total(&report, "bytes_checked") > 0);
-    for (fault, share, counter) in [("--loss", "1%", "lost"), ("--corrupt", "1%", "corrupt")] {
-        done(&cluster, &["link", "degrade", "8", "12", fault, share]);
+    // A duplicate that is late destroys what was put after it, which is found as old content or as a missing word.
+    for (fault, counter) in
+        [("--loss", "lost"), ("--corrupt", "corrupt"), ("--reorder", "out_of_order"), ("--duplicate", "lost")]
+    {
+        done(&cluster, &["link", "degrade", "8", "12", fault, "1%"]);
         let (status, report) = conntest(&cluster);
         assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{fault}: {report:#}");
         assert_eq!(culprits(&report), [r#"{"link":[8,12]}"#], "{fault}");
@@ -146,4 +149,64 @@ fn what_cannot_be_done_to_a_link_is_refused_with_the_reason() {
         let (status, out, err) = cluster.run(&words).unwrap();
         assert!(status == expected && err.contains(reason), "{words:?}: {status} {out}{err}");
     }
+}
+
+#[test]
+fn a_benchmark_over_a_link_that_loses_data_fails_and_names_the_link() {
+    let _watchdog = Watchdog::usual("benchmarks over a bad link");
+    let cluster = up("2");
+    let tools: [&[&str]; 3] = [&["scibench2"], &["scibench2", "--way", "put"], &["dma"]];
+    let bench = |tool: &[&str]| {
+        let short = ["--node", "4", "--rn", "8", "--sizes", "64,4K", "--blocks", "1", "--json"];
+        cluster.run(&[&["bench"], tool, &short].concat()).unwrap()
+    };
+    for (fault, share) in [("--loss", "5%"), ("--corrupt", "5%")] {
+        done(&cluster, &["link", "degrade", "4", "8", fault, share]);
+        for tool in tools {
+            let (status, out, err) = bench(tool);
+            assert_eq!(status, 1, "{tool:?} {fault}: {out}{err}");
+            assert!(err.contains("link 4-8") && err.contains("was lost or changed"), "{tool:?}: {err}");
+            let said: Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((&said["schema"], &said["status"]), (&"tieline.error/1".into(), &1.into()));
+        }
+    }
+    let mut server =
+        cluster.command(&["bench", "dma", "--server", "--node", "8", "--rn", "4"]).unwrap().spawn().unwrap();
+    let client = ["bench", "dma", "--client", "--node", "4", "--rn", "8", "--sizes", "64", "--blocks", "1"];
+    let (status, out, err) = cluster.run(&client).unwrap();
+    drop(server.kill());
+    server.wait().unwrap();
+    assert!(status == 1 && err.contains("link 4-8"), "{status}: {out}{err}");
+    done(&cluster, &["link", "clear"]);
+    for tool in tools {
+        let (status, out, err) = bench(tool);
+        assert_eq!(status, 0, "{tool:?} on a good link: {out}{err}");
+    }
+}
+
+#[test]
+fn a_flap_that_is_killed_leaves_the_link_down_until_it_is_brought_up() {
+    let _watchdog = Watchdog::usual("a killed flap");
+    let cluster = up("2");
+    let words = ["link", "flap", "4", "8", "--count", "1", "--down", "600s", "--up", "1s", "--quiet"];
+    let mut flap = cluster.command(&words).unwrap().spawn().unwrap();
+    while !done(&cluster, &["link", "list"]).contains("taken down") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    flap.kill().unwrap();
+    flap.wait().unwrap();
+    assert!(done(&cluster, &["link", "list"]).contains("taken down"));
+    let options = NodeOptions {
+        node: Some(NodeId::new(4).unwrap()),
+        cluster: Some(cluster.name().into()),
+        runtime_dir: Some(cluster.runtime_dir().into()),
+        name: None,
+    };
+    let node = tieline::Node::attach_with(&options).unwrap();
+    let refused =
+        node.connect_segment(NodeId::new(8).unwrap(), SegmentId(7), std::time::Duration::ZERO).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("node 8 is not reachable (its link was taken down; `tieline link up`"), "{text}");
+    let out = done(&cluster, &["link", "up", "4", "8"]);
+    assert!(!out.contains("taken down"), "{out}");
 }

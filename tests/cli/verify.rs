@@ -1,6 +1,7 @@
 //! `tieline verify`: passes on a good cluster, fails on a bad one and names what is bad, leaves nothing behind.
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tieline_tests::{Cluster, Watchdog};
 
 fn left_in(cluster: &Cluster) -> Vec<String> {
@@ -15,7 +16,7 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     let _watchdog = Watchdog::usual("verify");
     let cluster = Cluster::empty().unwrap();
     let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--json"]).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     // A measurement on a machine that others use may be inconclusive; it is never a failure of the test.
     assert!(status == 0 || status == 3, "{out}{err}");
     assert_eq!(report["schema"], "tieline.verify/1");
@@ -141,7 +142,7 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     let arguments = ["verify", "--nodes", "3", "--thresholds", &limits, "--plan", &plan, "--json"];
     let (status, out, err) = cluster.run(&arguments).unwrap();
     assert_eq!(status, 1, "{out}{err}");
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let report: Value = serde_json::from_str(&out).unwrap();
     let failed: Vec<&str> = report["steps"]
         .as_array()
         .unwrap()
@@ -153,7 +154,7 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     // With itself as the baseline, what is read is only chance; the sections are there.
     let old = write("old.json", &out);
     let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--baseline", &old, "--json"]).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert!(status != 2 && status != 4, "{out}{err}");
     assert_eq!(report["baseline"]["schema"], "tieline.compare_verify/1");
     assert!(report["baseline"]["sections"].as_array().unwrap().len() >= 5, "{out}");
@@ -227,4 +228,28 @@ fn what_happens_to_the_cluster_during_the_test_is_named() {
     });
     assert_eq!(status, Some(1), "{out}");
     assert!(out.contains("  link 8-16\n") && out.contains("during the test, down for"), "{out}");
+}
+
+#[test]
+fn steps_that_fail_over_swapped_cables_point_to_the_swap_and_blame_nobody_else() {
+    let _watchdog = Watchdog::usual("swapped cables");
+    let cluster = Cluster::empty().unwrap();
+    for words in [&["up", "--nodes", "3", "--faults"][..], &["link", "swap", "8", "12"]] {
+        let (status, out, err) = cluster.run(words).unwrap();
+        assert_eq!(status, 0, "{out}{err}");
+    }
+    let (status, out, err) = cluster.run(&["verify", "--running", "--quick", "--json"]).unwrap();
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!(status, 1, "{report:#}");
+    let culprits = report["culprits"].as_array().unwrap();
+    let suspects: Vec<&Value> = culprits.iter().map(|culprit| &culprit["suspect"]).collect();
+    assert_eq!(suspects, [&serde_json::json!({ "swapped": [8, 12] })], "{report:#}");
+    for step in report["steps"].as_array().unwrap() {
+        let (name, detail) = (step["name"].as_str().unwrap(), step["detail"].as_str().unwrap());
+        if ["names", "exchange", "load", "pairs", "scipp"].contains(&name) && step["verdict"] == "FAIL" {
+            assert!(detail.contains("nodes 8 and 12 are swapped, see the step `cable`"), "{name}: {detail}");
+        }
+    }
+    let load = report["load"]["culprits"].as_array().unwrap();
+    assert!(load.iter().all(|culprit| culprit["suspect"] == *suspects[0]), "{load:?}");
 }

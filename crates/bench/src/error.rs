@@ -96,6 +96,28 @@ pub enum BenchError {
         /// What is there.
         got: u8,
     },
+    /// The other end says that bytes arrived that were not sent.
+    #[error("{what}: the other end received wrong bytes")]
+    WrongDataThere {
+        /// In which pattern.
+        what: &'static str,
+    },
+    /// What was put over a link did not arrive as it was put. Speaks against the link, and is the result of the run.
+    #[error(
+        "link {}-{}: what {what} put from node {from} into memory of node {to} was lost or changed on the way ({detail}), so \
+         no figure is given; see `tieline link list`, and how much is lost with `tieline conntest`",
+        .from.min(.to), .from.max(.to)
+    )]
+    DataLost {
+        /// In which pattern.
+        what: &'static str,
+        /// Who put.
+        from: u32,
+        /// Whose memory it is.
+        to: u32,
+        /// What was found there.
+        detail: String,
+    },
     /// The thing needs a cluster that the caller did not provide.
     #[error(
         "{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`"
@@ -124,6 +146,17 @@ pub enum BenchError {
 }
 
 impl BenchError {
+    /// Whether this was found out about the nodes and the link between them, rather than about this machine, this process
+    /// or the options.
+    pub const fn speaks_against_the_link(&self) -> bool {
+        match self {
+            Self::Api(error) => !error.is_of_own_manager(),
+            Self::NoAnswer { .. } | Self::Absent { .. } | Self::OtherEnd { .. } => true,
+            Self::WrongData { .. } | Self::WrongDataThere { .. } | Self::DataLost { .. } => true,
+            _ => false,
+        }
+    }
+
     /// An [`io::Error`] with what was tried.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
@@ -146,6 +179,23 @@ impl From<hdrhistogram::AdditionError> for BenchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_manager_that_does_not_answer_says_nothing_about_a_link() {
+        let lost = BenchError::DataLost { what: "dma", from: 8, to: 4, detail: String::new() };
+        assert!(lost.speaks_against_the_link() && lost.to_string().starts_with("link 4-8: "), "{lost}");
+        let full = BenchError::Api(tieline::Error::Full { what: "a queue".into() });
+        assert!(full.speaks_against_the_link());
+        let silent = node_silent();
+        assert!(!silent.speaks_against_the_link(), "{silent}");
+        assert!(!BenchError::Usage(String::new()).speaks_against_the_link());
+    }
+
+    /// What attaching to a node without a manager gives.
+    fn node_silent() -> BenchError {
+        let options = tieline::NodeOptions { runtime_dir: Some("/nowhere".into()), ..Default::default() };
+        BenchError::Api(tieline::Node::attach_with(&options).unwrap_err())
+    }
 
     /// Thing, cause, next step.
     #[test]

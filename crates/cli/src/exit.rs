@@ -1,8 +1,9 @@
-//! The exit status, the same for all commands (`docs/exit-status.md`). 1, a check failed, comes from the verdicts of the
-//! libraries.
+//! The exit status, the same for all commands (`docs/exit-status.md`).
 
 /// Pass, or done.
 pub(crate) const PASS: u8 = 0;
+/// A check failed, and there is no more of a result than that. (Otherwise this comes from the verdicts of the libraries.)
+pub(crate) const FAIL: u8 = 1;
 /// Wrong usage or configuration.
 pub(crate) const USAGE: u8 = 2;
 /// Measured, but not surely on one side of a limit.

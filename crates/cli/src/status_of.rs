@@ -1,5 +1,5 @@
 //! Which exit status an error of a library ends with: 2 if the caller can mend it on the command line, in the environment or in
-//! the configuration, else 4.
+//! the configuration, 1 if it is itself the result of a check, else 4.
 
 use bench::error::BenchError;
 use bench::results::DocumentError;
@@ -13,11 +13,23 @@ use verify::capacity::CouldNotRun;
 use verify::diag::HostsError;
 use verify::report::ReportError;
 
-use crate::exit::{CANNOT, USAGE};
+use crate::exit::{CANNOT, FAIL, USAGE};
 
 /// The status for an error, by the most particular cause that is known here.
 pub(crate) fn error(error: &anyhow::Error) -> u8 {
-    if error.chain().any(is_usage) { USAGE } else { CANNOT }
+    match error {
+        _ if error.chain().any(is_usage) => USAGE,
+        _ if error.chain().any(is_found) => FAIL,
+        _ => CANNOT,
+    }
+}
+
+/// It ran, and found that data does not arrive as it was sent.
+fn is_found(cause: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(
+        cause.downcast_ref::<BenchError>(),
+        Some(BenchError::DataLost { .. } | BenchError::WrongData { .. } | BenchError::WrongDataThere { .. })
+    )
 }
 
 fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -125,6 +137,15 @@ mod tests {
         assert_eq!(status(tieline::Error::Client(several())), USAGE);
         assert_eq!(status(BenchError::Api(tieline::Error::Client(several()))), USAGE);
         assert_eq!(status(NodeError::RuntimeDir(ClusterName::new("../x").unwrap_err())), USAGE);
+    }
+
+    #[test]
+    fn data_that_did_not_arrive_is_a_check_that_failed() {
+        let lost = || BenchError::DataLost { what: "dma", from: 4, to: 8, detail: String::new() };
+        assert_eq!(status(lost()), FAIL);
+        assert_eq!(status(anyhow::Error::from(lost()).context("bench")), FAIL);
+        assert_eq!(status(BenchError::WrongDataThere { what: "dma" }), FAIL);
+        assert_eq!(status(BenchError::NoAnswer { what: "dma", seconds: 1 }), CANNOT);
     }
 
     #[test]

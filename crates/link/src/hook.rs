@@ -7,6 +7,7 @@
 //! a few relaxed increments per operation.
 
 mod injure;
+mod late;
 mod pace;
 mod source;
 
@@ -23,6 +24,7 @@ use crate::directory::Grant;
 use crate::error::{LinkError, Result, check_range};
 use crate::link::{Link, RemoteMemory};
 use injure::{Block, Dice, Fate};
+use late::{Late, Queue};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -62,7 +64,7 @@ counters! {
     corrupted,
     /// Puts that arrived twice.
     duplicated,
-    /// Puts that arrived after a later one.
+    /// Puts that arrived after later ones.
     reordered,
     /// Operations that found the link down.
     refused,
@@ -113,17 +115,10 @@ impl Link for HookLink {
             counters: Arc::clone(&self.counters),
             source: self.source.clone(),
             dice: Mutex::new(Dice(self.seed ^ opens.rotate_left(32) ^ u64::from(node.get()))),
-            held: Mutex::default(),
+            late: Mutex::default(),
             holding: AtomicBool::new(false),
         }))
     }
-}
-
-/// A put that is to arrive (once more) after the next one.
-#[derive(Debug)]
-struct Held {
-    offset: usize,
-    bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -133,8 +128,8 @@ struct HookMemory {
     counters: Arc<Counters>,
     source: Option<Arc<dyn FaultSource>>,
     dice: Mutex<Dice>,
-    held: Mutex<Option<Held>>,
-    /// Whether `held` may hold something: spares the lock where nothing is wrong.
+    late: Mutex<Queue>,
+    /// Whether `late` holds something: spares the lock where nothing is wrong.
     holding: AtomicBool,
 }
 
@@ -189,11 +184,11 @@ impl HookMemory {
         match fate {
             Fate::Pass => {
                 block.put(&*self.inside, offset)?;
-                self.release()
+                self.passed(offset, block, true)
             }
             Fate::Lose => {
                 count(&self.counters.lost, 1);
-                self.release()
+                self.passed(offset, block, false)
             }
             Fate::Corrupt(at) => {
                 count(&self.counters.corrupted, 1);
@@ -202,26 +197,33 @@ impl HookMemory {
                     *byte = !*byte;
                 }
                 self.inside.put(offset, &bytes)?;
-                self.release()
+                self.passed(offset, block, true)
             }
-            Fate::Duplicate => {
+            Fate::Duplicate(wait_puts) => {
                 count(&self.counters.duplicated, 1);
                 block.put(&*self.inside, offset)?;
-                self.hold(offset, block)
+                self.passed(offset, block, true)?;
+                self.hold(Late { offset, bytes: block.to_vec()?, wait_puts })
             }
-            Fate::Reorder => {
+            Fate::Reorder(wait_puts) => {
                 count(&self.counters.reordered, 1);
-                self.hold(offset, block)
+                self.passed(offset, block, false)?;
+                self.hold(Late { offset, bytes: block.to_vec()?, wait_puts })
             }
         }
     }
 
-    /// Keeps a put for later; one that was kept before goes now.
-    fn hold(&self, offset: usize, block: Block<'_>) -> Result<()> {
-        let bytes = block.to_vec()?;
-        let before = lock(&self.held).replace(Held { offset, bytes });
-        self.holding.store(true, Ordering::Relaxed);
-        before.map_or(Ok(()), |held| self.inside.put(held.offset, &held.bytes))
+    /// Keeps a put for later; those for which there is no room beside it go now.
+    fn hold(&self, late: Late) -> Result<()> {
+        self.arrive(|queue| queue.hold(late))
+    }
+
+    /// A put has passed those that are late, and has arrived or not.
+    fn passed(&self, offset: usize, block: Block<'_>, arrived: bool) -> Result<()> {
+        if !self.holding.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.arrive(|queue| queue.passed(offset, block.len(), arrived))
     }
 
     /// Lets what was kept arrive.
@@ -229,9 +231,18 @@ impl HookMemory {
         if !self.holding.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.holding.store(false, Ordering::Relaxed);
-        let held = lock(&self.held).take();
-        held.map_or(Ok(()), |held| self.inside.put(held.offset, &held.bytes))
+        self.arrive(Queue::all)
+    }
+
+    /// Writes what the queue gives, outside of its lock.
+    fn arrive(&self, take: impl FnOnce(&mut Queue) -> Vec<Late>) -> Result<()> {
+        let arrived = {
+            let mut queue = lock(&self.late);
+            let arrived = take(&mut queue);
+            self.holding.store(!queue.is_empty(), Ordering::Relaxed);
+            arrived
+        };
+        arrived.iter().try_for_each(|late| self.inside.put(late.offset, &late.bytes))
     }
 
     fn got<T>(&self, bytes: usize, get: impl FnOnce() -> Result<T>) -> Result<T> {

@@ -80,33 +80,61 @@ fn a_corrupted_put_has_one_inverted_byte() {
     assert_eq!(injured.hook.counts().corrupted, 1);
 }
 
+/// Longer than any put is held back.
+const LONG_PUTS: usize = 24;
+
 #[test]
 fn a_late_duplicate_overwrites_what_came_after_it() {
     let injured = Injured::by(LinkFaults { duplicate_ppm: MILLION, ..LinkFaults::default() });
-    injured.remote.put(0, &[1]).unwrap();
-    assert_eq!(injured.bytes(0), [1], "the first arrives at once");
+    injured.remote.put(0, &[1, 1]).unwrap();
+    assert_eq!(injured.bytes(0), [1, 1], "the first arrives at once");
+    (0..5).for_each(|_| injured.remote.put(100, &[9]).unwrap());
+    injured.remote.put(1, &[2]).unwrap();
+    assert_eq!(injured.bytes(0), [1, 1], "and again behind a newer one for the same place, which is gone");
     injured.panel.set(eight(), Condition::default());
-    injured.remote.put(0, &[2]).unwrap();
-    assert_eq!(injured.bytes(0), [1], "and again behind the second");
-    injured.remote.put(0, &[3]).unwrap();
-    assert_eq!(injured.bytes(0), [3], "but only once");
+    injured.remote.barrier().unwrap();
+    injured.remote.put(0, &[3, 3]).unwrap();
+    assert_eq!(injured.bytes(0), [3, 3], "but only once");
 }
 
 #[test]
-fn a_reordered_put_arrives_after_the_next_one_or_at_the_barrier() {
+fn a_reordered_put_stays_away_for_several_others() {
     let injured = Injured::by(LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() });
     injured.remote.put(0, &[1]).unwrap();
-    assert_eq!(injured.bytes(0), [0]);
-    injured.panel.set(eight(), Condition::default());
-    injured.remote.put(1, &[2]).unwrap();
-    assert_eq!(injured.bytes(0), [1, 2]);
-    injured.panel.set(
-        eight(),
-        Condition { down: false, faults: LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() } },
-    );
-    injured.remote.put(0, &[4]).unwrap();
-    injured.remote.barrier().unwrap();
-    assert_eq!(injured.bytes(0), [4, 2], "a barrier leaves nothing behind");
+    // Hardly any put is hit from here on, but late ones stay late.
+    let faults = LinkFaults { reorder_ppm: 1, ..LinkFaults::default() };
+    injured.panel.set(eight(), Condition { down: false, faults });
+    let mut passed = 0;
+    while injured.bytes(0) == [0] {
+        passed += 1;
+        assert!(passed <= LONG_PUTS, "it never comes");
+        injured.remote.put(100 + passed, &[2]).unwrap();
+        assert_eq!(injured.bytes(100 + passed), [2], "the others come at once");
+    }
+    assert!(passed >= 8, "it was away for {passed} puts only");
+    assert_eq!(injured.hook.counts().reordered, 1);
+}
+
+#[test]
+fn what_is_late_arrives_at_a_barrier_a_read_or_when_the_link_is_well_again() {
+    let reorder = LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() };
+    let ends: [fn(&Injured); 4] = [
+        |injured| injured.remote.barrier().unwrap(),
+        |injured| injured.remote.get(0, &mut [0]).unwrap(),
+        |injured| assert_eq!(injured.remote.fetch_add_u64(64, 1).unwrap(), 0),
+        |injured| {
+            injured.panel.set(eight(), Condition::default());
+            injured.remote.put(100, &[1]).unwrap();
+        },
+    ];
+    for end in ends {
+        let injured = Injured::by(reorder);
+        injured.remote.put(0, &[1]).unwrap();
+        injured.remote.put(1, &[2]).unwrap();
+        assert_eq!(injured.bytes(0), [0, 0]);
+        end(&injured);
+        assert_eq!(injured.bytes(0), [1, 2], "nothing is left behind");
+    }
 }
 
 #[test]

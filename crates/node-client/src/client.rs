@@ -17,6 +17,7 @@ use crate::event::ClientEvent;
 use crate::import::{Import, Place};
 use crate::line::{Answer, Line, Shared, State};
 use crate::options::AttachOptions;
+use crate::patience::Patience;
 use crate::runtime_dir::ClusterDir;
 use crate::visit::{DEFAULT_LIMIT, Visit};
 
@@ -175,15 +176,23 @@ impl Client {
     }
 
     fn order(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-        match self.ask(body, descriptors)?.reply {
+        self.done(self.ask(body, descriptors)?)
+    }
+
+    fn done(&self, answer: Answer) -> Result<()> {
+        match answer.reply {
             Reply::Done => Ok(()),
             other => Err(self.unexpected(&other)),
         }
     }
 
-    /// An order that ends something: a manager that is gone has forgotten it, and will not be told of it again.
+    /// An order that ends something: a manager that is gone has forgotten it, and will not be told of it again; one that is
+    /// silent is not waited for long, each time anew.
     fn give_up(&self, body: Request) -> Result<()> {
-        match self.order(body.clone(), &[]) {
+        self.handle.shared.check_process()?;
+        let limit = self.handle.shared.lock().patience.of_goodbye();
+        let answer = self.handle.shared.call(body.clone(), &[], limit, false);
+        match answer.and_then(|answer| self.done(answer)) {
             Err(ClientError::ManagerGone { .. }) => {
                 self.handle.shared.lock().book.forget(&body);
                 Ok(())
@@ -411,6 +420,7 @@ fn first_state(visit: Visit, page: PageReader) -> State {
     let events: VecDeque<_> = events.collect();
     State {
         line: Line::Up(Arc::new(parts.socket)),
+        patience: Patience::default(),
         info: parts.info,
         page: Arc::new(page),
         next_id: parts.next_id,

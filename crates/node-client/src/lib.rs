@@ -20,6 +20,7 @@ mod library;
 mod line;
 mod options;
 mod own_lock;
+mod patience;
 pub mod runtime_dir;
 pub mod seqpacket;
 mod visit;

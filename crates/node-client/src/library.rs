@@ -16,6 +16,7 @@ use crate::error::{ClientError, Result};
 use crate::event::ClientEvent;
 use crate::import::{ImportId, Place};
 use crate::line::{Line, Pending, SOCKET, Shared, State, WAKE, Waiter};
+use crate::patience::Patience;
 use crate::seqpacket::{Seqpacket, timespec};
 use crate::visit::Visit;
 
@@ -302,6 +303,7 @@ fn publish(
     }
     let parts = visit.into_parts();
     state.line = Line::Up(Arc::new(parts.socket));
+    state.patience = Patience::default();
     state.info = parts.info.clone();
     state.page = Arc::new(page);
     state.next_id = state.next_id.max(parts.next_id);

@@ -23,6 +23,7 @@ use crate::book::Book;
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
 use crate::import::{Import, ImportId};
+use crate::patience::Patience;
 use crate::runtime_dir::ClusterDir;
 use crate::seqpacket::{Datagram, Seqpacket, Wanted};
 use crate::visit::{name_of, understand};
@@ -79,6 +80,7 @@ pub(crate) enum Line {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) line: Line,
+    pub(crate) patience: Patience,
     pub(crate) info: NodeInfo,
     pub(crate) page: Arc<PageReader>,
     pub(crate) next_id: RequestId,
@@ -220,6 +222,7 @@ impl Shared {
         let id = state.next_id;
         let bytes = encode(&ToManager::Request { id, body: request.clone() })?;
         let waiter = Waiter::Thread { turn: turn.clone(), answer: None, listen: false };
+        let waited = Waited { what, limit, deadline, heard_before: state.patience.heard() };
         state.pending.insert(id, Pending { request, kept, waiter });
         // Taken before sending, so that the answer finds this thread listening and the library's asleep.
         let mut buffer = state.buffer.take();
@@ -230,10 +233,13 @@ impl Shared {
         if let Err(error) = send(&socket, &bytes, descriptors, deadline) {
             let mut state = self.lock();
             state.pending.remove(&id);
+            if matches!(error, ClientError::Io { errno: Errno::AGAIN, .. }) {
+                state.patience.time_out(limit, waited.heard_before);
+            }
             self.stop_listening(&mut state, buffer.take());
             return Err(error);
         }
-        self.await_answer(id, &socket, &turn, buffer, Waited { what, limit, deadline })
+        self.await_answer(id, &socket, &turn, buffer, waited)
     }
 
     fn await_answer(
@@ -266,6 +272,7 @@ impl Shared {
                 if let Some(pending) = state.pending.get_mut(&id) {
                     pending.waiter = Waiter::GaveUp;
                 }
+                state.patience.time_out(waited.limit, waited.heard_before);
                 self.stop_listening(&mut state, buffer.take());
                 return Err(ClientError::TimedOut {
                     node: self.node,
@@ -309,6 +316,7 @@ impl Shared {
             }
             Err(errno) => return self.line_down(state, format!("receiving from it failed: {errno}")),
         };
+        state.patience.hear();
         match message {
             Ok((ToProgram::Reply { id, result }, descriptors)) => {
                 self.answered(state, id, result.map_err(ClientError::Refused), descriptors);
@@ -413,6 +421,7 @@ struct Waited {
     what: &'static str,
     limit: Duration,
     deadline: Instant,
+    heard_before: u64,
 }
 
 fn wait<'a>(condition: &Condvar, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {

@@ -229,6 +229,31 @@ fn a_silent_manager_is_given_up() {
 }
 
 #[test]
+fn a_goodbye_to_a_manager_that_was_silent_is_brief_but_is_heard() {
+    let limit_of = |error| match error {
+        ClientError::TimedOut { limit, .. } => limit,
+        other => panic!("{other}"),
+    };
+    let stage = Stage::new();
+    let (client, _events, talk) = stage.attached();
+    let silence = Duration::from_millis(300);
+    client.request_within(Request::NodeInfo, &[], silence).unwrap_err();
+    let (late, ..) = talk.request();
+    for _ in 0..2 {
+        // The error says how long was waited: not the ten seconds that a goodbye is worth otherwise.
+        assert!(limit_of(client.remove_segment(KEY, true).unwrap_err()) < silence);
+        assert_eq!(talk.request().1, Request::RemoveSegment { key: KEY, force: true });
+    }
+    talk.answer(late, Ok(Reply::Info(info())), &[]);
+    std::thread::scope(|scope| {
+        let goodbye = scope.spawn(|| client.remove_segment(KEY, true));
+        let (id, ..) = talk.request();
+        talk.answer(id, Ok(Reply::Done), &[]);
+        goodbye.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn what_comes_too_late_is_given_back() {
     let stage = Stage::new();
     let (client, _events, talk) = stage.attached();

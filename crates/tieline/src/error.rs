@@ -125,6 +125,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the manager that was asked could not say anything, which tells nothing about a link.
+    pub const fn is_of_own_manager(&self) -> bool {
+        matches!(self, Self::Client(error) if !matches!(error, ClientError::Refused(_)))
+    }
+}
+
 /// Result of the API.
 pub type Result<T> = std::result::Result<T, Error>;
 

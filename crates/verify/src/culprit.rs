@@ -37,6 +37,16 @@ impl fmt::Display for Suspect {
     }
 }
 
+impl Suspect {
+    /// Whether what was seen on a link may be this one's fault.
+    pub fn explains(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Node(node), Self::Link(link)) => link.contains(node),
+            _ => self == other,
+        }
+    }
+}
+
 impl Culprit {
     /// What to do about it.
     pub fn next_step(&self) -> String {
@@ -71,12 +81,17 @@ impl fmt::Display for Culprit {
 
 /// Names the culprits behind bad pairs (each in ascending order, with what was seen), in a cluster of these nodes.
 pub fn name(nodes: &[NodeId], bad: &[([NodeId; 2], String)]) -> Vec<Culprit> {
+    name_among(nodes, nodes.len().saturating_sub(1), bad)
+}
+
+/// As [`name`], where only so many links of each node were looked at.
+pub fn name_among(nodes: &[NodeId], links_each: usize, bad: &[([NodeId; 2], String)]) -> Vec<Culprit> {
     let mut links: BTreeMap<[NodeId; 2], Vec<String>> = BTreeMap::new();
     for (pair, evidence) in bad {
         links.entry(*pair).or_default().push(evidence.clone());
     }
     // One bad link of a pair of nodes says nothing about which end is bad; nor does a single link of many.
-    let needed = nodes.len().saturating_sub(1).div_ceil(2).max(2);
+    let needed = links_each.div_ceil(2).max(2);
     let everywhere = nodes.iter().find(|node| {
         let of_node = links.keys().filter(|pair| pair.contains(node)).count();
         of_node == links.len() && of_node >= needed
@@ -122,6 +137,14 @@ mod tests {
         assert_eq!(suspects(&[4, 8, 12, 16], &[[4, 8], [4, 12], [4, 16]]), ["node 4"]);
         assert_eq!(suspects(&[4, 8, 12, 16], &[[4, 8], [8, 12]]), ["node 8"]);
         assert_eq!(suspects(&[4, 8, 12, 16, 20, 24], &[[4, 8], [8, 12]]), ["link 4-8", "link 8-12"]);
+    }
+
+    #[test]
+    fn in_a_sample_half_of_the_links_that_were_looked_at_are_enough() {
+        let nodes: Vec<NodeId> = (1..=60).map(|number| id(4 * number)).collect();
+        let bad: Vec<_> = [[4, 8], [4, 12]].map(|pair| (pair.map(id), "slow".to_owned())).into();
+        assert_eq!(name_among(&nodes, 4, &bad)[0].suspect, Suspect::Node(id(4)));
+        assert_eq!(name(&nodes, &bad).len(), 2, "two of 59 links are two links");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use bench::error::BenchError;
 use bench::patterns::attach::Where;
 use bench::patterns::scipp;
 use serde::Serialize;
+use tieline::NodeId;
 
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -48,6 +49,13 @@ impl LatencyReport {
         }
     }
 
+    /// The link, if it is too slow beside a machine that held still.
+    pub fn bad_link(&self) -> Option<([NodeId; 2], String)> {
+        let [a, b] = self.scipp.nodes.map(|node| NodeId::new(node).ok());
+        let link = [a?.min(b?), a?.max(b?)];
+        (self.verdict == Verdict::Fail).then(|| (link, format!("latency: {}", self.summary())))
+    }
+
     /// As a table.
     pub fn table(&self) -> String {
         self.scipp.to_text()
@@ -65,15 +73,18 @@ pub enum NotMeasured {
     Impossible(String),
     /// It was tried and failed.
     Failed(String),
+    /// It was tried and failed between these two nodes.
+    Link([NodeId; 2], String),
 }
 
-impl From<BenchError> for NotMeasured {
-    fn from(error: BenchError) -> Self {
+impl NotMeasured {
+    fn between(link: [NodeId; 2], error: BenchError) -> Self {
         match error {
             BenchError::TooFewCpus { allowed, .. } => Self::Impossible(format!(
                 "latency is measured between two processors, and this process may use {allowed:?} only: \
                  run it with more (taskset, cpuset)"
             )),
+            error if error.speaks_against_the_link() => Self::Link(link, error.to_string()),
             other => Self::Failed(other.to_string()),
         }
     }
@@ -95,7 +106,9 @@ pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport,
         ..scipp::Options::default()
     };
     tell(&format!("scipp: nodes {near} and {far}"));
-    let scipp = scipp::run(&options, &mut bench::progress::Quiet)?;
+    let link = [*near.min(far), *near.max(far)];
+    let scipp = scipp::run(&options, &mut bench::progress::Quiet)
+        .map_err(|error| NotMeasured::between(link, error))?;
     Ok(judge(scipp))
 }
 
@@ -122,10 +135,13 @@ mod tests {
 
     #[test]
     fn one_processor_is_no_failure_of_the_cluster() {
-        let lacking = NotMeasured::from(BenchError::TooFewCpus { what: "scipp", allowed: vec![0] });
+        let link = [4, 8].map(|node| NodeId::new(node).unwrap());
+        let lacking = NotMeasured::between(link, BenchError::TooFewCpus { what: "scipp", allowed: vec![0] });
         let NotMeasured::Impossible(why) = lacking else { panic!("{lacking:?}") };
         assert!(why.contains("two processors") && why.contains("[0]") && !why.contains("--cpus"), "{why}");
-        let broken = NotMeasured::from(BenchError::Cluster("gone".into()));
+        let broken = NotMeasured::between(link, BenchError::Cluster("gone".into()));
         assert!(matches!(broken, NotMeasured::Failed(_)));
+        let silent = NotMeasured::between(link, BenchError::NoAnswer { what: "scipp", seconds: 1 });
+        assert!(matches!(silent, NotMeasured::Link(named, _) if named == link), "{silent:?}");
     }
 }

@@ -23,6 +23,7 @@ pub mod pairs;
 pub mod report;
 pub mod run;
 pub mod status;
+pub mod swap;
 pub mod target;
 pub mod verdict;
 pub mod writer;

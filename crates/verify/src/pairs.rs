@@ -6,6 +6,8 @@
 mod arena;
 mod judge;
 mod probe;
+mod sample;
+mod second;
 pub(crate) mod short;
 mod stalls;
 
@@ -56,8 +58,10 @@ pub struct Plan {
     pub watch: Duration,
     /// When a pair is called bad.
     pub limits: Limits,
-    /// Order of pairs.
+    /// Order of pairs, and which ones if not all.
     pub seed: u64,
+    /// How many pairs are measured at most, about; beyond that a sample that has every node equally often.
+    pub most_pairs: usize,
 }
 
 /// One ordered pair.
@@ -82,8 +86,11 @@ pub struct PairFigures {
 /// All pairs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PairsReport {
-    /// By writer, then by owner.
+    /// By writer, then by owner; a sample if there are fewer than `pairs_in_all`.
     pub pairs: Vec<PairFigures>,
+    /// Pairs that could have been measured.
+    #[serde(default)]
+    pub pairs_in_all: usize,
     /// Size of the blocks.
     pub block_bytes: u64,
     /// The same copy without a link, in nanoseconds: the machine's own.
@@ -151,7 +158,7 @@ impl NamesReport {
 
     /// Who is to blame.
     pub fn culprits(&self, nodes: &[NodeId]) -> Vec<Culprit> {
-        blame(nodes, &self.obstacles, &self.swapped, Vec::new())
+        blame(nodes, nodes.len().saturating_sub(1), &self.obstacles, &self.swapped, Vec::new())
     }
 
     /// What keeps a pair from being tested, if anything does.
@@ -164,6 +171,7 @@ impl NamesReport {
 pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn Fn() -> bool) -> PairsReport {
     let mut report = PairsReport {
         pairs: Vec::new(),
+        pairs_in_all: 0,
         block_bytes: BLOCK_BYTES as u64,
         copy_ns: None,
         rounds: plan.rounds,
@@ -187,7 +195,8 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
     };
     let clock = Clock::global();
     report.obstacles = arena.obstacles.clone();
-    let pairs = arena.pairs();
+    report.pairs_in_all = arena.pairs().len();
+    let pairs = sample::of(arena.pairs(), arena.seats.len(), plan.most_pairs, plan.seed);
     tell("pairs: latency and bandwidth");
     let readings = read(&arena, &clock, &pairs, plan, stop);
     tell("pairs: watching for stalls");
@@ -197,7 +206,7 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
     drop(arena);
     report.partial = stop();
     if !report.partial {
-        second_pass(target, plan, &stalls, &mut report, tell, stop);
+        second::run(target, plan, &stalls, &mut report, tell, stop);
         report.partial = stop();
     }
     finish(target, &mut report);
@@ -264,7 +273,7 @@ fn read(
     readings
 }
 
-fn shuffle(order: &mut [usize], rng: &mut Rng) {
+fn shuffle<T>(order: &mut [T], rng: &mut Rng) {
     for last in (1..order.len()).rev() {
         order.swap(last, rng.below(last + 1));
     }
@@ -296,125 +305,6 @@ fn figures(
         .collect()
 }
 
-/// What the first pass suspects of one pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Suspicion {
-    Latency,
-    Block,
-    Stalls,
-}
-
-fn doubtful(excess: Option<&Excess>) -> bool {
-    excess.is_some_and(|excess| excess.verdict != Verdict::Pass)
-}
-
-/// Measures what is suspected once more: with fresh memory, for longer, beside pairs that nothing is said against.
-fn second_pass(
-    target: &Target,
-    plan: &Plan,
-    stalls: &[Stalls],
-    report: &mut PairsReport,
-    tell: &mut dyn FnMut(&str),
-    stop: &dyn Fn() -> bool,
-) {
-    let mut suspects: BTreeSet<([NodeId; 2], Suspicion)> = BTreeSet::new();
-    for (figures, stalls) in report.pairs.iter().zip(stalls) {
-        let of = [
-            (doubtful(figures.latency.as_ref()), Suspicion::Latency),
-            (doubtful(figures.block.as_ref()), Suspicion::Block),
-            // Both directions hold the same stalls; one speaks for the link.
-            (stalls.is_suspect() && figures.pair[0] < figures.pair[1], Suspicion::Stalls),
-        ];
-        suspects.extend(of.iter().filter(|(is, _)| *is).map(|(_, what)| (figures.pair, *what)));
-    }
-    if suspects.is_empty() {
-        return;
-    }
-    tell(&format!("pairs: second pass for {} suspicion(s)", suspects.len()));
-    report.second_pass =
-        suspects.iter().map(|([from, to], what)| format!("{what:?} from node {from} to node {to}")).collect();
-    let arena = match Arena::set_up(target, 1) {
-        Ok(arena) => arena,
-        Err(error) => return report.error = Some(error),
-    };
-    let clock = Clock::global();
-    let pairs = arena.pairs();
-    let at = |nodes: [NodeId; 2]| pairs.iter().position(|pair| arena.nodes_of(*pair) == nodes);
-    let measured = suspects.iter().any(|(_, what)| *what != Suspicion::Stalls);
-    let again = Plan { rounds: plan.rounds * 2, seed: plan.seed ^ 0xa9a1, ..*plan };
-    let readings = if measured { read(&arena, &clock, &pairs, &again, stop) } else { Readings::default() };
-    let latency = judge::judge(&readings.latency, plan.limits.latency);
-    let block = judge::judge(&readings.block, plan.limits.block);
-    let stalled = confirm_stalls(&arena, &clock, &pairs, plan, &suspects, stop);
-    for (nodes, what) in &suspects {
-        let Some(figures) = report.pairs.iter_mut().find(|figures| figures.pair == *nodes) else { continue };
-        let index = at(*nodes);
-        let (verdict, problem) = match what {
-            Suspicion::Latency => confirmed(
-                index.and_then(|at| latency.get(at)?.as_ref()),
-                "half round trip",
-                "latency",
-                plan.limits.latency,
-            ),
-            Suspicion::Block => confirmed(
-                index.and_then(|at| block.get(at)?.as_ref()),
-                "block of 128 KiB",
-                "bandwidth",
-                plan.limits.block,
-            ),
-            Suspicion::Stalls => match stalled.iter().find(|stalls| stalls.pair == *nodes) {
-                Some(stalls) => (Verdict::Fail, stalls.describe()),
-                None => (Verdict::Pass, String::new()),
-            },
-        };
-        if verdict != Verdict::Pass {
-            figures.problems.push(problem);
-            figures.verdict = figures.verdict.max(verdict);
-        }
-    }
-}
-
-/// The second reading decides; the first was only a reason to look.
-fn confirmed(excess: Option<&Excess>, what: &str, kind: &str, limit: Limit) -> (Verdict, String) {
-    let Some(excess) = excess else {
-        return (Verdict::Inconclusive, format!("{kind}: could not be measured a second time"));
-    };
-    let text = format!(
-        "{kind}: a {what} takes {:.0} ns, {:.2} x that of the other pairs (95 %: {:.2} to {:.2}, limit {:.2})",
-        excess.p50_ns, excess.ratio, excess.ratio_ci95.low, excess.ratio_ci95.high, limit.ratio
-    );
-    (excess.verdict, text)
-}
-
-/// Watches the suspects beside as many pairs that nothing is said against; the stalls of those who stall again and more than
-/// the others.
-fn confirm_stalls(
-    arena: &Arena,
-    clock: &Clock,
-    pairs: &[(usize, usize)],
-    plan: &Plan,
-    suspects: &BTreeSet<([NodeId; 2], Suspicion)>,
-    stop: &dyn Fn() -> bool,
-) -> Vec<Stalls> {
-    let is_suspect =
-        |pair: &(usize, usize)| suspects.contains(&(unordered(arena.nodes_of(*pair)), Suspicion::Stalls));
-    let (watched, good): (Vec<_>, Vec<_>) = pairs.iter().copied().partition(is_suspect);
-    if watched.is_empty() {
-        return Vec::new();
-    }
-    // At least two controls, so that chance has somewhere else to fall.
-    let controls = good.into_iter().take(watched.len().max(4));
-    let all: Vec<_> = watched.iter().copied().chain(controls).collect();
-    let seen = stalls::of_links(&stalls::watch(arena, clock, &all, plan.watch * 2, stop));
-    let (suspected, controls) = seen.split_at(watched.len());
-    let by_chance = controls.iter().map(|stalls| stalls.alike().len()).max().unwrap_or(0);
-    suspected
-        .iter()
-        .filter(|stalls| stalls.is_repeated() && stalls.alike().len() > by_chance)
-        .cloned()
-        .collect()
-}
-
 fn finish(target: &Target, report: &mut PairsReport) {
     let mut bad: Vec<([NodeId; 2], String)> = Vec::new();
     for figures in report.pairs.iter().filter(|figures| figures.verdict == Verdict::Fail) {
@@ -425,7 +315,8 @@ fn finish(target: &Target, report: &mut PairsReport) {
             }),
         );
     }
-    report.culprits = blame(&target.nodes, &report.obstacles, &swapped(&report.obstacles), bad);
+    let links_each = report.links_each(target.nodes.len());
+    report.culprits = blame(&target.nodes, links_each, &report.obstacles, &swapped(&report.obstacles), bad);
     let pairs = Verdict::worst(report.pairs.iter().map(|figures| figures.verdict));
     let failed = report.error.is_some() || !report.culprits.is_empty();
     report.verdict = match (failed, pairs, report.partial) {
@@ -439,9 +330,10 @@ fn unordered([a, b]: [NodeId; 2]) -> [NodeId; 2] {
     [a.min(b), a.max(b)]
 }
 
-/// Culprits behind obstacles and what else is bad. A wrong answer that a swap explains is not held against the link, too.
+/// Culprits behind obstacles and what else is bad, where each node has so many links. A wrong answer that a swap explains is not held against the link, too.
 fn blame(
     nodes: &[NodeId],
+    links_each: usize,
     obstacles: &[Obstacle],
     swaps: &[[NodeId; 2]],
     mut bad: Vec<([NodeId; 2], String)>,
@@ -452,7 +344,7 @@ fn blame(
             bad.push((unordered(obstacle.pair), format!("from node {from} to node {to}, {}", obstacle.why)));
         }
     }
-    let mut culprits = culprit::name(nodes, &bad);
+    let mut culprits = culprit::name_among(nodes, links_each, &bad);
     culprits.extend(swaps.iter().copied().map(Culprit::swapped));
     culprits
 }
@@ -470,6 +362,21 @@ fn swapped(obstacles: &[Obstacle]) -> Vec<[NodeId; 2]> {
 }
 
 impl PairsReport {
+    /// How many pairs were measured, and of how many if not all.
+    fn how_many(&self) -> String {
+        let measured = self.pairs.len();
+        if measured >= self.pairs_in_all {
+            return format!("{measured} pairs");
+        }
+        format!("{measured} of {} pairs (a sample; all: `tieline verify` without --quick)", self.pairs_in_all)
+    }
+
+    /// Of how many links of a node a sample knows.
+    fn links_each(&self, nodes: usize) -> usize {
+        let all = nodes.saturating_sub(1);
+        if self.pairs.len() >= self.pairs_in_all { all } else { (self.pairs.len() / nodes.max(1)).min(all) }
+    }
+
     /// In one line.
     pub fn summary(&self) -> String {
         if let Some(error) = &self.error {
@@ -480,7 +387,7 @@ impl PairsReport {
         };
         let latency = of(&|pair| Some(pair.latency.as_ref()?.p50_ns));
         let bandwidth = of(&|pair| pair.bandwidth_bytes_per_s);
-        let mut text = format!("{} pairs", self.pairs.len());
+        let mut text = self.how_many();
         if let Some(latency) = latency {
             text.push_str(&format!(", {latency:.0} ns half round trip"));
         }
@@ -493,5 +400,45 @@ impl PairsReport {
             text.push_str(&format!(", {} looked at twice", self.second_pass.len()));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(measured: u32, pairs_in_all: usize) -> PairsReport {
+        let figures = |number| PairFigures {
+            pair: [4, 4 * (number + 2)].map(|id| NodeId::new(id).unwrap()),
+            latency: None,
+            block: None,
+            bandwidth_bytes_per_s: None,
+            stalls: 0,
+            problems: Vec::new(),
+            verdict: Verdict::Pass,
+        };
+        PairsReport {
+            pairs: (0..measured).map(figures).collect(),
+            pairs_in_all,
+            block_bytes: BLOCK_BYTES as u64,
+            copy_ns: None,
+            rounds: 1,
+            second_pass: Vec::new(),
+            culprits: Vec::new(),
+            verdict: Verdict::Pass,
+            error: None,
+            obstacles: Vec::new(),
+            partial: false,
+        }
+    }
+
+    #[test]
+    fn a_sample_is_called_one_and_the_whole_is_not() {
+        let sample = report(40, 380);
+        assert!(sample.summary().starts_with("40 of 380 pairs (a sample"), "{}", sample.summary());
+        assert_eq!(sample.links_each(20), 2);
+        let whole = report(6, 6);
+        assert!(whole.summary().starts_with("6 pairs,"), "{}", whole.summary());
+        assert_eq!(whole.links_each(3), 2);
     }
 }

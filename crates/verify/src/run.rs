@@ -172,10 +172,12 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let findings = blame::Findings {
         changes: &changes,
         cable: cable.as_ref(),
+        swaps: &steps.swaps,
         names: &names,
         exchange: &exchange,
         load: load.as_ref(),
         pairs: pairs.as_ref(),
+        pair: &steps.of_pair,
     };
     let culprits = blame::culprits(&target.nodes, &findings);
     let (steps, partial) = steps.end();

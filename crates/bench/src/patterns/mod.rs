@@ -3,6 +3,7 @@
 //! The engines ([`pio`], [`scipp::far`], [`ring`]) work on plain windows of memory, so that they can be tested without a
 //! cluster; the rest attaches to nodes ([`attach`]) and hands them the windows of real segments.
 
+pub mod arrival;
 pub mod attach;
 pub mod connect;
 pub mod dma;

@@ -1,13 +1,17 @@
 //! What a fault does to a put: which ones are hit, and what becomes of them.
 
+use std::ops::RangeInclusive;
+
 use proto::fault::{LinkFaults, MILLION};
 use shm::window::Window;
 
+use super::late::MAX_HELD_BYTES;
 use crate::error::Result;
 use crate::link::RemoteMemory;
 
-/// Puts above this are neither doubled nor delayed behind others: a copy of them would have to be kept.
-pub(super) const MAX_HELD_BYTES: usize = 4 << 20;
+/// How many puts one that is late lets go before it: drawn from this range, so that late ones overtake each other, too.
+/// At least as many as a sender has under way before it needs an answer; otherwise nobody would look in between.
+const LATE_BY_PUTS: RangeInclusive<u32> = 12..=24;
 
 /// What is put: bytes of the caller, or of a local segment.
 #[derive(Clone, Copy)]
@@ -50,10 +54,10 @@ pub(super) enum Fate {
     Lose,
     /// The byte at this position arrives inverted.
     Corrupt(usize),
-    /// It arrives, and once more after the next one.
-    Duplicate,
-    /// It arrives after the next one.
-    Reorder,
+    /// It arrives, and once more after so many others.
+    Duplicate(u32),
+    /// It arrives after so many others.
+    Reorder(u32),
 }
 
 /// Draws fates: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), so that a seed gives the same run again.
@@ -73,15 +77,21 @@ impl Dice {
         ppm != 0 && self.roll() % u64::from(MILLION) < u64::from(ppm)
     }
 
+    fn late_by(&mut self) -> u32 {
+        let (first, last) = LATE_BY_PUTS.into_inner();
+        first + (self.roll() % u64::from(last - first + 1)) as u32
+    }
+
+    /// Puts above the limit are neither doubled nor delayed behind others: a copy of them would have to be kept.
     pub(super) fn fate(&mut self, faults: &LinkFaults, bytes: usize) -> Fate {
         if self.hits(faults.lose_ppm) {
             Fate::Lose
         } else if bytes > 0 && self.hits(faults.corrupt_ppm) {
             Fate::Corrupt((self.roll() % bytes as u64) as usize)
         } else if bytes <= MAX_HELD_BYTES && self.hits(faults.duplicate_ppm) {
-            Fate::Duplicate
+            Fate::Duplicate(self.late_by())
         } else if bytes <= MAX_HELD_BYTES && self.hits(faults.reorder_ppm) {
-            Fate::Reorder
+            Fate::Reorder(self.late_by())
         } else {
             Fate::Pass
         }
@@ -91,6 +101,20 @@ impl Dice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_late_lets_a_drawn_number_of_puts_go_first() {
+        let mut dice = Dice(7);
+        let faults = LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() };
+        let drawn: std::collections::BTreeSet<u32> = (0..1000)
+            .map(|_| match dice.fate(&faults, 8) {
+                Fate::Reorder(puts) => puts,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(drawn, LATE_BY_PUTS.collect());
+        assert_eq!(dice.fate(&faults, MAX_HELD_BYTES + 1), Fate::Pass);
+    }
 
     #[test]
     fn a_share_of_a_million_is_hit_and_nothing_is_hit_at_none() {

@@ -24,6 +24,7 @@ fn a_fork_is_told_to_attach_for_itself() {
     };
     let state = State {
         line: Line::Up(Arc::new(Seqpacket::from_fd(ours))),
+        patience: Patience::default(),
         info,
         page: Arc::new(page),
         next_id: 0,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use super::ledger::Ledger;
-use crate::culprit::{self, Culprit};
+use crate::culprit::Culprit;
+use crate::swap::Swaps;
 use crate::verdict::Verdict;
 
 /// Schema of the report.
@@ -100,6 +101,20 @@ impl PeerReport {
 
 impl ConntestReport {
     pub(super) fn judge(&mut self) {
+        self.blame(&Swaps::default());
+        let ran = self.instances.iter().all(|instance| instance.error.is_none());
+        let moved = self.bytes_checked() > 0 || self.instances.len() < 2;
+        let fine = ran && self.culprits.is_empty() && !self.instances.is_empty();
+        self.verdict = match (fine, self.partial) {
+            // Ended early, by request: what was not done has neither passed nor failed.
+            (true, true) => Verdict::Inconclusive,
+            (true, false) if moved => Verdict::Pass,
+            _ => Verdict::Fail,
+        };
+    }
+
+    /// Names the culprits, where these cables are known to be swapped.
+    pub fn blame(&mut self, swaps: &Swaps) {
         let nodes: Vec<NodeId> = self.instances.iter().map(|instance| instance.node).collect();
         let mut bad = Vec::new();
         for instance in &self.instances {
@@ -110,16 +125,7 @@ impl ConntestReport {
                 }
             }
         }
-        self.culprits = culprit::name(&nodes, &bad);
-        let ran = self.instances.iter().all(|instance| instance.error.is_none());
-        let moved = self.bytes_checked() > 0 || nodes.len() < 2;
-        let fine = ran && bad.is_empty() && !nodes.is_empty();
-        self.verdict = match (fine, self.partial) {
-            // Ended early, by request: what was not done has neither passed nor failed.
-            (true, true) => Verdict::Inconclusive,
-            (true, false) if moved => Verdict::Pass,
-            _ => Verdict::Fail,
-        };
+        self.culprits = swaps.name(&nodes, bad);
     }
 
     /// Bytes that were generated, moved and compared, all instances together.

@@ -75,7 +75,13 @@ pub(crate) fn read_some(
         obstacles.push(Obstacle { pair: arena.nodes_of(*pair), why, answered_by: None });
         false
     });
-    let plan = Plan { rounds, watch: std::time::Duration::ZERO, limits: Limits::default(), seed: 1 };
+    let plan = Plan {
+        rounds,
+        watch: std::time::Duration::ZERO,
+        limits: Limits::default(),
+        seed: 1,
+        most_pairs: usize::MAX,
+    };
     let readings = read(&arena, &clock, &pairs, &plan, stop);
     let column = |of: &[Vec<f64>], at: usize| -> Vec<f64> {
         of.iter().filter_map(|round| round.get(at).copied()).collect()

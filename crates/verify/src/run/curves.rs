@@ -6,6 +6,7 @@ use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
 use bench::progress::Progress;
 use serde::Serialize;
 use serde_json::Value;
+use tieline::NodeId;
 
 use super::Control;
 use super::depth::Curves;
@@ -20,6 +21,9 @@ pub(super) struct Measured {
     pub(super) missing: Vec<String>,
     /// Some of that speaks against the cluster, not only against what this machine can measure.
     pub(super) failed: bool,
+    /// What speaks against the link between the two.
+    pub(super) bad_links: Vec<([NodeId; 2], String)>,
+    link: Option<[NodeId; 2]>,
 }
 
 /// A few sizes: around the caches' and the kernels' limits.
@@ -34,7 +38,8 @@ pub(super) fn measure(target: &Target, curves: Curves, seed: u64, control: &mut 
         near: target.nodes.first().copied(),
         far: target.nodes.get(1).copied(),
     };
-    let mut measured = Measured::default();
+    let link = place.near.zip(place.far).map(|(near, far)| [near.min(far), near.max(far)]);
+    let mut measured = Measured { link, ..Measured::default() };
     let sizes = |all: &[usize], few: &[usize]| if curves.all_sizes { all.to_vec() } else { few.to_vec() };
     let stores = scibench2::Options {
         place: place.clone(),
@@ -82,6 +87,9 @@ impl Measured {
             Ok(Err(error)) => self.missing.push(format!("{what}: {error}")),
             Err(error) => {
                 self.failed |= !matches!(error, BenchError::TooFewCpus { .. });
+                if let Some(link) = self.link.filter(|_| error.speaks_against_the_link()) {
+                    self.bad_links.push((link, format!("{what}: {error}")));
+                }
                 self.missing.push(format!("{what}: {error}"));
             }
         }

@@ -18,6 +18,9 @@ pub enum Depth {
     Thorough,
 }
 
+/// All pairs of 19 nodes; of more a quick test measures a sample, and says so.
+const QUICK_PAIRS: usize = 19 * 18;
+
 /// How long and how often, of each test.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
@@ -25,6 +28,8 @@ pub(super) struct Plan {
     pub(super) load: Duration,
     /// How often every pair is measured.
     pub(super) rounds: usize,
+    /// How many pairs are measured at most, about.
+    pub(super) most_pairs: usize,
     /// How long links are watched for stalls.
     pub(super) watch: Duration,
     /// Curves of one pair.
@@ -47,7 +52,8 @@ impl Depth {
     pub(super) fn plan(self) -> Option<Plan> {
         let of = |load_ms, rounds, watch_ms, curves| {
             let (load, watch) = (Duration::from_millis(load_ms), Duration::from_millis(watch_ms));
-            Some(Plan { load, rounds, watch, curves })
+            let most_pairs = if self == Self::Quick { QUICK_PAIRS } else { usize::MAX };
+            Some(Plan { load, rounds, most_pairs, watch, curves })
         };
         // Watching lasts long enough for two stalls of those that come each second; a rhythm needs five beats to be named.
         match self {

@@ -14,12 +14,14 @@ use super::{Control, Start, Step, curves};
 use crate::cable::{self, CableError, CableReport};
 use crate::capacity::CouldNotRun;
 use crate::conntest::{self, ConntestReport};
+use crate::culprit::Culprit;
 use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
 use crate::latency::{self, LatencyReport, NotMeasured};
 use crate::own::Removal;
 use crate::pairs::{self, NamesReport, PairsReport};
 use crate::status::{self, ClusterReport};
+use crate::swap::Swaps;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
@@ -32,6 +34,10 @@ pub(super) struct Steps<'a, 'b> {
     control: &'a mut Control<'b>,
     /// Which nodes could not take part, to be added to what a step says.
     left_out: String,
+    /// What the cable test knows to be swapped.
+    pub(super) swaps: Swaps,
+    /// Who is to blame, as the tests of one pair say.
+    pub(super) of_pair: Vec<Culprit>,
     /// Since when nothing more is done.
     ended_after: Option<&'static str>,
 }
@@ -41,7 +47,14 @@ type Outcome<T> = (T, Verdict, String);
 
 impl<'a, 'b> Steps<'a, 'b> {
     pub(super) fn new(control: &'a mut Control<'b>) -> Self {
-        Self { done: Vec::new(), control, left_out: String::new(), ended_after: None }
+        Self {
+            done: Vec::new(),
+            control,
+            left_out: String::new(),
+            swaps: Swaps::default(),
+            of_pair: Vec::new(),
+            ended_after: None,
+        }
     }
 
     fn run<T>(&mut self, name: &'static str, work: impl FnOnce(&mut Control<'b>) -> Outcome<T>) -> T {
@@ -143,35 +156,42 @@ impl<'a, 'b> Steps<'a, 'b> {
             None => (cable::Plan::full_mesh(&target.nodes), "a full mesh"),
         };
         let request = cable::Request { plan: mesh, only: None, measure_all: false };
-        self.unless_ended("cable", |control| match cable::run(target, request, control.tell, control.stop) {
-            Ok(report) => {
-                let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
-                let detail = format!(
-                    "{links} ends of links, {} not as {judged_by}, {} in doubt",
-                    report.deviations.len(),
-                    report.doubts.len()
-                );
-                let verdict = report.verdict;
-                (Ok(Some(report)), verdict, detail)
+        let report = self.unless_ended("cable", |control| {
+            match cable::run(target, request, control.tell, control.stop) {
+                Ok(report) => {
+                    let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
+                    let detail = format!(
+                        "{links} ends of links, {} not as {judged_by}, {} in doubt",
+                        report.deviations.len(),
+                        report.doubts.len()
+                    );
+                    let verdict = report.verdict;
+                    (Ok(Some(report)), verdict, detail)
+                }
+                Err(CableError::CouldNotRun(error)) => {
+                    let detail = error.to_string();
+                    (Err(error), Verdict::Fail, detail)
+                }
+                Err(error @ CableError::Plan(_)) => (Ok(None), Verdict::Fail, error.to_string()),
             }
-            Err(CableError::CouldNotRun(error)) => {
-                let detail = error.to_string();
-                (Err(error), Verdict::Fail, detail)
-            }
-            Err(error @ CableError::Plan(_)) => (Ok(None), Verdict::Fail, error.to_string()),
-        })
-        .unwrap_or(Ok(None))
+        });
+        let report = report.unwrap_or(Ok(None))?;
+        self.swaps = report.as_ref().map(Swaps::of).unwrap_or_default();
+        Ok(report)
     }
 
     pub(super) fn names(&mut self, target: &Target) -> NamesReport {
+        let swaps = self.swaps.clone();
         self.run("names", |_| {
             let report = pairs::names(target);
-            let (verdict, detail) = (report.verdict, report.summary());
+            let cause = swaps.cause(&report.culprits(&target.nodes));
+            let (verdict, detail) = (report.verdict, report.summary() + &cause);
             (report, verdict, detail)
         })
     }
 
     pub(super) fn exchange(&mut self, target: &Target, seed: u64, names: &NamesReport) -> ExchangeReport {
+        let swaps = self.swaps.clone();
         self.run("exchange", |control| {
             let obstacle = |from, to| names.obstacle(from, to).map(|obstacle| obstacle.why.clone());
             let report = exchange::run(target, seed, obstacle, |done, total| {
@@ -180,10 +200,11 @@ impl<'a, 'b> Steps<'a, 'b> {
             });
             let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
             let detail = format!(
-                "{} pairs, {:.1} MB compared, {} failed",
+                "{} pairs, {:.1} MB compared, {} failed{}",
                 report.pairs.len(),
                 bytes as f64 / 1e6,
-                report.failures().count()
+                report.failures().count(),
+                swaps.cause(&swaps.name(&target.nodes, report.bad_links(|_, _| false)))
             );
             let verdict = report.verdict;
             (report, verdict, detail)
@@ -191,6 +212,7 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn load(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<ConntestReport> {
+        let swaps = self.swaps.clone();
         self.unless_ended("load", |control| {
             let options = conntest::Options {
                 seed,
@@ -199,44 +221,58 @@ impl<'a, 'b> Steps<'a, 'b> {
                 ..conntest::Options::for_target(target, plan.load)
             };
             let stop: &AtomicBool = &options.stop;
-            let report = conntest::run(target, &options, &mut |progress| {
+            let mut report = conntest::run(target, &options, &mut |progress| {
                 let (elapsed_s, whole_s) = (progress.elapsed.as_secs_f64(), plan.load.as_secs_f64());
                 (control.tell)(&format!("load: {elapsed_s:.1} s of {whole_s:.1} s"));
                 // Relaxed: nothing is published with it.
                 stop.store((control.stop)(), Ordering::Relaxed);
             });
-            let (verdict, detail) = (report.verdict, report.summary());
+            report.blame(&swaps);
+            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.culprits));
             (report, verdict, detail)
         })
     }
 
     pub(super) fn pairs(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<PairsReport> {
+        let swaps = self.swaps.clone();
         self.unless_ended("pairs", |control| {
-            let (rounds, watch) = (plan.rounds, plan.watch);
-            let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed };
+            let Plan { rounds, watch, most_pairs, .. } = plan;
+            let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed, most_pairs };
             let report = pairs::run(target, &plan, control.tell, control.stop);
-            let (verdict, detail) = (report.verdict, report.summary());
+            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.culprits));
             (report, verdict, detail)
         })
     }
 
     pub(super) fn scipp(&mut self, target: &Target) -> Option<LatencyReport> {
-        self.unless_ended("scipp", |control| match latency::run(target, control.tell) {
+        let swaps = self.swaps.clone();
+        let mut blamed = Vec::new();
+        let report = self.unless_ended("scipp", |control| match latency::run(target, control.tell) {
             Ok(report) => {
-                let (verdict, detail) = (report.verdict, report.summary());
+                blamed = swaps.name(&target.nodes, report.bad_link().into_iter().collect());
+                let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&blamed));
                 (Some(report), verdict, detail)
+            }
+            Err(NotMeasured::Link([a, b], why)) => {
+                blamed = swaps.name(&target.nodes, vec![([a, b], format!("latency: {why}"))]);
+                let cause = swaps.cause(&blamed);
+                (None, Verdict::Fail, format!("nodes {a} and {b}: not measured: {why}{cause}"))
             }
             Err(NotMeasured::Impossible(why)) => {
                 (None, Verdict::Inconclusive, format!("{}{why}", super::SKIPPED))
             }
             Err(NotMeasured::Failed(why)) => (None, Verdict::Fail, format!("did not run: {why}")),
-        })
-        .flatten()
+        });
+        self.of_pair.extend(blamed);
+        report.flatten()
     }
 
     pub(super) fn curves(&mut self, target: &Target, curves: Curves, seed: u64) -> Vec<Value> {
-        self.unless_ended("curves", |control| {
+        let swaps = self.swaps.clone();
+        let mut blamed = Vec::new();
+        let documents = self.unless_ended("curves", |control| {
             let measured = curves::measure(target, curves, seed, control);
+            blamed = swaps.name(&target.nodes, measured.bad_links.clone());
             let verdict = match (measured.failed, measured.missing.is_empty()) {
                 (true, _) => Verdict::Fail,
                 (false, true) => Verdict::Pass,
@@ -250,9 +286,11 @@ impl<'a, 'b> Steps<'a, 'b> {
                 detail.push_str("; ");
                 detail.push_str(missing);
             }
+            detail.push_str(&swaps.cause(&blamed));
             (measured.documents, verdict, detail)
-        })
-        .unwrap_or_default()
+        });
+        self.of_pair.extend(blamed);
+        documents.unwrap_or_default()
     }
 
     /// Whether all is as it was at the beginning. Also when the end was asked for: it takes no time.

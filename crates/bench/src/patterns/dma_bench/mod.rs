@@ -12,6 +12,7 @@ pub use report::{Report, Row};
 use tieline::{Node, RemoteSegment, Segment, SegmentOptions};
 
 use super::{
+    arrival::{self, Arrival, Look},
     attach::{Where, connected, path_of},
     dma::{Against, DmaSides, ENTRIES, Shape},
     rendezvous::{
@@ -95,11 +96,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes of each segment.
     fn largest(&self) -> Result<usize> {
         let totals: Vec<usize> = self.sizes_bytes.iter().map(|size| shape(*size).total_bytes()).collect();
         // Both segments, the known bytes, and the copy that is checked.
         sizes::check(Tool::Dma.name(), &totals, 4)?;
-        Ok(totals.into_iter().max().unwrap_or(1))
+        Ok(totals.into_iter().max().unwrap_or(1).max(arrival::BYTES))
     }
 }
 
@@ -133,17 +135,15 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
     serve_memory(options, Tool::Dma)
 }
 
-type Look<'a> = dyn FnMut(usize, u64) -> Result<()> + Send + 'a;
-
 #[allow(clippy::too_many_arguments, reason = "the parts of one run, named by their types")]
-fn report(
+fn report<'a>(
     options: &Options,
     node: &Node,
     far: u32,
     cpu: usize,
-    remote: &RemoteSegment,
+    remote: &'a RemoteSegment,
     largest: usize,
-    look: &mut Look<'_>,
+    look: &'a mut Look<'a>,
     progress: &mut dyn Progress,
 ) -> Result<Report> {
     let timer = Timer::new()?;
@@ -151,7 +151,9 @@ fn report(
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let local = node.create_segment_with(&SegmentOptions::new(largest))?;
     let load = Load::start(options.load)?;
-    let (rows, partial) = duo::pinned(cpu, || rows(options, &timer, node, &local, remote, look, progress))?;
+    let arrival = Arrival::new(Tool::Dma.name(), [node.id().get(), far], remote, look);
+    let (rows, partial) =
+        duo::pinned(cpu, || rows(options, &timer, node, &local, remote, arrival, progress))?;
     let load_threads = load.threads();
     drop(load);
     env.finish(started, steal);
@@ -174,10 +176,11 @@ fn rows(
     node: &Node,
     local: &Segment,
     remote: &RemoteSegment,
-    look: &mut Look<'_>,
+    mut arrival: Arrival<'_>,
     progress: &mut dyn Progress,
 ) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
+    arrival.probe()?;
     let map = remote.map()?;
     for (done, &size_bytes) in options.sizes_bytes.iter().enumerate() {
         if progress.stop() {
@@ -191,13 +194,16 @@ fn rows(
             Against::Same(map.window()?)
         };
         let mut sides = DmaSides::new(timer, node, local, remote, shape, against)?;
-        look(shape.total_bytes(), shape.total_bytes() as u64)?;
+        arrival.look(shape.total_bytes(), shape.total_bytes() as u64)?;
         match row(options, &mut sides, shape, progress) {
             Ok(row) => rows.push(row),
             // The signal may have ended the managers too.
             Err(_) if progress.stop() => break,
             Err(error) => return Err(error),
         }
+    }
+    if !progress.stop() {
+        arrival.probe()?;
     }
     Ok((rows, progress.stop()))
 }

@@ -203,7 +203,7 @@ impl<'a> Desk<'a> {
                 return match word & 0xff {
                     0 => Ok(self.window.load_u64(at::VALUE)?),
                     1 => Err(no_answer(what)),
-                    2 => Err(other_end(what, "it received wrong bytes")),
+                    2 => Err(BenchError::WrongDataThere { what }),
                     4 => Err(other_end(what, "it has not as much memory: measure smaller sizes")),
                     _ => Err(other_end(what, "it refused the order: is it the same version?")),
                 };

@@ -16,6 +16,7 @@ use sides::StoreSides;
 use tieline::RemoteSegment;
 
 use super::{
+    arrival::{self, Arrival},
     attach::{Where, connected, path_of},
     rendezvous::{
         self, Client, ServeOptions, Tool,
@@ -94,10 +95,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes of the segment.
     fn largest(&self) -> Result<usize> {
         // The segment, the source, and room for the machine.
         sizes::check(WHAT, &self.sizes_bytes, 3)?;
-        Ok(self.sizes_bytes.iter().copied().max().unwrap_or(1))
+        Ok(self.sizes_bytes.iter().copied().max().unwrap_or(1).max(arrival::BYTES))
     }
 }
 
@@ -112,7 +114,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let owner = &there.segment;
     report(options, ids, cpu, path_of(&nodes[0]), |timer| {
         let mut look = |size, seed| check_here(Tool::Scibench2, owner, size, seed);
-        rows(options, timer, &there.remote, target, &mut look, progress)
+        let arrival = Arrival::new(WHAT, ids, &there.remote, &mut look);
+        rows(options, timer, &there.remote, target, arrival, progress)
     })
 }
 
@@ -128,7 +131,8 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let path = path_of(&client.node);
     let report = report(options, ids, cpu, path, |timer| {
         let mut look = |size: usize, seed| client.look(size, seed);
-        rows(options, timer, &remote, target, &mut look, progress)
+        let arrival = Arrival::new(WHAT, ids, &remote, &mut look);
+        rows(options, timer, &remote, target, arrival, progress)
     });
     // The server may end whatever came of it; if that fails too, the first error is the one to tell.
     let stopped = client.stop();
@@ -165,10 +169,11 @@ fn rows(
     timer: &Timer,
     remote: &RemoteSegment,
     target: Window<'_>,
-    look: &mut (dyn FnMut(usize, u64) -> Result<()> + Send),
+    mut arrival: Arrival<'_>,
     progress: &mut dyn Progress,
 ) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
+    arrival.probe()?;
     for (done, &size_bytes) in options.sizes_bytes.iter().enumerate() {
         if progress.stop() {
             break;
@@ -176,13 +181,16 @@ fn rows(
         progress.tell(&shown(size_bytes as u64), done as f64 / options.sizes_bytes.len() as f64);
         let mut sides = StoreSides::new(timer, remote, target, options.way, size_bytes)?;
         sides.store_known(size_bytes as u64)?;
-        look(size_bytes, size_bytes as u64)?;
+        arrival.look(size_bytes, size_bytes as u64)?;
         match row(options, &mut sides, size_bytes, progress) {
             Ok(row) => rows.push(row),
             // The signal may have ended the managers too.
             Err(_) if progress.stop() => break,
             Err(error) => return Err(error),
         }
+    }
+    if !progress.stop() {
+        arrival.probe()?;
     }
     Ok((rows, progress.stop()))
 }
