@@ -39,7 +39,16 @@ pub const SCHEMA: &str = "tieline.bundle/1";
 /// What the files of a bundle may hold together, in bytes, before they are packed.
 pub const MAX_BYTES: usize = 20 << 20;
 
-static ARCHIVE: Kind = Kind { what: "bundle", option: "--bundle", size_bytes: 1 << 20, mode: 0o600 };
+/// How every archive of gzip begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+static ARCHIVE: Kind = Kind {
+    what: "bundle",
+    option: "--bundle",
+    size_bytes: 1 << 20,
+    mode: 0o600,
+    may_replace: |beginning| beginning.starts_with(&GZIP),
+};
 
 /// An archive that is being made.
 #[derive(Debug)]
