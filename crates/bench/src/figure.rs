@@ -243,6 +243,7 @@ fn worst(blocks: &[Block]) -> Option<PairedRatio> {
         reference: block.reference,
         ratio,
         ratio_ci95: Interval::point(ratio),
+        blocks: blocks.len(),
     })
 }
 

@@ -20,4 +20,5 @@ pub mod ring;
 pub mod ring_rates;
 pub mod scibench2;
 pub mod scipp;
+pub(crate) mod server;
 pub mod sizes;
