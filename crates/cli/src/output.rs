@@ -93,6 +93,7 @@ impl Output {
 }
 
 fn print(text: &str) -> std::io::Result<()> {
+    is_open()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -100,9 +101,14 @@ fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
+/// What is printed to a standard output that was closed from the start would vanish without an error.
+fn is_open() -> std::io::Result<()> {
+    if shm::process::stdout_was_closed() { Err(std::io::Error::other("it is closed")) } else { Ok(()) }
+}
+
 /// Help and version: the status that they end with.
 pub(crate) fn help(text: &clap::Error) -> u8 {
-    match text.print().and_then(|()| std::io::stdout().flush()) {
+    match is_open().and_then(|()| text.print()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             drop(writeln!(
                 std::io::stderr(),
