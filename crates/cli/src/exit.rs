@@ -1,12 +1,10 @@
-//! The exit status, the same for all commands (`docs/exit-status.md`). 1, a check failed, comes from the verdicts of the
-//! libraries.
+//! The exit status, the same for all commands (`docs/exit-status.md`). 1, a check failed, and 3, that nobody
+//! can say, come from the verdicts of the libraries.
 
 /// Pass, or done.
 pub(crate) const PASS: u8 = 0;
 /// Wrong usage or configuration.
 pub(crate) const USAGE: u8 = 2;
-/// Measured, but not surely on one side of a limit.
-pub(crate) const INCONCLUSIVE: u8 = 3;
 /// Could not run; the reason is printed.
 pub(crate) const CANNOT: u8 = 4;
 
