@@ -147,7 +147,7 @@ fn record(gaps: &mut [(u64, u64)], threshold: u64, length: u64, stop: &mut dyn F
         }
         last = now;
         readings = readings.wrapping_add(1);
-        if readings % READINGS_PER_QUESTION == 0 {
+        if readings.is_multiple_of(READINGS_PER_QUESTION) {
             ended = stop();
         }
         if ended || now.saturating_sub(start) >= length {

@@ -156,7 +156,8 @@ fn measure(
         if !progress.stop() && idle.iter().all(|done| done.cpu != cpu) {
             progress.tell(&format!("detours of idle processor {cpu}"), 0.0);
             // Borrowed as if it changed: it may be sent to the pinned thread, not shared with it.
-            let mut stop = || (&mut *progress).stop();
+            let asked: &mut dyn Progress = &mut *progress;
+            let mut stop = move || asked.stop();
             idle.push(noise::watch(&timer, cpu, options.idle_seconds, &mut stop)?);
         }
     }
