@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -194,7 +195,8 @@ fn of_a_running_cluster_what_cannot_be_had_is_named_and_the_rest_is_there() {
 
 #[test]
 fn the_comparison_with_a_baseline_is_in_it() {
-    let _watchdog = Watchdog::usual("verify --baseline --bundle");
+    // Two whole verifications, beside whatever else the machine does.
+    let _watchdog = Watchdog::new("verify --baseline --bundle", Duration::from_secs(400));
     let (cluster, dir) = (Cluster::up(2).unwrap(), tempfile::tempdir().unwrap());
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (status, out, err) = run(cluster.command(&["verify", "--running", "--json"]).unwrap());
