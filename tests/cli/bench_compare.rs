@@ -85,7 +85,12 @@ fn results_are_compared_with_older_ones() {
         let (status, out, err) = compare(&files);
         assert!(status == 2 && words.iter().all(|word| err.contains(word)), "{files:?}: {status} {out}{err}");
     }
-    for wrong in [&["--relative", "5"][..], &["--absolute", "5"], &["--absolute", "5 parsecs"]] {
+    for wrong in [
+        &["--relative", "5"][..],
+        &["--absolute", "5"],
+        &["--absolute", "5 parsecs"],
+        &["--absolute", "5ns", "--absolute", "1us"],
+    ] {
         assert_eq!(compare(&[&[old.as_str(), &same][..], wrong].concat()).0, 2, "{wrong:?}");
     }
 }
@@ -165,6 +170,13 @@ fn thresholds_judge_and_override() {
             status == 2 && words.iter().all(|word| err.contains(word)),
             "{text} {call:?}: {status} {out}{err}"
         );
+    }
+    // One reading has no interval and decides nothing, however wide the limit.
+    let once = "[\"scibench2.*\"]\nlower = \"1 kB/s\"\n[\"latency.stores.half_rtt\"]\nupper = \"60 s\"\n";
+    for call in [&["scibench2", "--sizes", "64", "--blocks", "1"][..], &["latency", "--rounds", "1"]] {
+        let (status, out, err) = with(once, call);
+        assert!(status == 3 && out.contains("INCONCLUSIVE"), "{call:?}: {status} {out}{err}");
+        assert!(!out.contains('…'), "an interval of one reading: {out}");
     }
     let (status, out, _) = cluster.run(&["bench", "thresholds"]).unwrap();
     assert!(status == 0 && out.contains("[\"connect_map\"]\nupper = \"200000 ns\""), "{out}");

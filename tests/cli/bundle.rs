@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -190,6 +191,60 @@ fn of_a_running_cluster_what_cannot_be_had_is_named_and_the_rest_is_there() {
     fs::remove_dir(log(8)).unwrap();
     // It is left running.
     assert!(cluster.attach(2).is_ok());
+}
+
+#[test]
+fn the_comparison_with_a_baseline_is_in_it() {
+    // Two whole verifications, beside whatever else the machine does.
+    let _watchdog = Watchdog::new("verify --baseline --bundle", Duration::from_secs(400));
+    let (cluster, dir) = (Cluster::up(2).unwrap(), tempfile::tempdir().unwrap());
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (status, out, err) = run(cluster.command(&["verify", "--running", "--json"]).unwrap());
+    assert!(matches!(status, 0 | 1 | 3), "{status} {err}");
+    fs::write(file("old.json"), out).unwrap();
+    let call = ["verify", "--running", "--baseline", &file("old.json"), "--bundle", &file("lab.tar.gz")];
+    let (status, out, err) = run(cluster.command(&call).unwrap());
+    assert!(matches!(status, 0 | 1 | 3), "{status} {out}{err}");
+    let bundle = Unpacked::of(Path::new(&file("lab.tar.gz")));
+    // All that was printed is in the bundle, the comparison too.
+    let compared = out.split("\nBeside ").nth(1).unwrap();
+    let text = bundle.text("verify.txt");
+    let packed = text.split("\nBeside ").nth(1).unwrap();
+    assert_eq!(packed.lines().count(), compared.lines().count(), "{text}");
+    let document = bundle.json("verify.json");
+    assert_eq!(document["baseline"]["schema"], "tieline.compare_verify/1");
+    let said = format!("verdict: {}", document["verdict"].as_str().unwrap());
+    assert!(bundle.text("README.txt").contains(&said), "{said}");
+}
+
+#[test]
+fn a_cluster_that_does_not_come_up_is_packed_with_its_logs() {
+    let _watchdog = Watchdog::usual("verify --bundle without up");
+    let (cluster, dir) = (Cluster::empty().unwrap(), tempfile::tempdir().unwrap());
+    let archive = dir.path().join("own.tar.gz");
+    // Where the manager of node 8 wants its socket there is something else. The shell's number is that of the command.
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "umask 077; mkdir -p \"$TIELINE_RUNTIME_DIR/verify-$$/node-8.sock/x\"; exec \"$@\"",
+        "sh",
+    ]);
+    command.arg(cluster.command(&[]).unwrap().get_program());
+    command.args(["verify", "--nodes", "3", "--bundle"]).arg(&archive);
+    cluster.set_environment(&mut command);
+    let (status, out, err) = run(command);
+    assert!(status == 4 && out.is_empty() && err.contains("node 8"), "{status} {out}{err}");
+    let bundle = Unpacked::of(&archive);
+    assert!(bundle.text("error.txt").contains("node 8"), "{}", bundle.text("error.txt"));
+    assert!(bundle.text("README.txt").contains("verdict: could not run"));
+    // What its manager said, and how the others were.
+    assert!(
+        bundle.text("nodes/8/manager.log").contains("node-8.sock"),
+        "{}",
+        bundle.text("nodes/8/manager.log")
+    );
+    assert!(bundle.text("runtime-directory.txt").contains("node-8.sock"));
+    assert_eq!(names(cluster.runtime_dir()), Vec::<String>::new());
 }
 
 #[test]

@@ -74,6 +74,43 @@ fn a_file_that_cannot_be_written_is_4_with_its_name_and_the_result_is_not_lost()
     }
 }
 
+#[test]
+fn a_file_that_may_not_grow_leaves_the_earlier_one() {
+    let _watchdog = Watchdog::usual("files that may not grow");
+    let cluster = Cluster::up(2).unwrap();
+    let file = |name: &str| cluster.runtime_dir().join(name).to_str().unwrap().to_owned();
+    let page = "<!DOCTYPE html><title>tieline verify</title>";
+    let saved = "{\"schema\": \"tieline.verify/1\", \"verdict\": \"PASS\"}";
+    let early = "{\"earlier\": 1}";
+    for (name, content) in [("page.html", page), ("saved.json", saved), ("early.json", early)] {
+        std::fs::write(file(name), content).unwrap();
+    }
+    std::fs::write(file("lab.tar.gz"), [0x1f, 0x8b, 8]).unwrap();
+    for (arguments, name) in [
+        (&["verify", "--running", "--report", &file("page.html")][..], "page.html"),
+        (&["verify", "--running", "--bundle", &file("lab.tar.gz")], "lab.tar.gz"),
+        (&["verify", "--from", &file("saved.json"), "--report", &file("page.html")], "page.html"),
+    ] {
+        let before = std::fs::read(file(name)).unwrap();
+        let output = under(&cluster, "-f 64", arguments);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {said}");
+        assert!(said.contains(name) && said.contains("File too large"), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "before the run: {said}");
+        assert_eq!(std::fs::read(file(name)).unwrap(), before, "{name}");
+    }
+    let jitter =
+        ["bench", "jitter", "--seconds", "0.5", "--idle-seconds", "0", "--memory", "8M", "--json-file"];
+    let output = under(&cluster, "-f 64", &[&jitter[..], &[&file("early.json")]].concat());
+    let said = text(&output);
+    assert!(output.status.code() == Some(4) && said.contains("early.json: File too large"), "{said}");
+    assert!(!output.stdout.is_empty(), "the result is printed: {said}");
+    assert_eq!(std::fs::read_to_string(file("early.json")).unwrap(), early);
+    let left: Vec<_> =
+        std::fs::read_dir(cluster.runtime_dir()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains(".part")), "{left:?}");
+}
+
 /// The kernel counts processes of a user, and root's not at all; so another user is needed, whom only root can become.
 #[test]
 fn too_few_processes_are_no_fault_of_the_nodes() {

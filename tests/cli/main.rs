@@ -21,3 +21,4 @@ mod printing;
 mod report;
 mod signals;
 mod verify;
+mod waiting;

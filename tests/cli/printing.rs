@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::process::Stdio;
 
+use tieline_tests::cluster::tieline_binary;
 use tieline_tests::{Cluster, Watchdog};
 
 fn json(text: &str) -> serde_json::Value {
@@ -55,7 +56,7 @@ fn results_name_their_form() {
     }
 }
 
-const PRINTING: [&[&str]; 11] = [
+const PRINTING: [&[&str]; 12] = [
     &["--help"],
     &["--version"],
     &["up", "--help"],
@@ -67,6 +68,7 @@ const PRINTING: [&[&str]; 11] = [
     &["diag"],
     &["clusters"],
     &["bench", "acceptance", "--list"],
+    &["bench", "scipp", "--size", "4", "--json", "--quiet"],
 ];
 
 #[test]
@@ -87,6 +89,32 @@ fn a_full_disk_is_4_with_the_reason() {
             cluster.command(arguments).unwrap().stdout(Stdio::null()).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(expected), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_closed_standard_output_is_4_with_the_reason() {
+    let _watchdog = Watchdog::usual("closed output");
+    let cluster = Cluster::up(2).unwrap();
+    let verify = ["verify", "--health"];
+    for arguments in PRINTING.iter().chain([&&verify[..]]).map(|arguments| with_node(arguments)) {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "exec \"$@\" >&-", "sh"]).arg(tieline_binary().unwrap()).args(&arguments);
+        cluster.set_environment(&mut command);
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {err}");
+        assert!(err.contains("standard output: it is closed"), "{arguments:?}: {err}");
+        // Whoever wants no output is served, however it was thrown away.
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
+        let status = cluster.command(&["status"]).unwrap().stdout(null).status().unwrap();
+        assert_eq!(status.code(), Some(0));
+    }
+}
+
+/// One of two nodes, where one has to be named.
+fn with_node<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let node: &[&str] = if arguments == ["query"] { &["--node", "4"] } else { &[] };
+    [arguments, node].concat()
 }
 
 #[test]

@@ -60,6 +60,15 @@ fn what_is_no_saved_result_is_refused_by_name() {
         assert!(out.contains("tieline.error/1"), "{out}");
         assert_eq!(names(dir.path()), ["saved.json"]);
     }
+    let longer = || std::fs::File::create(&from).unwrap().set_len((256 << 20) + 1).unwrap();
+    let binary = || std::fs::write(&from, b"\x1f\x8b\x08\0").unwrap();
+    for (make, said) in [(&binary as &dyn Fn(), "is no text (its byte 1 "), (&longer, "more than 268435456")]
+    {
+        make();
+        let (status, _, err) = verify(&["--from", &from, "--report", &to]);
+        assert!(status == 2 && err.contains(&from) && err.contains(said), "{status} {err}");
+        assert_eq!(names(dir.path()), ["saved.json"]);
+    }
     std::fs::write(&from, SAVED).unwrap();
     assert_eq!(verify(&["--from", &from]).0, 2, "without --report");
     assert_eq!(verify(&["--from", &from, "--report", &to, "--nodes", "3"]).0, 2, "with --nodes");
@@ -83,6 +92,27 @@ fn what_cannot_be_written_is_known_before_the_run() {
         );
         // No step of the run has begun.
         assert_eq!(err.lines().count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn what_is_no_page_is_not_replaced_and_a_page_is() {
+    let _watchdog = Watchdog::usual("verify --report over another file");
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(file("saved.json"), SAVED).unwrap();
+    for option in ["--report", "--bundle"] {
+        let (status, out, err) = verify(&["--nodes", "9", option, &file("saved.json")]);
+        assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
+        assert!(err.contains("saved.json is there already") && err.contains(option), "{err}");
+        std::os::unix::fs::symlink("nothing", file("link")).unwrap();
+        let (status, _, err) = verify(&["--nodes", "9", option, &file("link")]);
+        assert!(status == 4 && err.contains("symbolic link") && err.lines().count() == 1, "{status} {err}");
+        std::fs::remove_file(file("link")).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file("saved.json")).unwrap(), SAVED);
+    for _ in 0..2 {
+        assert_eq!(verify(&["--from", &file("saved.json"), "--report", &file("page.html")]).0, 0);
     }
 }
 

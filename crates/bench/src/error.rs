@@ -2,6 +2,8 @@
 
 use std::io;
 
+use tieline::NodeId;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
@@ -61,6 +63,29 @@ pub enum BenchError {
         what: &'static str,
         /// For how long.
         seconds: u64,
+    },
+    /// The server of a client has stopped answering.
+    #[error(
+        "{what}: the server on node {node} has not answered for {seconds} s: its process is stopped, or others have its \
+         processor; end it and start one anew there with `tieline bench {what} --server --node {node} --rn {here}`"
+    )]
+    Silent {
+        /// What was being measured.
+        what: &'static str,
+        /// The server's node.
+        node: NodeId,
+        /// The client's node.
+        here: NodeId,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The caller wanted to end while there was nothing to end with.
+    #[error("{what}: ended by a signal while the server on node {node} did not answer: there is no result")]
+    Interrupted {
+        /// What was to be measured.
+        what: &'static str,
+        /// The server's node.
+        node: NodeId,
     },
     /// Nobody came to the other end.
     #[error("{what}: {reason}")]

@@ -41,8 +41,35 @@ pub struct Figures {
 pub struct Missing {
     /// Which.
     pub id: String,
-    /// Why.
+    /// Why, in words.
     pub reason: String,
+    /// Why, for who decides by it.
+    #[serde(default)]
+    pub cause: Cause,
+}
+
+/// What kept a figure from being measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It begins between two processors, and this process may use one. That says nothing about what would be measured.
+    TooFewCpus,
+    /// The run was ended before its turn came.
+    EndedEarly,
+    /// Anything else; also what an older document, or one of a newer version, has.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl Missing {
+    /// A figure without processors is in doubt; any other that is missing is no pass.
+    const fn verdict(&self) -> Verdict {
+        match self.cause {
+            Cause::TooFewCpus => Verdict::Inconclusive,
+            Cause::EndedEarly | Cause::Other => Verdict::Fail,
+        }
+    }
 }
 
 /// One figure beside its reference.
@@ -243,19 +270,25 @@ fn worst(blocks: &[Block]) -> Option<PairedRatio> {
         reference: block.reference,
         ratio,
         ratio_ci95: Interval::point(ratio),
+        blocks: blocks.len(),
     })
 }
 
 impl Figures {
-    /// All figures together; something missing is a failure.
+    /// All figures together; something missing is a failure, unless only processors were lacking.
     pub fn verdict(&self) -> Verdict {
-        let missing = self.missing.iter().map(|_| Verdict::Fail);
+        let missing = self.missing.iter().map(Missing::verdict);
         Verdict::overall(self.figures.iter().map(|f| f.verdict).chain(missing))
     }
 
     /// Exit status of a command: 0 all passed, 1 something failed or is missing, 3 in doubt, 4 nothing could be measured.
     pub fn exit_status(&self) -> u8 {
-        if self.figures.is_empty() { 4 } else { self.verdict().exit_status() }
+        if self.figures.is_empty() && !self.lacks_only_cpus() { 4 } else { self.verdict().exit_status() }
+    }
+
+    /// Something is missing, and all of it for want of processors.
+    pub fn lacks_only_cpus(&self) -> bool {
+        !self.missing.is_empty() && self.missing.iter().all(|missing| missing.cause == Cause::TooFewCpus)
     }
 
     /// For people.
@@ -392,7 +425,7 @@ pub(crate) mod tests {
         (0..20_000).for_each(|n| samples.record_ns(f64::from(n)));
         let with_tails = Spec { distribution: samples.summary(), ..spec(Stat::P50, Goal::at_most(1.1)) };
         let figure = Figure::of(with_tails, 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
-        let missing = vec![Missing { id: "x".to_owned(), reason: "y".to_owned() }];
+        let missing = vec![Missing { id: "x".to_owned(), reason: "y".to_owned(), cause: Cause::TooFewCpus }];
         let env = Env { versions: Default::default(), ..Env::default() };
         let all = Figures { schema: SCHEMA.to_owned(), env, figures: vec![figure], missing, partial: false };
         let mut all_names = Vec::new();
@@ -416,9 +449,30 @@ pub(crate) mod tests {
             partial: false,
         };
         assert_eq!((all.verdict(), all.exit_status()), (Verdict::Pass, 0));
-        all.missing.push(Missing { id: "up.64".to_owned(), reason: "no cluster".to_owned() });
+        all.missing.push(Missing {
+            id: "up.64".to_owned(),
+            reason: "no cluster".to_owned(),
+            cause: Cause::Other,
+        });
         assert_eq!((all.verdict(), all.exit_status()), (Verdict::Fail, 1));
+        let measured = all.figures.clone();
         all.figures.clear();
         assert_eq!(all.exit_status(), 4);
+        // Whatever the words are.
+        all.missing[0].cause = Cause::TooFewCpus;
+        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
+        all.figures = measured;
+        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
+        let other = Missing { id: "x".into(), reason: "needs two processors".into(), cause: Cause::Other };
+        all.missing.push(other);
+        assert_eq!((all.verdict(), all.exit_status(), all.lacks_only_cpus()), (Verdict::Fail, 1, false));
+    }
+
+    #[test]
+    fn a_cause_that_is_not_known_is_another() {
+        let read = |text: &str| serde_json::from_str::<Missing>(text).unwrap().cause;
+        assert_eq!(read(r#"{"id": "x", "reason": "y"}"#), Cause::Other);
+        assert_eq!(read(r#"{"id": "x", "reason": "y", "cause": "full_moon"}"#), Cause::Other);
+        assert_eq!(read(r#"{"id": "x", "reason": "y", "cause": "too_few_cpus"}"#), Cause::TooFewCpus);
     }
 }

@@ -20,7 +20,8 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Polls between two looks at the watchdog's clock: far longer than anything that is measured takes.
 const POLLS_PER_LOOK: u64 = 1 << 14;
 
-type Check = Box<dyn Fn() -> Result<()>>;
+/// Given how long it has been waited.
+type Check = Box<dyn Fn(Duration) -> Result<()>>;
 
 thread_local!(static STILL_THERE: RefCell<Option<Check>> = const { RefCell::new(None) });
 
@@ -34,7 +35,7 @@ pub(crate) struct Watched {
 /// From now on waits of this thread end with the error of `still_there`, within about a millisecond. What is measured pays
 /// nothing for that: it is asked where the watchdog looks at its clock.
 #[must_use]
-pub(crate) fn watched(still_there: impl Fn() -> Result<()> + 'static) -> Watched {
+pub(crate) fn watched(still_there: impl Fn(Duration) -> Result<()> + 'static) -> Watched {
     STILL_THERE.set(Some(Box::new(still_there)));
     Watched { _here: std::marker::PhantomData }
 }
@@ -45,9 +46,9 @@ impl Drop for Watched {
     }
 }
 
-/// Asks what [`watched`] was given, if anything.
-pub(crate) fn still_there() -> Result<()> {
-    STILL_THERE.with_borrow(|check| check.as_ref().map_or(Ok(()), |check| check()))
+/// Asks what [`watched`] was given, if anything, after so long a wait.
+pub(crate) fn still_there(waited: Duration) -> Result<()> {
+    STILL_THERE.with_borrow(|check| check.as_ref().map_or(Ok(()), |check| check(waited)))
 }
 
 /// How to spin.
@@ -126,8 +127,9 @@ fn spin_yielding(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<
         polls += 1;
         std::thread::yield_now();
         if polls % 64 == 0 {
-            still_there()?;
-            if since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            still_there(waited)?;
+            if waited >= PATIENCE {
                 return Err(no_answer(what));
             }
         }
@@ -144,11 +146,12 @@ fn watch(what: &'static str, polls: u64) -> Result<()> {
     let now = Instant::now();
     let since = if polls == POLLS_PER_LOOK { now } else { SINCE.get().unwrap_or(now) };
     SINCE.set(Some(since));
-    still_there()?;
+    let waited = now.duration_since(since);
+    still_there(waited)?;
     // The other side must have lost its processor to somebody else. Spinning on would only use up our own share of time,
     // and with it the moments in which both sides run.
     std::thread::yield_now();
-    if now.duration_since(since) < PATIENCE { Ok(()) } else { Err(no_answer(what)) }
+    if waited < PATIENCE { Ok(()) } else { Err(no_answer(what)) }
 }
 
 /// The error of a wait that was given up.
@@ -175,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_wait_for_somebody_who_is_gone_ends_with_the_reason() {
-        let gone = || Err(BenchError::Usage("gone".into()));
+        let gone = |_| Err(BenchError::Usage("gone".into()));
         let watched = watched(gone);
         for poll in Poll::ALL {
             let error = poll.until("test", || false).unwrap_err();
             assert!(matches!(&error, BenchError::Usage(text) if text == "gone"), "{error}");
         }
         drop(watched);
-        still_there().unwrap();
+        still_there(Duration::ZERO).unwrap();
     }
 
     #[test]

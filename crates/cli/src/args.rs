@@ -2,14 +2,16 @@
 
 mod bench;
 pub(crate) mod bench_tools;
+mod help;
 pub(crate) mod link;
 mod node;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, Limits, Scipp};
@@ -36,6 +38,15 @@ pub(crate) struct Cli {
     /// Which command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// What the words of a command line say.
+pub(crate) fn parse<W: Into<OsString> + Clone>(
+    words: impl IntoIterator<Item = W>,
+) -> Result<Cli, clap::Error> {
+    let mut command = help::command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// What all commands take. The environment fills in what is not given: see `environment`.
@@ -177,16 +188,16 @@ pub(crate) struct Cable {
     /// Print a plan in which every node is linked with every other, and test nothing
     #[arg(long, conflicts_with = "save")]
     pub generate: bool,
-    /// For so many nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
+    /// With --generate: for so many nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
     #[arg(long, value_name = "N", requires = "generate", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: Option<u32>,
     /// Write what stands now as a plan, if nothing is wrong with it
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Measure all links, and write limits that they keep now with room to spare
+    /// With --save: measure all links, and write limits that they keep now with room to spare
     #[arg(long, requires = "save")]
     pub measure: bool,
-    /// Replace a plan that is there already
+    /// With --save: replace a plan that is there already
     #[arg(long, requires = "save")]
     pub force: bool,
 }
@@ -252,7 +263,7 @@ pub(crate) struct Verify {
     /// Pack the result with logs, configuration and the machine's facts, without secrets, for whoever has to help
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
-    /// Run nothing: take the result from a file that `tieline verify --json` has written
+    /// Run nothing: make the page of --report from a file that `tieline verify --json` has written
     #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed"])]
     pub from: Option<PathBuf>,
 }

@@ -6,8 +6,6 @@ pub(crate) const PASS: u8 = 0;
 pub(crate) const FAIL: u8 = 1;
 /// Wrong usage or configuration.
 pub(crate) const USAGE: u8 = 2;
-/// Measured, but not surely on one side of a limit.
-pub(crate) const INCONCLUSIVE: u8 = 3;
 /// Could not run; the reason is printed.
 pub(crate) const CANNOT: u8 = 4;
 

@@ -20,14 +20,12 @@ mod status_of;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     // A file that may not grow is an error of the one who writes it, not the end of the process. Without the handler that is
     // how it ends, which is no reason not to run.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let arguments = classic::translate(std::env::args_os().collect());
-    match args::Cli::try_parse_from(&arguments) {
+    match args::parse(&arguments) {
         Ok(cli) => commands::run(cli),
         Err(error) => ExitCode::from(not_parsed(&error, &arguments)),
     }

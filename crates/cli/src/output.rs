@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use verify::writer::{self, Kind, WriteError};
 
 use crate::exit::{CANNOT, Failure, PASS};
 use crate::interrupt::hold_if_interrupted;
@@ -92,6 +93,7 @@ impl Output {
 }
 
 fn print(text: &str) -> std::io::Result<()> {
+    is_open()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -99,9 +101,14 @@ fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
+/// What is printed to a standard output that was closed from the start would vanish without an error.
+fn is_open() -> std::io::Result<()> {
+    if shm::process::stdout_was_closed() { Err(std::io::Error::other("it is closed")) } else { Ok(()) }
+}
+
 /// Help and version: the status that they end with.
 pub(crate) fn help(text: &clap::Error) -> u8 {
-    match text.print().and_then(|()| std::io::stdout().flush()) {
+    match is_open().and_then(|()| text.print()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             drop(writeln!(
                 std::io::stderr(),
@@ -120,11 +127,17 @@ pub(crate) fn error_as_json(status: u8, text: &str) {
     drop(print(&format!("{value:#}\n")));
 }
 
-/// Leaves JSON in a file, or nothing: no half of it.
-pub(crate) fn to_file(path: &Path, value: &Value) -> Result<()> {
-    let written = std::fs::write(path, format!("{value:#}\n"));
-    if written.is_err() && path.is_file() {
-        drop(std::fs::remove_file(path));
-    }
-    written.with_context(|| format!("the result cannot be written to {}", path.display()))
+/// JSON of a result, as a file beside what is printed.
+static RESULT: Kind = Kind {
+    what: "result",
+    option: "--json-file",
+    size_bytes: 0,
+    mode: 0o666,
+    // Whoever names the file has always got the newest result there.
+    may_replace: |_| true,
+};
+
+/// Leaves JSON in a file, or leaves the file as it was: no half of it.
+pub(crate) fn to_file(path: &Path, value: &Value) -> Result<(), WriteError> {
+    writer::write_now(&RESULT, path, format!("{value:#}\n").as_bytes())
 }

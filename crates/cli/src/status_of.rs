@@ -12,6 +12,7 @@ use verify::cable::{CableError, PlanError};
 use verify::capacity::CouldNotRun;
 use verify::diag::HostsError;
 use verify::report::ReportError;
+use verify::writer::WriteError;
 
 use crate::exit::{CANNOT, FAIL, USAGE};
 
@@ -53,7 +54,10 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
         return of_could_not_run(error);
     }
     if let Some(error) = cause.downcast_ref::<ReportError>() {
-        return matches!(error, ReportError::NoJson { .. } | ReportError::WrongSchema { .. });
+        return of_report(error);
+    }
+    if let Some(WriteError::Foreign { .. }) = cause.downcast_ref::<WriteError>() {
+        return true;
     }
     if let Some(error) = cause.downcast_ref::<BenchError>() {
         return of_bench(error);
@@ -65,6 +69,16 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
         return of_client(error);
     }
     cause.downcast_ref::<RuntimeDirError>().is_some_and(of_dir)
+}
+
+fn of_report(error: &ReportError) -> bool {
+    matches!(
+        error,
+        ReportError::NoText { .. }
+            | ReportError::TooLong { .. }
+            | ReportError::NoJson { .. }
+            | ReportError::WrongSchema { .. }
+    )
 }
 
 fn of_could_not_run(error: &CouldNotRun) -> bool {

@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 launcher: Launcher::this_binary()?,
                 config: None,
                 limit: Duration::from_secs(30),
+                keep_files: false,
             };
             let report = up(&options, &mut |_| {})?;
             println!(

@@ -43,6 +43,8 @@ pub struct UpOptions {
     pub config: Option<PathBuf>,
     /// How long until all sessions have to be valid.
     pub limit: Duration,
+    /// If it fails, logs and other files of the managers stay, for a caller that looks at them and removes the directory.
+    pub keep_files: bool,
 }
 
 /// How far it is.
@@ -114,7 +116,7 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
     let mut already_running: Vec<_> = dir.nodes_with("sock")?;
     already_running.retain(|node| is_held(dir, *node) != Some(false));
     // Whatever goes wrong from here on, and whatever ends this process: what was begun does not stay.
-    let mut begun = Begun::new(dir);
+    let mut begun = Begun::new(dir, options.keep_files);
     for node in &options.nodes {
         if is_held(dir, *node) == Some(true) {
             progress(UpProgress::AlreadyRunning { node: *node, pid: pid_in_file(dir, *node) });

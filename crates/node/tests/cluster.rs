@@ -80,6 +80,7 @@ fn options(place: &Place, count: usize) -> UpOptions {
         launcher: launcher(""),
         config: Some(place.root.join("empty.toml")),
         limit: WATCHDOG,
+        keep_files: false,
     }
 }
 

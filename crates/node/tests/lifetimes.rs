@@ -66,6 +66,7 @@ fn options(root: &Path, count: usize) -> UpOptions {
         launcher: launcher(""),
         config: Some(config),
         limit: WATCHDOG,
+        keep_files: false,
     }
 }
 

@@ -5,8 +5,13 @@
 //! slow. A [`PidFd`] names one process for ever, and the kernel makes it readable when all its threads are gone.
 
 mod signals;
+// Its word is set before `main`, where no model of memory runs.
+#[cfg(not(loom))]
+mod startup;
 
 pub use signals::SignalsBlocked;
+#[cfg(not(loom))]
+pub use startup::stdout_was_closed;
 
 use crate::proc_file;
 use crate::{Error, Result};

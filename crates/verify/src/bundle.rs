@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::Target;
+use crate::baseline::Judged;
 use crate::capacity::CouldNotRun;
 use crate::diag::System;
 use crate::own::LastLook;
 use crate::report;
-use crate::run::Report;
 use crate::writer::{Kind, WriteError, Writer};
 use scrub::{People, Scrubber};
 use shelf::Shelf;
@@ -39,7 +39,16 @@ pub const SCHEMA: &str = "tieline.bundle/1";
 /// What the files of a bundle may hold together, in bytes, before they are packed.
 pub const MAX_BYTES: usize = 20 << 20;
 
-static ARCHIVE: Kind = Kind { what: "bundle", option: "--bundle", size_bytes: 1 << 20, mode: 0o600 };
+/// How every archive of gzip begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+static ARCHIVE: Kind = Kind {
+    what: "bundle",
+    option: "--bundle",
+    size_bytes: 1 << 20,
+    mode: 0o600,
+    may_replace: |beginning| beginning.starts_with(&GZIP),
+};
 
 /// An archive that is being made.
 #[derive(Debug)]
@@ -70,7 +79,7 @@ impl Bundle {
     /// was tested, if it still runs.
     pub fn finish(
         &self,
-        outcome: Result<&Report, &CouldNotRun>,
+        outcome: Result<&Judged, &CouldNotRun>,
         running: Option<&Target>,
     ) -> Result<(), WriteError> {
         if let Some(target) = running {
@@ -91,7 +100,7 @@ impl Bundle {
             }
         };
         let when = System::here();
-        let cluster = outcome.map_or("none", |result| result.cluster.as_str());
+        let cluster = outcome.map_or("none", |result| result.report.cluster.as_str());
         let top = shelf.plain_name(&format!("tieline-bundle-{cluster}-{}", when.stamp()));
         let packed = archive::pack(shelf, &top, &verdict, &when);
         let bytes = packed.map_err(|source| self.writer.failed(source))?;
@@ -100,16 +109,16 @@ impl Bundle {
 }
 
 /// The result in its three forms; gives the verdict.
-fn put_result(result: &Report, shelf: &mut Shelf) -> String {
+fn put_result(result: &Judged, shelf: &mut Shelf) -> String {
     shelf.text("verify.txt", &result.render());
-    match serde_json::to_value(result) {
+    match result.document() {
         Ok(document) => {
             let clean = shelf.document("verify.json", document);
             put_page(&clean, shelf);
         }
         Err(error) => shelf.lacks("verify.json", &error.to_string()),
     }
-    result.verdict.to_string()
+    result.verdict().to_string()
 }
 
 /// Made from what is clean already.

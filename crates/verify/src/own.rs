@@ -88,6 +88,8 @@ impl OwnCluster {
             launcher: Launcher { lease: Some(lease.clone()), ..self.launcher.clone() },
             config: self.config.clone(),
             limit: self.limit,
+            // They are what there is to look at if it does not come up; they go with the directory.
+            keep_files: self.last_look.is_some(),
         };
         let target = Target {
             runtime_dir: Some(dir.root().into()),

@@ -1,23 +1,39 @@
 //! Files that come of a run: each is written whole or not at all, and whether it can be written is known before a long run.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The file cannot be written.
+/// There is no file.
 #[derive(Debug, thiserror::Error)]
-#[error("the {} cannot be written to {}: {source}; name another file with {}", kind.what, path.display(), kind.option)]
-pub struct WriteError {
-    /// What should be in it.
-    pub kind: &'static Kind,
-    /// Which.
-    pub path: PathBuf,
-    /// Why.
-    pub source: io::Error,
+pub enum WriteError {
+    /// It cannot be written.
+    #[error("the {} cannot be written to {}: {source}; name another file with {}", kind.what, path.display(), kind.option)]
+    Unwritable {
+        /// What should be in it.
+        kind: &'static Kind,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is another file, which somebody may still want.
+    #[error(
+        "{} is there already and is no {} of tieline, so it is not replaced: name another file with {}, or remove it",
+        path.display(),
+        kind.what,
+        kind.option
+    )]
+    Foreign {
+        /// What should be in it.
+        kind: &'static Kind,
+        /// Which.
+        path: PathBuf,
+    },
 }
 
 /// What is written.
@@ -31,7 +47,12 @@ pub struct Kind {
     pub size_bytes: usize,
     /// Who may read it; what the process's mask forbids is taken away.
     pub mode: u32,
+    /// Whether a file that begins so may be replaced.
+    pub may_replace: fn(&[u8]) -> bool,
 }
+
+/// So much of a file is read to know what it is, in bytes.
+const BEGINNING_BYTES: u64 = 4096;
 
 /// Where a file goes. It is written beside, and gets its name once it is whole.
 #[derive(Debug)]
@@ -45,13 +66,22 @@ pub struct Writer {
 impl Writer {
     /// Makes sure now that there can be a file later. Leaves nothing, as a long run may be ended by a signal.
     pub fn prepare(kind: &'static Kind, path: &Path) -> Result<Self, WriteError> {
-        let unwritable = |source| WriteError { kind, path: path.into(), source };
+        let unwritable = |source| WriteError::Unwritable { kind, path: path.into(), source };
         if path.is_dir() {
             return Err(unwritable(io::ErrorKind::IsADirectory.into()));
         }
         if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
             // Its reader would see the end with the first look, and the second would wait for another reader.
             return Err(unwritable(io::Error::other("it is a pipe, which cannot be written twice")));
+        }
+        if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink())
+            && !fs::exists(path).unwrap_or(true)
+        {
+            // Whoever made the link expects the file where it points, and not in its place.
+            return Err(unwritable(io::Error::other("it is a symbolic link to what does not exist")));
+        }
+        if path.is_file() && !may_replace(kind, path).map_err(unwritable)? {
+            return Err(WriteError::Foreign { kind, path: path.into() });
         }
         if path.exists() {
             // A file that is protected is not replaced behind its owner's back.
@@ -99,7 +129,7 @@ impl Writer {
 
     /// What is to be written could not even be made.
     pub fn failed(&self, source: io::Error) -> WriteError {
-        WriteError { kind: self.kind, path: self.path.clone(), source }
+        WriteError::Unwritable { kind: self.kind, path: self.path.clone(), source }
     }
 
     /// Its name until it is whole: in the same folder, as a rename cannot leave the file system.
@@ -110,6 +140,22 @@ impl Writer {
         beside.push(format!(".{}.part", std::process::id()));
         Ok(self.path.with_file_name(beside))
     }
+}
+
+/// Writes what is there already: also to a pipe, which [`Writer::prepare`] cannot try beforehand.
+pub fn write_now(kind: &'static Kind, path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        let written = OpenOptions::new().append(true).open(path).and_then(|mut pipe| pipe.write_all(bytes));
+        return written.map_err(|source| WriteError::Unwritable { kind, path: path.into(), source });
+    }
+    Writer::prepare(kind, path)?.write(bytes)
+}
+
+/// Nothing is lost with an empty file, or with an earlier one of the same kind.
+fn may_replace(kind: &Kind, path: &Path) -> io::Result<bool> {
+    let mut beginning = Vec::new();
+    fs::File::open(path)?.take(BEGINNING_BYTES).read_to_end(&mut beginning)?;
+    Ok(beginning.is_empty() || (kind.may_replace)(&beginning))
 }
 
 /// A file in the folder of this path that vanishes with this process, however that ends.
@@ -147,7 +193,13 @@ mod tests {
 
     use super::*;
 
-    static NOTE: Kind = Kind { what: "note", option: "--note", size_bytes: 1000, mode: 0o600 };
+    static NOTE: Kind = Kind {
+        what: "note",
+        option: "--note",
+        size_bytes: 1000,
+        mode: 0o600,
+        may_replace: |beginning| beginning.starts_with(b"note"),
+    };
 
     fn dir(name: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("tieline-writer-{name}-{}", std::process::id()));
@@ -169,11 +221,11 @@ mod tests {
         let path = dir.join("r");
         drop(prepare(&path).unwrap());
         assert!(names(&dir).is_empty());
-        prepare(&path).unwrap().write(b"one").unwrap();
+        prepare(&path).unwrap().write(b"note one").unwrap();
         // Also where the file was readable for all before.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        prepare(&path).unwrap().write(b"two, longer").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "two, longer");
+        prepare(&path).unwrap().write(b"note two, longer").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "note two, longer");
         assert_eq!(names(&dir), ["r"]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_dir_all(&dir).unwrap();
@@ -192,6 +244,49 @@ mod tests {
             let writer = prepare(Path::new("/dev/full")).unwrap();
             assert!(writer.write(b"page").unwrap_err().to_string().contains("/dev/full"));
         }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn another_file_is_not_replaced() {
+        let dir = dir("foreign");
+        let path = dir.join("r");
+        fs::write(&path, "no").unwrap();
+        let error = prepare(&path).unwrap_err();
+        assert!(matches!(error, WriteError::Foreign { .. }), "{error}");
+        assert!(error.to_string().contains("no note of tieline"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "no");
+        // There is nothing in it.
+        fs::write(&path, "").unwrap();
+        write_now(&NOTE, &path, b"note").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "note");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_not_replaced_and_one_to_a_file_stays() {
+        let dir = dir("links");
+        let (path, target) = (dir.join("r"), dir.join("target"));
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        let error = prepare(&path).unwrap_err().to_string();
+        assert!(error.contains("symbolic link") && names(&dir) == ["r"], "{error}");
+        fs::write(&target, "note").unwrap();
+        prepare(&path).unwrap().write(b"note two").unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "note two");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_completed_leaves_the_earlier_file() {
+        let dir = dir("incomplete");
+        let path = dir.join("r");
+        fs::write(&path, "note one").unwrap();
+        let writer = prepare(&path).unwrap();
+        // Where the unfinished file should be made there is something that cannot be removed so.
+        fs::create_dir(writer.beside().unwrap()).unwrap();
+        writer.write(b"note two").unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "note one");
         fs::remove_dir_all(&dir).unwrap();
     }
 

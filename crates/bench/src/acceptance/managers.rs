@@ -38,7 +38,7 @@ pub(super) fn measure_idle(
 ) {
     let Some(first) = entries.first() else { return };
     if context.progress.stop() {
-        return context.miss_all(entries, &super::ENDED_EARLY);
+        return context.miss_all(entries, &super::EndedEarly);
     }
     let cluster = match control(cluster, first.id) {
         Ok(cluster) => cluster,
@@ -123,7 +123,7 @@ pub(super) fn measure_up(
 ) {
     let Some(first) = entries.first() else { return };
     if context.progress.stop() {
-        return context.miss_all(entries, &super::ENDED_EARLY);
+        return context.miss_all(entries, &super::EndedEarly);
     }
     let cluster = match control(cluster, first.id) {
         Ok(cluster) => cluster,

@@ -19,7 +19,7 @@ use crate::{
     cluster::ClusterControl,
     env::{self, Env},
     error::{BenchError, Result},
-    figure::{Figure, Figures, Missing, SCHEMA, Spec},
+    figure::{Cause, Figure, Figures, Missing, SCHEMA, Spec},
     patterns::attach::Where,
     progress::Progress,
     run::{self, BlockPlan, Sides},
@@ -61,7 +61,26 @@ impl Default for Options {
 }
 
 /// Why a figure is missing that would have come after the run was ended.
-const ENDED_EARLY: &str = "the run was ended before it was this figure's turn";
+#[derive(Debug, thiserror::Error)]
+#[error("the run was ended before it was this figure's turn")]
+struct EndedEarly;
+
+/// Why a figure is missing.
+trait Why: std::fmt::Display {
+    fn cause(&self) -> Cause;
+}
+
+impl Why for EndedEarly {
+    fn cause(&self) -> Cause {
+        Cause::EndedEarly
+    }
+}
+
+impl Why for BenchError {
+    fn cause(&self) -> Cause {
+        if matches!(self, Self::TooFewCpus { .. }) { Cause::TooFewCpus } else { Cause::Other }
+    }
+}
 
 /// What every measurement needs.
 struct Context<'a> {
@@ -108,7 +127,7 @@ impl Context<'_> {
     fn is_ended(&mut self, id: &str) -> bool {
         let ended = self.progress.stop();
         if ended {
-            self.miss(id, &ENDED_EARLY);
+            self.miss(id, &EndedEarly);
         }
         ended
     }
@@ -127,12 +146,12 @@ impl Context<'_> {
         }
     }
 
-    fn miss(&mut self, id: &str, error: &dyn std::fmt::Display) {
-        self.missing.push(Missing { id: id.to_owned(), reason: error.to_string() });
+    fn miss(&mut self, id: &str, why: &dyn Why) {
+        self.missing.push(Missing { id: id.to_owned(), reason: why.to_string(), cause: why.cause() });
     }
 
-    fn miss_all(&mut self, entries: &[Entry], error: &dyn std::fmt::Display) {
-        entries.iter().for_each(|entry| self.miss(entry.id, error));
+    fn miss_all(&mut self, entries: &[Entry], why: &dyn Why) {
+        entries.iter().for_each(|entry| self.miss(entry.id, why));
     }
 
     /// Runs a plan and makes the figure. `finish` is called when the blocks are there: for what is known only then.

@@ -39,7 +39,7 @@ pub(super) fn measure(
 ) {
     let Some(first) = entries.first() else { return };
     if context.progress.stop() {
-        return context.miss_all(entries, &super::ENDED_EARLY);
+        return context.miss_all(entries, &super::EndedEarly);
     }
     if let Some(place) = context.options.place.clone() {
         return measure_at(context, entries, &place);

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::{verify::values_of, *};
 use crate::{
-    figure::{Figure, Figures, Missing, ReferenceKind, Stat, tests::spec},
+    figure::{Cause, Figure, Figures, Missing, ReferenceKind, Stat, tests::spec},
     quantity::Quantity,
     rng::Rng,
     stats::paired::Block,
@@ -165,7 +165,7 @@ fn what_is_missing_fails_unless_that_is_allowed() {
     let steady = || noisy(1, 60, 1.0);
     let old = document(vec![figure("a.b", steady()), figure("up.64", steady())]);
     let mut new = document(vec![figure("a.b", steady()), figure("new.one", steady())]);
-    let missing = Missing { id: "up.64".into(), reason: "no processes left".into() };
+    let missing = Missing { id: "up.64".into(), reason: "no processes left".into(), cause: Cause::Other };
     new["missing"] = json!([missing]);
     let comparison = compare(&old, &new);
     assert_eq!(comparison.exit_status(), 1);

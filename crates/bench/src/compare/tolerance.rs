@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::quantity::{Dimension, Quantity};
+use crate::{
+    error::{BenchError, Result},
+    quantity::{Dimension, Quantity},
+};
 
 /// A difference counts only if it exceeds both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,6 +56,20 @@ impl Tolerance {
         self
     }
 
+    /// With all of these, of which no two may be for the same kind of unit: the first would be ignored.
+    pub fn with_all(mut self, quantities: &[Quantity]) -> Result<Self> {
+        for (at, quantity) in quantities.iter().enumerate() {
+            let unit = quantity.dimension.unit();
+            if quantities[..at].iter().any(|before| before.dimension == quantity.dimension) {
+                return Err(BenchError::Usage(format!(
+                    "--absolute is given twice for what is measured in {unit} or the like: give each kind of unit once"
+                )));
+            }
+            self = self.with(*quantity);
+        }
+        Ok(self)
+    }
+
     /// The absolute tolerance of a figure in this unit; 0 for a unit that is not known.
     pub fn absolute(&self, unit: &str) -> f64 {
         let in_unit = |absolute: &Absolute| Quantity::of(absolute.value, absolute.unit)?.in_unit(unit);
@@ -76,6 +93,13 @@ mod tests {
         let tolerance = Tolerance::default().with(Quantity::parse("3us").unwrap());
         assert_eq!((tolerance.absolute("ns"), tolerance.absolute("us")), (3000.0, 3.0));
         assert_eq!((tolerance.absolute("GB/s"), tolerance.absolute("furlongs")), (0.1, 0.0));
+        let all = |texts: [&str; 2]| {
+            Tolerance::default().with_all(&texts.map(|text| Quantity::parse(text).unwrap()))
+        };
+        assert_eq!(all(["3us", "1GB/s"]).unwrap().absolute("GB/s"), 1.0);
+        for twice in [["2ns", "2ns"], ["2ns", "3us"]] {
+            assert!(all(twice).unwrap_err().to_string().contains("twice"), "{twice:?}");
+        }
         assert!(tolerance.describe().starts_with("5 % and 3000 ns, 0.1 GB/s"), "{}", tolerance.describe());
     }
 }

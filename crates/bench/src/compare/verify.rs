@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Comparison, Options, documents, values};
 use crate::{
     env::Env,
-    figure::{Missing, Stat},
+    figure::{Cause, Missing, Stat},
     results::{Beside, Document, DocumentError, Item, schema_of},
     stats::Interval,
     verdict::Verdict,
@@ -136,7 +136,11 @@ fn pairs(name: &str, value: &Value) -> Option<Document> {
     let env =
         value.get("env").and_then(|env| serde_json::from_value::<Env>(env.clone()).ok()).unwrap_or_default();
     let reason = section.get("error").and_then(Value::as_str);
-    let missing = reason.map(|reason| Missing { id: "pairs".to_owned(), reason: reason.to_owned() });
+    let missing = reason.map(|reason| Missing {
+        id: "pairs".to_owned(),
+        reason: reason.to_owned(),
+        cause: Cause::Other,
+    });
     let partial = section.get("partial").and_then(Value::as_bool).unwrap_or(false);
     let measured = !items.is_empty() || missing.is_some();
     measured.then(|| Document {

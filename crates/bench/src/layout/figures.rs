@@ -45,7 +45,12 @@ pub fn render(all: &Figures) -> String {
     for missing in &all.missing {
         let _ = writeln!(text, "{}: not measured: {}", missing.id, missing.reason);
     }
-    let _ = writeln!(text, "verdict: {}", all.verdict());
+    let _ = write!(text, "verdict: {}", all.verdict());
+    if all.lacks_only_cpus() {
+        let skipped = all.missing.len();
+        let _ = write!(text, ": only one processor may be used, so that {skipped} figure(s) were SKIPPED");
+    }
+    text.push('\n');
     text
 }
 
@@ -96,7 +101,7 @@ mod tests {
     use crate::{
         env::Env,
         figure::{
-            Figure, Missing, SCHEMA, Stat,
+            Cause, Figure, Missing, SCHEMA, Stat,
             tests::{blocks, spec},
         },
         verdict::Goal,
@@ -107,7 +112,7 @@ mod tests {
             Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(30, 42.0, 40.0), vec![], 1).unwrap();
         let few =
             Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 9, blocks(5, 42.0, 40.0), vec![], 1).unwrap();
-        let missing = vec![Missing { id: "up.64".into(), reason: "no cluster".into() }];
+        let missing = vec![Missing { id: "up.64".into(), reason: "no cluster".into(), cause: Cause::Other }];
         Figures {
             schema: SCHEMA.to_owned(),
             env: Env::default(),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::stats::Interval;
+
 /// Where the cells of a column stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
@@ -78,6 +80,11 @@ pub fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
+/// An interval of ratios, or that there is none.
+pub fn interval(ci95: Option<Interval>) -> String {
+    ci95.map_or_else(|| "-".to_owned(), |ci95| format!("{:.3} … {:.3}", ci95.low, ci95.high))
+}
+
 /// Three significant digits for tables in which the clock is not the limit (ratios, rates).
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();
@@ -110,6 +117,12 @@ mod tests {
     fn sizes() {
         let shown = [0, 4, 1023, 1024, 1500, 8192, 1 << 20, 3 << 20, 1 << 30].map(size);
         assert_eq!(shown, ["0 B", "4 B", "1023 B", "1 KiB", "1500 B", "8 KiB", "1 MiB", "3 MiB", "1 GiB"]);
+    }
+
+    #[test]
+    fn intervals() {
+        let some = Interval { low: 0.5, high: 1.25 };
+        assert_eq!((interval(Some(some)), interval(None)), ("0.500 … 1.250".to_owned(), "-".to_owned()));
     }
 
     #[test]

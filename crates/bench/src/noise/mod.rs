@@ -72,8 +72,16 @@ pub fn threshold_ns(step_ns: f64, median_gap_ns: f64) -> f64 {
     (10.0 * step_ns).max(5.0 * median_gap_ns)
 }
 
-/// Watches one processor for so many seconds.
-pub fn watch(timer: &Timer, cpu: usize, seconds: f64) -> Result<Report> {
+/// Readings between two questions whether to end: some milliseconds, and too rare for the question to show.
+const READINGS_PER_QUESTION: u32 = 1 << 17;
+
+/// Watches one processor for so many seconds, or until `stop` says so.
+pub fn watch(
+    timer: &Timer,
+    cpu: usize,
+    seconds: f64,
+    stop: &mut (dyn FnMut() -> bool + Send),
+) -> Result<Report> {
     if !(seconds > 0.0 && seconds <= SECONDS_MAX) {
         let text =
             format!("the detour test takes more than 0 and at most {SECONDS_MAX} seconds, not {seconds}");
@@ -83,7 +91,8 @@ pub fn watch(timer: &Timer, cpu: usize, seconds: f64) -> Result<Report> {
         let median_gap_ns = median_gap_ns(timer);
         let threshold_ns = threshold_ns(timer.step_ns(), median_gap_ns);
         let mut gaps = vec![(0u64, 0u64); KEPT_MAX];
-        let seen = record(&mut gaps, timer.ticks(threshold_ns as u64), timer.ticks((seconds * 1e9) as u64));
+        let length = timer.ticks((seconds * 1e9) as u64);
+        let seen = record(&mut gaps, timer.ticks(threshold_ns as u64), length, stop);
         gaps.truncate(seen.count.min(KEPT_MAX as u64) as usize);
         let gaps: Vec<Detour> =
             gaps.iter().map(|(at, gap)| Detour { at_ns: timer.ns(*at), lost_ns: timer.ns(*gap) }).collect();
@@ -120,10 +129,12 @@ struct Seen {
 }
 
 /// The loop itself: times and gaps in ticks go into the (touched) memory as far as it reaches.
-fn record(gaps: &mut [(u64, u64)], threshold: u64, length: u64) -> Seen {
+fn record(gaps: &mut [(u64, u64)], threshold: u64, length: u64, stop: &mut dyn FnMut() -> bool) -> Seen {
     gaps.fill((0, 0));
     let start = now_ticks();
     let (mut last, mut count, mut lost) = (start, 0u64, 0u64);
+    let mut ended = false;
+    let mut readings = 0u32;
     loop {
         let now = now_ticks();
         let gap = now.saturating_sub(last);
@@ -135,7 +146,11 @@ fn record(gaps: &mut [(u64, u64)], threshold: u64, length: u64) -> Seen {
             lost += gap;
         }
         last = now;
-        if now.saturating_sub(start) >= length {
+        readings = readings.wrapping_add(1);
+        if readings.is_multiple_of(READINGS_PER_QUESTION) {
+            ended = stop();
+        }
+        if ended || now.saturating_sub(start) >= length {
             return Seen { count, lost, length: now.saturating_sub(start) };
         }
     }
@@ -216,15 +231,28 @@ mod tests {
     }
 
     #[test]
+    fn a_watch_ends_when_it_is_asked_to() {
+        let cpu = crate::cpus::allowed().unwrap()[0];
+        let timer = Timer::new().unwrap();
+        let mut asked = 0;
+        let mut stop = || {
+            asked += 1;
+            asked == 2
+        };
+        let report = watch(&timer, cpu, SECONDS_MAX, &mut stop).unwrap();
+        assert!(report.length_ns < SECONDS_MAX * 1e9 && asked == 2, "{report:?}");
+    }
+
+    #[test]
     fn a_short_watch() {
         let timer = Timer::new().unwrap();
         let cpu = crate::cpus::allowed().unwrap()[0];
-        let report = watch(&timer, cpu, 0.02).unwrap();
+        let report = watch(&timer, cpu, 0.02, &mut || false).unwrap();
         assert!(report.length_ns >= 0.02e9 * 0.99 && report.loss_percent <= 100.0);
         assert!(report.threshold_ns >= 10.0 * report.step_ns);
         assert!(report.detours == 0 || report.largest_ns > report.threshold_ns * 0.99);
         for seconds in [0.0, -1.0, f64::NAN, 1e9] {
-            assert!(matches!(watch(&timer, cpu, seconds), Err(BenchError::Usage(_))));
+            assert!(matches!(watch(&timer, cpu, seconds, &mut || false), Err(BenchError::Usage(_))));
         }
     }
 
@@ -232,7 +260,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut gaps = vec![(1, 1); 4];
         // Every gap is a detour.
-        let seen = record(&mut gaps, 0, 2_000_000);
+        let seen = record(&mut gaps, 0, 2_000_000, &mut || false);
         assert!(seen.count > 4 && seen.lost <= seen.length);
         assert!(gaps.iter().all(|(_, gap)| *gap > 0));
     }

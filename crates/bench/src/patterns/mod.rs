@@ -21,5 +21,6 @@ pub mod ring;
 pub mod ring_rates;
 pub mod scibench2;
 pub mod scipp;
+pub(crate) mod server;
 pub mod sisci;
 pub mod sizes;

@@ -217,7 +217,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let cpus = summary::checked(options)?;
     let same = sharing(cpus) == Sharing::SameCore;
     let mut mine = None;
-    let mut client = Client::meet(&options.place, Tool::Latency, |node| {
+    let mut client = Client::meet(&options.place, Tool::Latency, progress, |node| {
         let create = || Ok(node.create_interrupt(&InterruptOptions::default())?);
         // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
         let interrupt = if same { duo::pinned(cpus[0], create)? } else { create()? };
@@ -383,7 +383,7 @@ fn accept<S>(mut try_it: impl FnMut() -> std::io::Result<S>) -> Result<S> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(BenchError::io("accepting the client")(error)),
         }
-        poll::still_there()?;
+        poll::still_there(since.elapsed())?;
         if since.elapsed() > PATIENCE {
             return Err(no_answer(WHAT));
         }

@@ -54,8 +54,9 @@ impl Wait {
                 let mut since = None;
                 while !ready() {
                     std::thread::yield_now();
-                    crate::poll::still_there()?;
-                    if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    let waited = since.get_or_insert_with(Instant::now).elapsed();
+                    crate::poll::still_there(waited)?;
+                    if waited > PATIENCE {
                         return Err(no_answer(STORES));
                     }
                 }
@@ -174,7 +175,7 @@ impl Link for Bells {
         let came = loop {
             match self.input.0.wait(Some(LOOK_EVERY)) {
                 Err(tieline::Error::TimedOut { .. }) if since.elapsed() < PATIENCE => {
-                    crate::poll::still_there()?
+                    crate::poll::still_there(since.elapsed())?
                 }
                 came => break came?,
             }

@@ -103,7 +103,7 @@ impl Row {
             bandwidth_gb_s: median,
             readings_gb_s: copies.to_vec(),
             bandwidth_ratio: paired.map(|paired| paired.ratio),
-            bandwidth_ratio_ci95: paired.map(|paired| paired.ratio_ci95),
+            bandwidth_ratio_ci95: paired.and_then(|paired| paired.shown_ratio_ci95()),
             round_trips: 0,
         }
     }

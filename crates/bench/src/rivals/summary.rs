@@ -264,11 +264,11 @@ fn row(series: &Series, ours: Option<&(Vec<f64>, Vec<f64>)>, seed: u64) -> Row {
         half_rtt_ns: order::median(&series.half_ns),
         readings_ns: series.half_ns.clone(),
         latency_ratio: latency.map(|paired| paired.ratio),
-        latency_ratio_ci95: latency.map(|paired| paired.ratio_ci95),
+        latency_ratio_ci95: latency.and_then(|paired| paired.shown_ratio_ci95()),
         bandwidth_gb_s: order::median(&series.gb_s),
         readings_gb_s: series.gb_s.clone(),
         bandwidth_ratio: bandwidth.map(|paired| paired.ratio),
-        bandwidth_ratio_ci95: bandwidth.map(|paired| paired.ratio_ci95),
+        bandwidth_ratio_ci95: bandwidth.and_then(|paired| paired.shown_ratio_ci95()),
         round_trips: series.rounds,
     }
 }
@@ -293,6 +293,13 @@ mod tests {
         assert!((row.latency_ratio.unwrap() - 150.0).abs() < 1e-9);
         assert!((row.bandwidth_ratio.unwrap() - 0.25).abs() < 1e-9);
         assert_eq!(row.half_rtt_ns, Some(9000.0));
+        // One round has no interval; a point would look like certainty.
+        let once = |series: &Series| (series.half_ns[..1].to_vec(), series.gb_s[..1].to_vec());
+        let (half_ns, gb_s) = once(&of(9000.0, 2.5));
+        let single = super::row(&Series { half_ns, gb_s, ..of(1.0, 1.0) }, Some(&once(&of(60.0, 10.0))), 1);
+        assert!((single.latency_ratio.unwrap() - 150.0).abs() < 1e-9);
+        assert_eq!((single.latency_ratio_ci95, single.bandwidth_ratio_ci95), (None, None));
+        assert!(row.latency_ratio_ci95.is_some() && row.bandwidth_ratio_ci95.is_some());
         let empty = Series { gb_s: Vec::new(), ..of(9000.0, 1.0) };
         assert_eq!(super::row(&empty, None, 1).bandwidth_gb_s, None);
     }

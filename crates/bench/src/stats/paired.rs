@@ -74,9 +74,21 @@ pub struct PairedRatio {
     pub ratio: f64,
     /// 95 % bootstrap percentile interval of the ratio.
     pub ratio_ci95: Interval,
+    /// How many blocks all this rests on.
+    pub blocks: usize,
 }
 
 impl PairedRatio {
+    /// The interval of ours, for whoever shows it: one block has none, and a point would look like certainty.
+    pub fn shown_ours_ci95(&self) -> Option<Interval> {
+        (self.blocks > 1).then_some(self.ours_ci95)
+    }
+
+    /// The same of the ratio.
+    pub fn shown_ratio_ci95(&self) -> Option<Interval> {
+        (self.blocks > 1).then_some(self.ratio_ci95)
+    }
+
     /// Computes the figure; `None` without blocks or if a reference is 0.
     pub fn of(blocks: &[Block], centre: Centre, resamples: usize, seed: u64) -> Option<Self> {
         let ours: Vec<f64> = blocks.iter().map(|b| b.ours).collect();
@@ -107,7 +119,7 @@ impl PairedRatio {
                 mean_of(picked) / picked.iter().map(|&i| reference[i]).sum::<f64>() * picked.len() as f64,
             ),
         })?;
-        Some(Self { ours: value, ours_ci95, reference: base, ratio, ratio_ci95 })
+        Some(Self { ours: value, ours_ci95, reference: base, ratio, ratio_ci95, blocks: blocks.len() })
     }
 }
 

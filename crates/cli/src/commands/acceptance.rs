@@ -11,16 +11,13 @@ use anyhow::anyhow;
 use bench::acceptance::catalogue::Entry;
 use bench::acceptance::{self, Options, catalogue};
 use bench::cluster::{ClusterControl, ClusterTest, ControlError, Running};
-use bench::figure::{Figures, Missing};
-use bench::layout;
 use bench::patterns::attach::Where;
 use bench::thresholds::Thresholds;
-use bench::verdict::Verdict;
 
 use super::bench_result::Measuring;
 use super::own_cluster;
 use crate::args::{Acceptance, Common};
-use crate::exit::{INCONCLUSIVE, Outcome, PASS};
+use crate::exit::{Outcome, PASS};
 use crate::interrupt::has_arrived;
 use crate::output::Output;
 
@@ -49,32 +46,8 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
     let figures = acceptance::run(&options, Some(&mut control), &mut measuring)?;
     output.progress_done();
     measuring.say_if_partial(figures.partial);
-    let excused = is_for_lack_of_cpus(&figures);
-    output.result(|| serde_json::to_value(&figures), || render(&figures, excused))?;
-    Ok(if excused { INCONCLUSIVE } else { figures.exit_status() })
-}
-
-/// What begins to run between two processors cannot be measured on one; that says nothing about what is measured.
-const LACKS_CPUS: &str = "needs two processors";
-
-/// Whether nothing is wrong but that this process may use one processor only.
-fn is_for_lack_of_cpus(figures: &Figures) -> bool {
-    let one_cpu = bench::cpus::allowed().is_ok_and(|allowed| allowed.len() < 2);
-    let measured_fine = figures.figures.iter().all(|figure| figure.verdict != Verdict::Fail);
-    let lacking = |missing: &Missing| missing.reason.contains(LACKS_CPUS);
-    one_cpu && measured_fine && !figures.missing.is_empty() && figures.missing.iter().all(lacking)
-}
-
-fn render(figures: &Figures, excused: bool) -> String {
-    let text = layout::figures::render(figures);
-    match text.rsplit_once("verdict: ") {
-        Some((before, _)) if excused => format!(
-            "{before}verdict: {}: only one processor may be used, so that {} figure(s) were SKIPPED\n",
-            Verdict::Inconclusive,
-            figures.missing.len()
-        ),
-        _ => text,
-    }
+    output.result(|| serde_json::to_value(&figures), || figures.to_text())?;
+    Ok(figures.exit_status())
 }
 
 /// Clusters of its own, one after the other.

@@ -9,9 +9,7 @@ use crate::exit::{Outcome, PASS};
 use crate::output::Output;
 
 pub(super) fn run(arguments: &Compare, output: Output) -> Outcome {
-    let tolerance = Tolerance::relative(arguments.relative);
-    let tolerance =
-        arguments.absolute.iter().fold(tolerance, |tolerance, absolute| tolerance.with(*absolute));
+    let tolerance = Tolerance::relative(arguments.relative).with_all(&arguments.absolute)?;
     let options = Options { tolerance, missing_ok: arguments.missing_ok, seed: arguments.seed };
     let (old_name, new_name) = (arguments.old.display().to_string(), arguments.new.display().to_string());
     let (old, new) = (read_json(&arguments.old)?, read_json(&arguments.new)?);

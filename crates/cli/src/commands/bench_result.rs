@@ -2,8 +2,9 @@
 //! signal, thresholds, the file.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use bench::progress::Progress;
+use bench::progress::{Progress, Waiter};
 use bench::results::Document;
 use bench::thresholds::{Judgements, Thresholds};
 use serde::Serialize;
@@ -41,6 +42,23 @@ impl Measuring {
 impl Progress for Measuring {
     fn tell(&mut self, what: &str, share: f64) {
         self.output.progress(&format!("{:3.0} %  {what}", 100.0 * share));
+    }
+
+    fn stop(&self) -> bool {
+        interrupt::has_arrived()
+    }
+
+    fn waiter(&self) -> Arc<dyn Waiter> {
+        Arc::new(Waiting(self.output))
+    }
+}
+
+/// For a wait on another thread.
+struct Waiting(Output);
+
+impl Waiter for Waiting {
+    fn tell(&self, what: &str) {
+        self.0.progress(what);
     }
 
     fn stop(&self) -> bool {

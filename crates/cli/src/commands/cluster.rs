@@ -62,6 +62,7 @@ pub(super) fn start(
         launcher: Launcher { faults, ..Launcher::this_binary()? },
         config: common.config.clone(),
         limit: UP_LIMIT,
+        keep_files: false,
     };
     let mut started = Vec::new();
     let report = start_nodes(&options, &mut |progress| match progress {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ::verify::Verdict;
+use ::verify::baseline::{Baseline, Judged};
 use ::verify::bundle::Bundle;
 use ::verify::cable::Plan;
 use ::verify::capacity::CouldNotRun;
@@ -11,8 +11,7 @@ use ::verify::report;
 use ::verify::run::{Control, Depth, Options, Report, Start, run as run_all};
 use ::verify::writer::Writer;
 use anyhow::Result;
-use bench::compare::{self, verify::Sections};
-use bench::results::{DocumentError, read_json};
+use bench::results::DocumentError;
 use bench::thresholds::Thresholds;
 use serde_json::Value;
 
@@ -47,10 +46,31 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
             return Err(error.into());
         }
     };
-    let (verdict, value) = print(&report, files.baseline.as_ref(), arguments.health, output)?;
-    let page = files.page.as_ref().is_none_or(|page| write_page(page, &value, output));
+    let (result, incomparable) = beside(report, files.baseline.as_ref())?;
+    let document = result.document()?;
+    let text = || if arguments.health { result.render_line() } else { result.render() };
+    let printed = output.result(|| Ok(document.clone()), text);
+    let page = files.page.as_ref().is_none_or(|page| write_page(page, &document, output));
+    let packed = bundle(Ok(&result));
+    // What has been measured is kept in the files, whatever else is wrong.
+    printed?;
+    if let Some(error) = incomparable {
+        return Err(error.into());
+    }
     // The result stands printed already, so what is missing is no result of its own; the status says it.
-    Ok(if bundle(Ok(&report)) && page { verdict.exit_status() } else { CANNOT })
+    Ok(if packed && page { result.verdict().exit_status() } else { CANNOT })
+}
+
+/// The result beside the baseline, if there is one; without it, and why, if they cannot be compared.
+fn beside(
+    report: Report,
+    baseline: Option<&Baseline>,
+) -> Result<(Judged, Option<DocumentError>), serde_json::Error> {
+    let Some(baseline) = baseline else { return Ok((Judged { report, compared: None }, None)) };
+    Ok(match baseline.compare(&serde_json::to_value(&report)?) {
+        Ok(compared) => (Judged { report, compared: Some(compared) }, None),
+        Err(error) => (Judged { report, compared: None }, Some(error)),
+    })
 }
 
 /// What is read before the run and written after it.
@@ -107,56 +127,7 @@ fn depth(arguments: &Verify) -> Depth {
     }
 }
 
-/// Prints the result, beside the baseline if there is one. Gives the verdict of both, and the document.
-fn print(
-    report: &Report,
-    baseline: Option<&Baseline>,
-    health: bool,
-    output: Output,
-) -> Result<(Verdict, Value), Failure> {
-    let mut value = serde_json::to_value(report)?;
-    let compared = baseline.map(|old| old.compare(&value)).transpose()?;
-    let verdict = Verdict::worst([report.verdict].into_iter().chain(compared.as_ref().map(verdict_of)));
-    if let (Some(compared), Value::Object(fields)) = (&compared, &mut value) {
-        fields.insert("baseline".into(), serde_json::to_value(compared)?);
-        fields.insert("verdict".into(), serde_json::to_value(verdict)?);
-    }
-    let text = || {
-        let mut text = if health { report.render_line() } else { report.render() };
-        if let Some(compared) = &compared {
-            text.push_str(&format!("\nBeside {}:\n\n{}", compared.old, compared.to_text()));
-        }
-        text
-    };
-    output.result(|| Ok(value.clone()), text)?;
-    Ok((verdict, value))
-}
-
-/// An earlier result.
-struct Baseline {
-    name: String,
-    document: Value,
-}
-
-impl Baseline {
-    fn read(path: &Path) -> Result<Self, DocumentError> {
-        let baseline = Self { name: path.display().to_string(), document: read_json(path)? };
-        // With itself: what cannot be compared is said now.
-        baseline.compare(&baseline.document)?;
-        Ok(baseline)
-    }
-
-    fn compare(&self, new: &Value) -> Result<Sections, DocumentError> {
-        let old = (self.name.as_str(), &self.document);
-        compare::verify::values_of(old, ("this run", new), &compare::Options::default())
-    }
-}
-
-fn verdict_of(compared: &Sections) -> Verdict {
-    compared.verdict.into()
-}
-
-fn pack(bundle: &Bundle, outcome: Result<&Report, &CouldNotRun>, options: &Options, output: Output) -> bool {
+fn pack(bundle: &Bundle, outcome: Result<&Judged, &CouldNotRun>, options: &Options, output: Output) -> bool {
     output.progress("packing the bundle");
     let running = match &options.start {
         Start::Running(target) => Some(target),

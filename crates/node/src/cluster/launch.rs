@@ -170,12 +170,14 @@ pub(super) struct Begun<'a> {
     dir: &'a ClusterDir,
     /// Nodes whose files may have been made.
     nodes: Vec<NodeId>,
+    /// What its managers have left on disk stays also if it is undone.
+    keep_files: bool,
     pub(super) children: Vec<Started>,
 }
 
 impl<'a> Begun<'a> {
-    pub(super) fn new(dir: &'a ClusterDir) -> Self {
-        Self { dir, nodes: Vec::new(), children: Vec::new() }
+    pub(super) fn new(dir: &'a ClusterDir, keep_files: bool) -> Self {
+        Self { dir, nodes: Vec::new(), keep_files, children: Vec::new() }
     }
 
     /// Starts a manager; gives its process.
@@ -223,7 +225,11 @@ impl<'a> Begun<'a> {
                 let _ = started.child.wait();
             }
         }
-        for node in std::mem::take(&mut self.nodes) {
+        let nodes = std::mem::take(&mut self.nodes);
+        if self.keep_files {
+            return;
+        }
+        for node in nodes {
             if is_held(self.dir, node) == Some(false) {
                 // Also where no lock can be made, for lack of space.
                 let _ = std::fs::remove_file(self.dir.log_file(node));

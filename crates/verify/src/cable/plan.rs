@@ -165,7 +165,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 struct Document {
     version: Option<Spanned<u32>>,
-    nodes: Option<Spanned<Vec<NodeId>>>,
+    nodes: Option<Vec<Spanned<NodeId>>>,
     #[serde(default)]
     rates: RatesEntry,
     #[serde(default)]
@@ -275,9 +275,12 @@ impl Plan {
             return Err(source.wrong(source.line(version.span().start), message));
         }
         let mut lines = BTreeMap::new();
-        if let Some(nodes) = &document.nodes {
-            let line = source.line(nodes.span().start);
-            lines.extend(nodes.get_ref().iter().map(|node| (*node, line)));
+        for entry in document.nodes.unwrap_or_default() {
+            let (line, node) = (source.line(entry.span().start), entry.into_inner());
+            if let Some(first) = lines.insert(node, line) {
+                // Most likely another node was meant.
+                return Err(source.wrong(line, format!("node {node} stands on line {first} already")));
+            }
         }
         let general = source.rates(document.rates)?;
         let mut links: Vec<(usize, PlannedLink)> = Vec::with_capacity(document.link.len());
@@ -423,6 +426,8 @@ mod tests {
             ("links = []\n", "p.toml, line 1: ", "expected one of `version`, `nodes`, `rates`, `link`"),
             ("[[link]]\nadapters = [0, 0]\n", "p.toml, line 1: ", "missing field `ends`"),
             ("nodes = [4,\n", "p.toml, line ", ""),
+            ("nodes = [4, 4, 8]\n", "p.toml, line 1: ", "node 4 stands on line 1 already"),
+            ("nodes = [\n4,\n8,\n4]\n", "p.toml, line 4: ", "node 4 stands on line 2 already"),
             ("", "p.toml, line 1: ", "names no node"),
         ] {
             let error = parse(text).unwrap_err();

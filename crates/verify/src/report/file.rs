@@ -1,5 +1,6 @@
 //! Files: documents that were saved before, and the page.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -37,6 +38,26 @@ pub enum ReportError {
         /// Why.
         source: io::Error,
     },
+    /// It is no text, so no JSON either.
+    #[error("{} is no text (its byte {at_byte} is not UTF-8): give a file that `tieline verify --json` has written", path.display())]
+    NoText {
+        /// Which.
+        path: PathBuf,
+        /// The first that is wrong, from 0.
+        at_byte: usize,
+    },
+    /// It is longer than any document.
+    #[error(
+        "{} has more than {most_bytes} bytes, which is the most that is read: give a file that `tieline verify --json` has \
+         written",
+        path.display()
+    )]
+    TooLong {
+        /// Which.
+        path: PathBuf,
+        /// The limit.
+        most_bytes: u64,
+    },
     /// It is no JSON.
     #[error("{} is no JSON ({why}): give a file that `tieline verify --json` has written", path.display())]
     NoJson {
@@ -51,20 +72,48 @@ pub enum ReportError {
 }
 
 /// The longest document that is read, in bytes: beyond it, it is none of ours.
-const LONGEST_DOCUMENT: u64 = 256 << 20;
+const LONGEST_DOCUMENT_BYTES: u64 = 256 << 20;
 
 /// A document that was saved before.
 pub fn load(path: &Path) -> Result<Value, ReportError> {
-    let unreadable = |source| ReportError::Unreadable { path: path.into(), source };
-    let mut text = String::new();
-    let file = fs::File::open(path).map_err(unreadable)?;
-    io::Read::read_to_string(&mut io::Read::take(file, LONGEST_DOCUMENT), &mut text).map_err(unreadable)?;
+    let text = read_text(path, LONGEST_DOCUMENT_BYTES)?;
     serde_json::from_str(&text).map_err(|why| ReportError::NoJson { path: path.into(), why })
 }
 
+/// The text in a file or a pipe of at most so many bytes.
+fn read_text(path: &Path, most_bytes: u64) -> Result<String, ReportError> {
+    let unreadable = |source| ReportError::Unreadable { path: path.into(), source };
+    let too_long = || ReportError::TooLong { path: path.into(), most_bytes };
+    let file = fs::File::open(path).map_err(unreadable)?;
+    // Before it is read. What has no length, a pipe for one, shows it when it goes on beyond the limit.
+    if file.metadata().map_err(unreadable)?.len() > most_bytes {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    file.take(most_bytes + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > most_bytes {
+        return Err(too_long());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at_byte = error.utf8_error().valid_up_to();
+        ReportError::NoText { path: path.into(), at_byte }
+    })
+}
+
 /// The page, as a file.
-pub static PAGE: Kind =
-    Kind { what: "report", option: "--report", size_bytes: super::MAX_BYTES, mode: 0o666 };
+pub static PAGE: Kind = Kind {
+    what: "report",
+    option: "--report",
+    size_bytes: super::MAX_BYTES,
+    mode: 0o666,
+    may_replace: |beginning| is_page(beginning),
+};
+
+/// Whether a file that begins so is a page that [`super::render`] has made, of this version or another.
+fn is_page(beginning: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(beginning);
+    text.starts_with("<!DOCTYPE html>") && text.contains("tieline verify</title>")
+}
 
 #[cfg(test)]
 mod tests {
@@ -87,6 +136,31 @@ mod tests {
             error.contains("v.json") && error.contains("line 1") && error.contains("verify --json"),
             "{error}"
         );
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn pages_are_known_by_their_beginning() {
+        let document = serde_json::json!({ "schema": crate::run::SCHEMA, "cluster": "<&".repeat(500) });
+        let page = super::super::render(&document).unwrap();
+        assert!(is_page(&page.as_bytes()[..4096]));
+        for other in ["", "{\"schema\": \"tieline.verify/1\"}", "<!DOCTYPE html><title>mine</title>"] {
+            assert!(!is_page(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_long_is_refused_and_nothing_is_cut() {
+        let dir = dir("text");
+        let path = dir.join("v.json");
+        fs::write(&path, b"{\"a\": \xff}").unwrap();
+        assert!(matches!(load(&path), Err(ReportError::NoText { at_byte: 6, .. })));
+        fs::write(&path, "12345678").unwrap();
+        assert_eq!(read_text(&path, 8).unwrap(), "12345678");
+        let error = read_text(&path, 7).unwrap_err().to_string();
+        assert!(error.contains("v.json") && error.contains("more than 7 bytes"), "{error}");
+        // Of no length that could be asked for.
+        assert!(matches!(read_text(Path::new("/dev/zero"), 7), Err(ReportError::TooLong { .. })));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -61,18 +61,12 @@ impl Report {
             self.duration_s
         );
         let blamed = self.culprits.iter().map(|culprit| culprit.suspect.to_string());
-        let reasons: Vec<String> = blamed.chain(self.problems()).collect();
-        if let Some((first, rest)) = reasons.split_first() {
-            let _ = write!(text, ": {first}");
-            if !rest.is_empty() {
-                let _ = write!(text, " and {} more", rest.len());
-            }
-        }
+        text.push_str(&reason(&blamed.collect::<Vec<_>>(), &self.problems()));
         text.push('\n');
         text
     }
 
-    /// What is wrong with nodes as such, each with the node that it is about. with the node or the pair that it is about.
+    /// What is wrong with nodes as such, each with the node that it is about.
     fn problems(&self) -> Vec<String> {
         let mut problems = self.status.problems.clone();
         for node in &self.diag.nodes {
@@ -81,5 +75,43 @@ impl Report {
         }
         problems.extend(self.diag.disagreements.iter().cloned());
         problems
+    }
+}
+
+/// The first of who is to blame, else of what is wrong, how many more there are of each, and where they stand.
+fn reason(blamed: &[String], problems: &[String]) -> String {
+    let Some(first) = blamed.first().or(problems.first()) else { return String::new() };
+    let more = [
+        (blamed.len().saturating_sub(1), "to blame"),
+        (problems.len() - usize::from(blamed.is_empty()), "wrong"),
+    ];
+    let more: Vec<String> = more
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} more {what}"))
+        .collect();
+    if more.is_empty() {
+        return format!(": {first}");
+    }
+    format!(": {first} ({}; all: `tieline verify --running --quick`)", more.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_says_of_what_there_are_more() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let said = |blamed: &[&str], problems: &[&str]| reason(&texts(blamed), &texts(problems));
+        assert_eq!(said(&[], &[]), "");
+        assert_eq!(said(&["node 8"], &[]), ": node 8");
+        assert_eq!(said(&[], &["node 8 is dead"]), ": node 8 is dead");
+        let all = "; all: `tieline verify --running --quick`)";
+        assert_eq!(
+            said(&["node 8", "link 4-12"], &["x", "y"]),
+            format!(": node 8 (1 more to blame, 2 more wrong{all}")
+        );
+        assert_eq!(said(&[], &["x", "y"]), format!(": x (1 more wrong{all}"));
     }
 }

@@ -120,7 +120,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let largest = options.largest()?;
     let cpu = rendezvous::cpu_of(options.cpu, true)?;
-    let mut client = Client::meet(&options.place, Tool::Dma, |_| Ok(0))?;
+    let mut client = Client::meet(&options.place, Tool::Dma, progress, |_| Ok(0))?;
     let remote = client.memory(largest)?;
     let (node, far) = (client.node.clone(), client.server.get());
     let mut look = |size: usize, seed| client.look(size, seed);
@@ -228,7 +228,7 @@ fn row(options: &Options, sides: &mut DmaSides<'_>, shape: Shape, progress: &dyn
         reference: sides.reference_name(),
         reference_ns: paired.reference,
         ratio: paired.ratio,
-        ratio_ci95: paired.ratio_ci95,
+        ratio_ci95: paired.shown_ratio_ci95(),
         batch: sides.batch(),
         vectors: run.ours_readings * sides.vectors_per_reading(),
         blocks: run.blocks.len(),

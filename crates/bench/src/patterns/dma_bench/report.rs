@@ -6,7 +6,7 @@ use crate::{
     env::Env,
     layout::{
         dma,
-        table::{Align, Table, size, three_digits},
+        table::{Align, Table, interval, size, three_digits},
     },
     rivals::load::described,
     stats::{Block, Interval, digits},
@@ -56,8 +56,8 @@ pub struct Row {
     pub reference_ns: f64,
     /// Median of the blocks' ratios of times: above 1 is slower than the reference.
     pub ratio: f64,
-    /// Its 95 % interval.
-    pub ratio_ci95: Interval,
+    /// Its 95 % interval; none of a single block.
+    pub ratio_ci95: Option<Interval>,
     /// Vectors that share a sample.
     pub batch: u32,
     /// Vectors behind the figure.
@@ -122,7 +122,7 @@ impl Report {
                 digits::show(row.entry_ns, step_ns / row.entries as f64, 1.0, 1),
                 three_digits(row.bandwidth_gb_s),
                 format!("{:.3}", row.ratio),
-                format!("{:.3} … {:.3}", row.ratio_ci95.low, row.ratio_ci95.high),
+                interval(row.ratio_ci95),
                 format!("{}/{}", row.disturbed, row.blocks + row.disturbed),
                 row.reference.clone(),
             ]);
@@ -149,7 +149,7 @@ mod tests {
             reference: "memcpy of 64 bytes + 10 ns".into(),
             reference_ns: 25.0,
             ratio: 0.8,
-            ratio_ci95: Interval { low: 0.79, high: 0.81 },
+            ratio_ci95: Some(Interval { low: 0.79, high: 0.81 }),
             batch: 1,
             vectors: 4000,
             blocks: 11,

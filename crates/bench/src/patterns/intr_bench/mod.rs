@@ -108,7 +108,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.cpus()?;
     let mut mine = None;
-    let mut client = Client::meet(&options.place, Tool::Intr, |node| {
+    let mut client = Client::meet(&options.place, Tool::Intr, progress, |node| {
         let both = Inputs::new(node)?;
         let numbers = both.numbers();
         mine = Some(both);

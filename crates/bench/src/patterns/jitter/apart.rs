@@ -35,7 +35,7 @@ fn words(window: Window<'_>) -> Result<Words<'_>> {
 /// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.check()?;
-    let mut client = Client::meet(&options.place, Tool::Jitter, |_| Ok(0))?;
+    let mut client = Client::meet(&options.place, Tool::Jitter, progress, |_| Ok(0))?;
     let remote = client.memory(SEGMENT_BYTES)?;
     let map = remote.map()?;
     let words = words(map.window()?)?;

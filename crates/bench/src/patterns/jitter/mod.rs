@@ -155,7 +155,10 @@ fn measure(
     for &cpu in idle_cpus.iter().filter(|_| options.idle_seconds > 0.0) {
         if !progress.stop() && idle.iter().all(|done| done.cpu != cpu) {
             progress.tell(&format!("detours of idle processor {cpu}"), 0.0);
-            idle.push(noise::watch(&timer, cpu, options.idle_seconds)?);
+            // Borrowed as if it changed: it may be sent to the pinned thread, not shared with it.
+            let asked: &mut dyn Progress = &mut *progress;
+            let mut stop = move || asked.stop();
+            idle.push(noise::watch(&timer, cpu, options.idle_seconds, &mut stop)?);
         }
     }
     let load = Load::start(options.load)?;

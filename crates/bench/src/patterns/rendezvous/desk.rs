@@ -193,8 +193,9 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    /// Waits for the answer to the order of this number. `still_there` is asked now and then and ends the wait.
-    pub fn answer(&self, number: u64, still_there: &dyn Fn() -> Result<()>) -> Result<u64> {
+    /// Waits for the answer to the order of this number. `still_there` is asked now and then, given for
+    /// how long it has been waited, and ends the wait.
+    pub fn answer(&self, number: u64, still_there: &dyn Fn(Duration) -> Result<()>) -> Result<u64> {
         let (what, since) = (self.tool.name(), Instant::now());
         loop {
             // Acquire: pairs with the Release in `serve`.
@@ -208,8 +209,9 @@ impl<'a> Desk<'a> {
                     _ => Err(other_end(what, "it refused the order: is it the same version?")),
                 };
             }
-            still_there()?;
-            if since.elapsed() > PATIENCE {
+            let waited = since.elapsed();
+            still_there(waited)?;
+            if waited > PATIENCE {
                 return Err(no_answer(what));
             }
             std::thread::sleep(Duration::from_micros(20));

@@ -1,8 +1,8 @@
 //! The two processes of a rendezvous.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tieline::{Node, NodeId, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions};
+use tieline::{Node, NodeId, RemoteMap, Segment, SegmentId, SegmentOptions};
 
 use super::{
     ServeOptions, Tool,
@@ -10,8 +10,12 @@ use super::{
 };
 use crate::{
     error::{BenchError, Result},
-    patterns::attach::{CONNECT_TIMEOUT, Where},
+    patterns::{
+        attach::{CONNECT_TIMEOUT, Where},
+        server::{self, Server},
+    },
     poll,
+    progress::Progress,
 };
 
 /// Whose segment it is.
@@ -43,7 +47,9 @@ pub struct Client {
     tool: Tool,
     /// Lives as long as the client does: the server watches it.
     _mine: Segment,
-    theirs: Arc<RemoteSegment>,
+    other: Server,
+    /// It is not worth while to ask it anything more.
+    given_up: bool,
     map: RemoteMap,
     head: Head,
     sent: u64,
@@ -51,15 +57,19 @@ pub struct Client {
 
 impl Client {
     /// Finds the server of `tool` on node `place.far`, and checks that it is one. `extra` is for the server to read.
-    pub fn meet(place: &Where, tool: Tool, extra: impl FnOnce(&Node) -> Result<u64>) -> Result<Self> {
+    pub fn meet(
+        place: &Where,
+        tool: Tool,
+        progress: &mut dyn Progress,
+        extra: impl FnOnce(&Node) -> Result<u64>,
+    ) -> Result<Self> {
         let node = place.attach(place.near, tool.name())?;
         let server = place.far.ok_or_else(|| {
             BenchError::Usage(format!("{}: which node is the server on? Give --rn ID", tool.name()))
         })?;
         let mine = open(&node, tool, Role::Client, server, extra(&node)?)?;
-        let theirs = Arc::new(node
-            .connect_segment(server, desk_of(tool, Role::Server, node.id()), CONNECT_TIMEOUT)
-            .map_err(|error| BenchError::Absent {
+        let absent = |error| match error {
+            BenchError::Api(error) => BenchError::Absent {
                 what: tool.name(),
                 reason: format!(
                     "no server for node {here} came on node {server} within {s} s: start one there with `tieline bench {name} \
@@ -68,17 +78,20 @@ impl Client {
                     here = node.id(),
                     s = CONNECT_TIMEOUT.as_secs(),
                 ),
-            })?);
-        let map = theirs.map()?;
+            },
+            error => error,
+        };
+        let desk = desk_of(tool, Role::Server, node.id());
+        let other = Server::meet(tool.name(), &node, server, desk, progress).map_err(absent)?;
+        let map = other.segment.map()?;
         let head = Desk::new(map.window()?, tool)?.head()?;
         head.check(tool)?;
-        Ok(Self { node, server, tool, _mine: mine, theirs, map, head, sent: 0 })
+        Ok(Self { node, server, tool, _mine: mine, other, given_up: false, map, head, sent: 0 })
     }
 
     /// What ends the waits of the thread that measures, once the server is gone.
     pub(crate) fn watch(&self) -> poll::Watched {
-        let theirs = Arc::clone(&self.theirs);
-        poll::watched(move || Ok(theirs.check()?))
+        self.other.watch()
     }
 
     /// The number that the server has laid out.
@@ -92,17 +105,20 @@ impl Client {
         let desk = Desk::new(self.map.window()?, self.tool)?;
         self.sent += 1;
         desk.send(self.sent, &order)?;
-        let near = near();
-        let theirs = &self.theirs;
-        match (near, desk.answer(self.sent, &|| Ok(theirs.check()?))) {
-            (Ok(()), answer) => answer,
-            (Err(near), Ok(_) | Err(BenchError::NoAnswer { .. })) => Err(near),
-            (Err(_), Err(far)) => Err(far),
-        }
+        let (sent, other) = (self.sent, &self.other);
+        let answer = |before| desk.answer(sent, &|waited| other.check(before + waited));
+        let outcome = server::both(near(), answer);
+        self.given_up |= outcome.as_ref().is_err_and(server::given_up);
+        outcome
     }
 
     /// Tells the server that it may end.
     pub fn stop(mut self) -> Result<()> {
+        if self.given_up {
+            // It may find that later; nobody waits for it.
+            let desk = Desk::new(self.map.window()?, self.tool)?;
+            return desk.send(self.sent + 1, &Order::new(Order::STOP, [0; 3]));
+        }
         self.order(Order::new(Order::STOP, [0; 3]), &mut || Ok(())).map(drop)
     }
 }
@@ -139,7 +155,7 @@ pub fn serve<S: Service + Send>(
     crate::duo::pinned(cpu, || {
         let client = Arc::clone(&theirs);
         // Also while an order is followed that spins.
-        let _watched = poll::watched(move || Ok(client.check()?));
-        desk.serve(&mut service, &poll::still_there)
+        let _watched = poll::watched(move |_| Ok(client.check()?));
+        desk.serve(&mut service, &|| poll::still_there(Duration::ZERO))
     })
 }

@@ -33,7 +33,7 @@ fn orders_are_followed_and_failures_told() {
         let mut order = |task, arguments| {
             number += 1;
             desk.send(number, &Order::new(task, arguments)).unwrap();
-            desk.answer(number, &|| Ok(()))
+            desk.answer(number, &|_| Ok(()))
         };
         assert_eq!(order(1, [1, 20, 300]).unwrap(), 321);
         assert!(matches!(order(2, [0; 3]), Err(BenchError::NoAnswer { .. })));
@@ -80,7 +80,7 @@ fn scribbled_words_do_no_harm() {
             assert!(desk.head().map_or(true, |head| head.version.len() <= 32));
             let order = Order::new(rng.next_u64() >> 1, [rng.next_u64(), rng.next_u64(), rng.next_u64()]);
             desk.send(number, &order).unwrap();
-            let _ = desk.answer(number, &|| Ok(()));
+            let _ = desk.answer(number, &|_| Ok(()));
         }
         desk.send(100, &Order::new(Order::STOP, [0; 3])).unwrap();
         server.join().unwrap().unwrap();
@@ -93,7 +93,7 @@ fn a_server_whose_client_is_gone_ends_with_the_reason() {
     let desk = Desk::new(region.window(), Tool::Dma).unwrap();
     let result = desk.serve(&mut Adder, &|| Err(BenchError::Usage("gone".into())));
     assert!(matches!(result, Err(BenchError::Usage(text)) if text == "gone"));
-    let waiting = desk.answer(5, &|| Err(BenchError::Usage("server gone".into())));
+    let waiting = desk.answer(5, &|_| Err(BenchError::Usage("server gone".into())));
     assert!(matches!(waiting, Err(BenchError::Usage(text)) if text == "server gone"));
 }
 

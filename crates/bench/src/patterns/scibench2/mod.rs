@@ -123,7 +123,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let largest = options.largest()?;
     let cpu = rendezvous::cpu_of(options.cpu, true)?;
-    let mut client = Client::meet(&options.place, Tool::Scibench2, |_| Ok(0))?;
+    let mut client = Client::meet(&options.place, Tool::Scibench2, progress, |_| Ok(0))?;
     let remote = client.memory(largest)?;
     let map = remote.map()?;
     let target = map.window()?;
@@ -232,7 +232,7 @@ fn row(
         rival: sides.rival(),
         rival_gb_s: paired.reference,
         ratio: paired.ratio,
-        ratio_ci95: paired.ratio_ci95,
+        ratio_ci95: paired.shown_ratio_ci95(),
         batch: sides.pace().batch(),
         stores: run.ours_readings * sides.pace().events(),
         blocks: run.blocks.len(),

@@ -7,7 +7,7 @@ use crate::{
     env::Env,
     layout::{
         scibench2,
-        table::{Align, Table, size, three_digits},
+        table::{Align, Table, interval, size, three_digits},
     },
     rivals::load::described,
     stats::{Block, Interval, digits},
@@ -53,8 +53,8 @@ pub struct Row {
     pub rival_gb_s: f64,
     /// Median of the blocks' ratios of bandwidths.
     pub ratio: f64,
-    /// Its 95 % interval.
-    pub ratio_ci95: Interval,
+    /// Its 95 % interval; none of a single block.
+    pub ratio_ci95: Option<Interval>,
     /// Stores that share a sample.
     pub batch: u32,
     /// Stores behind the figure.
@@ -118,7 +118,7 @@ impl Report {
                 three_digits(row.bandwidth_gb_s),
                 three_digits(row.rival_gb_s),
                 format!("{:.3}", row.ratio),
-                format!("{:.3} … {:.3}", row.ratio_ci95.low, row.ratio_ci95.high),
+                interval(row.ratio_ci95),
                 format!("{}/{}", row.disturbed, row.blocks + row.disturbed),
                 row.rival.clone(),
             ]);
@@ -141,7 +141,7 @@ mod tests {
             rival: "memcpy".into(),
             rival_gb_s: 33.0,
             ratio: 0.97,
-            ratio_ci95: Interval { low: 0.96, high: 0.98 },
+            ratio_ci95: Some(Interval { low: 0.96, high: 0.98 }),
             batch: 100,
             stores: 12345,
             blocks: 30,

@@ -1,13 +1,16 @@
 //! Running it: both ends here, or one of them.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tieline::{NodeId, RemoteSegment, SegmentId, SegmentOptions};
+use tieline::{NodeId, SegmentId, SegmentOptions};
 
 use super::{
     Options, Report, Row, ServeOptions,
     duplex::Duplex,
-    far::{self, AtPlace, Far, FarProcess, FarThread, Server},
+    far::{self, AtPlace, Far, FarProcess, FarThread},
     near::Near,
 };
 use crate::{
@@ -15,8 +18,9 @@ use crate::{
     env::{self, Env},
     error::Result,
     patterns::{
-        attach::{CONNECT_TIMEOUT, path_of},
+        attach::path_of,
         pio::{End, PLACES, Placement},
+        server::Server,
     },
     poll,
     progress::Progress,
@@ -151,8 +155,8 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let mine =
         node.create_segment_with(&SegmentOptions::new(far::SEGMENT_BYTES).id(segment_of_client(server)))?;
     mine.make_available()?;
-    let theirs = Arc::new(node.connect_segment(server, segment_of_server(node.id()), CONNECT_TIMEOUT)?);
-    let map = theirs.map()?;
+    let theirs = Server::meet("scipp", &node, server, segment_of_server(node.id()), progress)?;
+    let map = theirs.segment.map()?;
     let there = map.window()?;
     let placement = options.placement;
     let input = if placement == Placement::Shared { there } else { mine.window() };
@@ -163,7 +167,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             if near_and_far[0] == near_and_far[1] {
                 poll::share_processor();
             }
-            let _watched = poll::watched(still_there(&theirs));
+            let _watched = theirs.watch();
             let mut far = FarProcess::new(there, placement)?;
             let rows = rows(options, timer, &near, &mut far, progress);
             // The server may end whatever came of it; if that fails too, the first error is the one to tell.
@@ -171,12 +175,6 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             rows.and_then(|rows| stopped.map(|()| rows))
         })
     })
-}
-
-/// The error that names the other side, once its program has ended or its node is lost.
-fn still_there(theirs: &Arc<RemoteSegment>) -> impl Fn() -> Result<()> + 'static {
-    let theirs = Arc::clone(theirs);
-    move || Ok(theirs.check()?)
 }
 
 /// Serves one [`client`], until it says that it is done or is gone.
@@ -193,9 +191,11 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
     let theirs =
         Arc::new(node.connect_segment(options.client, segment_of_client(node.id()), options.wait)?);
     let map = theirs.map()?;
-    let mut server = Server::new(mine.window(), map.window()?)?;
+    let mut server = far::Server::new(mine.window(), map.window()?)?;
     duo::pinned(cpu, || {
-        let _watched = poll::watched(still_there(&theirs));
-        server.run(&mut poll::still_there)
+        // Its program has ended, or its node is lost.
+        let client = Arc::clone(&theirs);
+        let _watched = poll::watched(move |_| Ok(client.check()?));
+        server.run(&mut || poll::still_there(Duration::ZERO))
     })
 }

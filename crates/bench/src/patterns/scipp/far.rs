@@ -17,7 +17,10 @@ use crate::{
     duo::Duo,
     error::{BenchError, Result},
     floor::line::{self, Bouncer, Words},
-    patterns::pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
+    patterns::{
+        pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
+        server,
+    },
     poll::{self, PATIENCE, Poll, no_answer},
 };
 
@@ -154,6 +157,8 @@ pub struct FarProcess<'a> {
     control: Control<'a>,
     placement: pio::Placement,
     sent: u64,
+    /// It is not worth while to ask it anything more.
+    given_up: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +207,7 @@ impl<'a> FarProcess<'a> {
     /// The process whose segment this is.
     pub fn new(segment: Window<'a>, placement: pio::Placement) -> Result<Self> {
         let control = Control::new(segment)?;
-        Ok(Self { control, placement, sent: control.number.load(Ordering::Relaxed) })
+        Ok(Self { control, placement, sent: control.number.load(Ordering::Relaxed), given_up: false })
     }
 
     fn order(&mut self, task: Option<Task>, order: &Order) -> Result<()> {
@@ -226,7 +231,8 @@ impl<'a> FarProcess<'a> {
         Ok(())
     }
 
-    fn answer(&self) -> Result<()> {
+    /// `before`: for how long it has been waited for the same process already.
+    fn answer(&self, before: Duration) -> Result<()> {
         let since = Instant::now();
         loop {
             // Acquire: pairs with the Release of the server.
@@ -239,8 +245,9 @@ impl<'a> FarProcess<'a> {
                     _ => Err(other_end("it refused the order: is it the same version?")),
                 };
             }
-            poll::still_there()?;
-            if since.elapsed() > PATIENCE {
+            let waited = before + since.elapsed();
+            poll::still_there(waited)?;
+            if waited > PATIENCE {
                 return Err(no_answer(WHAT));
             }
             std::thread::sleep(Duration::from_micros(20));
@@ -252,7 +259,8 @@ impl<'a> FarProcess<'a> {
         let nothing =
             Order { task: Task::Line, poll: Poll::Paused, place: 0, size_bytes: 0, base: 0, rounds: 0 };
         self.order(None, &nothing)?;
-        self.answer()
+        // One that was given up may find the order later; nobody waits for it.
+        if self.given_up { Ok(()) } else { self.answer(Duration::ZERO) }
     }
 }
 
@@ -263,13 +271,9 @@ fn other_end(reason: &str) -> BenchError {
 impl Far for FarProcess<'_> {
     fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.order(Some(order.task), &order)?;
-        let near = near();
-        // The far side's own words are the cause, if it has any.
-        match (near, self.answer()) {
-            (Ok(()), answer) => answer,
-            (Err(near), Ok(()) | Err(BenchError::NoAnswer { .. })) => Err(near),
-            (Err(_), Err(far)) => Err(far),
-        }
+        let outcome = server::both(near(), |before| self.answer(before));
+        self.given_up |= outcome.as_ref().is_err_and(server::given_up);
+        outcome
     }
 }
 

@@ -114,7 +114,7 @@ fn a_server_whose_peer_is_gone_ends() {
 fn a_client_whose_server_is_gone_says_so() {
     let [mine, theirs] = regions();
     let (mine, theirs) = (mine.window(), theirs.window());
-    let _watched = poll::watched(|| Err(BenchError::Usage("gone".into())));
+    let _watched = poll::watched(|_| Err(BenchError::Usage("gone".into())));
     let is_gone = |result: &Result<()>| matches!(result, Err(BenchError::Usage(text)) if text == "gone");
     for placement in [Placement::Shared, Placement::Own] {
         let near = Near::new(End { out: theirs, input: mine, placement }).unwrap();

@@ -1,0 +1,173 @@
+//! What `--help` adds to the words of the options: what an option cannot be combined with; and what it leaves out: common
+//! options that a command refuses. Both follow from what is declared elsewhere, so that no text can lag behind it.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, Command, CommandFactory};
+
+use super::Cli;
+
+/// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
+const MEANINGLESS: [(&[&str], &[&str]); 9] = [
+    (&["up"], &["node"]),
+    (&["down"], &["node"]),
+    (&["link"], &["node"]),
+    (&["clusters"], &["node", "cluster"]),
+    // A cluster that runs, `--running`, may be named.
+    (&["verify"], &["node"]),
+    (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
+    (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
+    (&["bench", "limits"], &["node", "cluster", "runtime_dir"]),
+    (&["bench", "acceptance"], &["node", "cluster"]),
+];
+
+/// The command line, with its help complete.
+pub(crate) fn command() -> Command {
+    let plain = Cli::command();
+    // Only there do the commands know the common options.
+    let mut built = plain.clone();
+    built.build();
+    let common: Vec<Arg> = plain.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    complete(plain, &built, &mut Vec::new(), &common)
+}
+
+fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, common: &[Arg]) -> Command {
+    for (id, others) in conflicts(built) {
+        // A common option is of all commands; what it has to do with one of them is said there.
+        if common.iter().all(|arg| arg.get_id() != id.as_str()) {
+            command = command.mut_arg(id, |arg| {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                arg.help(with_others(&help, &others))
+            });
+        }
+    }
+    let hidden = MEANINGLESS.iter().find(|(of, _)| path.iter().eq(of.iter())).map_or(&[][..], |(_, ids)| ids);
+    for arg in common.iter().filter(|arg| hidden.contains(&arg.get_id().as_str())) {
+        command = command.arg(arg.clone().hide(true));
+    }
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names {
+        let Some(built) = built.find_subcommand(&name) else { continue };
+        path.push(name.clone());
+        command = command.mut_subcommand(name, |sub| complete(sub, built, path, common));
+        path.pop();
+    }
+    command
+}
+
+/// By option: the options that it cannot be combined with, whichever of the two declares it.
+fn conflicts(built: &Command) -> BTreeMap<String, Vec<String>> {
+    let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_long().is_some();
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for arg in built.get_arguments().filter(|arg| !arg.is_global_set()).filter(shown) {
+        for other in built.get_arg_conflicts_with(arg).into_iter().filter(shown) {
+            for (of, with) in [(arg, other), (other, arg)] {
+                let list = all.entry(of.get_id().to_string()).or_default();
+                let name = format!("--{}", with.get_long().unwrap_or_default());
+                if !list.contains(&name) {
+                    list.push(name);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Before the default, which comes last.
+fn with_others(help: &str, others: &[String]) -> String {
+    let at = help.find(" [default:").unwrap_or(help.len());
+    format!("{} (not with {}){}", &help[..at], others.join(", "), &help[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command that these words name, as its help shows it.
+    fn of(path: &[&str]) -> Command {
+        let mut root = command();
+        root.build();
+        let found = path.iter().try_fold(&root, |command, word| command.find_subcommand(word));
+        found.unwrap_or_else(|| panic!("no command {path:?}")).clone()
+    }
+
+    fn is_shown(command: &Command, id: &str) -> bool {
+        command.get_arguments().any(|arg| arg.get_id() == id && !arg.is_hide_set())
+    }
+
+    /// All commands that do something, with what they need besides.
+    fn all() -> Vec<(Vec<String>, Vec<String>)> {
+        fn below(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, Vec<String>)>) {
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                let path = [path, &[sub.get_name().to_owned()]].concat();
+                if sub.has_subcommands() {
+                    below(sub, &path, found);
+                    continue;
+                }
+                let words = match sub.get_name() {
+                    "degrade" => "4 8 --loss 1%",
+                    "down" | "up" | "flap" | "swap" if path.len() > 1 => "4 8",
+                    "compare" => "a.json b.json",
+                    _ => "",
+                };
+                found.push((path, words.split_whitespace().map(str::to_owned).collect()));
+            }
+        }
+        let mut root = command();
+        root.build();
+        let mut found = Vec::new();
+        below(&root, &[], &mut found);
+        found
+    }
+
+    #[test]
+    fn what_a_command_refuses_is_not_in_its_help_and_all_else_is() {
+        let commands = all();
+        assert!(commands.len() > 25, "{commands:?}");
+        for (path, words) in commands {
+            let names: Vec<&str> = path.iter().map(String::as_str).collect();
+            let command = of(&names);
+            for (id, option, value) in [
+                ("node", "--node", "4"),
+                ("cluster", "--cluster", "x"),
+                ("runtime_dir", "--runtime-dir", "/x"),
+            ] {
+                let given = [option, value].map(str::to_owned);
+                let line = [&["tieline".to_owned()][..], &path, &words, &given].concat();
+                let cli = crate::args::parse(line).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+                // What some words of a command make a use of is shown.
+                let refused =
+                    crate::meaning::check(&cli).is_err() && (names != ["verify"] || id != "cluster");
+                assert_eq!(is_shown(&command, id), !refused, "{path:?} {option}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_conflict_stands_in_the_help_of_both() {
+        for (path, option, words) in [
+            (&["verify"][..], "quick", "(not with --thorough, --health, --thresholds, --baseline)"),
+            (&["verify"], "bundle", "(not with --from)"),
+            (&["verify"], "nodes", "--running"),
+            (&["cable"], "plan", "(not with --generate, --save)"),
+            (&["cable"], "save", "(not with --plan, --generate)"),
+            (&["bench", "jitter"], "client", "(not with --server)"),
+            (&["diag"], "all", "(not with --node)"),
+        ] {
+            let command = of(path);
+            let arg = command.get_arguments().find(|arg| arg.get_id() == option).unwrap();
+            let help = arg.get_help().unwrap().to_string();
+            assert!(help.contains("(not with ") && help.contains(words), "{path:?} --{option}: {help}");
+        }
+        assert_eq!(with_others("All [default: 1]", &["--x".into()]), "All (not with --x) [default: 1]");
+    }
+
+    /// A copy of a common option is given on as the option itself is.
+    #[test]
+    fn hidden_options_are_still_understood() {
+        for line in [&["tieline", "up", "--node", "8"][..], &["tieline", "--node", "8", "up"]] {
+            let cli = crate::args::parse(line.iter().copied()).unwrap();
+            assert_eq!(cli.common.node.map(tieline::NodeId::get), Some(8), "{line:?}");
+        }
+    }
+}
