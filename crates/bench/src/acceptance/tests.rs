@@ -77,10 +77,7 @@ fn a_figure_without_a_cluster_is_measured() {
     let mut told = Vec::new();
     // On a busy machine it may take a while until one block is undisturbed.
     let options = Options { max_time: Duration::from_secs(10), ..options(&["ring.record.8B.batch16"]) };
-    let all = run(&options, None, &mut |what: &str, _: f64| {
-        told.push(what.to_owned())
-    })
-    .unwrap();
+    let all = run(&options, None, &mut |what: &str, _: f64| told.push(what.to_owned())).unwrap();
     assert!(all.missing.is_empty(), "{:?}", all.missing);
     let figure = &all.figures[0];
     assert_eq!(
