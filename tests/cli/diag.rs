@@ -1,5 +1,8 @@
 //! `tieline diag`: every check is made to fail, or to warn, by a real fault, and names the culprit.
 
+use std::time::Duration;
+
+use proto::wire::status::SessionState;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tieline_tests::{Cluster, Watchdog};
@@ -38,9 +41,25 @@ fn nodes(found: &[(u64, String)]) -> Vec<u64> {
     found.iter().map(|(node, _)| *node).collect()
 }
 
-fn kill(cluster: &Cluster, index: usize) {
+/// Kills a node's manager, and waits until the other nodes have noticed.
+fn kill(cluster: &Cluster, index: usize, nodes: usize) {
+    let dead = cluster.attach(index).unwrap().id();
     let pid = Pid::from_raw(cluster.manager_pid(index).unwrap().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
+    for other in (0..nodes).filter(|other| *other != index) {
+        let other = cluster.attach(other).unwrap();
+        let is_valid = || {
+            other
+                .status()
+                .unwrap()
+                .links
+                .iter()
+                .any(|link| link.peer == dead && link.session == SessionState::Valid)
+        };
+        while is_valid() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
 }
 
 #[test]
@@ -139,7 +158,7 @@ fn swapped_cables_are_an_error_of_each_node_that_is_misled() {
 fn a_dead_node_is_an_error_by_itself_and_a_warning_of_the_others() {
     let _watchdog = Watchdog::usual("diag of a dead node");
     let cluster = Cluster::up(3).unwrap();
-    kill(&cluster, 2);
+    kill(&cluster, 2, 3);
     let (status, report) = diag(&cluster, &[]);
     assert_eq!((status, nodes(&found(&report, "error"))), (1, vec![12]), "{report:#}");
     let warnings = found(&report, "warning");
@@ -186,7 +205,7 @@ fn a_host_file_is_compared_with_what_is_there() {
     let notes = found(&report, "note");
     assert!(nodes(&notes) == [4, 8] && notes[0].1.starts_with("Node 12 (host"), "{notes:?}");
     assert_eq!(report["hosts"]["entries"].as_array().unwrap().len(), 3);
-    kill(&cluster, 1);
+    kill(&cluster, 1, 3);
     let (_, report) = with(format!("4 {host}\n8 {host}\n12 {host}\n"));
     let warnings = found(&report, "warning");
     assert!(
