@@ -6,8 +6,11 @@
 
 mod available;
 mod create;
+mod further;
 mod numa;
 mod sink;
+
+pub use further::{FurtherMap, FurtherMapOptions};
 
 use crate::origin::Origin;
 use crate::sync::plain::{AtomicU32, Ordering};

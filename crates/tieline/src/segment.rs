@@ -10,7 +10,7 @@ use std::time::Duration;
 use node_client::{ClientError, OwnLock};
 use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
-use shm::region::{Region, RegionOptions, Reserve};
+use shm::region::{FurtherMap, FurtherMapOptions, Region, RegionOptions, Reserve};
 use shm::sync::plain::{AtomicU8, Ordering};
 use shm::window::Window;
 
@@ -188,6 +188,13 @@ impl Segment {
     /// Its memory, for loads and stores. Others may write to it at any time.
     pub fn window(&self) -> Window<'_> {
         self.memory.window()
+    }
+
+    /// Maps a part of it once more, at a given address or for reading alone.
+    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
+        // The region may be longer than the segment, by less than a page.
+        self.window().sub(options.offset, options.len)?;
+        Ok(self.memory.region.map_further(options)?)
     }
 
     /// The memory by itself, which outlives the segment where it is held.
