@@ -3,3 +3,4 @@
 
 mod maps;
 mod program;
+mod register;

@@ -169,6 +169,14 @@ pub enum Error {
         /// The kernel's reason.
         errno: Errno,
     },
+    /// Memory of the program that cannot become a region's.
+    #[error("the memory at {address:#x} cannot be shared: {why}; give private memory of the program, as malloc or mmap make it")]
+    NotAdoptable {
+        /// Where.
+        address: usize,
+        /// Why not.
+        why: &'static str,
+    },
     /// The content of shared memory makes no sense: the other side is wrong or hostile.
     #[error("corrupt shared memory: {what}; close this connection")]
     Corrupt {
@@ -247,6 +255,7 @@ mod tests {
             (Error::Misaligned { offset: 3, align: 8 }, "offset 3", "multiple of 8"),
             (Error::AddressMisaligned { address: 0x1008, align: 4096 }, "address 0x1008", "whole pages"),
             (Error::AddressTaken { address: 0x1000, errno }, "address 0x1000", "/proc/self/maps"),
+            (Error::NotAdoptable { address: 0x1000, why: "it holds code" }, "0x1000", "private memory"),
             (Error::Corrupt { what: "index 7" }, "index 7", "close this connection"),
             (Error::CpuNotAllowed { cpu: 9, errno }, "processor 9", "Cpus_allowed_list"),
             (Error::NotProcess, "process", "pidfd"),

@@ -165,6 +165,19 @@ impl Region {
         self.size_bytes
     }
 
+    /// Usable size in whole pages.
+    pub(crate) fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes
+    }
+
+    /// Allocates what was reserved lazily: too little memory is an error here, not a killed process later.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Create`].
+    pub fn allocate(&self) -> Result<()> {
+        create::allocate_later(self)
+    }
+
     /// What this side may do.
     #[inline]
     #[must_use]

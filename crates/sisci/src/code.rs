@@ -182,7 +182,9 @@ fn code_of_memory(error: &shm::Error) -> Code {
         shm::Error::OutOfRange { .. } => Code::OUT_OF_RANGE,
         shm::Error::Misaligned { .. } => Code::OFFSET_ALIGNMENT,
         shm::Error::ReadOnly => Code::ACCESS,
-        shm::Error::AddressMisaligned { .. } | shm::Error::AddressTaken { .. } => Code::ILLEGAL_ADDRESS,
+        shm::Error::AddressMisaligned { .. }
+        | shm::Error::AddressTaken { .. }
+        | shm::Error::NotAdoptable { .. } => Code::ILLEGAL_ADDRESS,
         shm::Error::TooLarge { .. }
         | shm::Error::Create { .. }
         | shm::Error::DescriptorLimit { .. }

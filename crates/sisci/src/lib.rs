@@ -26,6 +26,7 @@ pub mod library;
 pub mod local;
 pub mod map;
 pub mod query;
+pub mod register;
 pub mod remote;
 pub mod sequence;
 pub mod time;

@@ -167,6 +167,7 @@ pub struct Wanted {
 pub fn map_local(handle: Handle<LocalSegment>, wanted: &Wanted) -> Result<(Handle<Map>, usize)> {
     let library = Library::get()?;
     let segment = library.local_segments.get(handle)?;
+    segment.registration().check(segment.id())?;
     let (base, size_bytes) = (segment.window().as_ptr().expose_provenance(), segment.size_bytes());
     keep(library, Map::new(Target::Local(segment), base, size_bytes, wanted)?)
 }

@@ -81,6 +81,11 @@ impl LocalMemory for SegmentMemory {
 }
 
 impl SegmentMemory {
+    /// The region that it is the beginning of.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
     pub(crate) fn window(&self) -> Window<'_> {
         let whole = self.region.window();
         // The region is at least as long as the segment: `create` made it so.
@@ -113,8 +118,7 @@ impl Segment {
             pages: options.pages,
             lock: options.lock,
             numa_node: options.numa_node,
-            // Memory that is missing is an error here, not a signal in the middle of a store.
-            reserve: Reserve::Eager,
+            reserve: options.reserve,
             ..RegionOptions::new("tieline-segment", options.size_bytes)
         })?;
         let memory = Arc::new(SegmentMemory { region, size_bytes: options.size_bytes });

@@ -10,6 +10,7 @@ use crate::flags::USE_CALLBACK;
 use crate::handle::Handle;
 use crate::library::Library;
 use crate::local::{self, LocalSegment};
+use crate::register;
 use crate::remote::{self, RemoteSegment};
 
 fn local_of<T>(handle: Handle<LocalSegment>, look: impl FnOnce(&LocalSegment) -> T) -> Result<T> {
@@ -125,12 +126,9 @@ export! {
     }
 
     fn SCIRegisterSegmentMemory(
-        _address: *mut c_void, _size: usize, segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>,
+        address: *mut c_void, size: usize, segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>,
     ) {
-        call("SCIRegisterSegmentMemory", error, (), || {
-            local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because("segments of memory that the program has are not there yet"))
-        })
+        call("SCIRegisterSegmentMemory", error, (), || register::register(segment, address.expose_provenance(), size))
     }
 
     fn SCIAttachPhysicalMemory(
@@ -139,7 +137,7 @@ export! {
     ) {
         call("SCIAttachPhysicalMemory", error, (), || {
             local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because("memory of devices cannot be shared over shared memory"))
+            Err(Code::NOT_IMPLEMENTED.because("memory of devices cannot be shared: SCIRegisterSegmentMemory takes memory of the program"))
         })
     }
 }
