@@ -2,5 +2,6 @@
 //! nodes of its own.
 
 mod maps;
+mod names;
 mod program;
 mod register;

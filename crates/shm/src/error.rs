@@ -152,7 +152,9 @@ pub enum Error {
         align: usize,
     },
     /// An address at which memory should be mapped is not the beginning of a page.
-    #[error("address {address:#x} is no multiple of {align}, or is 0: memory can only be mapped at whole pages")]
+    #[error(
+        "address {address:#x} is no multiple of {align}, or is 0: memory can only be mapped at whole pages"
+    )]
     AddressMisaligned {
         /// The address.
         address: usize,
@@ -170,7 +172,9 @@ pub enum Error {
         errno: Errno,
     },
     /// Memory of the program that cannot become a region's.
-    #[error("the memory at {address:#x} cannot be shared: {why}; give private memory of the program, as malloc or mmap make it")]
+    #[error(
+        "the memory at {address:#x} cannot be shared: {why}; give private memory of the program, as malloc or mmap make it"
+    )]
     NotAdoptable {
         /// Where.
         address: usize,

@@ -12,8 +12,10 @@
 //! Facts of the API (names, values, what programs rely on) come from the public headers of SISCI 1.x and from public programs.
 
 pub mod abi;
+pub mod block;
 pub mod callback;
 pub mod code;
+pub mod commands;
 pub mod copy;
 pub mod data_interrupt;
 pub mod descriptor;

@@ -135,7 +135,9 @@ pub fn create(descriptor: Handle<Descriptor>, wanted: &Wanted) -> Result<Handle<
     }
     let is_empty = wanted.flags & flags::EMPTY != 0;
     if is_empty && wanted.flags & flags::BROADCAST != 0 {
-        return Err(Code::ILLEGAL_FLAG.because("the copy of a group has memory of its own: leave SCI_FLAG_EMPTY"));
+        return Err(
+            Code::ILLEGAL_FLAG.because("the copy of a group has memory of its own: leave SCI_FLAG_EMPTY")
+        );
     }
     let (id, memory) = make_memory(library, wanted)?;
     let segment = Arc::new(LocalSegment {

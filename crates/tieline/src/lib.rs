@@ -32,6 +32,7 @@ mod events;
 mod fault;
 pub mod group;
 pub mod interrupt;
+pub mod names;
 pub mod node;
 pub mod options;
 pub mod remote;

@@ -60,8 +60,7 @@ impl Replacement {
             // Acquire: pairs with the Release in `drop`.
             let seen = TURN.load(Ordering::Acquire);
             // A turn of another process is what a forked child has inherited from a thread that it does not have.
-            if seen != here
-                && TURN.compare_exchange(seen, here, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            if seen != here && TURN.compare_exchange(seen, here, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 break;
             }
@@ -127,11 +126,7 @@ fn install() -> Result<()> {
     }
 }
 
-extern "C" fn on_fault<const LEVEL: usize>(
-    signal: c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
+extern "C" fn on_fault<const LEVEL: usize>(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel calls it with all three; errno is the thread's own.
     unsafe {
         let errno = libc::__errno_location();

@@ -44,14 +44,20 @@ pub(super) fn check_private(start: usize, end: usize) -> Result<()> {
         }
         Ok(())
     })?;
-    if next >= end { Ok(()) } else { Err(Error::NotAdoptable { address: next, why: "nothing is mapped there" }) }
+    if next >= end {
+        Ok(())
+    } else {
+        Err(Error::NotAdoptable { address: next, why: "nothing is mapped there" })
+    }
 }
 
 fn not_private(mapping: &Mapping<'_>) -> Option<&'static str> {
     match mapping.access.as_bytes() {
         [_, _, _, b's'] => Some("it is shared memory: of a segment, a file, or a device"),
         [_, _, b'x', _] => Some("it holds code"),
-        [b'r', b'w', _, b'p'] if mapping.name.starts_with("/anon_hugepage") => Some("it consists of huge pages"),
+        [b'r', b'w', _, b'p'] if mapping.name.starts_with("/anon_hugepage") => {
+            Some("it consists of huge pages")
+        }
         [b'r', b'w', _, b'p'] => None,
         _ => Some("it cannot be read and written"),
     }
@@ -72,8 +78,8 @@ pub(super) fn is_whole(start: usize, end: usize, file: FileId) -> Result<bool> {
 /// Calls `look` for every mapping that has a part in the range, in their order.
 fn each(start: usize, end: usize, mut look: impl FnMut(&Mapping<'_>) -> Result<()>) -> Result<()> {
     let failed = |errno| Error::System { what: "reading /proc/self/maps", errno };
-    let fd: OwnedFd =
-        rustix::fs::open("/proc/self/maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let fd: OwnedFd = rustix::fs::open("/proc/self/maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(failed)?;
     let (mut line, mut len) = ([0_u8; LINE_BYTES], 0);
     let mut buffer = [0_u8; 2048];
     loop {
@@ -90,7 +96,8 @@ fn each(start: usize, end: usize, mut look: impl FnMut(&Mapping<'_>) -> Result<(
                 continue;
             }
             // A path that was cut in the middle of a character loses the rest of it.
-            let text = line.get(..len).unwrap_or_default().utf8_chunks().next().map_or("", |chunk| chunk.valid());
+            let text =
+                line.get(..len).unwrap_or_default().utf8_chunks().next().map_or("", |chunk| chunk.valid());
             len = 0;
             match parse(text) {
                 Some(mapping) if mapping.start < end && mapping.end > start => look(&mapping)?,
@@ -109,7 +116,13 @@ fn parse(line: &str) -> Option<Mapping<'_>> {
     let number = |text| usize::from_str_radix(text, 16).ok();
     let half = |text| u32::from_str_radix(text, 16).ok();
     let file = FileId { major: half(major)?, minor: half(minor)?, inode };
-    Some(Mapping { start: number(start)?, end: number(end)?, access, file, name: words.next().unwrap_or("").trim() })
+    Some(Mapping {
+        start: number(start)?,
+        end: number(end)?,
+        access,
+        file,
+        name: words.next().unwrap_or("").trim(),
+    })
 }
 
 #[cfg(all(test, not(loom)))]
@@ -130,7 +143,13 @@ mod tests {
     #[test]
     fn why_memory_cannot_be_shared() {
         let of = |access, name| {
-            not_private(&Mapping { start: 0, end: 1, access, file: FileId { major: 0, minor: 0, inode: 0 }, name })
+            not_private(&Mapping {
+                start: 0,
+                end: 1,
+                access,
+                file: FileId { major: 0, minor: 0, inode: 0 },
+                name,
+            })
         };
         assert_eq!(of("rw-p", ""), None);
         assert_eq!(of("rw-p", "[heap]"), None);

@@ -52,7 +52,10 @@ fn memory_is_the_regions_until_it_is_released_and_keeps_its_content() {
     region.window().store_u64(PAGE, 44).unwrap();
     assert_eq!(memory.word(PAGE / 8).load(Ordering::Relaxed), 44);
     adopted.release().unwrap();
-    assert_eq!((memory.word(3).load(Ordering::Relaxed), memory.word(PAGE / 8).load(Ordering::Relaxed)), (33, 44));
+    assert_eq!(
+        (memory.word(3).load(Ordering::Relaxed), memory.word(PAGE / 8).load(Ordering::Relaxed)),
+        (33, 44)
+    );
     memory.word(3).store(55, Ordering::Relaxed);
     assert_eq!(region.window().load_u64(24), Ok(33), "private again");
 }

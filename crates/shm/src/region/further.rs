@@ -9,6 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::{MapAccess, Region};
 use crate::layout::round_up;
+use crate::window::Window;
 use crate::{Error, Result};
 
 /// Which part of a region, where, and for what.
@@ -32,12 +33,13 @@ pub struct FurtherMap {
     /// Where the mapping begins in the region, and where what was asked for begins in the mapping.
     file_offset: u64,
     lead: usize,
+    len: usize,
     access: MapAccess,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is removed only by Drop.
 unsafe impl Send for FurtherMap {}
-// SAFETY: it is not accessed through this type at all.
+// SAFETY: all access through &FurtherMap is checked and either atomic or tolerant of concurrent writers (see Window).
 unsafe impl Sync for FurtherMap {}
 
 impl Region {
@@ -80,7 +82,7 @@ impl Region {
         };
         let mapped = mapped.map_err(|errno| refused(address, errno))?;
         let start = NonNull::new(mapped.cast()).ok_or(refused(address, Errno::NOMEM))?;
-        let map = FurtherMap { start, mapped_bytes, file_offset, lead, access };
+        let map = FurtherMap { start, mapped_bytes, file_offset, lead, len, access };
         match address {
             // A kernel before 4.17 takes the address for a wish.
             Some(wanted) if map.start.as_ptr().addr() != wanted => {
@@ -107,10 +109,11 @@ impl FurtherMap {
         unsafe { self.start.as_ptr().add(self.lead) }
     }
 
-    /// What may be done through it.
+    /// What was asked for, with checked access.
     #[must_use]
-    pub fn access(&self) -> MapAccess {
-        self.access
+    pub fn window(&self) -> Window<'_> {
+        // SAFETY: the mapping holds `len` bytes behind its lead, has that access and lives as long as `self`.
+        unsafe { Window::from_raw(self.as_ptr(), self.len, self.access) }
     }
 
     /// As [`Region::sever`], for this mapping.
@@ -120,9 +123,11 @@ impl FurtherMap {
     pub fn sever(&self) -> Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: the range is exactly this mapping, which `self` owns: nothing else is replaced.
-        unsafe { rustix::mm::mmap_anonymous(self.address(), self.mapped_bytes, protection(self.access), flags) }
-            .map(drop)
-            .map_err(|errno| Error::System { what: "mmap of a sink", errno })
+        unsafe {
+            rustix::mm::mmap_anonymous(self.address(), self.mapped_bytes, protection(self.access), flags)
+        }
+        .map(drop)
+        .map_err(|errno| Error::System { what: "mmap of a sink", errno })
     }
 
     /// Undoes [`FurtherMap::sever`]; `region` is the one that it was made of.
@@ -186,8 +191,7 @@ mod tests {
     }
 
     fn byte(map: &FurtherMap, at: usize) -> u8 {
-        // SAFETY: the tests look at bytes that they have mapped.
-        unsafe { map.as_ptr().add(at).read_volatile() }
+        map.window().load_u8(at).unwrap()
     }
 
     /// An address range that was free a moment ago.
@@ -202,8 +206,8 @@ mod tests {
         let map = region.map_further(&anywhere(PAGE + 77, 100)).unwrap();
         region.window().put(PAGE + 77, &[5]).unwrap();
         assert_eq!(byte(&map, 0), 5);
-        // SAFETY: byte 99 was asked for.
-        unsafe { map.as_ptr().add(99).write_volatile(9) };
+        map.window().store_u8(99, 9).unwrap();
+        assert!(map.window().store_u8(100, 9).is_err());
         assert_eq!(region.window().load_u8(PAGE + 176), Ok(9));
     }
 
@@ -231,7 +235,10 @@ mod tests {
             assert_eq!(refused, Error::AddressMisaligned { address, align: PAGE });
         }
         let free = free_address(PAGE);
-        assert_eq!(region.map_further(&at(free, 8)).unwrap_err(), Error::Misaligned { offset: 8, align: PAGE });
+        assert_eq!(
+            region.map_further(&at(free, 8)).unwrap_err(),
+            Error::Misaligned { offset: 8, align: PAGE }
+        );
         // The upper half of the address space is the kernel's.
         let kernels = usize::MAX - PAGE + 1;
         assert!(matches!(region.map_further(&at(kernels, 0)), Err(Error::AddressTaken { .. })));
