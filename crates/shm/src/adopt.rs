@@ -67,7 +67,7 @@ impl Region {
         // SAFETY: the caller gives the range away; what it held was copied, and nobody has written to it since.
         unsafe { rustix::mm::mmap(range, len, access, flags, self.fd(), 0) }
             .map_err(|errno| Error::System { what: "mmap over the memory to be shared", errno })?;
-        protected.is_replaced();
+        protected.keep_replaced();
         Ok(Adopted { start: address, len, file })
     }
 }
@@ -96,7 +96,7 @@ impl Adopted {
             // SAFETY: the new mapping is ours, and the range is still the region's mapping, as was just checked.
             unsafe { rustix::mm::mremap_fixed(fresh, len, len, MremapFlags::MAYMOVE, range) }
                 .map_err(|errno| Error::System { what: "mremap of private memory", errno })?;
-            protected.is_replaced();
+            protected.keep_replaced();
             Ok(())
         });
         if moved.is_err() {
@@ -129,7 +129,7 @@ impl Replacement {
 
 impl Protected<'_> {
     /// What lies there now can be written.
-    fn is_replaced(self) {
+    fn keep_replaced(self) {
         self.replacement.let_go();
         core::mem::forget(self);
     }

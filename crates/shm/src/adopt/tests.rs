@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use crate::region::{RegionOptions, Reserve};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -140,14 +142,13 @@ fn faults_of_the_program_still_end_it() {
     const CHILD: &str = "SHM_ADOPT_FAULTS";
     if std::env::var_os(CHILD).is_some() {
         let (memory, region) = (Private::usual(), region(PAGES));
-        let adopted = adopt(&region, memory.0).unwrap();
+        let _adopted = adopt(&region, memory.0).unwrap();
         // SAFETY: the page is the test's own.
         unsafe {
             let page = ptr::with_exposed_provenance_mut(memory.0);
             rustix::mm::mprotect(page, PAGE, MprotectFlags::READ).unwrap();
         }
         memory.word(0).store(1, Ordering::Relaxed);
-        drop(adopted);
         return;
     }
     let name = "adopt::tests::faults_of_the_program_still_end_it";

@@ -176,6 +176,7 @@ fn protection(access: MapAccess) -> ProtFlags {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::region::RegionOptions;
