@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { ID = 9, PAGES = 8, THREADS = 3, TIMES = 1000 };
@@ -129,6 +130,7 @@ static void refused(void) {
 
 static volatile uint64_t *counters;
 static volatile int stop;
+static volatile uint64_t alarms;
 
 /* Stores without pause into every page, each thread its own word, and finds each time what it stored before. */
 static void *store(void *argument) {
@@ -147,13 +149,30 @@ static void *store(void *argument) {
     return NULL;
 }
 
+/* A signal handler stores there, too: also on the thread that registers the memory. */
+static void on_alarm(int signal) {
+    (void)signal;
+    CHECK(counters[THREADS] == alarms);
+    counters[THREADS] = ++alarms;
+}
+
 static void under_fire(void) {
     size_t size = PAGES * page;
     CHECK(posix_memalign((void **)&counters, page, size) == 0);
     memset((void *)counters, 0, size);
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    struct itimerval often = {.it_interval = {.tv_usec = 50}, .it_value = {.tv_usec = 50}}, never = {0};
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    /* The threads inherit it: the alarms come to this one. */
+    CHECK(pthread_sigmask(SIG_BLOCK, &alarm, NULL) == 0);
     pthread_t threads[THREADS];
     for (size_t number = 0; number < THREADS; number++)
         CHECK(pthread_create(&threads[number], NULL, store, (void *)number) == 0);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &alarm, NULL) == 0);
     for (int time = 0; time < TIMES; time++) {
         sci_local_segment_t segment = create_empty(size);
         SCIRegisterSegmentMemory((void *)counters, size, segment, NO_FLAGS, &error);
@@ -161,6 +180,7 @@ static void under_fire(void) {
         SCIRemoveSegment(segment, NO_FLAGS, &error);
         EXPECT(SCI_ERR_OK);
     }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     stop = 1;
     for (int number = 0; number < THREADS; number++)
         CHECK(pthread_join(threads[number], NULL) == 0);

@@ -10,6 +10,7 @@ use core::mem::zeroed;
 use core::ptr;
 
 use crate::origin::Origin;
+use crate::process::SignalsBlocked;
 use crate::sync::plain::{AtomicU32, AtomicUsize, Ordering};
 use crate::{Error, Result};
 use rustix::io::Errno;
@@ -50,11 +51,15 @@ const OURS: [Handler; LEVELS] = [
 
 /// The right to replace memory, of one thread of the process at a time.
 #[derive(Debug)]
-pub(super) struct Replacement(());
+pub(super) struct Replacement {
+    /// A handler of the program that stored to the memory would wait for the very thread that it interrupts.
+    _quiet: SignalsBlocked,
+}
 
 impl Replacement {
     /// Waits for its turn. Another thread's takes as long as copying the memory does.
     pub(super) fn begin() -> Result<Self> {
+        let quiet = SignalsBlocked::here();
         let here = Origin::here().pid();
         loop {
             // Acquire: pairs with the Release in `drop`.
@@ -66,7 +71,7 @@ impl Replacement {
             }
             rustix::thread::sched_yield();
         }
-        let this = Self(());
+        let this = Self { _quiet: quiet };
         this.let_go();
         install()?;
         Ok(this)
