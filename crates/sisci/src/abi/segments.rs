@@ -13,6 +13,9 @@ use crate::local::{self, LocalSegment};
 use crate::register;
 use crate::remote::{self, RemoteSegment};
 
+const NOT_SHARED: &str = "segments of several programs are not there yet: make it available, and let the others reach the same memory \
+                          with SCIConnectSegment to their own node";
+
 fn local_of<T>(handle: Handle<LocalSegment>, look: impl FnOnce(&LocalSegment) -> T) -> Result<T> {
     Library::get()?.local_segments.with(handle, |segment| look(segment))
 }
@@ -110,7 +113,7 @@ export! {
     fn SCIShareSegment(segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>) {
         call("SCIShareSegment", error, (), || {
             local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because("sharing a segment with other programs of the node is not there yet"))
+            Err(Code::NOT_IMPLEMENTED.because(NOT_SHARED))
         })
     }
 
@@ -121,7 +124,7 @@ export! {
         call("SCIAttachLocalSegment", error, (), || {
             segment.needed("segment")?;
             Library::get()?.descriptors.get(sd)?;
-            Err(Code::NOT_IMPLEMENTED.because("sharing a segment with other programs of the node is not there yet"))
+            Err(Code::NOT_IMPLEMENTED.because(NOT_SHARED))
         })
     }
 
