@@ -45,8 +45,26 @@ fn classic_names_are_links_to_the_binary() {
         "{}",
         text(&output)
     );
+    let output = call(&cluster, "dis_config", &["-gn"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Card 1 - NodeId:  4\n", "{}", text(&output));
     let output = call(&cluster, "dis_diag", &["-V", "10"]);
     assert!(output.status.code() == Some(2) && text(&output).contains("0..=9"), "{}", text(&output));
+}
+
+#[test]
+fn a_program_that_asks_for_a_host_is_told_its_peer() {
+    let _watchdog = Watchdog::usual("disinfo on one host");
+    let cluster = Cluster::up(2).unwrap();
+    let host = cluster.attach(0).unwrap().info().host;
+    for (own, peer) in [("4", "8\n"), ("8", "4\n")] {
+        for name in [host.clone(), format!("{host}_a0")] {
+            let arguments = ["get-nodeid", "-hostname", &name, "--node", own];
+            let output = call(&cluster, "disinfo", &arguments);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), peer, "{}", text(&output));
+        }
+    }
+    let output = call(&cluster, "disinfo", &["get-nodeid", "-hostname", &host]);
+    assert!(output.status.code() == Some(2) && text(&output).contains("TIELINE_NODE"), "{}", text(&output));
 }
 
 #[test]

@@ -174,9 +174,12 @@ pub(crate) struct Query {
     /// The node on this host, as the nodes of the cluster know it
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Only the node's number
+    /// Only the node's number; of several nodes on the host the first, but the own node last
     #[arg(long)]
     pub brief: bool,
+    /// Only the node's number, as `dis_config -gn` prints it for each card
+    #[arg(long, conflicts_with_all = ["brief", "host"])]
+    pub card: bool,
 }
 
 /// `cable`.

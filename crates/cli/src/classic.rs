@@ -19,7 +19,7 @@ struct Classic {
 }
 
 /// Those whose tools exist.
-const CLASSICS: [Classic; 9] = [
+const CLASSICS: [Classic; 10] = [
     Classic {
         name: "dis_diag",
         command: &["diag"],
@@ -36,6 +36,12 @@ const CLASSICS: [Classic; 9] = [
             ("-json", "--json"),
             ("-help", "--help"),
         ],
+    },
+    Classic {
+        name: "dis_config",
+        command: &["query"],
+        implied: &[],
+        words: &[("-gn", "--card"), ("-help", "--help")],
     },
     Classic {
         name: "query",
@@ -161,6 +167,7 @@ mod tests {
             ("latency_bench -client -rn 4", "tieline bench latency --classic --client --rn 4"),
             ("tieline bench jitter -server -rn 8", "tieline bench jitter --server --rn 8"),
             ("disinfo get-nodeid -hostname a", "tieline query --brief --host a"),
+            ("dis_config -gn", "tieline query --card"),
             ("query -json", "tieline query --json"),
         ] {
             assert_eq!(translate(words(classic)), words(ours), "{classic}");

@@ -14,6 +14,7 @@ mod source;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto::ids::NodeId;
+use shm::region::{FurtherMap, FurtherMapOptions};
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
 
@@ -315,6 +316,10 @@ impl RemoteMemory for HookMemory {
         self.condition()?;
         self.release()?;
         self.inside.barrier()
+    }
+
+    fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>> {
+        self.inside.map_further(options)
     }
 
     fn sever(&self, severed: bool) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use shm::region::{FurtherMap, FurtherMapOptions};
 use shm::window::Window;
 
 use crate::capability::Capabilities;
@@ -58,6 +59,11 @@ pub trait RemoteMemory: Send + Sync + Debug {
 
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;
+
+    /// Maps a part of it once more, at a given address or for reading alone; needs [`Capabilities::MAP`]. The map follows
+    /// [`RemoteMemory::sever`] for as long as this memory is held.
+    fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>>;
+
     /// While severed, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
     /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.
     fn sever(&self, severed: bool) -> Result<()>;

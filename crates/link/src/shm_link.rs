@@ -1,8 +1,8 @@
 //! The link between nodes of one machine: the owner's memory is mapped, so a put is a copy and a barrier is a fence.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use shm::region::{MapAccess, Region};
+use shm::region::{FurtherMap, FurtherMapOptions, MapAccess, Region};
 use shm::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use shm::window::Window;
 
@@ -39,7 +39,7 @@ impl Link for ShmLink {
         let promised = usize::try_from(grant.size_bytes).unwrap_or(usize::MAX);
         // The file is rounded up to pages; the owner's promise is what programs may touch.
         check_range(0, promised, region.size_bytes())?;
-        Ok(Arc::new(ShmMemory { region, size_bytes: promised }))
+        Ok(Arc::new(ShmMemory { region, size_bytes: promised, further: Mutex::default() }))
     }
 }
 
@@ -48,9 +48,21 @@ impl Link for ShmLink {
 pub struct ShmMemory {
     region: Region,
     size_bytes: usize,
+    further: Mutex<Further>,
+}
+
+/// Maps beside the region's own, which follow it.
+#[derive(Debug, Default)]
+struct Further {
+    severed: bool,
+    maps: Vec<Weak<FurtherMap>>,
 }
 
 impl ShmMemory {
+    fn further(&self) -> MutexGuard<'_, Further> {
+        self.further.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn window(&self) -> Result<Window<'_>> {
         Ok(self.region.window().sub(0, self.size_bytes)?)
     }
@@ -131,7 +143,27 @@ impl RemoteMemory for ShmMemory {
         fence(Ordering::SeqCst);
         Ok(())
     }
+
+    fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>> {
+        check_range(options.offset, options.len, self.size_bytes)?;
+        let mut further = self.further();
+        let map = Arc::new(self.region.map_further(options)?);
+        if further.severed {
+            map.sever()?;
+        }
+        further.maps.retain(|map| map.strong_count() > 0);
+        further.maps.push(Arc::downgrade(&map));
+        Ok(map)
+    }
+
     fn sever(&self, severed: bool) -> Result<()> {
-        Ok(if severed { self.region.sever() } else { self.region.heal() }?)
+        let mut further = self.further();
+        if severed { self.region.sever() } else { self.region.heal() }?;
+        // From here on new maps begin as the region is; a failure below is tried again with the next change.
+        further.severed = severed;
+        for map in further.maps.iter().filter_map(Weak::upgrade) {
+            if severed { map.sever() } else { map.heal(&self.region) }?;
+        }
+        Ok(())
     }
 }

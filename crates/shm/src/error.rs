@@ -151,6 +151,36 @@ pub enum Error {
         /// What it should be a multiple of, in bytes.
         align: usize,
     },
+    /// An address at which memory should be mapped is not the beginning of a page.
+    #[error(
+        "address {address:#x} is no multiple of {align}, or is 0: memory can only be mapped at whole pages"
+    )]
+    AddressMisaligned {
+        /// The address.
+        address: usize,
+        /// The page size in bytes.
+        align: usize,
+    },
+    /// Memory cannot be mapped at the address that was asked for.
+    #[error(
+        "nothing can be mapped at address {address:#x} ({errno}): something is mapped there, or it is none of this program's; see /proc/self/maps"
+    )]
+    AddressTaken {
+        /// The address.
+        address: usize,
+        /// The kernel's reason.
+        errno: Errno,
+    },
+    /// Memory of the program that cannot become a region's.
+    #[error(
+        "the memory at {address:#x} cannot be shared: {why}; give private memory of the program, as malloc or mmap make it"
+    )]
+    NotAdoptable {
+        /// Where.
+        address: usize,
+        /// Why not.
+        why: &'static str,
+    },
     /// The content of shared memory makes no sense: the other side is wrong or hostile.
     #[error("corrupt shared memory: {what}; close this connection")]
     Corrupt {
@@ -227,6 +257,9 @@ mod tests {
             (Error::Seal { errno }, "sealed", "before"),
             (Error::OutOfRange { offset: 1, len: 2, size: 3 }, "2 bytes at offset 1", "window of 3 bytes"),
             (Error::Misaligned { offset: 3, align: 8 }, "offset 3", "multiple of 8"),
+            (Error::AddressMisaligned { address: 0x1008, align: 4096 }, "address 0x1008", "whole pages"),
+            (Error::AddressTaken { address: 0x1000, errno }, "address 0x1000", "/proc/self/maps"),
+            (Error::NotAdoptable { address: 0x1000, why: "it holds code" }, "0x1000", "private memory"),
             (Error::Corrupt { what: "index 7" }, "index 7", "close this connection"),
             (Error::CpuNotAllowed { cpu: 9, errno }, "processor 9", "Cpus_allowed_list"),
             (Error::NotProcess, "process", "pidfd"),

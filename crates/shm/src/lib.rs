@@ -26,6 +26,7 @@
 // So that `#[derive(Shareable)]`, which names `::shm`, also works inside this crate.
 extern crate self as shm;
 
+pub mod adopt;
 pub mod clock;
 pub mod copy;
 pub mod cpu;

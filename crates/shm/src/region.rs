@@ -6,8 +6,11 @@
 
 mod available;
 mod create;
+mod further;
 mod numa;
 mod sink;
+
+pub use further::{FurtherMap, FurtherMapOptions};
 
 use crate::origin::Origin;
 use crate::sync::plain::{AtomicU32, Ordering};
@@ -160,6 +163,19 @@ impl Region {
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
+    }
+
+    /// Usable size in whole pages.
+    pub(crate) fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes
+    }
+
+    /// Allocates what was reserved lazily: too little memory is an error here, not a killed process later.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Create`].
+    pub fn allocate(&self) -> Result<()> {
+        create::allocate_later(self)
     }
 
     /// What this side may do.

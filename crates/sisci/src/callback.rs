@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::block::{BlockTransfer, BlockTransferFn};
 use crate::code::Code;
 use crate::data_interrupt::LocalDataInterrupt;
 use crate::dma::DmaQueue;
@@ -86,5 +87,6 @@ callable! {
     RemoteSegmentFn: (segment: Handle<RemoteSegment>, reason: Reason, status: Code);
     DmaFn: (queue: Handle<DmaQueue>, status: Code);
     InterruptFn: (interrupt: Handle<LocalInterrupt>, status: Code);
+    BlockTransferFn: (transfer: Handle<BlockTransfer>, status: Code);
     DataInterruptFn: (interrupt: Handle<LocalDataInterrupt>, data: *mut c_void, length: u32, status: Code);
 }

@@ -131,7 +131,7 @@ pub fn code_of(error: &Error) -> Code {
             LinkError::Misaligned { .. } => Code::OFFSET_ALIGNMENT,
             LinkError::Down { .. } => Code::NO_LINK_ACCESS,
             LinkError::NotSupported { .. } => Code::NOT_SUPPORTED,
-            _ => Code::SYSTEM,
+            LinkError::Memory(error) => code_of_memory(error),
         },
         Error::Memory(error) => code_of_memory(error),
         Error::NodeId(_) => Code::ILLEGAL_NODEID,
@@ -182,6 +182,9 @@ fn code_of_memory(error: &shm::Error) -> Code {
         shm::Error::OutOfRange { .. } => Code::OUT_OF_RANGE,
         shm::Error::Misaligned { .. } => Code::OFFSET_ALIGNMENT,
         shm::Error::ReadOnly => Code::ACCESS,
+        shm::Error::AddressMisaligned { .. }
+        | shm::Error::AddressTaken { .. }
+        | shm::Error::NotAdoptable { .. } => Code::ILLEGAL_ADDRESS,
         shm::Error::TooLarge { .. }
         | shm::Error::Create { .. }
         | shm::Error::DescriptorLimit { .. }

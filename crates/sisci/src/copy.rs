@@ -59,6 +59,9 @@ pub fn memcpy(
 
 fn transfer(map: &Arc<Map>, offset: usize, memory: Window<'_>, direction: Direction) -> Result<()> {
     map.check(offset, memory.len())?;
+    if direction == Direction::ToMap {
+        map.check_writable()?;
+    }
     match (map.target(), direction) {
         // Over the link, which may be down, or count, or lose on purpose.
         (Target::Remote(segment), Direction::ToMap) => {

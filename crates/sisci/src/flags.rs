@@ -16,6 +16,9 @@ pub const FIXED_MAP_ADDR: u32 = 0x1;
 pub const READONLY_MAP: u32 = 0x2;
 pub const DMA_WAIT: u32 = 0x4;
 pub const DMA_READ: u32 = 0x10;
+pub const DMA_GLOBAL: u32 = 0x40;
+pub const DMA_SYSDMA: u32 = 0x100;
+pub const DMA_ADAPTER: u32 = 0x800;
 pub const FIXED_INTNO: u32 = 0x2;
 pub const BLOCK_READ: u32 = 0x2;
 pub const ERROR_CHECK: u32 = 0x8;
@@ -42,6 +45,9 @@ mod tests {
             ("READONLY_MAP", READONLY_MAP),
             ("DMA_WAIT", DMA_WAIT),
             ("DMA_READ", DMA_READ),
+            ("DMA_GLOBAL", DMA_GLOBAL),
+            ("DMA_SYSDMA", DMA_SYSDMA),
+            ("DMA_ADAPTER", DMA_ADAPTER),
             ("FIXED_INTNO", FIXED_INTNO),
             ("BLOCK_READ", BLOCK_READ),
             ("ERROR_CHECK", ERROR_CHECK),

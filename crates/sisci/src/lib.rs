@@ -12,8 +12,10 @@
 //! Facts of the API (names, values, what programs rely on) come from the public headers of SISCI 1.x and from public programs.
 
 pub mod abi;
+pub mod block;
 pub mod callback;
 pub mod code;
+pub mod commands;
 pub mod copy;
 pub mod data_interrupt;
 pub mod descriptor;
@@ -26,6 +28,7 @@ pub mod library;
 pub mod local;
 pub mod map;
 pub mod query;
+pub mod register;
 pub mod remote;
 pub mod sequence;
 pub mod time;

@@ -9,6 +9,7 @@ use shm::origin::Origin;
 use shm::sync::plain::{AtomicPtr, Ordering};
 use tieline::Node;
 
+use crate::block::BlockTransfer;
 use crate::code::{Code, Failure, Result};
 use crate::data_interrupt::{LocalDataInterrupt, RemoteDataInterrupt};
 use crate::descriptor::Descriptor;
@@ -48,6 +49,8 @@ pub struct Library {
     pub local_data_interrupts: Table<LocalDataInterrupt>,
     /// `sci_remote_data_interrupt_t`.
     pub remote_data_interrupts: Table<RemoteDataInterrupt>,
+    /// `sci_block_transfer_t`.
+    pub block_transfers: Table<BlockTransfer>,
 }
 
 /// Null: not initialised. What it has pointed to once is never freed: another thread may be inside of a call.
@@ -68,6 +71,7 @@ impl Library {
             remote_interrupts: Table::default(),
             local_data_interrupts: Table::default(),
             remote_data_interrupts: Table::default(),
+            block_transfers: Table::default(),
         }
     }
 
@@ -106,6 +110,7 @@ impl Library {
         library.local_data_interrupts.drain().iter().for_each(|thing| thing.stop());
         drop((library.remote_interrupts.drain(), library.remote_data_interrupts.drain()));
         library.dma_queues.drain().iter().for_each(|queue| queue.stop());
+        library.block_transfers.drain().iter().for_each(|transfer| transfer.stop());
         drop((library.sequences.drain(), library.maps.drain()));
         library.remote_segments.drain().iter().for_each(|segment| segment.stop());
         library.local_segments.drain().iter().for_each(|segment| segment.stop());

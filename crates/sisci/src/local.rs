@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use proto::ids::{GroupId, SegmentId};
+use shm::region::Reserve;
 use shm::sync::plain::{AtomicU32, AtomicUsize, Ordering};
 use shm::window::Window;
 use tieline::{GroupMember, LocalMemory, Segment, SegmentEvent, SegmentOptions};
@@ -13,6 +14,7 @@ use crate::descriptor::Descriptor;
 use crate::flags;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
+use crate::register::Registration;
 use crate::time::Until;
 use crate::worker::Worker;
 
@@ -38,6 +40,7 @@ pub struct LocalSegment {
     size_bytes: usize,
     is_private: bool,
     memory: Memory,
+    registration: Registration,
     /// Adapters, bit by bit.
     prepared: AtomicU32,
     available: AtomicU32,
@@ -74,6 +77,11 @@ impl LocalSegment {
         self.segment().window()
     }
 
+    /// Whether it has memory, for one that was created without.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
     /// For DMA.
     pub fn memory(&self) -> Arc<dyn LocalMemory> {
         Arc::<tieline::SegmentMemory>::clone(self.segment().memory())
@@ -97,6 +105,7 @@ impl LocalSegment {
     pub fn stop(&self) {
         self.worker.stop(|| self.segment().cancel_waits());
         drop(self.segment().close(true));
+        self.registration.end();
     }
 }
 
@@ -124,8 +133,11 @@ pub fn create(descriptor: Handle<Descriptor>, wanted: &Wanted) -> Result<Handle<
     if wanted.size_bytes == 0 {
         return Err(Code::ILLEGAL_PARAMETER.because("a segment needs at least one byte"));
     }
-    if wanted.flags & flags::EMPTY != 0 {
-        return Err(Code::NOT_IMPLEMENTED.because("segments without memory are not there yet"));
+    let is_empty = wanted.flags & flags::EMPTY != 0;
+    if is_empty && wanted.flags & flags::BROADCAST != 0 {
+        return Err(
+            Code::ILLEGAL_FLAG.because("the copy of a group has memory of its own: leave SCI_FLAG_EMPTY")
+        );
     }
     let (id, memory) = make_memory(library, wanted)?;
     let segment = Arc::new(LocalSegment {
@@ -134,6 +146,7 @@ pub fn create(descriptor: Handle<Descriptor>, wanted: &Wanted) -> Result<Handle<
         size_bytes: wanted.size_bytes,
         is_private: wanted.flags & flags::PRIVATE != 0,
         memory,
+        registration: Registration::new(is_empty),
         prepared: AtomicU32::new(0),
         available: AtomicU32::new(0),
         maps: AtomicUsize::new(0),
@@ -156,7 +169,11 @@ fn make_memory(library: &Library, wanted: &Wanted) -> Result<(u32, Memory)> {
         let member = node.create_group_copy(GroupId(wanted.id), wanted.size_bytes)?;
         return Ok((wanted.id, Memory::Member(member)));
     }
-    let options = SegmentOptions::new(wanted.size_bytes);
+    let mut options = SegmentOptions::new(wanted.size_bytes);
+    if wanted.flags & flags::EMPTY != 0 {
+        // Until the program's own memory is registered there is none.
+        options.reserve = Reserve::Lazy;
+    }
     if wanted.flags & flags::PRIVATE != 0 {
         // Nobody can ask for it, so it takes no id that somebody could want.
         return Ok((wanted.id, Memory::Own(node.create_segment_with(&options)?)));
@@ -201,6 +218,7 @@ pub fn prepare(handle: Handle<LocalSegment>, adapter: u32) -> Result<()> {
     let library = Library::get()?;
     let segment = library.local_segments.get(handle)?;
     library.node_with(adapter)?;
+    segment.registration.check(segment.id)?;
     segment.segment().prepare()?;
     segment.prepared.fetch_or(bit(adapter), Ordering::Relaxed);
     Ok(())

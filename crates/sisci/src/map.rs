@@ -1,11 +1,13 @@
 //! `sci_map_t`: a range of a segment in this program's address space.
 //!
-//! A segment is mapped once; a map is a place in it, so that maps may begin at any byte and be as many as one likes.
+//! A segment is mapped once; a map is a place in it, so that maps may begin at any byte and be as many as one likes. Only
+//! what must lie at a given address, or must not be written, is mapped once more.
 
 use std::sync::Arc;
 
-use shm::region::MapAccess;
+use shm::region::{FurtherMap, FurtherMapOptions, MapAccess};
 use shm::window::Window;
+use tieline::FurtherRemoteMap;
 
 use crate::code::{Code, Result};
 use crate::flags;
@@ -30,6 +32,38 @@ pub struct Map {
     offset: usize,
     size_bytes: usize,
     address: usize,
+    access: MapAccess,
+    _further: Option<Further>,
+}
+
+/// A mapping of the map's own; it ends with the map.
+#[derive(Debug)]
+enum Further {
+    Local(#[allow(dead_code, reason = "held for its Drop")] FurtherMap),
+    Remote(#[allow(dead_code, reason = "held for its Drop")] FurtherRemoteMap),
+}
+
+impl Target {
+    fn count_map(&self, there: bool) {
+        match self {
+            Self::Local(segment) => segment.count_map(there),
+            Self::Remote(segment) => segment.count_map(there),
+        }
+    }
+
+    /// Maps it once more: where that is, and what ends it.
+    fn map_further(&self, options: &FurtherMapOptions) -> Result<(usize, Further)> {
+        match self {
+            Self::Local(segment) => {
+                let map = segment.segment().map_further(options)?;
+                Ok((map.as_ptr().expose_provenance(), Further::Local(map)))
+            }
+            Self::Remote(segment) => {
+                let map = segment.connection()?.segment.map_further(options)?;
+                Ok((map.as_ptr().expose_provenance(), Further::Remote(map)))
+            }
+        }
+    }
 }
 
 impl Handled for Map {
@@ -44,14 +78,19 @@ impl Map {
                 format!("{size_bytes} bytes at offset {offset} of a segment of {segment_bytes} bytes");
             return Err(Code::OUT_OF_RANGE.because(detail));
         }
-        if wanted.flags & flags::FIXED_MAP_ADDR != 0 {
-            return Err(Code::NOT_IMPLEMENTED.because("maps at a given address are not there yet"));
-        }
-        match &target {
-            Target::Local(segment) => segment.count_map(true),
-            Target::Remote(segment) => segment.count_map(true),
-        }
-        Ok(Arc::new(Self { target, offset, size_bytes, address: base + offset }))
+        let is_fixed = wanted.flags & flags::FIXED_MAP_ADDR != 0;
+        let is_read_only = wanted.flags & flags::READONLY_MAP != 0;
+        let access = if is_read_only { MapAccess::ReadOnly } else { MapAccess::ReadWrite };
+        let (address, further) = if is_fixed || is_read_only {
+            let address = is_fixed.then_some(wanted.address);
+            let options = FurtherMapOptions { offset, len: size_bytes, address, access };
+            let (address, further) = target.map_further(&options)?;
+            (address, Some(further))
+        } else {
+            (base + offset, None)
+        };
+        target.count_map(true);
+        Ok(Arc::new(Self { target, offset, size_bytes, address, access, _further: further }))
     }
 
     /// Whose memory.
@@ -77,9 +116,19 @@ impl Map {
     /// The mapped memory.
     pub fn window(&self) -> Window<'_> {
         let start = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: `new` checked that the range lies in the segment, whose memory stays mapped while `target` is held; no Rust
-        // reference to it exists.
-        unsafe { Window::from_raw(start, self.size_bytes, MapAccess::ReadWrite) }
+        // SAFETY: `new` checked that the range lies in the segment, whose memory stays mapped while `target` is held, or in a
+        // mapping of its own, which this map holds; no Rust reference to it exists.
+        unsafe { Window::from_raw(start, self.size_bytes, self.access) }
+    }
+
+    /// Whether the program may store through it.
+    pub fn check_writable(&self) -> Result<()> {
+        match self.access {
+            MapAccess::ReadWrite => Ok(()),
+            MapAccess::ReadOnly => {
+                Err(Code::ACCESS.because("the map was made with SCI_FLAG_READONLY_MAP: it cannot be written"))
+            }
+        }
     }
 
     /// Checks a range of it.
@@ -97,10 +146,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        match &self.target {
-            Target::Local(segment) => segment.count_map(false),
-            Target::Remote(segment) => segment.count_map(false),
-        }
+        self.target.count_map(false);
     }
 }
 
@@ -121,6 +167,7 @@ pub struct Wanted {
 pub fn map_local(handle: Handle<LocalSegment>, wanted: &Wanted) -> Result<(Handle<Map>, usize)> {
     let library = Library::get()?;
     let segment = library.local_segments.get(handle)?;
+    segment.registration().check(segment.id())?;
     let (base, size_bytes) = (segment.window().as_ptr().expose_provenance(), segment.size_bytes());
     keep(library, Map::new(Target::Local(segment), base, size_bytes, wanted)?)
 }

@@ -4,8 +4,10 @@ use proto::wire::status::{LinkStatus, SessionState};
 use tieline::Node;
 
 use crate::code::{Code, Result};
+use crate::commands as q;
 use crate::descriptor::Descriptor;
 use crate::dma::ENTRIES_MAX;
+use crate::flags;
 use crate::handle::Handle;
 use crate::interrupt::peer;
 use crate::library::Library;
@@ -34,27 +36,50 @@ pub fn local_node_id(adapter: u32) -> Result<u32> {
     Ok(Library::get()?.node_with(adapter)?.id().get())
 }
 
+/// SCIGetNodeIdByAdapterName: the nodes, this program's own last, and the adapter.
+pub fn nodes_by_name(name: &str) -> Result<(Vec<u32>, u32)> {
+    let named = Library::get()?.node()?.nodes_by_name(name)?;
+    if named.nodes.is_empty() {
+        let detail = format!(
+            "no node of the cluster is on a host `{name}`, nor has an adapter of that name: see `tieline diag` for the hosts"
+        );
+        return Err(Code::NOT_FOUND.because(detail));
+    }
+    Ok((named.nodes.iter().map(|node| node.get()).collect(), named.adapter.0))
+}
+
 /// Subcommands of `SCI_Q_ADAPTER`, as in the header.
 pub fn adapter(adapter: u32, port: u32, subcommand: u32) -> Result<u32> {
     let library = Library::get()?;
     let node = match library.node_with(adapter) {
         // Whether an adapter is there is what this asks.
-        Err(failure) if subcommand == 0x104 && failure.code == Code::NO_SUCH_ADAPTERNO => return Ok(0),
+        Err(failure) if subcommand == q::ADAPTER_CONFIGURED && failure.code == Code::NO_SUCH_ADAPTERNO => {
+            return Ok(0);
+        }
         node => node?,
     };
     match subcommand {
-        0x101 => Ok(node.id().get()),
-        0x102 => Ok(CARD_TYPE),
-        0x103 => Ok(node.id().get()),
-        0x104 | 0x126 | 0x129 => Ok(1),
-        0x105 => Ok(u32::MAX),
-        0x106 => Ok(GROUPS),
-        0x107 | 0x12a | 0x12b | 0x12c => Ok(0),
-        0x108 => links(&node).map(|links| u32::try_from(links.len()).unwrap_or(u32::MAX)),
-        0x109..=0x110 => link(&node, port, subcommand),
-        0x120..=0x124 => Ok(1),
-        0x125 => Ok(CACHE_LINE_BYTES),
-        0x127 | 0x128 => Ok(adapter),
+        q::ADAPTER_SERIAL_NUMBER => Ok(node.id().get()),
+        q::ADAPTER_CARD_TYPE => Ok(CARD_TYPE),
+        q::ADAPTER_NODEID => Ok(node.id().get()),
+        q::ADAPTER_CONFIGURED | q::ADAPTER_HW_LINK_STATUS_IS_OK | q::ADAPTER_FIRMWARE_OK => Ok(1),
+        q::ADAPTER_DMA_MTU => Ok(u32::MAX),
+        q::ADAPTER_MCAST_MAX_GROUPS => Ok(GROUPS),
+        q::ADAPTER_BDF
+        | q::ADAPTER_CONNECTED_TO_SWITCH
+        | q::ADAPTER_LOCAL_SWITCH_TYPE
+        | q::ADAPTER_LOCAL_SWITCH_PORT_NUMBER => Ok(0),
+        q::ADAPTER_NUMBER_OF_LINKS => {
+            links(&node).map(|links| u32::try_from(links.len()).unwrap_or(u32::MAX))
+        }
+        q::ADAPTER_LINK_OPERATIONAL..=q::ADAPTER_LINK_PARTNER_PORT_NO => link(&node, port, subcommand),
+        q::ADAPTER_DMA_SIZE_ALIGNMENT
+        | q::ADAPTER_DMA_OFFSET_ALIGNMENT
+        | q::ADAPTER_SUGGESTED_MIN_DMA_SIZE
+        | q::ADAPTER_SUGGESTED_MIN_BLOCK_SIZE
+        | q::ADAPTER_NUMBER_OF_STREAMS => Ok(1),
+        q::ADAPTER_STREAM_BUFFER_SIZE => Ok(CACHE_LINE_BYTES),
+        q::ADAPTER_NUMBER | q::ADAPTER_INSTANCE_NUMBER => Ok(adapter),
         _ => Err(no_such(subcommand)),
     }
 }
@@ -86,13 +111,13 @@ fn link(node: &Node, port: u32, subcommand: u32) -> Result<u32> {
         ))
     })?;
     Ok(match subcommand {
-        0x109 | 0x10e => u32::from(link.up),
+        q::ADAPTER_LINK_OPERATIONAL | q::ADAPTER_LINK_CABLE_INSERTED => u32::from(link.up),
         // Of memory: as wide as a cache line, and of no generation.
-        0x10a => CACHE_LINE_BYTES,
-        0x10b => 0,
-        0x10c if link.up => link.seconds,
-        0x10d if !link.up => link.seconds,
-        0x10f => 1,
+        q::ADAPTER_LINK_WIDTH => CACHE_LINE_BYTES,
+        q::ADAPTER_LINK_SPEED => 0,
+        q::ADAPTER_LINK_UPTIME if link.up => link.seconds,
+        q::ADAPTER_LINK_DOWNTIME if !link.up => link.seconds,
+        q::ADAPTER_LINK_ENABLED => 1,
         _ => 0,
     })
 }
@@ -101,9 +126,9 @@ fn link(node: &Node, port: u32, subcommand: u32) -> Result<u32> {
 pub fn system(subcommand: u32) -> Result<u32> {
     Library::get()?;
     match subcommand {
-        0x201 => Ok(CACHE_LINE_BYTES),
-        0x202 => Ok(0),
-        0x203 | 0x204 => Ok(1),
+        q::SYSTEM_CPU_CACHE_LINE_SIZE => Ok(CACHE_LINE_BYTES),
+        q::SYSTEM_HOSTBRIDGE => Ok(0),
+        q::SYSTEM_WRITE_POSTING_ENABLED | q::SYSTEM_WRITE_COMBINING_ENABLED => Ok(1),
         _ => Err(no_such(subcommand)),
     }
 }
@@ -112,7 +137,9 @@ pub fn system(subcommand: u32) -> Result<u32> {
 pub fn local_segment(handle: Handle<LocalSegment>, subcommand: u32) -> Result<u64> {
     let segment = Library::get()?.local_segments.get(handle)?;
     match subcommand {
-        0x301..=0x303 => Ok(segment.window().as_ptr().expose_provenance() as u64),
+        q::LOCAL_SEGMENT_IOADDR | q::LOCAL_SEGMENT_PHYS_ADDR | q::LOCAL_SEGMENT_VIRTUAL_KERNEL_ADDR => {
+            Ok(segment.window().as_ptr().expose_provenance() as u64)
+        }
         _ => Err(no_such(subcommand)),
     }
 }
@@ -120,12 +147,12 @@ pub fn local_segment(handle: Handle<LocalSegment>, subcommand: u32) -> Result<u6
 /// Subcommands of `SCI_Q_REMOTE_SEGMENT`.
 pub fn remote_segment(handle: Handle<RemoteSegment>, subcommand: u32) -> Result<u64> {
     match subcommand {
-        0x401 => {
+        q::REMOTE_SEGMENT_IOADDR => {
             let segment = Library::get()?.remote_segments.get(handle)?;
             Ok(segment.connection()?.address()? as u64)
         }
         // Programs ask for these of a map under the other command; both structures lie alike.
-        0x501..=0x503 => map(handle.cast(), subcommand),
+        q::MAP_MAPPED_TO_LOCAL_TARGET | q::MAP_IOADDR | q::MAP_PHYS_ADDR => map(handle.cast(), subcommand),
         _ => Err(no_such(subcommand)),
     }
 }
@@ -134,11 +161,11 @@ pub fn remote_segment(handle: Handle<RemoteSegment>, subcommand: u32) -> Result<
 pub fn map(handle: Handle<Map>, subcommand: u32) -> Result<u64> {
     let map = Library::get()?.maps.get(handle)?;
     match subcommand {
-        0x501 => Ok(match map.target() {
+        q::MAP_MAPPED_TO_LOCAL_TARGET => Ok(match map.target() {
             Target::Local(_) => 1,
             Target::Remote(segment) => u64::from(segment.node() == local_node_id(0)?),
         }),
-        0x502 | 0x503 => Ok(map.address() as u64),
+        q::MAP_IOADDR | q::MAP_PHYS_ADDR => Ok(map.address() as u64),
         _ => Err(no_such(subcommand)),
     }
 }
@@ -158,7 +185,7 @@ pub struct DmaCapabilities {
 }
 
 /// Kinds of DMA that can be asked for: the adapter's, everybody's, the system's. All are the same copies here.
-const DMA_KINDS: u32 = 0x800 | 0x40 | 0x100;
+const DMA_KINDS: u32 = flags::DMA_ADAPTER | flags::DMA_GLOBAL | flags::DMA_SYSDMA;
 
 /// `SCI_Q_DMA_AVAILABLE`.
 pub fn dma_available(adapter: u32, flags: u32) -> Result<u32> {
@@ -185,8 +212,10 @@ pub fn dma_capabilities(adapter: u32) -> Result<DmaCapabilities> {
 pub fn text(command: u32) -> Result<String> {
     Library::get()?;
     match command {
-        6 => Ok("tieline".to_owned()),
-        7 | 9 => Ok(concat!("tieline ", env!("CARGO_PKG_VERSION"), " (SISCI API 2)").to_owned()),
+        q::VENDORID => Ok("tieline".to_owned()),
+        q::API | q::SISCI_DRIVER_VERSION => {
+            Ok(concat!("tieline ", env!("CARGO_PKG_VERSION"), " (SISCI API 2)").to_owned())
+        }
         _ => Err(no_such(command)),
     }
 }

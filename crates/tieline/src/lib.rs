@@ -32,6 +32,7 @@ mod events;
 mod fault;
 pub mod group;
 pub mod interrupt;
+pub mod names;
 pub mod node;
 pub mod options;
 pub mod remote;
@@ -46,7 +47,7 @@ pub use group::{Delivered, Group, GroupMember};
 pub use interrupt::{DataInterrupt, Handler, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
 pub use node::Node;
 pub use options::{InterruptOptions, NodeOptions, SegmentOptions};
-pub use remote::{RemoteEvent, RemoteMap, RemoteSegment};
+pub use remote::{FurtherRemoteMap, RemoteEvent, RemoteMap, RemoteSegment};
 pub use segment::{Segment, SegmentEvent, SegmentMemory, SegmentState};
 pub use sequence::{Sequence, SequenceStatus};
 

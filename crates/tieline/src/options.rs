@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proto::ids::{InterruptNo, NodeId, SegmentId};
 use proto::wire::program::Access;
-use shm::region::PageSize;
+use shm::region::{PageSize, Reserve};
 
 /// How to attach. The default: the only node of the cluster `default`, or what `TIELINE_NODE`, `TIELINE_CLUSTER` and
 /// `TIELINE_RUNTIME_DIR` say.
@@ -33,6 +33,9 @@ pub struct SegmentOptions {
     pub lock: bool,
     /// Place it on this NUMA node.
     pub numa_node: Option<u32>,
+    /// When its memory is allocated: at once, so that a lack of it is an error and not a signal in the middle of a store; or,
+    /// for who has a use for the memory later, [`Reserve::Lazy`].
+    pub reserve: Reserve,
     /// Who may connect besides this user.
     pub access: Access,
 }
@@ -46,6 +49,7 @@ impl SegmentOptions {
             pages: PageSize::Base,
             lock: false,
             numa_node: None,
+            reserve: Reserve::Eager,
             access: Access::default(),
         }
     }

@@ -9,6 +9,7 @@ use node_client::{Import, ImportState};
 use proto::ids::{NodeId, SegmentKey};
 use proto::wire::program::LossReason;
 use shm::origin::Origin;
+use shm::region::{FurtherMap, FurtherMapOptions};
 use shm::window::Window;
 
 use crate::error::{Error, Result};
@@ -53,6 +54,14 @@ pub struct RemoteSegment {
 #[derive(Debug, Clone)]
 pub struct RemoteMap {
     inner: Arc<RemoteInner>,
+}
+
+/// A further map of a part of a remote segment: at a given address, or for reading alone. Unmapped when dropped.
+#[derive(Debug)]
+pub struct FurtherRemoteMap {
+    map: Arc<FurtherMap>,
+    /// While it is held, the map follows the link.
+    _inner: Arc<RemoteInner>,
 }
 
 impl RemoteInner {
@@ -177,6 +186,13 @@ impl RemoteSegment {
         Ok(RemoteMap { inner: Arc::clone(&self.inner) })
     }
 
+    /// Maps a part of it once more, at a given address or for reading alone.
+    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherRemoteMap> {
+        self.inner.check_usable()?;
+        let map = self.inner.memory.map_further(options)?;
+        Ok(FurtherRemoteMap { map, _inner: Arc::clone(&self.inner) })
+    }
+
     /// Writes a block. When it returns, `from` may be changed; [`Self::barrier`] makes sure that it has arrived.
     pub fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.inner.check_usable()?;
@@ -245,6 +261,13 @@ impl RemoteSegment {
     /// Ends all waits for events of it with [`Error::Cancelled`], those of the future too.
     pub fn cancel_waits(&self) {
         self.inner.events.cancel();
+    }
+}
+
+impl FurtherRemoteMap {
+    /// The first byte that was asked for, for programs that do their own loads and stores.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.map.as_ptr()
     }
 }
 

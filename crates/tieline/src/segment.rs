@@ -10,7 +10,7 @@ use std::time::Duration;
 use node_client::{ClientError, OwnLock};
 use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
-use shm::region::{Region, RegionOptions, Reserve};
+use shm::region::{FurtherMap, FurtherMapOptions, Region, RegionOptions, Reserve};
 use shm::sync::plain::{AtomicU8, Ordering};
 use shm::window::Window;
 
@@ -81,6 +81,11 @@ impl LocalMemory for SegmentMemory {
 }
 
 impl SegmentMemory {
+    /// The region that it is the beginning of.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
     pub(crate) fn window(&self) -> Window<'_> {
         let whole = self.region.window();
         // The region is at least as long as the segment: `create` made it so.
@@ -113,8 +118,7 @@ impl Segment {
             pages: options.pages,
             lock: options.lock,
             numa_node: options.numa_node,
-            // Memory that is missing is an error here, not a signal in the middle of a store.
-            reserve: Reserve::Eager,
+            reserve: options.reserve,
             ..RegionOptions::new("tieline-segment", options.size_bytes)
         })?;
         let memory = Arc::new(SegmentMemory { region, size_bytes: options.size_bytes });
@@ -188,6 +192,13 @@ impl Segment {
     /// Its memory, for loads and stores. Others may write to it at any time.
     pub fn window(&self) -> Window<'_> {
         self.memory.window()
+    }
+
+    /// Maps a part of it once more, at a given address or for reading alone.
+    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
+        // The region may be longer than the segment, by less than a page.
+        self.window().sub(options.offset, options.len)?;
+        Ok(self.memory.region.map_further(options)?)
     }
 
     /// The memory by itself, which outlives the segment where it is held.

@@ -9,6 +9,7 @@ use node_client::runtime_dir::ClusterDir;
 use proto::wire::status::{NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
+use tieline::names::adapter_on;
 
 use crate::Target;
 use crate::capacity::is_own_lack;
@@ -103,7 +104,7 @@ fn why_no_answer(error: &NodeError) -> String {
     }
 }
 
-/// The nodes on a host, ascending, as the node managers know it.
+/// The nodes on a host, or with an adapter of that name (`<host>_a0`), ascending, as the node managers know it.
 pub fn nodes_on_host(target: &Target, host: &str) -> tieline::Result<Vec<NodeId>> {
     let mut nodes = Vec::new();
     let mut error = None;
@@ -112,8 +113,10 @@ pub fn nodes_on_host(target: &Target, host: &str) -> tieline::Result<Vec<NodeId>
     {
         match report {
             Ok(status) => {
-                nodes.extend((status.info.host == host).then_some(status.info.node));
-                let there = status.links.iter().filter(|link| link.peer_host == host);
+                let adapters = || status.info.adapters.iter().map(|adapter| adapter.number);
+                let is_there = |known: &str| adapter_on(known, adapters(), host).is_some();
+                nodes.extend(is_there(&status.info.host).then_some(status.info.node));
+                let there = status.links.iter().filter(|link| is_there(&link.peer_host));
                 nodes.extend(there.map(|link| link.peer));
             }
             Err(failed) => error = Some(failed),

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use ::verify::status::nodes_on_host;
-use tieline::Node;
+use tieline::names::own_last;
+use tieline::{Node, NodeId};
 
 use super::{cluster::list, node_options, target, usage};
 use crate::args::{Common, Query};
@@ -11,6 +12,11 @@ use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome {
+    if let (true, false, Some(host)) = (arguments.brief, common.json, &arguments.host) {
+        let node = first_on_host(common, host)?;
+        output.form("tieline.query/1", || serde_json::to_value(node), || format!("{node}\n"))?;
+        return Ok(PASS);
+    }
     let common = match &arguments.host {
         Some(host) => &on_host(common, host)?,
         None => common,
@@ -19,6 +25,10 @@ pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome
     let text = || {
         if arguments.brief {
             return format!("{}\n", info.node);
+        }
+        if arguments.card {
+            let card = |(number, _)| format!("Card {} - NodeId:  {}\n", number + 1, info.node);
+            return info.adapters.iter().enumerate().map(card).collect();
         }
         let mut text = format!(
             "Local node-id      : {}\nCluster            : {}\nHost               : {}\nNode manager       : tieline {}, pid {}\n",
@@ -35,19 +45,38 @@ pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome
     Ok(PASS)
 }
 
+/// The node that a program which looks for that host means: the rule of SCIGetNodeIdByAdapterName.
+fn first_on_host(common: &Common, host: &str) -> Result<NodeId, Failure> {
+    let mut nodes = nodes_on_host(&target(common)?, host)?;
+    if let Some(own) = common.node {
+        own_last(&mut nodes, own);
+    }
+    match nodes.as_slice() {
+        [first, _, ..] if common.node.is_some() => Ok(*first),
+        [node] => Ok(*node),
+        _ => Err(none_or_several(host, &nodes)),
+    }
+}
+
 /// Names the node that is on a host; several on it must be told apart.
 fn on_host(common: &Common, host: &str) -> Result<Common, Failure> {
     let nodes = nodes_on_host(&target(common)?, host)?;
     match nodes.as_slice() {
         nodes if common.node.is_some_and(|named| nodes.contains(&named)) => Ok(common.clone()),
         [node] => Ok(Common { node: Some(*node), ..common.clone() }),
-        [] => Err(anyhow::anyhow!(
+        other => Err(none_or_several(host, other)),
+    }
+}
+
+fn none_or_several(host: &str, nodes: &[NodeId]) -> Failure {
+    if nodes.is_empty() {
+        return anyhow::anyhow!(
             "no node of the cluster is on host `{host}`: see `tieline diag` for the hosts"
         )
-        .into()),
-        several => Err(usage(format!(
-            "several nodes are on host `{host}` ({}): say which with --node or TIELINE_NODE",
-            list(several)
-        ))),
+        .into();
     }
+    usage(format!(
+        "several nodes are on host `{host}` ({}): say which with --node or TIELINE_NODE",
+        list(nodes)
+    ))
 }

@@ -112,6 +112,13 @@ fn memory_file(options: &RegionOptions<'_>) -> Result<OwnedFd> {
     })
 }
 
+/// For a region of the usual pages that was made without memory.
+pub(super) fn allocate_later(region: &Region) -> Result<()> {
+    let options = RegionOptions::new("", region.size_bytes);
+    checked_size(&options)?;
+    allocate(&region.fd, &options, region.mapped_bytes as u64)
+}
+
 fn allocate(fd: &OwnedFd, options: &RegionOptions<'_>, file_bytes: u64) -> Result<()> {
     let mut offset = 0;
     while offset < file_bytes {

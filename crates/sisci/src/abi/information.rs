@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::{Out, call};
 use crate::code::{Code, Result};
+use crate::commands as q;
 use crate::descriptor::Descriptor;
 use crate::handle::Handle;
 use crate::last_error;
@@ -94,27 +95,29 @@ fn text(data: *mut c_void, command: u32) -> Result<()> {
 
 fn ask(command: u32, data: *mut c_void, flags: u32) -> Result<()> {
     match command {
-        1 => {
+        q::ADAPTER => {
             let query = Out::<AdapterQuery>::of(data).take("data")?;
             answer(query.data, || query::adapter(query.adapter, query.port, query.subcommand))
         }
-        2 => {
+        q::SYSTEM => {
             let query = Out::<SystemQuery>::of(data).take("data")?;
             answer(query.data, || query::system(query.subcommand))
         }
-        3 => thing::<LocalSegment>(data, query::local_segment),
-        4 => thing::<RemoteSegment>(data, query::remote_segment),
-        5 => thing::<Map>(data, query::map),
-        6 | 7 | 9 => text(data, command),
-        8 => {
+        q::LOCAL_SEGMENT => thing::<LocalSegment>(data, query::local_segment),
+        q::REMOTE_SEGMENT => thing::<RemoteSegment>(data, query::remote_segment),
+        q::MAP => thing::<Map>(data, query::map),
+        q::VENDORID | q::API | q::SISCI_DRIVER_VERSION => text(data, command),
+        q::DMA => {
             let query = Out::<DmaQuery>::of(data).take("data")?;
             match query.subcommand {
-                0x801 => answer(Out::<u32>::of(query.data), || query::dma_available(query.adapter, flags)),
-                0x802 => answer(Out::of(query.data), || query::dma_capabilities(query.adapter)),
+                q::DMA_AVAILABLE => {
+                    answer(Out::<u32>::of(query.data), || query::dma_available(query.adapter, flags))
+                }
+                q::DMA_CAPABILITIES => answer(Out::of(query.data), || query::dma_capabilities(query.adapter)),
                 other => Err(Code::ILLEGAL_QUERY.because(format!("there is no query {other:#x}"))),
             }
         }
-        10 => Err(Code::NOT_IMPLEMENTED.because("there are no devices")),
+        q::DEVICE => Err(Code::NOT_IMPLEMENTED.because("there are no devices")),
         other => Err(Code::ILLEGAL_QUERY.because(format!("there is no query {other:#x}"))),
     }
 }

@@ -34,11 +34,13 @@ macro_rules! export {
     )*};
 }
 
+pub mod blocks;
 pub mod dma;
 pub mod information;
 pub mod interrupts;
 pub mod lifetime;
 pub mod maps;
+pub mod names;
 pub mod segments;
 pub mod unsupported;
 

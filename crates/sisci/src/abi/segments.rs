@@ -10,7 +10,11 @@ use crate::flags::USE_CALLBACK;
 use crate::handle::Handle;
 use crate::library::Library;
 use crate::local::{self, LocalSegment};
+use crate::register;
 use crate::remote::{self, RemoteSegment};
+
+const NOT_SHARED: &str = "segments of several programs are not there yet: make it available, and let the others reach the same memory \
+                          with SCIConnectSegment to their own node";
 
 fn local_of<T>(handle: Handle<LocalSegment>, look: impl FnOnce(&LocalSegment) -> T) -> Result<T> {
     Library::get()?.local_segments.with(handle, |segment| look(segment))
@@ -109,7 +113,7 @@ export! {
     fn SCIShareSegment(segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>) {
         call("SCIShareSegment", error, (), || {
             local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because("sharing a segment with other programs of the node is not there yet"))
+            Err(Code::NOT_IMPLEMENTED.because(NOT_SHARED))
         })
     }
 
@@ -120,17 +124,14 @@ export! {
         call("SCIAttachLocalSegment", error, (), || {
             segment.needed("segment")?;
             Library::get()?.descriptors.get(sd)?;
-            Err(Code::NOT_IMPLEMENTED.because("sharing a segment with other programs of the node is not there yet"))
+            Err(Code::NOT_IMPLEMENTED.because(NOT_SHARED))
         })
     }
 
     fn SCIRegisterSegmentMemory(
-        _address: *mut c_void, _size: usize, segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>,
+        address: *mut c_void, size: usize, segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>,
     ) {
-        call("SCIRegisterSegmentMemory", error, (), || {
-            local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because("segments of memory that the program has are not there yet"))
-        })
+        call("SCIRegisterSegmentMemory", error, (), || register::register(segment, address.expose_provenance(), size))
     }
 
     fn SCIAttachPhysicalMemory(
@@ -139,7 +140,7 @@ export! {
     ) {
         call("SCIAttachPhysicalMemory", error, (), || {
             local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because("memory of devices cannot be shared over shared memory"))
+            Err(Code::NOT_IMPLEMENTED.because("memory of devices cannot be shared: SCIRegisterSegmentMemory takes memory of the program"))
         })
     }
 }

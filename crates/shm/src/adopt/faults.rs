@@ -1,0 +1,244 @@
+//! Stores to memory that is being replaced wait: they fault, and are tried again.
+//!
+//! The handler of SIGSEGV is installed with the first replacement and stays, because a thread may have faulted and not yet
+//! have come to it when the replacement ends. Whatever is not its business goes to the handler that was there before. A
+//! program that installs a handler of its own later is served too: the next replacement puts one of ours over it again,
+//! another function every time, so that handlers that call the one before them never call in a circle.
+
+use core::ffi::{c_int, c_void};
+use core::mem::zeroed;
+use core::ptr;
+
+use crate::origin::Origin;
+use crate::process::SignalsBlocked;
+use crate::sync::plain::{AtomicU32, AtomicUsize, Ordering};
+use crate::{Error, Result};
+use rustix::io::Errno;
+
+/// `si_code`: the page is there, the access is not allowed (`asm-generic/siginfo.h`).
+const SEGV_ACCERR: c_int = 2;
+/// How often a program may put a handler of its own over ours.
+const LEVELS: usize = 8;
+
+/// The process that replaces memory at the moment, or 0: there is one replacement at a time.
+static TURN: AtomicU32 = AtomicU32::new(0);
+/// The range whose stores wait; the start is 0 if there is none.
+static START: AtomicUsize = AtomicUsize::new(0);
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// What a signal went to before.
+struct Before {
+    handler: AtomicUsize,
+    flags: AtomicUsize,
+}
+
+static BEFORE: [Before; LEVELS] =
+    [const { Before { handler: AtomicUsize::new(libc::SIG_DFL), flags: AtomicUsize::new(0) } }; LEVELS];
+/// How many of ours are installed. Written by who has the turn.
+static INSTALLED: AtomicUsize = AtomicUsize::new(0);
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+const OURS: [Handler; LEVELS] = [
+    on_fault::<0>,
+    on_fault::<1>,
+    on_fault::<2>,
+    on_fault::<3>,
+    on_fault::<4>,
+    on_fault::<5>,
+    on_fault::<6>,
+    on_fault::<7>,
+];
+
+/// The right to replace memory, of one thread of the process at a time.
+#[derive(Debug)]
+pub(super) struct Replacement {
+    /// A handler of the program that stored to the memory would wait for the very thread that it interrupts.
+    _quiet: SignalsBlocked,
+}
+
+impl Replacement {
+    /// Waits for its turn. Another thread's takes as long as copying the memory does.
+    pub(super) fn begin() -> Result<Self> {
+        let quiet = SignalsBlocked::here();
+        let here = Origin::here().pid();
+        loop {
+            // Acquire: pairs with the Release in `drop`.
+            let seen = TURN.load(Ordering::Acquire);
+            // A turn of another process is what a forked child has inherited from a thread that it does not have.
+            if seen != here && TURN.compare_exchange(seen, here, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                break;
+            }
+            rustix::thread::sched_yield();
+        }
+        let this = Self { _quiet: quiet };
+        this.let_go();
+        install()?;
+        Ok(this)
+    }
+
+    /// Stores to this range wait from now on.
+    pub(super) fn hold_up(&self, start: usize, end: usize) {
+        END.store(end, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `is_held_up`.
+        START.store(start, Ordering::Release);
+    }
+
+    /// They go on.
+    pub(super) fn let_go(&self) {
+        START.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        self.let_go();
+        // Release: pairs with the Acquire in `begin`.
+        TURN.store(0, Ordering::Release);
+    }
+}
+
+/// Puts one of ours on top, unless it is there.
+fn install() -> Result<()> {
+    let failed = |errno| Error::System { what: "sigaction(SIGSEGV)", errno };
+    // SAFETY: a sigaction is plain integers, for which zeroes are valid.
+    let mut before: libc::sigaction = unsafe { zeroed() };
+    // SAFETY: with no new action (null) the call only writes the present one.
+    if unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut before) } != 0 {
+        return Err(failed(Errno::INVAL));
+    }
+    if OURS.iter().any(|ours| *ours as usize == before.sa_sigaction) {
+        return Ok(());
+    }
+    let level = INSTALLED.load(Ordering::Relaxed);
+    let (Some(place), Some(ours)) = (BEFORE.get(level), OURS.get(level)) else {
+        // The program installs handlers again and again, and drops ours each time.
+        return Err(failed(Errno::MFILE));
+    };
+    place.flags.store(usize::try_from(before.sa_flags).unwrap_or(0), Ordering::Relaxed);
+    // Release: pairs with the Acquire in `pass_on`.
+    place.handler.store(before.sa_sigaction, Ordering::Release);
+    INSTALLED.store(level + 1, Ordering::Relaxed);
+    let mut action = before;
+    action.sa_sigaction = *ours as usize;
+    // What else the handler before relied on stays as it is: other signals blocked, or this one not.
+    let kept = libc::SA_NODEFER | libc::SA_RESTART;
+    action.sa_flags = before.sa_flags & kept | libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler is a function of this type, and does nothing that a signal handler must not.
+    match unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(failed(Errno::INVAL)),
+    }
+}
+
+extern "C" fn on_fault<const LEVEL: usize>(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel calls it with all three; errno is the thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let kept = *errno;
+        let is_ours = (*info).si_code > 0 && is_ours((*info).si_code, (*info).si_addr().addr(), context);
+        *errno = kept;
+        if !is_ours {
+            pass_on(LEVEL, signal, info, context);
+        }
+    }
+}
+
+/// Whether the instruction is to be tried again.
+fn is_ours(code: c_int, address: usize, context: *mut c_void) -> bool {
+    if is_held_up(address) {
+        rustix::thread::sched_yield();
+        return true;
+    }
+    // A store that faulted while the page was protected, and is looked at when it is so no more.
+    code == SEGV_ACCERR && may_be_store(address, context) && is_writable(address)
+}
+
+fn is_held_up(address: usize) -> bool {
+    // Acquire: pairs with the Release in `hold_up`. An end of a later range is no harm: the store is tried again, and judged anew.
+    let start = START.load(Ordering::Acquire);
+    start != 0
+        && (start..END.load(Ordering::Relaxed)).contains(&address)
+        && TURN.load(Ordering::Relaxed) == Origin::here().pid()
+}
+
+/// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and always will.
+#[cfg(target_arch = "x86_64")]
+fn may_be_store(_address: usize, context: *mut c_void) -> bool {
+    /// Bit of the page fault's error code: a write.
+    const WRITE: i64 = 2;
+    // SAFETY: the kernel hands a handler with SA_SIGINFO a ucontext.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    context.uc_mcontext.gregs[libc::REG_ERR as usize] & WRITE != 0
+}
+
+/// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and always will.
+#[cfg(target_arch = "aarch64")]
+fn may_be_store(address: usize, context: *mut c_void) -> bool {
+    // SAFETY: the kernel hands a handler with SA_SIGINFO a ucontext.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    usize::try_from(context.uc_mcontext.pc) != Ok(address)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn may_be_store(_address: usize, _context: *mut c_void) -> bool {
+    false
+}
+
+/// Whether a store to the address would succeed: the kernel is asked to OR it with 0, atomically (futex(2), FUTEX_WAKE_OP).
+/// Whoever waits for the word may be woken without a reason, as always.
+fn is_writable(address: usize) -> bool {
+    const OR_0: u32 = libc::FUTEX_OP_OR as u32 & 0xf;
+    static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);
+    let word = address & !3;
+    // SAFETY: the kernel checks the address, and changes nothing there.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            NOBODY_WAITS.as_ptr(),
+            libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG,
+            0,
+            0_usize,
+            word,
+            (OR_0 << 28).cast_signed(),
+        )
+    };
+    done >= 0
+}
+
+/// To whom the signal went before.
+fn pass_on(level: usize, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(before) = BEFORE.get(level) else { return };
+    // Acquire: pairs with the Release in `install`.
+    let handler = before.handler.load(Ordering::Acquire);
+    let has_info = before.flags.load(Ordering::Relaxed) & libc::SA_SIGINFO.cast_unsigned() as usize != 0;
+    // SAFETY: the kernel calls handlers with a valid info.
+    let is_sent = unsafe { (*info).si_code } <= 0;
+    match handler {
+        libc::SIG_IGN if is_sent => {}
+        libc::SIG_DFL | libc::SIG_IGN => end(signal, is_sent),
+        handler if has_info => {
+            // SAFETY: it was installed with SA_SIGINFO, so it is a function of this type.
+            let handler = unsafe { core::mem::transmute::<usize, Handler>(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: it was installed without SA_SIGINFO, so it is a function of this type.
+            let handler = unsafe { core::mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// The program ends as it would without us: the fault comes again, where a debugger looks for it.
+fn end(signal: c_int, is_sent: bool) {
+    // SAFETY: a sigaction is plain integers, for which zeroes are valid: the default action, nothing blocked.
+    let default: libc::sigaction = unsafe { zeroed() };
+    // SAFETY: both calls are allowed in a handler. The signal is blocked until the handler returns.
+    unsafe {
+        libc::sigaction(signal, &raw const default, ptr::null_mut());
+        if is_sent {
+            libc::raise(signal);
+        }
+    }
+}
