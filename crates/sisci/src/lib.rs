@@ -19,6 +19,7 @@ pub mod data_interrupt;
 pub mod descriptor;
 pub mod dma;
 pub mod flags;
+mod group;
 pub mod handle;
 pub mod interrupt;
 mod last_error;

@@ -1,0 +1,4 @@
+//! Groups.
+mod copies;
+mod trap;
+mod view;

@@ -1,0 +1,1 @@
+//! Faults that are none of the group's.

@@ -1,0 +1,1 @@
+//! Many stores, many threads, many changes.
