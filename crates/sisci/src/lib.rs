@@ -14,12 +14,13 @@
 pub mod abi;
 pub mod callback;
 pub mod code;
+pub mod connection;
 pub mod copy;
 pub mod data_interrupt;
 pub mod descriptor;
 pub mod dma;
 pub mod flags;
-mod group;
+pub mod group;
 pub mod handle;
 pub mod interrupt;
 mod last_error;

@@ -101,7 +101,10 @@ unsafe fn put_word(to: *mut u8, bytes: &[u8], width: usize) {
     macro_rules! word {
         ($integer:ty) => {
             // SAFETY: as promised by the caller; the type takes any alignment and any bytes.
-            unsafe { to.cast::<Unaligned<$integer>>().write_volatile(bytes.as_ptr().cast::<Unaligned<$integer>>().read()) }
+            unsafe {
+                to.cast::<Unaligned<$integer>>()
+                    .write_volatile(bytes.as_ptr().cast::<Unaligned<$integer>>().read())
+            }
         };
     }
     match width {

@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use rustix::ffi::c_void;
 use rustix::io::Errno;
 use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap, mremap_fixed,
-    munmap,
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap,
+    mremap_fixed, munmap,
 };
 use shm::origin::Origin;
 
@@ -44,12 +44,6 @@ impl Leads {
     }
 }
 
-#[derive(Debug)]
-struct State {
-    leads: Leads,
-    copies: Vec<Copy>,
-}
-
 /// Addresses for one group, followed by an alias of the first copy that can always be written.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -57,22 +51,27 @@ pub(crate) struct View {
     mapped_bytes: usize,
     origin: Origin,
     place: Option<Place>,
-    state: Mutex<State>,
+    leads: Mutex<Leads>,
 }
 
 impl View {
     /// Addresses that lead nowhere yet.
     pub(crate) fn new(size_bytes: usize) -> Result<Self> {
         let page = rustix::param::page_size();
-        let mapped_bytes = size_bytes.checked_next_multiple_of(page).filter(|&bytes| bytes <= BYTES_MAX).ok_or_else(|| {
-            Code::NOSPC.because(format!("a group of {size_bytes} bytes: groups are mapped up to {BYTES_MAX} bytes"))
-        })?;
+        let mapped_bytes = size_bytes
+            .checked_next_multiple_of(page)
+            .filter(|&bytes| bytes <= BYTES_MAX)
+            .ok_or_else(|| {
+                Code::NOSPC.because(format!(
+                    "a group of {size_bytes} bytes: groups are mapped up to {BYTES_MAX} bytes"
+                ))
+            })?;
         let (bytes, none) = (reserved_bytes(mapped_bytes), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
         let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), none) };
         let start = start.map_err(|errno| refused("mmap of a group", errno))?.expose_provenance();
-        let state = Mutex::new(State { leads: Leads::Nowhere, copies: Vec::new() });
-        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, state };
+        let leads = Mutex::new(Leads::Nowhere);
+        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads };
         view.lead_nowhere(view.start)?;
         view.lead_nowhere(view.alias())?;
         view.place = Some(Place::publish(view.published(Vec::new()))?);
@@ -95,8 +94,9 @@ impl View {
 
     /// From now on stores reach these copies, each of which has at least as many bytes as the view.
     pub(crate) fn follow(&self, mut copies: Vec<Copy>) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = state.leads.first();
+        // Where it leads is the address of a copy that is published, so nothing else can be mapped there meanwhile.
+        let mut led = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = led.first();
         // The first stays the first, so that what the program reads does not jump from one copy to another.
         copies.sort_by_key(|copy| Some(copy.start) != held);
         let leads = match copies.as_slice() {
@@ -108,13 +108,13 @@ impl View {
             trap::install()?;
         }
         // First the copies: a store that faults from now on reaches all of them.
-        let replaced = self.place.as_ref().map(|place| place.replace(self.published(copies.clone())));
-        if leads != state.leads {
-            self.lead(state.leads, leads)?;
+        let replaced = self.place.as_ref().map(|place| place.replace(self.published(copies)));
+        if leads != *led {
+            self.lead(*led, leads)?;
         }
         // What was reached so far stays mapped until no store can be on its way there.
         drop(replaced);
-        *state = State { leads, copies };
+        *led = leads;
         Ok(())
     }
 
@@ -122,12 +122,16 @@ impl View {
         if to.first() != from.first() {
             match to.first() {
                 None => self.lead_nowhere(self.alias())?,
-                Some(first) => self.lead_to(first, self.alias(), MprotectFlags::READ | MprotectFlags::WRITE)?,
+                Some(first) => {
+                    self.lead_to(first, self.alias(), MprotectFlags::READ | MprotectFlags::WRITE)?
+                }
             }
         }
         match to {
             Leads::Nowhere => self.lead_nowhere(self.start),
-            Leads::Alone(first) => self.lead_to(first, self.start, MprotectFlags::READ | MprotectFlags::WRITE),
+            Leads::Alone(first) => {
+                self.lead_to(first, self.start, MprotectFlags::READ | MprotectFlags::WRITE)
+            }
             Leads::First(first) => self.lead_to(first, self.start, MprotectFlags::READ),
         }
     }
@@ -146,7 +150,8 @@ impl View {
 
     /// Maps the copy that is mapped at `copy` also at `at`.
     fn lead_to(&self, copy: usize, at: usize, protection: MprotectFlags) -> Result<()> {
-        let (copy, at) = (with_exposed_provenance_mut::<c_void>(copy), with_exposed_provenance_mut::<c_void>(at));
+        let (copy, at) =
+            (with_exposed_provenance_mut::<c_void>(copy), with_exposed_provenance_mut::<c_void>(at));
         // An old size of 0 makes a second mapping of the same shared memory and leaves the first: mremap(2). It gets its
         // protection before it is moved into place, so that no store slips through meanwhile.
         // SAFETY: the new mapping is where the kernel wants it, so nothing is replaced; the copy is shared memory, mapped for
@@ -158,7 +163,9 @@ impl View {
         let moved = unsafe {
             mprotect(second, self.mapped_bytes, protection)
                 .and_then(|()| madvise(second, self.mapped_bytes, Advice::LinuxDontFork))
-                .and_then(|()| mremap_fixed(second, self.mapped_bytes, self.mapped_bytes, MremapFlags::MAYMOVE, at))
+                .and_then(|()| {
+                    mremap_fixed(second, self.mapped_bytes, self.mapped_bytes, MremapFlags::MAYMOVE, at)
+                })
         };
         moved.map(drop).map_err(|errno| {
             // SAFETY: made above, and given to nobody.

@@ -5,9 +5,22 @@ use shm::sync::plain::{AtomicU32, Ordering};
 
 /// Index in `gregs` of each general register, in the order in which instructions number them.
 const GENERAL: [libc::c_int; 16] = [
-    libc::REG_RAX, libc::REG_RCX, libc::REG_RDX, libc::REG_RBX, libc::REG_RSP, libc::REG_RBP, libc::REG_RSI,
-    libc::REG_RDI, libc::REG_R8, libc::REG_R9, libc::REG_R10, libc::REG_R11, libc::REG_R12, libc::REG_R13,
-    libc::REG_R14, libc::REG_R15,
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
 ];
 
 /// Numbers of registers that instructions use without naming them.
@@ -69,7 +82,10 @@ impl Context {
     }
 
     fn raw(&self, index: libc::c_int) -> u64 {
-        usize::try_from(index).ok().and_then(|index| self.machine().gregs.get(index)).map_or(0, |it| it.cast_unsigned())
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| self.machine().gregs.get(index))
+            .map_or(0, |it| it.cast_unsigned())
     }
 
     fn set_raw(&mut self, index: libc::c_int, value: u64) {
@@ -168,20 +184,30 @@ impl Context {
 
     /// Up to 64 bytes of vector register `number` (0 to 31), lowest first, in pieces as they are saved.
     fn pieces(number: usize) -> [Option<Piece>; 3] {
-        let piece = |part, part_bytes, index, start, bytes| Some(Piece { part, part_bytes, index, start, bytes });
+        let piece =
+            |part, part_bytes, index, start, bytes| Some(Piece { part, part_bytes, index, start, bytes });
         if number >= 16 {
             return [piece(HIGH_ZMM, 1024, number - 16, 0, 64), None, None];
         }
-        [piece(SSE, 256, number, 0, 16), piece(UPPER_YMM, 256, number, 16, 16), piece(UPPER_ZMM, 512, number, 32, 32)]
+        [
+            piece(SSE, 256, number, 0, 16),
+            piece(UPPER_YMM, 256, number, 16, 16),
+            piece(UPPER_ZMM, 512, number, 32, 32),
+        ]
     }
 
     /// A vector register, with zeroes where the processor has none.
     pub(super) fn vector(&self, number: usize, into: &mut [u8; VECTOR_BYTES]) {
         into.fill(0);
         for piece in Self::pieces(number).into_iter().flatten() {
-            let (Some((start, true)), Some(bytes)) = (self.part(piece.part), into.get_mut(piece.range())) else { continue };
+            let (Some((start, true)), Some(bytes)) = (self.part(piece.part), into.get_mut(piece.range()))
+            else {
+                continue;
+            };
             // SAFETY: the part holds 16 registers of this many bytes each, and `index` is below 16.
-            unsafe { start.add(piece.index * piece.bytes).copy_to_nonoverlapping(bytes.as_mut_ptr(), piece.bytes) };
+            unsafe {
+                start.add(piece.index * piece.bytes).copy_to_nonoverlapping(bytes.as_mut_ptr(), piece.bytes)
+            };
         }
     }
 
@@ -189,13 +215,17 @@ impl Context {
     pub(super) fn set_vector(&mut self, number: usize, from: &[u8; VECTOR_BYTES]) -> bool {
         let pieces = || Self::pieces(number).into_iter().flatten();
         let lacks = |piece: &Piece| {
-            self.part(piece.part).is_none() && from.get(piece.range()).is_none_or(|bytes| bytes.iter().any(|&it| it != 0))
+            self.part(piece.part).is_none()
+                && from.get(piece.range()).is_none_or(|bytes| bytes.iter().any(|&it| it != 0))
         };
         if pieces().any(|piece| lacks(&piece)) {
             return false;
         }
         for piece in pieces() {
-            let (Some((start, is_used)), Some(bytes)) = (self.part(piece.part), from.get(piece.range())) else { continue };
+            let (Some((start, is_used)), Some(bytes)) = (self.part(piece.part), from.get(piece.range()))
+            else {
+                continue;
+            };
             if !is_used {
                 if bytes.iter().all(|&it| it == 0) {
                     continue;
@@ -203,7 +233,9 @@ impl Context {
                 self.use_part(start, &piece);
             }
             // SAFETY: as in `vector`.
-            unsafe { bytes.as_ptr().copy_to_nonoverlapping(start.add(piece.index * piece.bytes), piece.bytes) };
+            unsafe {
+                bytes.as_ptr().copy_to_nonoverlapping(start.add(piece.index * piece.bytes), piece.bytes)
+            };
         }
         true
     }
@@ -261,7 +293,9 @@ impl Place {
             _ if at < Register::AL as usize => None,
             _ if at < Register::AH as usize => place(Register::AL, 8),
             // SPL stands behind the four upper halves, and has number 4.
-            _ if at < Register::AX as usize => Some(Self { number: at - Register::SPL as usize + 4, bits: 8, shift: 0 }),
+            _ if at < Register::AX as usize => {
+                Some(Self { number: at - Register::SPL as usize + 4, bits: 8, shift: 0 })
+            }
             _ if at < Register::EAX as usize => place(Register::AX, 16),
             _ if at < Register::RAX as usize => place(Register::EAX, 32),
             _ if at < Register::EIP as usize => place(Register::RAX, 64),

@@ -72,7 +72,14 @@ pub(super) fn prepare() -> Result<()> {
     let written = Region::create(&RegionOptions::new("tieline-displaced", bytes))?;
     // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
     let run = unsafe {
-        mmap(core::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::EXEC, MapFlags::SHARED, written.fd(), 0)
+        mmap(
+            core::ptr::null_mut(),
+            bytes,
+            ProtFlags::READ | ProtFlags::EXEC,
+            MapFlags::SHARED,
+            written.fd(),
+            0,
+        )
     };
     let run = run.map_err(|errno| {
         let detail = format!("memory for instructions, which groups of several members need: {errno}");
@@ -109,7 +116,13 @@ fn leave(place: &Place) -> Reading {
 }
 
 /// Lets the instruction run on the alias. `address` is that of its memory operand, `fault` where it faulted.
-pub(super) fn start(context: &mut Context, reading: Reading, code: &Code, address: usize, fault: usize) -> Outcome {
+pub(super) fn start(
+    context: &mut Context,
+    reading: Reading,
+    code: &Code,
+    address: usize,
+    fault: usize,
+) -> Outcome {
     let instruction = &code.instruction;
     let Some(view) = reading.find(fault) else { return Outcome::Done };
     let width = instruction.memory_size().size();
@@ -122,7 +135,8 @@ pub(super) fn start(context: &mut Context, reading: Reading, code: &Code, addres
     if view.offset_of(address, width).is_none() {
         return Outcome::Foreign(view.start + view.bytes);
     }
-    let (Some((bytes, len)), Some(ground)) = (moved(code, view.alias.wrapping_sub(view.start)), GROUND.get()) else {
+    let (Some((bytes, len)), Some(ground)) = (moved(code, view.alias.wrapping_sub(view.start)), GROUND.get())
+    else {
         return Outcome::Unknown;
     };
     let (index, place) = take();
@@ -132,7 +146,8 @@ pub(super) fn start(context: &mut Context, reading: Reading, code: &Code, addres
         place.taken.store(0, Ordering::Relaxed);
         return Outcome::Unknown;
     }
-    let if_zero = matches!(instruction.mnemonic(), Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b);
+    let if_zero =
+        matches!(instruction.mnemonic(), Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b);
     place.address.store(code.address, Ordering::Relaxed);
     place.end.store(code.end(), Ordering::Relaxed);
     place.target.store(address, Ordering::Relaxed);

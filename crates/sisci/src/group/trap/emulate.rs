@@ -96,7 +96,12 @@ pub(super) fn finish(
     }
 }
 
-fn put(view: &Published, address: usize, bytes: &[u8; VECTOR_BYTES], value: &store::Value) -> Result<(), Outcome> {
+fn put(
+    view: &Published,
+    address: usize,
+    bytes: &[u8; VECTOR_BYTES],
+    value: &store::Value,
+) -> Result<(), Outcome> {
     let width = value.width;
     if value.is_whole() {
         let offset = view.offset_of(address, width).ok_or(Outcome::Foreign(view.start + view.bytes))?;
@@ -108,7 +113,8 @@ fn put(view: &Published, address: usize, bytes: &[u8; VECTOR_BYTES], value: &sto
     while at < width {
         let run = value.run(at);
         if value.has(at) {
-            let offset = view.offset_of(address + at, run).ok_or(Outcome::Foreign(view.start + view.bytes))?;
+            let offset =
+                view.offset_of(address + at, run).ok_or(Outcome::Foreign(view.start + view.bytes))?;
             view.store(offset, bytes.get(at..at + run).unwrap_or_default());
         }
         at += run;

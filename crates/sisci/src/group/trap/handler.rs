@@ -140,7 +140,8 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, raw: *mut c_void, before: &Atomi
 /// The signals that would be blocked in the handler that was there before.
 fn mask_of(signal: c_int, raw: *mut c_void, before: &libc::sigaction) -> libc::sigset_t {
     // SAFETY: the context is the kernel's; of its set only the first 8 bytes are, which are all that Linux has.
-    let interrupted = unsafe { (&raw const (*raw.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read() };
+    let interrupted =
+        unsafe { (&raw const (*raw.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read() };
     let itself = if before.sa_flags & libc::SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
     let mut mask = before.sa_mask;
     let words = (&raw mut mask).cast::<u64>();

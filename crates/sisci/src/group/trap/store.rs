@@ -35,7 +35,11 @@ impl Value {
 }
 
 /// What `instruction`, whose first operand is memory, stores. Nothing if it is none of the stores known here.
-pub(super) fn value(context: &Context, instruction: &Instruction, bytes: &mut [u8; VECTOR_BYTES]) -> Option<Value> {
+pub(super) fn value(
+    context: &Context,
+    instruction: &Instruction,
+    bytes: &mut [u8; VECTOR_BYTES],
+) -> Option<Value> {
     let width = instruction.memory_size().size();
     if width == 0 || width > VECTOR_BYTES {
         return None;
@@ -51,8 +55,12 @@ pub(super) fn value(context: &Context, instruction: &Instruction, bytes: &mut [u
             vector(context, instruction.op1_register(), bytes)?;
             Some(Value::whole(width))
         }
-        Mnemonic::Vmaskmovps | Mnemonic::Vpmaskmovd => masked_by_vector(context, instruction, 4, width, bytes),
-        Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovq => masked_by_vector(context, instruction, 8, width, bytes),
+        Mnemonic::Vmaskmovps | Mnemonic::Vpmaskmovd => {
+            masked_by_vector(context, instruction, 4, width, bytes)
+        }
+        Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovq => {
+            masked_by_vector(context, instruction, 8, width, bytes)
+        }
         mnemonic => {
             let element_bytes = element_of_move(mnemonic)?;
             vector(context, instruction.op1_register(), bytes)?;
@@ -73,22 +81,35 @@ fn element_of_move(mnemonic: Mnemonic) -> Option<usize> {
     match mnemonic {
         M::Vmovdqu8 => Some(1),
         M::Vmovdqu16 => Some(2),
-        M::Movups | M::Movaps | M::Movntps | M::Movss | M::Vmovups | M::Vmovaps | M::Vmovntps | M::Vmovss => Some(4),
+        M::Movups | M::Movaps | M::Movntps | M::Movss | M::Vmovups | M::Vmovaps | M::Vmovntps | M::Vmovss => {
+            Some(4)
+        }
         M::Vmovdqu32 | M::Vmovdqa32 => Some(4),
-        M::Movupd | M::Movapd | M::Movntpd | M::Movsd | M::Vmovupd | M::Vmovapd | M::Vmovntpd | M::Vmovsd => Some(8),
+        M::Movupd | M::Movapd | M::Movntpd | M::Movsd | M::Vmovupd | M::Vmovapd | M::Vmovntpd | M::Vmovsd => {
+            Some(8)
+        }
         M::Movdqu | M::Movdqa | M::Movntdq | M::Vmovdqu | M::Vmovdqa | M::Vmovntdq => Some(8),
         M::Vmovdqu64 | M::Vmovdqa64 | M::Movlps | M::Movlpd | M::Vmovlps | M::Vmovlpd => Some(8),
         _ => None,
     }
 }
 
-fn general(context: &Context, instruction: &Instruction, width: usize, bytes: &mut [u8; VECTOR_BYTES]) -> Option<Value> {
+fn general(
+    context: &Context,
+    instruction: &Instruction,
+    width: usize,
+    bytes: &mut [u8; VECTOR_BYTES],
+) -> Option<Value> {
     let value = match instruction.op1_kind() {
         OpKind::Register => context.register(instruction.op1_register())?,
-        OpKind::Immediate8 | OpKind::Immediate16 | OpKind::Immediate32 | OpKind::Immediate64
-        | OpKind::Immediate8to16 | OpKind::Immediate8to32 | OpKind::Immediate8to64 | OpKind::Immediate32to64 => {
-            instruction.immediate(1)
-        }
+        OpKind::Immediate8
+        | OpKind::Immediate16
+        | OpKind::Immediate32
+        | OpKind::Immediate64
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
+        | OpKind::Immediate8to64
+        | OpKind::Immediate32to64 => instruction.immediate(1),
         _ => return None,
     };
     bytes.get_mut(..8)?.copy_from_slice(&value.to_le_bytes());

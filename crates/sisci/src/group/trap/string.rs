@@ -25,7 +25,9 @@ pub(super) fn carry_out(context: &mut Context, view: &Published, code: &Code) ->
         (Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq, OpKind::MemoryESRDI) => {
             Some(repeat(context, view, code, false))
         }
-        (Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu, OpKind::MemorySegRDI) => maskmovdqu(context, view, code),
+        (Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu, OpKind::MemorySegRDI) => {
+            maskmovdqu(context, view, code)
+        }
         _ => None,
     }
 }
@@ -37,7 +39,9 @@ fn repeat(context: &mut Context, view: &Published, code: &Code, is_copy: bool) -
     let mut piece = [0; PIECE_BYTES];
     if !is_copy {
         let value = context.general(RAX).to_le_bytes();
-        piece.chunks_exact_mut(width).for_each(|chunk| chunk.copy_from_slice(value.get(..width).unwrap_or_default()));
+        piece
+            .chunks_exact_mut(width)
+            .for_each(|chunk| chunk.copy_from_slice(value.get(..width).unwrap_or_default()));
     }
     let mut left = if is_repeated { count(context, RCX) } else { 1 };
     while left > 0 {
