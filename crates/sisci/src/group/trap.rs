@@ -1,7 +1,8 @@
 //! Stores that fault, because their group has several copies, and are carried out here on all of them.
 //!
 //! What is done in a handler neither locks, allocates nor calls anything that a signal may not call. Common stores are
-//! emulated ([`store`], [`string`]); everything else that writes runs itself, on other addresses ([`displaced`]).
+//! emulated ([`store`], [`string`]), and the loop that they are in with them ([`interpret`]); everything else that writes runs
+//! itself, on other addresses ([`displaced`]).
 
 use crate::code::Result;
 
@@ -14,7 +15,11 @@ mod emulate;
 #[cfg(target_arch = "x86_64")]
 mod fallible;
 #[cfg(target_arch = "x86_64")]
+mod flags;
+#[cfg(target_arch = "x86_64")]
 mod handler;
+#[cfg(target_arch = "x86_64")]
+mod interpret;
 #[cfg(target_arch = "x86_64")]
 mod store;
 #[cfg(target_arch = "x86_64")]

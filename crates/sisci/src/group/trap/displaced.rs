@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+use shm::origin::Origin;
 use shm::region::{Region, RegionOptions};
 use shm::sync::plain::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -18,8 +19,6 @@ use super::fallible;
 use crate::code::Result;
 use crate::group::copies::Reading;
 
-/// Instructions that can be on their way at the same time: more threads wait for their turn.
-const PLACES: usize = 64;
 const PLACE_BYTES: usize = 64;
 /// int3.
 const BREAKPOINT: u8 = 0xcc;
@@ -28,6 +27,7 @@ const ZERO_FLAG: u64 = 1 << 6;
 /// An instruction that runs elsewhere. Only the thread that took the place uses it.
 #[derive(Debug)]
 struct Place {
+    /// The process whose thread it is; 0: nobody's.
     taken: AtomicU32,
     /// Of the instruction, and of the one behind it.
     address: AtomicUsize,
@@ -41,18 +41,17 @@ struct Place {
     reading: AtomicUsize,
 }
 
-static ALL: [Place; PLACES] = [const {
-    Place {
-        taken: AtomicU32::new(0),
-        address: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        target: AtomicUsize::new(0),
-        width: AtomicUsize::new(0),
-        if_zero: AtomicU32::new(0),
-        blocked: AtomicU64::new(0),
-        reading: AtomicUsize::new(0),
-    }
-}; PLACES];
+/// One at a time: of two threads that add to the same word, the second must not take its sum to the copies first.
+static PLACE: Place = Place {
+    taken: AtomicU32::new(0),
+    address: AtomicUsize::new(0),
+    end: AtomicUsize::new(0),
+    target: AtomicUsize::new(0),
+    width: AtomicUsize::new(0),
+    if_zero: AtomicU32::new(0),
+    blocked: AtomicU64::new(0),
+    reading: AtomicUsize::new(0),
+};
 
 /// Memory for the instructions, mapped twice: nothing can be both written and run at one address.
 #[derive(Debug)]
@@ -68,7 +67,7 @@ pub(super) fn prepare() -> Result<()> {
     if GROUND.get().is_some() {
         return Ok(());
     }
-    let bytes = PLACES * PLACE_BYTES;
+    let bytes = PLACE_BYTES;
     let written = Region::create(&RegionOptions::new("tieline-displaced", bytes))?;
     // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
     let run = unsafe {
@@ -89,30 +88,33 @@ pub(super) fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// The place that an address of code lies in.
-fn place_of(instruction: usize) -> Option<&'static Place> {
-    let offset = instruction.checked_sub(GROUND.get()?.run)?;
-    ALL.get(offset / PLACE_BYTES)
+/// Whether an address of code lies there.
+fn is_there(instruction: usize) -> bool {
+    GROUND
+        .get()
+        .is_some_and(|ground| instruction.checked_sub(ground.run).is_some_and(|offset| offset < PLACE_BYTES))
 }
 
-fn take() -> (usize, &'static Place) {
+/// Waits for its turn. Who is there runs one instruction, takes no signals, waits for nobody, and leaves.
+fn take() -> &'static Place {
+    let own = Origin::here().pid();
     loop {
-        for (index, place) in ALL.iter().enumerate() {
-            // Acquire: pairs with the Release in `leave`.
-            if place.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return (index, place);
+        // Acquire: pairs with the Release in `leave`.
+        match PLACE.taken.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return &PLACE,
+            Err(holder) if holder == own => rustix::thread::sched_yield(),
+            // A thread of the parent at the time of the fork, which this process does not have.
+            Err(holder) => {
+                let _ = PLACE.taken.compare_exchange(holder, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
-        // Who is there runs one instruction and leaves.
-        rustix::thread::sched_yield();
     }
 }
 
-fn leave(place: &Place) -> Reading {
-    let reading = Reading::take_up(place.reading.load(Ordering::Relaxed));
-    // Release: pairs with the Acquire in `take`: what this thread read from the place is read before it is another's.
+fn leave(place: &Place) {
+    // Release: pairs with the Acquire in `take`: what this thread read from the place, and stored to the copies, comes before
+    // it is another's.
     place.taken.store(0, Ordering::Release);
-    reading
 }
 
 /// Lets the instruction run on the alias. `address` is that of its memory operand, `fault` where it faulted.
@@ -139,11 +141,10 @@ pub(super) fn start(
     else {
         return Outcome::Unknown;
     };
-    let (index, place) = take();
-    let at = index * PLACE_BYTES;
+    let place = take();
     // The thread comes here by a return from a signal, which is an IRET and makes the processor fetch what was written.
-    if ground.written.window().put(at, bytes.get(..len).unwrap_or_default()).is_err() {
-        place.taken.store(0, Ordering::Relaxed);
+    if ground.written.window().put(0, bytes.get(..len).unwrap_or_default()).is_err() {
+        leave(place);
         return Outcome::Unknown;
     }
     let if_zero =
@@ -156,18 +157,21 @@ pub(super) fn start(
     place.blocked.store(context.blocked(), Ordering::Relaxed);
     place.reading.store(reading.put_aside(), Ordering::Relaxed);
     context.set_blocked(super::handler::put_off());
-    context.go_on_at(ground.run + at);
+    context.go_on_at(ground.run);
     Outcome::Displaced
 }
 
 /// What the breakpoint behind the instruction means. False: it is none of ours.
 pub(super) fn end(context: &mut Context) -> bool {
-    let Some(place) = context.instruction().checked_sub(1).and_then(place_of) else { return false };
+    if !context.instruction().checked_sub(1).is_some_and(is_there) {
+        return false;
+    }
+    let place = &PLACE;
     let (target, width) = (place.target.load(Ordering::Relaxed), place.width.load(Ordering::Relaxed));
     let stores = place.if_zero.load(Ordering::Relaxed) == 0 || context.flags() & ZERO_FLAG != 0;
     context.go_on_at(place.end.load(Ordering::Relaxed));
     context.set_blocked(place.blocked.load(Ordering::Relaxed));
-    let reading = leave(place);
+    let reading = Reading::take_up(place.reading.load(Ordering::Relaxed));
     if let Some(view) = reading.find(target)
         && stores
     {
@@ -178,15 +182,17 @@ pub(super) fn end(context: &mut Context) -> bool {
             view.store_to_others(offset, bytes);
         }
     }
+    leave(place);
     true
 }
 
 /// An instruction faulted while it ran elsewhere: the fault is the program's, at the place where it belongs.
 pub(super) fn undo(context: &mut Context) {
-    if let Some(place) = place_of(context.instruction()) {
-        context.go_on_at(place.address.load(Ordering::Relaxed));
-        context.set_blocked(place.blocked.load(Ordering::Relaxed));
-        drop(leave(place));
+    if is_there(context.instruction()) {
+        context.go_on_at(PLACE.address.load(Ordering::Relaxed));
+        context.set_blocked(PLACE.blocked.load(Ordering::Relaxed));
+        drop(Reading::take_up(PLACE.reading.load(Ordering::Relaxed)));
+        leave(&PLACE);
     }
 }
 

@@ -3,7 +3,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind, Register};
 
 use super::context::{Context, VECTOR_BYTES};
-use super::{displaced, fallible, store, string};
+use super::{displaced, fallible, interpret, store, string};
 use crate::group::copies::{Published, Reading};
 
 /// The longest instruction.
@@ -65,17 +65,28 @@ pub(super) fn carry_out(context: &mut Context, reading: Reading, fault: usize) -
     if code.instruction.is_invalid() {
         return Outcome::Unknown;
     }
-    if let Some(outcome) = string::carry_out(context, view, &code) {
-        return outcome;
+    let Some(outcome) = emulated(context, view, &code) else {
+        let Some(address) = address_of(context, &code.instruction, 0) else { return Outcome::Unknown };
+        return displaced::start(context, reading, &code, address, fault);
+    };
+    if matches!(outcome, Outcome::Done) {
+        interpret::go_on(context, &reading);
     }
-    let Some(address) = address_of(context, &code.instruction, 0) else { return Outcome::Unknown };
+    outcome
+}
+
+/// Emulates it, if it is one of those that only store.
+fn emulated(context: &mut Context, view: &Published, code: &Code) -> Option<Outcome> {
+    if let Some(outcome) = string::carry_out(context, view, code) {
+        return Some(outcome);
+    }
+    if code.instruction.op0_kind() != OpKind::Memory {
+        return None;
+    }
     let mut bytes = [0; VECTOR_BYTES];
-    if code.instruction.op0_kind() == OpKind::Memory
-        && let Some(value) = store::value(context, &code.instruction, &mut bytes)
-    {
-        return finish(context, view, &code, address, &bytes, &value);
-    }
-    displaced::start(context, reading, &code, address, fault)
+    let value = store::value(context, &code.instruction, &mut bytes)?;
+    let address = address_of(context, &code.instruction, 0)?;
+    Some(finish(context, view, code, address, &bytes, &value))
 }
 
 /// Stores what the instruction stores, and goes on behind it.

@@ -10,6 +10,7 @@ use crate::group::view::View;
 
 mod classes;
 mod faults;
+mod loops;
 mod many;
 
 pub(super) const BYTES: usize = 3 * 4096;
