@@ -104,7 +104,6 @@ impl GroupConnection {
 
     /// The copies that are reached.
     pub(crate) fn copies(&self) -> Result<Vec<RemoteSegment>> {
-        self.follow()?;
         let (_, mut members) = self.group.reached()?;
         members.retain(|member| member.size_bytes() >= self.size_bytes && member.check().is_ok());
         Ok(members)
@@ -118,7 +117,6 @@ impl GroupConnection {
 
     /// Reads from the copy that the map shows.
     pub(crate) fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
-        self.follow()?;
         let start = std::ptr::with_exposed_provenance_mut(self.view.start());
         // SAFETY: the view is mapped, for reading at least, while `self` lives, and is `size_bytes` long; no Rust reference to
         // its bytes exists.

@@ -2,6 +2,7 @@
 //!
 //! A handler can neither lock nor wait. So all that it reads is written once, published through one pointer, and kept until
 //! no handler can still be reading it: read-copy-update, with two counters of readers that take turns (as in sleepable RCU).
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 use std::any::Any;
 use std::ptr::null_mut;
