@@ -80,6 +80,18 @@ unsafe fn put(mut to: *mut u8, mut bytes: &[u8]) {
         return unsafe { put_word(to, bytes, bytes.len()) };
     }
     while !bytes.is_empty() {
+        if to.addr().is_multiple_of(8) && bytes.len() >= 8 {
+            let (words, rest) = bytes.as_chunks::<8>();
+            for word in words {
+                // SAFETY: there are 8 bytes of the range for each, on a boundary of 8.
+                unsafe {
+                    to.cast::<u64>().write_volatile(u64::from_ne_bytes(*word));
+                    to = to.add(8);
+                }
+            }
+            bytes = rest;
+            continue;
+        }
         // The widest word that is aligned there and not longer than what is left.
         let aligned = 1 << to.addr().trailing_zeros().min(3);
         let fits = 1 << bytes.len().ilog2().min(3);
@@ -171,6 +183,8 @@ impl Drop for Reading {
 }
 
 /// What was replaced while handlers were reading all the time: freed with a later change.
+// In boxes: readers look at them where they are.
+#[allow(clippy::vec_box)]
 static RETIRED: Mutex<Vec<Box<Published>>> = Mutex::new(Vec::new());
 
 /// One of the places for a view.

@@ -31,20 +31,43 @@ enum Step {
 
 /// Goes on from where the thread stands. It stands between two instructions afterwards.
 pub(super) fn go_on(context: &mut Context, reading: &Reading) {
-    let mut decoded: [Option<Code>; DECODED] = [const { None }; DECODED];
+    let mut decoded = Decoded { all: [const { None }; DECODED], filled: 0, next: 0 };
     let mut without_store = 0;
     for _ in 0..STEPS {
-        let at = context.instruction();
-        let Some(place) = decoded.get_mut((at ^ at >> 4) % DECODED) else { return };
-        let code = match place {
-            Some(code) if code.address == at => code,
-            _ => place.insert(Code::read(at)),
-        };
+        let Some(code) = decoded.code(context.instruction()) else { return };
         match step(context, reading, code) {
             Step::Stored => without_store = 0,
             Step::Other if without_store < WITHOUT_STORE => without_store += 1,
             Step::Other | Step::Unknown => return,
         }
+    }
+}
+
+/// Instructions in the order in which they came, the oldest replaced first.
+struct Decoded {
+    all: [Option<Code>; DECODED],
+    filled: usize,
+    /// Most likely the next one.
+    next: usize,
+}
+
+impl Decoded {
+    fn code(&mut self, address: usize) -> Option<&Code> {
+        let is_it = |code: &Option<Code>| code.as_ref().is_some_and(|code| code.address == address);
+        let mut place = self.next % DECODED;
+        if !self.all.get(place).is_some_and(is_it) {
+            place = match self.all.iter().position(is_it) {
+                Some(place) => place,
+                None => {
+                    let place = self.filled % DECODED;
+                    *self.all.get_mut(place)? = Some(Code::read(address));
+                    self.filled += 1;
+                    place
+                }
+            };
+        }
+        self.next = place + 1;
+        self.all.get(place)?.as_ref()
     }
 }
 

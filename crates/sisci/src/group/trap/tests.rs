@@ -1,4 +1,5 @@
 //! Each class of instruction, run on plain memory and through the trap: memory, registers and flags must come out alike.
+#![allow(clippy::unwrap_used)]
 
 use core::arch::asm;
 use std::sync::Arc;
