@@ -104,3 +104,22 @@ fn a_fault_of_a_source_is_the_programs_and_comes_after_what_could_be_stored() {
     let output = again.args(["--exact", name, "--ignored"]).output().unwrap();
     assert_eq!(output.status.code(), Some(RIGHT), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+#[ignore = "ends the process: run by the test below"]
+fn more_than_can_be_carried_out() {
+    let rig = Rig::with(2);
+    // SAFETY: the view is longer than the 512 bytes; the process ends here.
+    unsafe { core::arch::asm!("fxsave [{}]", in(reg) rig.view.start()) };
+}
+
+#[test]
+fn an_instruction_that_cannot_be_carried_out_on_all_copies_ends_the_program_with_words() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let name = "group::trap::tests::faults::more_than_can_be_carried_out";
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    let output = again.args(["--exact", name, "--ignored"]).output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("use SCIMemCpy"));
+}
