@@ -14,25 +14,32 @@ use tieline_tests::{Cluster, Peer};
 const GROUP: u32 = 3;
 const SIZE: u32 = 8192;
 
-/// The program of `tests/sisci/c`, compiled once.
-fn program(name: &str) -> PathBuf {
+/// What a compiler makes of a store differs: each way once, the first as most programs have it.
+const OPTIONS: [&str; 3] = ["-O2", "-O0", "-O3"];
+
+/// The program of `tests/sisci/c`, compiled once with each of the options.
+fn program(option: &str) -> PathBuf {
     static BUILT: OnceLock<tempfile::TempDir> = OnceLock::new();
     let dir = BUILT.get_or_init(|| {
         let dir = tempfile::Builder::new().prefix("tieline-c-").tempdir().unwrap();
-        compile("group_node", dir.path());
+        OPTIONS.iter().for_each(|option| compile(option, dir.path()));
         dir
     });
-    dir.path().join(name)
+    dir.path().join(option)
 }
 
-fn compile(name: &str, into: &Path) {
+fn compile(option: &str, into: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let binary = tieline_binary().unwrap();
     let libraries = binary.parent().unwrap();
     assert!(libraries.join("libsisci.so").is_file(), "libsisci.so is not built: run `cargo build -p sisci`");
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Werror", "-std=gnu11", "-I"]).arg(root.join("include/sisci"));
-    cc.arg(root.join(format!("tests/sisci/c/{name}.c"))).arg("-o").arg(into.join(name));
+    cc.args([option, "-Wall", "-Werror", "-std=gnu11", "-I"]).arg(root.join("include/sisci"));
+    if option == "-O3" {
+        // All that this processor has.
+        cc.arg("-march=native");
+    }
+    cc.arg(root.join("tests/sisci/c/group_node.c")).arg("-o").arg(into.join(option));
     cc.arg("-L").arg(libraries).arg("-lsisci").arg(format!("-Wl,-rpath,{}", libraries.display()));
     let output = cc.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -43,7 +50,11 @@ struct Program(Peer);
 
 impl Program {
     fn start(cluster: &Cluster, node: usize) -> Self {
-        let mut peer = Peer::start(cluster, program("group_node").to_str().unwrap(), node, &[]).unwrap();
+        Self::built_with(OPTIONS[0], cluster, node)
+    }
+
+    fn built_with(option: &str, cluster: &Cluster, node: usize) -> Self {
+        let mut peer = Peer::start(cluster, program(option).to_str().unwrap(), node, &[]).unwrap();
         peer.expect("ready").unwrap();
         Self(peer)
     }

@@ -2,7 +2,7 @@
 
 use tieline_tests::{Cluster, Watchdog};
 
-use crate::{GROUP, Program, SIZE, group_of, reach};
+use crate::{GROUP, OPTIONS, Program, SIZE, group_of, reach};
 
 #[test]
 fn the_same_value_again_overwrites_what_a_member_changed() {
@@ -67,19 +67,24 @@ fn data_is_there_when_its_flag_is() {
 fn every_way_to_write_a_block_reaches_every_member() {
     let _watchdog = Watchdog::usual("group blocks");
     let cluster = Cluster::up(4).unwrap();
-    let (mut writer, mut members) = group_of(&cluster, 3);
+    let (_, mut members) = group_of(&cluster, 3);
     let ways = ["loop", "memcpy", "memset", "SCIMemCpy", "SCIMemWrite", "SCITransferBlock", "DMA"];
-    for (round, way) in (1..).zip(ways) {
-        for (index, count) in [(1, 1), (3, 17), (16, 64), (7, 1000), (0, SIZE / 4)] {
-            let value = round * 0x0101_0101;
-            assert_eq!(writer.ask(&format!("write {way} {index} {count} {value}")), "ok");
-            for member in &mut members {
-                let same = member.ask(&format!("lcount {index} {count} {value}"));
-                assert_eq!(same, count.to_string(), "{way}, {count} words");
+    for (built, option) in (1..).zip(OPTIONS) {
+        let mut writer = Program::built_with(option, &cluster, 0);
+        assert_eq!(writer.ask(&format!("connect {GROUP}")), format!("connected {SIZE}"));
+        reach(&mut writer, &mut members);
+        for (way_number, way) in (1..).zip(ways) {
+            for (index, count) in [(1, 1), (3, 17), (16, 64), (7, 1000), (0, SIZE / 4)] {
+                let value = (16 * built + way_number) * 0x0101_0101;
+                assert_eq!(writer.ask(&format!("write {way} {index} {count} {value}")), "ok");
+                for member in &mut members {
+                    let same = member.ask(&format!("lcount {index} {count} {value}"));
+                    assert_eq!(same, count.to_string(), "{way}, {count} words, {option}");
+                }
             }
         }
+        assert_eq!(writer.ask("sequence"), "0");
     }
-    assert_eq!(writer.ask("sequence"), "0");
 }
 
 #[test]
