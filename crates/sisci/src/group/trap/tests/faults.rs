@@ -1,6 +1,6 @@
 //! Faults that are none of the group's go where they went before.
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use libc::{c_int, c_void, siginfo_t};
@@ -70,9 +70,8 @@ extern "C" fn programs_handler(_signal: c_int, info: *mut siginfo_t, _context: *
     }
 }
 
-#[test]
-#[ignore = "ends the process: run by the test below"]
-fn copies_from_nowhere() {
+/// With the handler above, a rig, and the address of a page that cannot be read, behind 4096 bytes of 7.
+fn with_own_handler() -> (Rig, usize) {
     // SAFETY: a handler of the right type, set before the group's; then new mappings, of which the second page is taken away.
     let source = unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
@@ -90,19 +89,42 @@ fn copies_from_nowhere() {
     for (place, copy) in COPIES.iter().zip(&rig.copies) {
         place.store(copy.as_ptr().expose_provenance(), Ordering::Relaxed);
     }
+    (rig, source + 4096)
+}
+
+#[test]
+#[ignore = "ends the process: run by a test below"]
+fn copies_from_nowhere() {
+    let (rig, nowhere) = with_own_handler();
     // SAFETY: the process ends in the handler above.
     unsafe {
-        core::arch::asm!("rep movsb", inout("rcx") 100_usize => _, inout("rsi") source + 4096 - 10 => _,
+        core::arch::asm!("rep movsb", inout("rcx") 100_usize => _, inout("rsi") nowhere - 10 => _,
             inout("rdi") rig.view.start() + 50 => _);
     }
 }
 
 #[test]
+#[ignore = "ends the process: run by a test below"]
+fn loads_from_nowhere() {
+    let (rig, nowhere) = with_own_handler();
+    // SAFETY: the process ends in the handler above.
+    unsafe {
+        core::arch::asm!("mov [rdi + 50], rax", "mov [rdi + 58], ax", "mov rax, [rsi]",
+            inout("rax") 0x0707_0707_0707_0707_u64 => _, in("rsi") nowhere, in("rdi") rig.view.start());
+    }
+}
+
+fn run_alone(name: &str) -> Output {
+    let name = format!("group::trap::tests::faults::{name}");
+    Command::new(std::env::current_exe().unwrap()).args(["--exact", &name, "--ignored"]).output().unwrap()
+}
+
+#[test]
 fn a_fault_of_a_source_is_the_programs_and_comes_after_what_could_be_stored() {
-    let name = "group::trap::tests::faults::copies_from_nowhere";
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    let output = again.args(["--exact", name, "--ignored"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(RIGHT), "{}", String::from_utf8_lossy(&output.stderr));
+    for name in ["copies_from_nowhere", "loads_from_nowhere"] {
+        let output = run_alone(name);
+        assert_eq!(output.status.code(), Some(RIGHT), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]
@@ -117,9 +139,7 @@ fn more_than_can_be_carried_out() {
 fn an_instruction_that_cannot_be_carried_out_on_all_copies_ends_the_program_with_words() {
     use std::os::unix::process::ExitStatusExt;
 
-    let name = "group::trap::tests::faults::more_than_can_be_carried_out";
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    let output = again.args(["--exact", name, "--ignored"]).output().unwrap();
+    let output = run_alone("more_than_can_be_carried_out");
     assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
     assert!(String::from_utf8_lossy(&output.stderr).contains("use SCIMemCpy"));
 }
