@@ -117,3 +117,33 @@ fn a_member_that_returns_is_reached_again() {
     });
     assert!(reached);
 }
+
+#[test]
+fn who_waits_is_told_of_a_member_and_finds_its_copy() {
+    let _watchdog = Watchdog::usual("group waits");
+    let cluster = Cluster::up(2).unwrap();
+    let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
+    let group = a.connect_group(GROUP).unwrap();
+    let (before, none) = group.reached().unwrap();
+    assert!(none.is_empty());
+    let member = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            while group.generation().unwrap() == before {
+                group.wait_change(SOON).unwrap()
+            }
+        });
+        let member = b.join_group(GROUP, 4096).unwrap();
+        waiting.join().unwrap();
+        member
+    });
+    let (_, reached) = group.reached().unwrap();
+    assert_eq!(reached.iter().map(tieline::RemoteSegment::node).collect::<Vec<_>>(), [b.id()]);
+    reached[0].put(5, &[7]).unwrap();
+    assert_eq!(read(&member, 5), 7);
+    let source = b.create_segment(tieline::SegmentId(77), 64).unwrap();
+    source.window().put(0, &[9; 64]).unwrap();
+    assert_eq!(group.put_from(100, source.window()).unwrap(), Delivered { members: 1, lost: 0 });
+    assert_eq!((read(&member, 99), read(&member, 100), read(&member, 163)), (0, 9, 9));
+    group.cancel_waits();
+    assert!(matches!(group.wait_change(SOON), Err(tieline::Error::Cancelled { .. })));
+}

@@ -7,6 +7,7 @@ use shm::window::Window;
 
 use crate::code::{Code, Result};
 use crate::flags;
+use crate::group;
 use crate::handle::Handle;
 use crate::library::Library;
 use crate::map::{Map, Target};
@@ -51,7 +52,7 @@ pub fn memcpy(
                 return Err(Code::TRANSFER_FAILED.because(format!("the sequence says {status:?}: repeat it")));
             }
         } else if let Target::Remote(segment) = map.target() {
-            segment.connection()?.segment.check()?;
+            segment.connection()?.check()?;
         }
     }
     Ok(())
@@ -65,10 +66,10 @@ fn transfer(map: &Arc<Map>, offset: usize, memory: Window<'_>, direction: Direct
     match (map.target(), direction) {
         // Over the link, which may be down, or count, or lose on purpose.
         (Target::Remote(segment), Direction::ToMap) => {
-            Ok(segment.connection()?.segment.put_from(map.offset() + offset, memory)?)
+            Ok(segment.connection()?.put_from(map.offset() + offset, memory)?)
         }
         (Target::Remote(segment), Direction::FromMap) => {
-            Ok(segment.connection()?.segment.get_to(map.offset() + offset, memory)?)
+            Ok(segment.connection()?.get_to(map.offset() + offset, memory)?)
         }
         (Target::Local(_), Direction::ToMap) => Ok(memory.copy_to(0, &map.window(), offset, memory.len())?),
         (Target::Local(_), Direction::FromMap) => {
@@ -80,6 +81,9 @@ fn transfer(map: &Arc<Map>, offset: usize, memory: Window<'_>, direction: Direct
 /// SCIMemWrite: to an address that lies in a map.
 pub fn mem_write(from: usize, to: usize, size_bytes: usize) -> Result<()> {
     Library::get()?;
+    if let Some(written) = group::write_through(to, memory(from, size_bytes)?) {
+        return written;
+    }
     let (from, to) = (memory(from, size_bytes)?, memory(to, size_bytes)?);
     Ok(from.copy_to(0, &to, 0, size_bytes)?)
 }

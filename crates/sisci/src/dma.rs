@@ -275,13 +275,24 @@ fn take(queue: &DmaQueue) -> Result<MutexGuard<'_, Copier>> {
 fn gather(library: &Library, queue: &tieline::DmaQueue, transfer: &Transfer<'_>) -> Result<()> {
     let local = transfer.local.memory(library)?;
     let remote = library.remote_segments.get(transfer.remote)?;
-    let remote = &remote.connection()?.segment;
     let direction = if transfer.flags & flags::DMA_READ == 0 { Direction::Push } else { Direction::Pull };
     if transfer.vector.iter().all(|entry| entry.size_bytes <= PIECE_BYTES) {
-        return Ok(queue.gather_memory(&local, remote, direction, transfer.vector)?);
+        return gather_each(queue, &local, &remote, direction, transfer.vector);
     }
     let pieces: Vec<DmaEntry> = transfer.vector.iter().flat_map(pieces).collect();
-    Ok(queue.gather_memory(&local, remote, direction, &pieces)?)
+    gather_each(queue, &local, &remote, direction, &pieces)
+}
+
+/// To each copy of a group; from one.
+fn gather_each(
+    queue: &tieline::DmaQueue,
+    local: &Arc<dyn LocalMemory>,
+    remote: &RemoteSegment,
+    direction: Direction,
+    vector: &[DmaEntry],
+) -> Result<()> {
+    let gather = |end: &tieline::RemoteSegment| Ok(queue.gather_memory(local, end, direction, vector)?);
+    remote.connection()?.ends(direction == Direction::Pull, gather)
 }
 
 fn pieces(entry: &DmaEntry) -> impl Iterator<Item = DmaEntry> + use<> {

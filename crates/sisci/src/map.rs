@@ -59,7 +59,7 @@ impl Target {
                 Ok((map.as_ptr().expose_provenance(), Further::Local(map)))
             }
             Self::Remote(segment) => {
-                let map = segment.connection()?.segment.map_further(options)?;
+                let map = segment.connection()?.map_further(options)?;
                 Ok((map.as_ptr().expose_provenance(), Further::Remote(map)))
             }
         }
@@ -177,8 +177,8 @@ pub fn map_remote(handle: Handle<RemoteSegment>, wanted: &Wanted) -> Result<(Han
     let library = Library::get()?;
     let segment = library.remote_segments.get(handle)?;
     let connection = segment.connection()?;
-    connection.segment.check()?;
-    let (base, size_bytes) = (connection.address()?, connection.segment.size_bytes());
+    connection.check()?;
+    let (base, size_bytes) = (connection.address()?, connection.size_bytes());
     keep(library, Map::new(Target::Remote(segment), base, size_bytes, wanted)?)
 }
 

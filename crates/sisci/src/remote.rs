@@ -7,12 +7,14 @@ use std::time::Duration;
 use proto::ids::{NodeId, SegmentId};
 use proto::wire::program::LossReason;
 use shm::sync::{AtomicBool, AtomicUsize, Ordering};
-use tieline::{RemoteEvent, RemoteMap};
+use tieline::RemoteEvent;
 
 use crate::callback::{Callback, Reason, RemoteSegmentFn};
 use crate::code::{Code, Failure, Result};
+use crate::connection::Connection;
 use crate::descriptor::Descriptor;
 use crate::flags;
+use crate::group::GroupConnection;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
 use crate::time::{INFINITE, Until};
@@ -25,13 +27,12 @@ const BROADCAST_NODE: u32 = proto::ids::BROADCAST_NODE_ID;
 /// How often a node that is away is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A connected segment.
-#[derive(Debug)]
-pub struct Connection {
-    /// As the Rust API knows it.
-    pub segment: tieline::RemoteSegment,
-    /// Mapped once for all maps.
-    map: RemoteMap,
+/// Whom to connect to.
+#[derive(Clone, Copy, Debug)]
+enum Peer {
+    Node(NodeId),
+    /// All members of the group whose id is the segment's.
+    Group,
 }
 
 /// A segment that this process is connected to, or is about to be.
@@ -86,11 +87,11 @@ impl RemoteSegment {
         self.is_stopped.store(true, Ordering::Release);
         self.worker.stop(|| {
             if let Some(connection) = self.connection.get() {
-                connection.segment.cancel_waits();
+                connection.stop();
             }
         });
         if let Some(connection) = self.connection.get() {
-            connection.segment.cancel_waits();
+            connection.stop();
         }
     }
 
@@ -99,9 +100,21 @@ impl RemoteSegment {
         self.is_stopped.load(Ordering::Acquire)
     }
 
+    /// Nothing happens to a group: members come and go without a word.
+    fn no_event(&self, until: Until) -> Result<Reason> {
+        while !self.is_stopped() {
+            if until.is_over() {
+                return Err(Code::TIMEOUT.because(format!("group {} has no events", self.id)));
+            }
+            thread::sleep(LOOK_AGAIN.min(until.left()));
+        }
+        Err(Code::CANCELLED.into())
+    }
+
     fn next_event(&self, until: Until) -> Result<Reason> {
         loop {
-            match self.connection()?.segment.wait_event(until.left()) {
+            let Connection::Segment { segment, .. } = self.connection()? else { return self.no_event(until) };
+            match segment.wait_event(until.left()) {
                 Ok(RemoteEvent::NotOperational) => return Ok(Reason::NotOperational),
                 Ok(RemoteEvent::Operational) => return Ok(Reason::Operational),
                 Ok(RemoteEvent::Lost(LossReason::Withdrawn | LossReason::Removed)) => {
@@ -114,13 +127,6 @@ impl RemoteSegment {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-}
-
-impl Connection {
-    /// Where it is mapped.
-    pub fn address(&self) -> Result<usize> {
-        Ok(self.map.as_ptr()? as usize)
     }
 }
 
@@ -146,13 +152,14 @@ pub fn connect(descriptor: Handle<Descriptor>, wanted: Wanted) -> Result<Handle<
     let library = Library::get()?;
     let descriptor = library.descriptors.get(descriptor)?;
     let node = library.node_with(wanted.adapter)?;
-    if wanted.node == BROADCAST_NODE {
-        return Err(Code::NOT_IMPLEMENTED.because("groups are not there yet"));
-    }
-    let peer = if wanted.node == LOCAL_HOST { node.id() } else { node_id(wanted.node)? };
+    let (peer, node_number) = match wanted.node {
+        BROADCAST_NODE => (Peer::Group, BROADCAST_NODE),
+        LOCAL_HOST => (Peer::Node(node.id()), node.id().get()),
+        number => (Peer::Node(node_id(number)?), number),
+    };
     let segment = Arc::new(RemoteSegment {
         _descriptor: descriptor,
-        node: peer.get(),
+        node: node_number,
         id: wanted.id,
         connection: OnceLock::new(),
         is_stopped: AtomicBool::new(false),
@@ -184,12 +191,12 @@ fn node_id(node: u32) -> Result<NodeId> {
 fn attach(
     segment: &RemoteSegment,
     node: &tieline::Node,
-    peer: NodeId,
+    peer: Peer,
     until: Until,
     patient: bool,
 ) -> Result<()> {
     let connected = loop {
-        match node.connect_segment(peer, SegmentId(segment.id), Duration::ZERO).map_err(Failure::from) {
+        match connection_to(node, peer, segment.id) {
             Ok(connected) => break connected,
             Err(failure) => {
                 let is_away = failure.code == Code::NODE_NOT_RESPONDING;
@@ -204,9 +211,21 @@ fn attach(
             }
         }
     };
-    let map = connected.map()?;
-    drop(segment.connection.set(Connection { segment: connected, map }));
+    if let Err(unwanted) = segment.connection.set(connected) {
+        unwanted.stop();
+    }
     Ok(())
+}
+
+fn connection_to(node: &tieline::Node, peer: Peer, id: u32) -> Result<Connection> {
+    match peer {
+        Peer::Group => Ok(Connection::Group(GroupConnection::connect(node, id)?)),
+        Peer::Node(peer) => {
+            let connected =
+                node.connect_segment(peer, SegmentId(id), Duration::ZERO).map_err(Failure::from)?;
+            Connection::to_segment(connected)
+        }
+    }
 }
 
 /// Life of the thread that connects and calls back.
@@ -214,7 +233,7 @@ fn serve(
     segment: &RemoteSegment,
     handle: Handle<RemoteSegment>,
     node: &tieline::Node,
-    peer: NodeId,
+    peer: Peer,
     wanted: &Wanted,
 ) {
     let tell = |reason, status| {
@@ -227,7 +246,7 @@ fn serve(
             return;
         }
     }
-    if wanted.callback.is_none() {
+    if wanted.callback.is_none() || matches!(peer, Peer::Group) {
         return;
     }
     while let Ok(reason) = segment.next_event(Until::after(INFINITE)) {

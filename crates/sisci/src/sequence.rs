@@ -6,6 +6,8 @@ use shm::sync::plain::{Ordering, fence};
 use tieline::SequenceStatus;
 
 use crate::code::Result;
+use crate::connection::Connection;
+use crate::group::{self, GroupWatch};
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
 use crate::map::{Map, Target};
@@ -24,12 +26,20 @@ pub enum Status {
     Pending,
 }
 
+/// What is watched.
+#[derive(Debug)]
+enum Watch {
+    /// Memory of this program.
+    Nothing,
+    Segment(tieline::Sequence),
+    Group(GroupWatch),
+}
+
 /// Watches the memory behind one map.
 #[derive(Debug)]
 pub struct Sequence {
     map: Arc<Map>,
-    /// Nothing to watch for memory of this program.
-    watch: Mutex<Option<tieline::Sequence>>,
+    watch: Mutex<Watch>,
 }
 
 impl Handled for Sequence {
@@ -37,18 +47,21 @@ impl Handled for Sequence {
 }
 
 impl Sequence {
-    fn lock(&self) -> MutexGuard<'_, Option<tieline::Sequence>> {
+    fn lock(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What happened since the last look. While the link is down nothing can be repeated yet.
     fn check(&self) -> Result<Status> {
         let mut watch = self.lock();
-        let Some(watch) = watch.as_mut() else { return Ok(Status::Ok) };
-        Ok(match watch.check()? {
-            SequenceStatus::Ok if self.is_down() => Status::Pending,
+        let (status, is_down) = match &mut *watch {
+            Watch::Nothing => return Ok(Status::Ok),
+            Watch::Segment(watch) => (watch.check()?, self.is_down()),
+            Watch::Group(watch) => (watch.check()?, watch.is_down()),
+        };
+        Ok(match status {
+            SequenceStatus::Ok | SequenceStatus::Retriable if is_down => Status::Pending,
             SequenceStatus::Ok => Status::Ok,
-            SequenceStatus::Retriable if self.is_down() => Status::Pending,
             SequenceStatus::Retriable => Status::Retriable,
             SequenceStatus::Lost(_) => Status::NotRetriable,
         })
@@ -56,7 +69,7 @@ impl Sequence {
 
     fn is_down(&self) -> bool {
         let Target::Remote(segment) = self.map.target() else { return false };
-        segment.connection().is_ok_and(|connection| connection.segment.check().is_err())
+        segment.connection().is_ok_and(|connection| connection.check().is_err())
     }
 
     /// Watches anew from now on.
@@ -74,8 +87,11 @@ pub fn create(map: Handle<Map>) -> Result<Handle<Sequence>> {
     let library = Library::get()?;
     let map = library.maps.get(map)?;
     let watch = match map.target() {
-        Target::Local(_) => None,
-        Target::Remote(segment) => Some(segment.connection()?.segment.sequence()?),
+        Target::Local(_) => Watch::Nothing,
+        Target::Remote(segment) => match segment.connection()? {
+            Connection::Segment { segment, .. } => Watch::Segment(segment.sequence()?),
+            Connection::Group(group) => Watch::Group(GroupWatch::start(group)?),
+        },
     };
     library.sequences.insert(Arc::new(Sequence { map, watch: Mutex::new(watch) }))
 }
@@ -100,4 +116,20 @@ pub fn check(handle: Handle<Sequence>) -> Result<Status> {
 /// SCIStoreBarrier, SCIFlush: what this thread has stored is visible to others before what it stores next.
 pub fn barrier() {
     fence(Ordering::SeqCst);
+}
+
+/// The same, and of a group: what is stored next reaches every member that this process was told of.
+pub fn barrier_of(handle: Handle<Sequence>) {
+    barrier();
+    if !group::is_used() || handle.is_null() {
+        return;
+    }
+    let sequence = Library::get().and_then(|library| library.sequences.get(handle));
+    if let Ok(sequence) = sequence
+        && let Target::Remote(segment) = sequence.map.target()
+        && let Ok(Connection::Group(group)) = segment.connection()
+    {
+        // A function without an error argument: who cannot be followed now is followed by the library's thread.
+        drop(group.follow());
+    }
 }

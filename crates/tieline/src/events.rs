@@ -77,6 +77,8 @@ impl<T> Queue<T> {
 pub(crate) struct Members {
     nodes: OwnLock<BTreeSet<NodeId>>,
     version: shm::sync::AtomicU64,
+    /// One for each change, for who waits.
+    changes: Queue<()>,
 }
 
 impl Members {
@@ -89,6 +91,12 @@ impl Members {
         }
         // Release: pairs with the Acquire in `version`.
         self.version.fetch_add(1, Ordering::Release);
+        drop(nodes);
+        self.changes.push(());
+    }
+
+    pub(crate) fn changes(&self) -> &Queue<()> {
+        &self.changes
     }
 
     /// Changes whenever the members do: one load on the way of each put.

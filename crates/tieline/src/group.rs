@@ -88,6 +88,8 @@ struct Copies {
     /// `Members::version` that `connected` reflects.
     version: Option<u64>,
     connected: BTreeMap<NodeId, RemoteSegment>,
+    /// Counts the changes of `connected`.
+    generation: u64,
     /// Members that could not be reached.
     missed: Option<Missed>,
 }
@@ -157,7 +159,9 @@ impl Group {
         if copies.is_due(version) {
             let nodes = self.members.nodes();
             // A copy that has ended may have a successor on the same node.
+            let before = copies.connected.len();
             copies.connected.retain(|node, copy| nodes.contains(node) && copy.check().is_ok());
+            copies.generation += u64::from(copies.connected.len() != before);
             let mut complete = true;
             for node in nodes {
                 if copies.connected.contains_key(&node) {
@@ -167,7 +171,10 @@ impl Group {
                 // write, until it is reached or its departure is announced.
                 let key = SegmentKey::GroupCopy(self.group);
                 match RemoteSegment::connect(&self.node, node, key, Duration::ZERO) {
-                    Ok(copy) => drop(copies.connected.insert(node, copy)),
+                    Ok(copy) => {
+                        copies.connected.insert(node, copy);
+                        copies.generation += 1;
+                    }
                     Err(_) => complete = false,
                 }
             }
@@ -181,6 +188,7 @@ impl Group {
         let (lost, refused) = write_to_all(&copies.connected, write);
         for node in &lost {
             copies.connected.remove(node);
+            copies.generation += 1;
             // Looked for again with the next write.
             copies.version = None;
         }
@@ -215,6 +223,36 @@ impl Group {
             }
             std::thread::sleep(pause);
         }
+    }
+
+    /// Changes whenever [`Self::reached`] does. Costs little when nothing changed.
+    pub fn generation(&self) -> Result<u64> {
+        Ok(self.copies()?.generation)
+    }
+
+    /// The copies that are reached now, for maps and DMA, and the generation that they are of.
+    pub fn reached(&self) -> Result<(u64, Vec<RemoteSegment>)> {
+        let copies = self.copies()?;
+        let of = |copy: &RemoteSegment| RemoteSegment { inner: Arc::clone(&copy.inner) };
+        Ok((copies.generation, copies.connected.values().map(of).collect()))
+    }
+
+    /// Waits until members may have come or gone since the last call, but no longer than `timeout`.
+    pub fn wait_change(&self, timeout: Duration) -> Result<()> {
+        // Who could not be reached is tried again without being announced again.
+        let missed = self.copies()?.missed.map_or(timeout, |missed| missed.pause.min(timeout));
+        let what = || format!("members of group {}", self.group);
+        self.members.changes().wait(missed, &what).map(drop)
+    }
+
+    /// Ends all waits of [`Self::wait_change`] with [`Error::Cancelled`], those of the future too.
+    pub fn cancel_waits(&self) {
+        self.members.changes().cancel();
+    }
+
+    /// Writes what `source` holds to all copies.
+    pub fn put_from(&self, offset: usize, source: Window<'_>) -> Result<Delivered> {
+        self.each(|copy| copy.put_from(offset, source))
     }
 
     /// Writes a block to all copies.

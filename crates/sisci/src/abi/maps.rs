@@ -82,12 +82,12 @@ export! {
         call("SCICheckSequence", error, Status::NotRetriable as u32, || Ok(sequence::check(sequence)? as u32))
     }
 
-    fn SCIStoreBarrier(_sequence: Handle<Sequence>, _flags: u32) {
-        sequence::barrier();
+    fn SCIStoreBarrier(sequence: Handle<Sequence>, _flags: u32) {
+        sequence::barrier_of(sequence);
     }
 
-    fn SCIFlush(_sequence: Handle<Sequence>, _flags: u32) {
-        sequence::barrier();
+    fn SCIFlush(sequence: Handle<Sequence>, _flags: u32) {
+        sequence::barrier_of(sequence);
     }
 
     fn SCIFlushReadBuffers(_sequence: Handle<Sequence>) {

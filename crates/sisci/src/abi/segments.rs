@@ -89,7 +89,7 @@ export! {
     }
 
     fn SCIGetRemoteSegmentSize(segment: Handle<RemoteSegment>) -> usize {
-        quiet("SCIGetRemoteSegmentSize", 0, || remote_of(segment, |it| Ok(it.connection()?.segment.size_bytes())))
+        quiet("SCIGetRemoteSegmentSize", 0, || remote_of(segment, |it| Ok(it.connection()?.size_bytes())))
     }
 
     fn SCIGetRemoteSegmentId(segment: Handle<RemoteSegment>) -> u32 {

@@ -1,0 +1,116 @@
+//! What a connected remote segment leads to: one segment, or all copies of a group.
+
+use std::sync::Arc;
+
+use shm::region::FurtherMapOptions;
+use shm::window::Window;
+use tieline::{FurtherRemoteMap, RemoteMap, RemoteSegment};
+
+use crate::code::{Code, Result};
+use crate::group::GroupConnection;
+
+/// A connection.
+#[derive(Debug)]
+pub enum Connection {
+    /// To a segment.
+    Segment {
+        /// As the Rust API knows it.
+        segment: RemoteSegment,
+        /// Mapped once for all maps.
+        map: RemoteMap,
+    },
+    /// To a group.
+    Group(Arc<GroupConnection>),
+}
+
+impl Connection {
+    /// To a segment.
+    pub(crate) fn to_segment(segment: RemoteSegment) -> Result<Self> {
+        let map = segment.map()?;
+        Ok(Self::Segment { segment, map })
+    }
+
+    /// The group, if it is one.
+    pub fn group(&self) -> Option<&Arc<GroupConnection>> {
+        match self {
+            Self::Segment { .. } => None,
+            Self::Group(group) => Some(group),
+        }
+    }
+
+    /// Bytes.
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Segment { segment, .. } => segment.size_bytes(),
+            Self::Group(group) => group.size_bytes(),
+        }
+    }
+
+    /// Where it is mapped.
+    pub fn address(&self) -> Result<usize> {
+        match self {
+            Self::Segment { map, .. } => Ok(map.as_ptr()?.expose_provenance()),
+            Self::Group(group) => Ok(group.address()),
+        }
+    }
+
+    /// A mapping of its own, apart from the one that all maps share.
+    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherRemoteMap> {
+        match self {
+            Self::Segment { segment, .. } => Ok(segment.map_further(options)?),
+            Self::Group(group) => Err(Code::NOT_SUPPORTED.because(format!(
+                "the map of group {} follows its members and has one address: map it without \
+                 SCI_FLAG_FIXED_MAP_ADDR and SCI_FLAG_READONLY_MAP",
+                group.id()
+            ))),
+        }
+    }
+
+    /// Whether the other end can be used now. A group always can: who is not there is not reached.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Segment { segment, .. } => Ok(segment.check()?),
+            Self::Group(_) => Ok(()),
+        }
+    }
+
+    /// Writes what `source` holds: to all copies of a group.
+    pub fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
+        match self {
+            Self::Segment { segment, .. } => Ok(segment.put_from(offset, source)?),
+            Self::Group(group) => group.put_from(offset, source),
+        }
+    }
+
+    /// Reads into `target`: of a group, the copy that its map shows.
+    pub fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
+        match self {
+            Self::Segment { segment, .. } => Ok(segment.get_to(offset, target)?),
+            Self::Group(group) => group.get_to(offset, target),
+        }
+    }
+
+    /// Does something with each segment that DMA is to write to, or with the one that it is to read from.
+    pub fn ends(&self, reads: bool, mut each: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Segment { segment, .. } => each(segment),
+            Self::Group(group) => {
+                let copies = group.copies()?;
+                if copies.is_empty() {
+                    let detail = format!("group {} has no member now", group.id());
+                    return Err(Code::NOT_CONNECTED.because(detail));
+                }
+                let count = if reads { 1 } else { copies.len() };
+                copies.iter().take(count).try_for_each(each)
+            }
+        }
+    }
+
+    /// Ends waits and threads.
+    pub(crate) fn stop(&self) {
+        match self {
+            Self::Segment { segment, .. } => segment.cancel_waits(),
+            Self::Group(group) => group.stop(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Stores that fault, because their group has several copies, and are carried out here on all of them.
+//!
+//! What is done in a handler neither locks, allocates nor calls anything that a signal may not call. Common stores are
+//! emulated ([`store`], [`string`]), and the loop that they are in with them ([`interpret`]); everything else that writes runs
+//! itself, on other addresses ([`displaced`]).
+
+use crate::code::Result;
+
+#[cfg(target_arch = "x86_64")]
+mod context;
+#[cfg(target_arch = "x86_64")]
+mod displaced;
+#[cfg(target_arch = "x86_64")]
+mod emulate;
+#[cfg(target_arch = "x86_64")]
+mod fallible;
+#[cfg(target_arch = "x86_64")]
+mod flags;
+#[cfg(target_arch = "x86_64")]
+mod handler;
+#[cfg(target_arch = "x86_64")]
+mod interpret;
+#[cfg(target_arch = "x86_64")]
+mod store;
+#[cfg(target_arch = "x86_64")]
+mod string;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+
+/// Makes this process take the faults of its stores. Once; later calls do nothing.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn install() -> Result<()> {
+    handler::install()
+}
+
+/// Elsewhere nobody knows the instructions.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn install() -> Result<()> {
+    let detail = "on this processor stores reach a group only while it has one member: use SCIMemCpy";
+    Err(crate::code::Code::NOT_SUPPORTED.because(detail))
+}

@@ -1,0 +1,198 @@
+//! The addresses that a program has of a group, and where they lead.
+//!
+//! | copies | the view is |
+//! |---|---|
+//! | none | private memory of zeroes, in which stores vanish |
+//! | one | that copy itself, at full speed |
+//! | more | the first copy, for reading only: stores fault, and [`super::trap`] carries them out on all copies |
+//!
+//! Each change of it replaces the mapping in one step, so a store lands before the change or after it.
+
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::ffi::c_void;
+use rustix::io::Errno;
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap,
+    mremap_fixed, munmap,
+};
+use shm::origin::Origin;
+
+use super::copies::{Copy, Place, Published};
+use super::trap;
+use crate::code::{Code, Failure, Result};
+
+/// The instructions that are carried out elsewhere reach so far.
+const BYTES_MAX: usize = 1 << 30;
+
+/// Where the view leads now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leads {
+    Nowhere,
+    /// To the copy that is mapped there.
+    Alone(usize),
+    First(usize),
+}
+
+impl Leads {
+    fn first(self) -> Option<usize> {
+        match self {
+            Self::Nowhere => None,
+            Self::Alone(first) | Self::First(first) => Some(first),
+        }
+    }
+}
+
+/// Addresses for one group, followed by an alias of the first copy that can always be written.
+#[derive(Debug)]
+pub(crate) struct View {
+    start: usize,
+    mapped_bytes: usize,
+    origin: Origin,
+    place: Option<Place>,
+    leads: Mutex<Leads>,
+}
+
+impl View {
+    /// Addresses that lead nowhere yet.
+    pub(crate) fn new(size_bytes: usize) -> Result<Self> {
+        let page = rustix::param::page_size();
+        let mapped_bytes = size_bytes
+            .checked_next_multiple_of(page)
+            .filter(|&bytes| bytes <= BYTES_MAX)
+            .ok_or_else(|| {
+                Code::NOSPC.because(format!(
+                    "a group of {size_bytes} bytes: groups are mapped up to {BYTES_MAX} bytes"
+                ))
+            })?;
+        let (bytes, none) = (reserved_bytes(mapped_bytes), MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
+        let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), none) };
+        let start = start.map_err(|errno| refused("mmap of a group", errno))?.expose_provenance();
+        let leads = Mutex::new(Leads::Nowhere);
+        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads };
+        view.lead_nowhere(view.start)?;
+        view.lead_nowhere(view.alias())?;
+        view.place = Some(Place::publish(view.published(Vec::new()))?);
+        Ok(view)
+    }
+
+    /// The first byte.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// A page that leads nowhere stands between, so that what runs over the end of the view does not land at the beginning.
+    fn alias(&self) -> usize {
+        self.start + self.mapped_bytes + rustix::param::page_size()
+    }
+
+    fn published(&self, copies: Vec<Copy>) -> Published {
+        Published { start: self.start, bytes: self.mapped_bytes, alias: self.alias(), copies }
+    }
+
+    /// From now on stores reach these copies, each of which has at least as many bytes as the view.
+    pub(crate) fn follow(&self, mut copies: Vec<Copy>) -> Result<()> {
+        // Where it leads is the address of a copy that is published, so nothing else can be mapped there meanwhile.
+        let mut led = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = led.first();
+        // The first stays the first, so that what the program reads does not jump from one copy to another.
+        copies.sort_by_key(|copy| Some(copy.start) != held);
+        let leads = match copies.as_slice() {
+            [] => Leads::Nowhere,
+            [only] => Leads::Alone(only.start),
+            [first, ..] => Leads::First(first.start),
+        };
+        if matches!(leads, Leads::First(_)) {
+            trap::install()?;
+        }
+        // First the copies: a store that faults from now on reaches all of them.
+        let replaced = self.place.as_ref().map(|place| place.replace(self.published(copies)));
+        if leads != *led {
+            self.lead(*led, leads)?;
+        }
+        // What was reached so far stays mapped until no store can be on its way there.
+        drop(replaced);
+        *led = leads;
+        Ok(())
+    }
+
+    fn lead(&self, from: Leads, to: Leads) -> Result<()> {
+        if to.first() != from.first() {
+            match to.first() {
+                None => self.lead_nowhere(self.alias())?,
+                Some(first) => {
+                    self.lead_to(first, self.alias(), MprotectFlags::READ | MprotectFlags::WRITE)?
+                }
+            }
+        }
+        match to {
+            Leads::Nowhere => self.lead_nowhere(self.start),
+            Leads::Alone(first) => {
+                self.lead_to(first, self.start, MprotectFlags::READ | MprotectFlags::WRITE)
+            }
+            Leads::First(first) => self.lead_to(first, self.start, MprotectFlags::READ),
+        }
+    }
+
+    /// Puts private memory there, which a forked child does not get.
+    fn lead_nowhere(&self, at: usize) -> Result<()> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let at = with_exposed_provenance_mut::<c_void>(at);
+        // SAFETY: the range is this view's or its alias's, of which no Rust reference exists; nothing else is replaced.
+        unsafe {
+            mmap_anonymous(at, self.mapped_bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
+                .and_then(|at| madvise(at, self.mapped_bytes, Advice::LinuxDontFork))
+        }
+        .map_err(|errno| refused("mmap of a group without members", errno))
+    }
+
+    /// Maps the copy that is mapped at `copy` also at `at`.
+    fn lead_to(&self, copy: usize, at: usize, protection: MprotectFlags) -> Result<()> {
+        let (copy, at) =
+            (with_exposed_provenance_mut::<c_void>(copy), with_exposed_provenance_mut::<c_void>(at));
+        // An old size of 0 makes a second mapping of the same shared memory and leaves the first: mremap(2). It gets its
+        // protection before it is moved into place, so that no store slips through meanwhile.
+        // SAFETY: the new mapping is where the kernel wants it, so nothing is replaced; the copy is shared memory, mapped for
+        // at least so many bytes.
+        let second = unsafe { mremap(copy, 0, self.mapped_bytes, MremapFlags::MAYMOVE) }
+            .map_err(|errno| refused("mremap of a group's copy", errno))?;
+        // SAFETY: the range is the mapping just made; then the one at `at`, this view's or its alias's, of which no Rust
+        // reference exists, is replaced by it in one step.
+        let moved = unsafe {
+            mprotect(second, self.mapped_bytes, protection)
+                .and_then(|()| madvise(second, self.mapped_bytes, Advice::LinuxDontFork))
+                .and_then(|()| {
+                    mremap_fixed(second, self.mapped_bytes, self.mapped_bytes, MremapFlags::MAYMOVE, at)
+                })
+        };
+        moved.map(drop).map_err(|errno| {
+            // SAFETY: made above, and given to nobody.
+            let _ = unsafe { munmap(second, self.mapped_bytes) };
+            refused("mapping a group's copy", errno)
+        })
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // No handler looks for it any more, before its addresses may become somebody else's.
+        drop(self.place.take());
+        if self.origin != Origin::here() {
+            // A forked child has none of it, and may have something else there.
+            return;
+        }
+        // SAFETY: the range was reserved by `new` for this view alone; maps that led into it are gone.
+        let _ = unsafe { munmap(with_exposed_provenance_mut(self.start), reserved_bytes(self.mapped_bytes)) };
+    }
+}
+
+/// View, page, alias, page.
+fn reserved_bytes(mapped_bytes: usize) -> usize {
+    2 * (mapped_bytes + rustix::param::page_size())
+}
+
+fn refused(what: &str, errno: Errno) -> Failure {
+    Code::SYSTEM.because(format!("{what}: {errno}"))
+}
