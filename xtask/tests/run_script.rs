@@ -227,11 +227,16 @@ fn what_is_installed_is_what_is_removed() {
     for file in list.lines() {
         assert!(Path::new(file).exists(), "{file}");
     }
-    for file in ["include/sisci_api.h", "include/dis/dis_types.h", "lib64/libsisci.so", "lib/pkgconfig/sisci.pc"] {
+    for file in
+        ["include/sisci_api.h", "include/dis/dis_types.h", "lib64/libsisci.so", "lib/pkgconfig/sisci.pc"]
+    {
         assert!(unique.contains(prefix.join(file).to_str().unwrap()), "{file}: {list}");
     }
     let module = fs::read_to_string(prefix.join("lib/pkgconfig/sisci.pc")).unwrap();
-    assert!(module.starts_with(&format!("prefix={}\n", prefix.display())) && !module.contains('@'), "{module}");
+    assert!(
+        module.starts_with(&format!("prefix={}\n", prefix.display())) && !module.contains('@'),
+        "{module}"
+    );
     assert!(!prefix.join("bin/scipp").exists(), "the pretended binary does not answer to this name");
 
     let output = pretence.run(&["uninstall", arguments[0], arguments[1]]);

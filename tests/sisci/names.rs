@@ -1,0 +1,77 @@
+//! What the library exports is what the headers declare, under the three names that programs link with or look up.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use tieline_tests::{Cluster, Watchdog};
+
+use crate::c;
+
+/// Declared, and on their way: what is here may be missing.
+const NOT_YET: [&str; 5] = [
+    "SCITransferBlockAsync",
+    "SCIWaitForBlockTransfer",
+    "SCIAbortBlockTransfer",
+    "SCIGetNodeIdByAdapterName",
+    "SCIGetNodeInfoByAdapterName",
+];
+
+const PREFIXES: [&str; 3] = ["", "_SISCI_PUBLIC_FUNC_ST_", "_SISCI_PUBLIC_FUNC_MT_"];
+
+/// Names of the functions that the headers declare: what stands before a parenthesis at the start of a declaration.
+fn declared() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for header in ["sisci_api.h", "sisci_unsupported.h"] {
+        let text = std::fs::read_to_string(c::top().join("include/sisci").join(header)).unwrap();
+        for line in text.lines() {
+            let Some((before, _)) = line.split_once('(') else { continue };
+            let is_declaration = !line.starts_with(['#', ' ', '/', '*']) && before.contains(' ');
+            let name = before.rsplit([' ', '*']).next().unwrap_or_default();
+            if is_declaration && (name.contains("SCI") || name.contains("Sci") || name.starts_with("DIS")) {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Functions that C programs can see in the library.
+fn exported() -> BTreeSet<String> {
+    let symbols = c::must(Command::new("nm").args(["-D", "--defined-only"]).arg(c::library()));
+    symbols.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+}
+
+#[test]
+fn exactly_what_is_declared_is_exported_under_three_names() {
+    if !c::is_there("nm") {
+        return;
+    }
+    let declared = declared();
+    assert!(declared.len() > 100, "only {} declarations were understood", declared.len());
+    let wanted: BTreeSet<String> = PREFIXES
+        .iter()
+        .flat_map(|prefix| declared.iter().map(move |name| format!("{prefix}{name}")))
+        .collect();
+    let exported = exported();
+    let missing: Vec<_> =
+        wanted.difference(&exported).filter(|name| NOT_YET.iter().all(|one| !name.ends_with(one))).collect();
+    let surplus: Vec<_> = exported.difference(&wanted).collect();
+    assert!(missing.is_empty(), "declared and not exported: {missing:?}");
+    assert!(surplus.is_empty(), "exported and not declared: {surplus:?}");
+}
+
+#[test]
+fn programs_that_look_names_up_find_them() {
+    let _watchdog = Watchdog::usual("functions by name");
+    let cluster = Cluster::up(1).unwrap();
+    crate::run(&cluster, &c::program("by_name"), 0, &[c::library().to_str().unwrap()]);
+}
+
+#[test]
+fn the_library_is_asked_for_by_its_usual_name() {
+    if !c::is_there("readelf") {
+        return;
+    }
+    let dynamic = c::must(Command::new("readelf").arg("-d").arg(c::library()));
+    assert!(dynamic.contains("soname: [libsisci.so]"), "{dynamic}");
+}
