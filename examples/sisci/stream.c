@@ -51,21 +51,28 @@ static void start(sci_sequence_t sequence)
     }
 }
 
-static unsigned int send_block(struct block *block, sci_sequence_t sequence, unsigned int number)
+/* Whether all that was stored since the start has arrived. */
+static int has_arrived(sci_sequence_t sequence)
 {
     sci_error_t error;
+    sci_sequence_status_t status = SCICheckSequence(sequence, NO_FLAGS, &error);
+    must("SCICheckSequence", error);
+    return status == SCI_SEQ_OK;
+}
+
+/* The number goes after the words have arrived, not only after they were stored: the link may come back between the two. */
+static unsigned int send_block(struct block *block, sci_sequence_t sequence, unsigned int number)
+{
     unsigned int tries = 0, i;
-    sci_sequence_status_t status;
     do {
         start(sequence);
         for (i = 0; i < WORDS; i++) block->words[i] = number + i;
-        SCIStoreBarrier(sequence, NO_FLAGS);
-        block->number = number;
-        SCIFlush(sequence, NO_FLAGS);
-        status = SCICheckSequence(sequence, NO_FLAGS, &error);
-        must("SCICheckSequence", error);
         tries++;
-    } while (status != SCI_SEQ_OK);
+    } while (!has_arrived(sequence));
+    do {
+        start(sequence);
+        block->number = number;
+    } while (!has_arrived(sequence));
     return tries;
 }
 
@@ -80,6 +87,8 @@ static void send_all(sci_desc_t sd, unsigned int node, unsigned int blocks)
     must("SCIMapRemoteSegment", error);
     SCICreateMapSequence(map, &sequence, NO_FLAGS, &error);
     must("SCICreateMapSequence", error);
+    printf("streaming to node %u\n", node);
+    fflush(stdout);
     for (number = 1; number <= blocks; number++) {
         tries += send_block(block, sequence, number);
         while (block->taken != number) usleep(10);

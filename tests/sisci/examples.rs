@@ -33,6 +33,7 @@ fn stream() {
     let cluster = Cluster::up_with(2, &["--faults"]).unwrap();
     let mut receiver = start(&cluster, "stream", 0, &["receive", "20000"]);
     let mut sender = start(&cluster, "stream", 1, &["send", &id(&cluster, 0), "20000"]);
+    sender.expect("streaming to node 4").unwrap();
     for _ in 0..3 {
         for change in ["down", "up"] {
             let (status, _, errors) = cluster.run(&["link", change, "4", "8"]).unwrap();

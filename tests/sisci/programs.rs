@@ -25,7 +25,7 @@ macro_rules! alone {
     )*};
 }
 
-alone! { life_cycle maps copy dma dma_gather cancel handles unsupported forked }
+alone! { life_cycle maps copy dma dma_gather cancel callbacks_end threads handles unsupported forked }
 
 #[test]
 fn connect() {
@@ -127,6 +127,22 @@ fn transfers_over_a_link_that_fails_and_to_an_owner_that_dies() {
     owner.kill().unwrap();
     user.say("dead").unwrap();
     finish(user);
+}
+
+#[test]
+fn connections_wait_for_a_link_that_is_down() {
+    let _watchdog = Watchdog::usual("connections over a link that is down");
+    let cluster = Cluster::up(2).unwrap();
+    let program = c::program("link_down");
+    let mut owner = Peer::start(&cluster, &program, 0, &[]).unwrap();
+    owner.expect("ready").unwrap();
+    link(&cluster, "down");
+    let mut user = Peer::start(&cluster, &program, 1, &["use"]).unwrap();
+    user.expect("waiting").unwrap();
+    link(&cluster, "up");
+    finish(user);
+    owner.say("end").unwrap();
+    finish(owner);
 }
 
 #[test]

@@ -97,6 +97,13 @@ pub struct Failure {
 /// What a call comes to.
 pub type Result<T> = std::result::Result<T, Failure>;
 
+impl Failure {
+    /// Whether the other node cannot be reached now: it may come, or come back.
+    pub fn is_away(&self) -> bool {
+        matches!(self.code, Code::NODE_NOT_RESPONDING | Code::NO_LINK_ACCESS)
+    }
+}
+
 impl From<Code> for Failure {
     fn from(code: Code) -> Self {
         Self { code, detail: None }

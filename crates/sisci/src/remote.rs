@@ -180,7 +180,7 @@ fn node_id(node: u32) -> Result<NodeId> {
 }
 
 /// Connects. An id that is not there is an error at once, whatever the time-out, because programs look for it in a loop of
-/// their own; a node that does not respond is waited for. With `patient`, the id is waited for as well.
+/// their own; a node that does not respond, or whose link is down, is waited for. With `patient`, the id is waited for as well.
 fn attach(
     segment: &RemoteSegment,
     node: &tieline::Node,
@@ -188,11 +188,16 @@ fn attach(
     until: Until,
     patient: bool,
 ) -> Result<()> {
-    let connected = loop {
-        match node.connect_segment(peer, SegmentId(segment.id), Duration::ZERO).map_err(Failure::from) {
-            Ok(connected) => break connected,
+    let connect = || {
+        let segment = node.connect_segment(peer, SegmentId(segment.id), Duration::ZERO)?;
+        let map = segment.map()?;
+        Ok::<_, Failure>(Connection { segment, map })
+    };
+    let connection = loop {
+        match connect() {
+            Ok(connection) => break connection,
             Err(failure) => {
-                let is_away = failure.code == Code::NODE_NOT_RESPONDING;
+                let is_away = failure.is_away();
                 let is_missing = failure.code == Code::NO_SUCH_SEGMENT && patient;
                 if !(is_away || is_missing) || until.is_over() {
                     return Err(failure);
@@ -204,8 +209,7 @@ fn attach(
             }
         }
     };
-    let map = connected.map()?;
-    drop(segment.connection.set(Connection { segment: connected, map }));
+    drop(segment.connection.set(connection));
     Ok(())
 }
 
