@@ -75,3 +75,32 @@ fn the_library_is_asked_for_by_its_usual_name() {
     let dynamic = c::must(Command::new("readelf").arg("-d").arg(c::library()));
     assert!(dynamic.contains("soname: [libsisci.so]"), "{dynamic}");
 }
+
+/// Rows of the document's tables of functions: the names, and the programs that show them.
+fn documented() -> Vec<(Vec<String>, Vec<String>, String)> {
+    let text = std::fs::read_to_string(c::top().join("docs/sisci.md")).unwrap();
+    let code = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let links = |cell: &str| {
+        cell.split("](").skip(1).filter_map(|link| link.split_once(')')).map(|it| it.0.into()).collect()
+    };
+    let cells = |line: &str| line.split('|').map(str::to_owned).collect::<Vec<_>>();
+    let rows = text.lines().map(cells).filter(|cells| cells.len() == 5 && cells[1].contains('`'));
+    rows.map(|cells| (code(&cells[1]), links(&cells[3]), cells[2].clone())).collect()
+}
+
+#[test]
+fn the_document_names_a_test_that_calls_each_function() {
+    let mut named = BTreeSet::new();
+    for (functions, tests, says) in documented() {
+        let sources: String = tests
+            .iter()
+            .map(|test| std::fs::read_to_string(c::top().join("docs").join(test)).unwrap())
+            .collect();
+        for function in functions {
+            let is_called = sources.contains(&format!("{function}("));
+            assert!(is_called || says.contains("Not implemented yet"), "no test of its row calls {function}");
+            assert!(named.insert(function.clone()), "{function} is named twice");
+        }
+    }
+    assert_eq!(named, declared());
+}

@@ -218,6 +218,11 @@ mod tests {
         for (name, code) in ALL {
             assert!(code.text().ends_with('\0') && !code.text().contains("does not have"), "{name}");
         }
+        let document = include_str!("../../../docs/sisci.md");
+        for (name, code) in ALL {
+            let row = format!("| `{name}` | {} |", code.text().trim_end_matches('\0'));
+            assert!(document.contains(&row), "docs/sisci.md lacks: {row}");
+        }
         assert!(Code(77).text().contains("does not have"));
     }
 }
