@@ -67,7 +67,8 @@ pub(crate) fn compile_as(name: &str, source: &Path, more: &[&str]) -> String {
             .arg(source)
             .arg("-L")
             .arg(lib_dir)
-            .arg(format!("-Wl,-rpath,{}", lib_dir.display()))
+            // The old kind of tag comes before LD_LIBRARY_PATH, in which cargo may name a folder with an older library.
+            .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", lib_dir.display()))
             .args(["-lsisci", "-ldl"]),
     );
     program.to_str().unwrap().to_owned()

@@ -136,8 +136,10 @@ fn connections_wait_for_a_link_that_is_down() {
     let program = c::program("link_down");
     let mut owner = Peer::start(&cluster, &program, 0, &[]).unwrap();
     owner.expect("ready").unwrap();
-    link(&cluster, "down");
     let mut user = Peer::start(&cluster, &program, 1, &["use"]).unwrap();
+    user.expect("connected").unwrap();
+    link(&cluster, "down");
+    user.say("down").unwrap();
     user.expect("waiting").unwrap();
     link(&cluster, "up");
     finish(user);
@@ -181,6 +183,19 @@ fn data_interrupts() {
         all.into_iter().for_each(finish);
         finish(receiver);
     }
+}
+
+#[test]
+fn a_receiver_that_dies_ends_its_senders_waits() {
+    let _watchdog = Watchdog::usual("death of a receiver");
+    let cluster = Cluster::up(2).unwrap();
+    let program = c::program("data_interrupts");
+    let mut receiver = Peer::start(&cluster, &program, 0, &["ignore"]).unwrap();
+    receiver.expect("ready").unwrap();
+    let mut sender = Peer::start(&cluster, &program, 1, &["send-until-lost", &id(&cluster, 0)]).unwrap();
+    sender.expect("sending").unwrap();
+    receiver.kill().unwrap();
+    finish(sender);
 }
 
 #[test]

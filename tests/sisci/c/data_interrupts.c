@@ -90,6 +90,31 @@ static void send_all(sci_desc_t sd, unsigned int node)
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCITriggerDataInterrupt(interrupt, &message, 8, NO_FLAGS, &e));
 }
 
+/* Owns the interrupt, and never looks: its senders fill it, and wait. */
+static void ignore(sci_desc_t sd)
+{
+    sci_error_t e;
+    sci_local_data_interrupt_t interrupt;
+    unsigned int no = INTNO;
+    OK(SCICreateDataInterrupt(sd, &interrupt, ADAPTER, &no, NO_CALLBACK, NO_ARG, SCI_FLAG_FIXED_INTNO, &e));
+    say("ready");
+    pause();
+}
+
+static void send_until_lost(sci_desc_t sd, unsigned int node)
+{
+    sci_error_t e;
+    sci_remote_data_interrupt_t interrupt;
+    OK(SCIConnectDataInterrupt(sd, &interrupt, node, ADAPTER, INTNO, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e));
+    say("sending");
+    do {
+        SCITriggerDataInterrupt(interrupt, &node, sizeof node, NO_FLAGS, &e);
+    } while (e == SCI_ERR_OK || e == SCI_ERR_NOSPC);
+    CHECK(e == SCI_ERR_NOT_CONNECTED);
+    OK(SCIDisconnectDataInterrupt(interrupt, NO_FLAGS, &e));
+    OK(SCIClose(sd, NO_FLAGS, &e));
+}
+
 /* One program with both ends: lengths and buffers that do not fit. */
 static void bounds(sci_desc_t sd)
 {
@@ -171,6 +196,8 @@ int main(int argc, char **argv)
     if (!strcmp(role, "receive")) receive(sd, number(argv[2]), 0);
     else if (!strcmp(role, "receive-by-callback")) receive(sd, number(argv[2]), 1);
     else if (!strcmp(role, "send")) send_all(sd, number(argv[2]));
+    else if (!strcmp(role, "ignore")) ignore(sd);
+    else if (!strcmp(role, "send-until-lost")) send_until_lost(sd, number(argv[2]));
     else {
         bounds(sd);
         callbacks_call_the_library(sd);

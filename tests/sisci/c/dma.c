@@ -4,6 +4,8 @@
 #define ID 21
 #define SIZE (8 << 20)
 #define VECTOR 256
+/* The longest vector that docs/sisci.md promises. */
+#define LONGEST 65536
 #define CHAIN 5
 
 static sci_dma_queue_t queue;
@@ -150,6 +152,39 @@ static void refusals(sci_desc_t sd)
     FAILS(SCI_ERR_NO_SUCH_ADAPTERNO, SCICreateDMAQueue(sd, &other, 9, 1, NO_FLAGS, &e));
 }
 
+static volatile int told;
+static volatile sci_error_t told_status;
+
+static sci_callback_action_t tell(void *arg, sci_dma_queue_t which, sci_error_t status)
+{
+    CHECK(arg == NULL && which == queue);
+    told_status = status;
+    __sync_fetch_and_add(&told, 1);
+    return SCI_CALLBACK_CONTINUE;
+}
+
+/* Half a terabyte, which is on its way for a while: what may not be done meanwhile, and an abort that is told once. */
+static void on_its_way(void)
+{
+    sci_error_t e;
+    static dis_dma_vec_t vector[LONGEST];
+    sci_dma_queue_state_t state;
+    size_t i;
+    memset(vector, 0, sizeof vector);
+    for (i = 0; i < LONGEST; i++) vector[i].size = SIZE;
+    OK(SCIStartDmaTransferVec(queue, source, remote, LONGEST, vector, tell, NO_ARG, SCI_FLAG_USE_CALLBACK, &e));
+    FAILS(SCI_ERR_TIMEOUT, state = SCIWaitForDMAQueue(queue, 0, NO_FLAGS, &e));
+    CHECK(state == SCI_DMAQUEUE_POSTED && SCIDMAQueueState(queue) == SCI_DMAQUEUE_POSTED);
+    FAILS(SCI_ERR_BUSY, SCIRemoveDMAQueue(queue, NO_FLAGS, &e));
+    FAILS(SCI_ERR_BUSY, SCIStartDmaTransfer(queue, source, remote, 0, 1, 0, NO_CALLBACK, NO_ARG, NO_FLAGS, &e));
+    FAILS(SCI_ERR_BUSY, SCIResetDMAQueue(queue, NO_FLAGS, &e));
+    OK(SCIAbortDMAQueue(queue, NO_FLAGS, &e));
+    UNTIL(told == 1);
+    CHECK(told_status == SCI_ERR_CANCELLED && SCIDMAQueueState(queue) == SCI_DMAQUEUE_ABORTED);
+    OK(state = SCIWaitForDMAQueue(queue, 0, NO_FLAGS, &e));
+    CHECK(state == SCI_DMAQUEUE_ABORTED && told == 1);
+}
+
 static void aborts(void)
 {
     sci_error_t e;
@@ -190,6 +225,8 @@ int main(void)
     callbacks();
     refusals(sd);
     aborts();
+    on_its_way();
+    push_and_pull(100, NO_FLAGS);
     OK(SCIRemoveDMAQueue(queue, NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCIRemoveDMAQueue(queue, NO_FLAGS, &e));
     SCITerminate();

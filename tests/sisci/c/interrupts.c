@@ -91,6 +91,11 @@ static void trigger(sci_desc_t sd, unsigned int owner)
     hear("removed");
     FAILS(SCI_ERR_NO_SUCH_INTNO, SCIConnectInterrupt(sd, &other, owner, ADAPTER, FIXED, SCI_INFINITE_TIMEOUT,
                                                      NO_FLAGS, &e));
+    /* Who triggers what was removed is told as soon as the removal is known. */
+    do {
+        SCITriggerInterrupt(counting, NO_FLAGS, &e);
+    } while (e == SCI_ERR_OK);
+    CHECK(e == SCI_ERR_NOT_CONNECTED);
     OK(SCIDisconnectInterrupt(fixed, NO_FLAGS, &e));
     OK(SCIDisconnectInterrupt(counting, NO_FLAGS, &e));
     OK(SCIDisconnectInterrupt(called_back, NO_FLAGS, &e));

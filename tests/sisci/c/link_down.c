@@ -35,14 +35,30 @@ static void *connect_interrupt(void *arg)
     return NULL;
 }
 
+/* What is connected already cannot be triggered for a while. */
+static void trigger(sci_remote_interrupt_t interrupt, sci_remote_data_interrupt_t data, sci_error_t wanted)
+{
+    sci_error_t e;
+    FAILS(wanted, SCITriggerInterrupt(interrupt, NO_FLAGS, &e));
+    FAILS(wanted, SCITriggerDataInterrupt(data, &e, sizeof e, NO_FLAGS, &e));
+}
+
 static void use(sci_desc_t sd)
 {
     sci_error_t e;
+    sci_remote_interrupt_t connected;
+    sci_remote_data_interrupt_t data_connected;
     sci_remote_segment_t segment;
     sci_remote_interrupt_t interrupt;
     sci_remote_data_interrupt_t data;
     sci_local_segment_t own_segment = make_available(sd, 1, 64);
     pthread_t threads[2];
+    OK(SCIConnectInterrupt(sd, &connected, 4, ADAPTER, ID, 0, NO_FLAGS, &e));
+    OK(SCIConnectDataInterrupt(sd, &data_connected, 4, ADAPTER, ID + 1, 0, NO_FLAGS, &e));
+    trigger(connected, data_connected, SCI_ERR_OK);
+    say("connected");
+    hear("down");
+    trigger(connected, data_connected, SCI_ERR_NO_LINK_ACCESS);
     FAILS(SCI_ERR_NODE_NOT_RESPONDING,
           SCIConnectSegment(sd, &segment, 4, ID, ADAPTER, NO_CALLBACK, NO_ARG, 1, NO_FLAGS, &e));
     FAILS(SCI_ERR_NODE_NOT_RESPONDING, SCIConnectInterrupt(sd, &interrupt, 4, ADAPTER, ID, 1, NO_FLAGS, &e));
@@ -56,6 +72,7 @@ static void use(sci_desc_t sd)
     usleep(20000);
     say("waiting");
     CHECK(pthread_join(threads[0], NULL) == 0 && pthread_join(threads[1], NULL) == 0);
+    trigger(connected, data_connected, SCI_ERR_OK);
 }
 
 int main(int argc, char **argv)

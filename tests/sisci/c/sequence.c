@@ -31,6 +31,17 @@ static void is(sci_sequence_t sequence, sci_sequence_status_t wanted)
     if (status != wanted) FAIL("the sequence says %d, not %d", (int)status, (int)wanted);
 }
 
+/* A copy that arrived is doubted once if the link failed since the sequence was looked at. */
+static void checked_copy(sci_map_t map, sci_sequence_t sequence)
+{
+    sci_error_t e;
+    char block[64] = {0};
+    FAILS(SCI_ERR_TRANSFER_FAILED,
+          SCIMemCpy(sequence, block, map, 0, sizeof block, SCI_FLAG_ERROR_CHECK, &e));
+    start_sequence(sequence);
+    OK(SCIMemCpy(sequence, block, map, 0, sizeof block, SCI_FLAG_ERROR_CHECK, &e));
+}
+
 /* A copy over a link that is down fails, and its check says so. */
 static void copies_fail(sci_map_t map, sci_sequence_t sequence)
 {
@@ -46,12 +57,13 @@ static void use(sci_desc_t sd, unsigned int owner)
     sci_error_t e;
     sci_remote_segment_t segment = connect_to(sd, owner, ID);
     sci_map_t map;
-    sci_sequence_t sequence, second;
+    sci_sequence_t sequence, second, third;
     volatile int *numbers;
     sci_sequence_status_t status;
     OK(numbers = SCIMapRemoteSegment(segment, &map, 0, SIZE, NULL, NO_FLAGS, &e));
     OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
     OK(SCICreateMapSequence(map, &second, NO_FLAGS, &e));
+    OK(SCICreateMapSequence(map, &third, NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCICreateMapSequence(map, NULL, NO_FLAGS, &e));
     start_sequence(sequence);
     start_sequence(second);
@@ -74,6 +86,7 @@ static void use(sci_desc_t sd, unsigned int owner)
     is(second, SCI_SEQ_RETRIABLE);
     is(second, SCI_SEQ_OK);
     is(sequence, SCI_SEQ_RETRIABLE);
+    checked_copy(map, third);
     start_sequence(sequence);
     numbers[0] = 2;
     is(sequence, SCI_SEQ_OK);
@@ -85,6 +98,8 @@ static void use(sci_desc_t sd, unsigned int owner)
     CHECK(status == SCI_SEQ_NOT_RETRIABLE);
     /* Stores harm nobody, and are seen by nobody. */
     numbers[1] = 3;
+    FAILS(SCI_ERR_NOT_CONNECTED, SCIMemCpy(NULL, &status, map, 0, sizeof status, NO_FLAGS, &e));
+    OK(SCIRemoveSequence(third, NO_FLAGS, &e));
     OK(SCIRemoveSequence(second, NO_FLAGS, &e));
     OK(SCIRemoveSequence(sequence, NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCIRemoveSequence(sequence, NO_FLAGS, &e));

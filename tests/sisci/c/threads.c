@@ -43,6 +43,39 @@ static void *live(void *arg)
     return NULL;
 }
 
+static sci_local_interrupt_t common;
+static volatile unsigned int taken;
+
+static void *take(void *arg)
+{
+    sci_error_t e;
+    for (;;) {
+        SCIWaitForInterrupt(common, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e);
+        if (e != SCI_ERR_OK) break;
+        __sync_fetch_and_add(&taken, 1);
+    }
+    CHECK(e == SCI_ERR_CANCELLED || e == SCI_ERR_ILLEGAL_PARAMETER);
+    return arg;
+}
+
+/* Several threads wait for one interrupt: each trigger is taken once. */
+static void share_an_interrupt(void)
+{
+    sci_error_t e;
+    pthread_t threads[THREADS];
+    sci_remote_interrupt_t trigger;
+    unsigned int no, i;
+    OK(SCICreateInterrupt(sd, &common, ADAPTER, &no, NO_CALLBACK, NO_ARG, SCI_FLAG_COUNTING_INT, &e));
+    OK(SCIConnectInterrupt(sd, &trigger, my_node(), ADAPTER, no, 0, NO_FLAGS, &e));
+    for (i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, take, NULL) == 0);
+    for (i = 0; i < 500; i++) OK(SCITriggerInterrupt(trigger, NO_FLAGS, &e));
+    UNTIL(taken >= 500);
+    OK(SCIRemoveInterrupt(common, NO_FLAGS, &e));
+    for (i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(taken == 500);
+    OK(SCIDisconnectInterrupt(trigger, NO_FLAGS, &e));
+}
+
 int main(void)
 {
     sci_error_t e;
@@ -54,6 +87,7 @@ int main(void)
         CHECK(pthread_create(&threads[i], NULL, live, &numbers[i]) == 0);
     }
     for (i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    share_an_interrupt();
     OK_AFTER(SCI_ERR_BUSY, SCIClose(sd, NO_FLAGS, &e));
     SCITerminate();
     return 0;
