@@ -61,3 +61,24 @@ fn what_programs_define_themselves_is_left_to_them() {
     let include = c::top().join("include/sisci");
     c::must(Command::new("cc").args(["-fsyntax-only", "-I"]).arg(include).arg(&source));
 }
+
+#[test]
+fn cpp_programs_link() {
+    if !c::is_there("g++") {
+        return;
+    }
+    let source = c::made().join("links.cc");
+    let body = "#include <sisci_api.h>\nint main() { sci_error_t e; SCIInitialize(0, &e); SCITerminate(); return e; }\n";
+    std::fs::write(&source, body).unwrap();
+    let program = c::made().join("links");
+    let library = c::library();
+    c::must(
+        Command::new("g++")
+            .args(["-std=c++11", "-I"])
+            .arg(c::top().join("include/sisci"))
+            .args([&source, &library])
+            .arg("-o")
+            .arg(&program),
+    );
+    c::must(Command::new(program).env("LD_LIBRARY_PATH", library.parent().unwrap()));
+}
