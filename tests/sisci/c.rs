@@ -1,8 +1,9 @@
 //! Compiling and linking C.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The top of the project.
 pub(crate) fn top() -> PathBuf {
@@ -48,9 +49,14 @@ pub(crate) fn must(command: &mut Command) -> String {
 /// How all programs are compiled: as strictly as the build files of programs that use the API.
 pub(crate) const STRICT: [&str; 5] = ["-D_REENTRANT", "-Wall", "-Wextra", "-Werror", "-pthread"];
 
-/// Compiles a source to a program that uses the library, under a name of its own.
+/// Compiles a source to a program that uses the library, under a name of its own. Once a name: another test may be running it.
 pub(crate) fn compile_as(name: &str, source: &Path, more: &[&str]) -> String {
+    static COMPILED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let program = made().join(name);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.contains(name) {
+        return program.to_str().unwrap().to_owned();
+    }
     let library = library();
     let lib_dir = library.parent().unwrap();
     must(
@@ -71,6 +77,7 @@ pub(crate) fn compile_as(name: &str, source: &Path, more: &[&str]) -> String {
             .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", lib_dir.display()))
             .args(["-lsisci", "-ldl"]),
     );
+    compiled.insert(name.to_owned());
     program.to_str().unwrap().to_owned()
 }
 
