@@ -6,8 +6,10 @@ use tieline_tests::{Cluster, Watchdog};
 
 use crate::c;
 
-/// These call nearly every function; the waits of the others would only take time.
+/// These call nearly every function, and are quick also when each instruction is looked at.
 const PROGRAMS: [&str; 5] = ["life_cycle", "copy", "dma_gather", "handles", "unsupported"];
+/// With threads, callbacks and large transfers: for tools that cost little.
+const MORE: [&str; 6] = ["maps", "dma", "data_interrupts", "callbacks_end", "cancel", "threads"];
 
 fn run(cluster: &Cluster, command: &mut Command) {
     cluster.set_environment(command);
@@ -52,7 +54,7 @@ fn the_sanitizers_see_no_error() {
     }
     let _watchdog = Watchdog::usual("programs with sanitizers");
     let cluster = Cluster::up(1).unwrap();
-    for name in PROGRAMS {
+    for name in PROGRAMS.iter().chain(&MORE) {
         let source = c::top().join(format!("tests/sisci/c/{name}.c"));
         let program = c::compile_as(&format!("{name}.sanitized"), &source, &flags);
         // Leaks: programs end without cleaning up on purpose.

@@ -98,6 +98,15 @@ pub struct Failure {
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
+    /// Of a connection that is being made: what went away meanwhile is not there, as if it had been asked for a moment later.
+    pub fn of_connecting(error: impl Into<Self>) -> Self {
+        let failure = error.into();
+        match failure.code {
+            Code::NOT_CONNECTED => Self { code: Code::NO_SUCH_SEGMENT, ..failure },
+            _ => failure,
+        }
+    }
+
     /// Whether the other node cannot be reached now: it may come, or come back.
     pub fn is_away(&self) -> bool {
         matches!(self.code, Code::NODE_NOT_RESPONDING | Code::NO_LINK_ACCESS)

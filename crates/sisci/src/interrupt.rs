@@ -63,7 +63,7 @@ pub(crate) fn one_after_the_other<R>(
 pub(crate) fn connect_within<R>(timeout: u32, mut connect: impl FnMut() -> tieline::Result<R>) -> Result<R> {
     let until = Until::after(timeout);
     loop {
-        match connect().map_err(Failure::from) {
+        match connect().map_err(Failure::of_connecting) {
             Err(failure) if failure.is_away() && !until.is_over() => {
                 thread::sleep(LOOK_AGAIN.min(until.left()));
             }

@@ -191,10 +191,10 @@ fn attach(
     let connect = || {
         let segment = node.connect_segment(peer, SegmentId(segment.id), Duration::ZERO)?;
         let map = segment.map()?;
-        Ok::<_, Failure>(Connection { segment, map })
+        Ok::<_, tieline::Error>(Connection { segment, map })
     };
     let connection = loop {
-        match connect() {
+        match connect().map_err(Failure::of_connecting) {
             Ok(connection) => break connection,
             Err(failure) => {
                 let is_away = failure.is_away();

@@ -7,13 +7,14 @@
 static sci_desc_t sd;
 static sci_dma_queue_t queue;
 static sci_remote_segment_t remote;
-static volatile int calls;
+static volatile int calls, is_connected;
 
 static sci_callback_action_t end_segment(void *arg, sci_local_segment_t segment, sci_segment_cb_reason_t reason,
                                          unsigned int node, unsigned int adapter, sci_error_t error)
 {
     sci_error_t e;
     CHECK(arg == NULL && reason == SCI_CB_CONNECT && node == my_node() && adapter == ADAPTER && error == SCI_ERR_OK);
+    UNTIL(is_connected);
     FAILS(SCI_ERR_BUSY, SCIRemoveSegment(segment, NO_FLAGS, &e));
     OK(SCIRemoveSegment(segment, SCI_FLAG_FORCE_REMOVE, &e));
     calls++;
@@ -73,6 +74,7 @@ static void segments_end(void)
     OK(SCIPrepareSegment(local, ADAPTER, NO_FLAGS, &e));
     OK(SCISetSegmentAvailable(local, ADAPTER, NO_FLAGS, &e));
     OK(SCIConnectSegment(sd, &remote, my_node(), ID, ADAPTER, end_remote, NO_ARG, 0, SCI_FLAG_USE_CALLBACK, &e));
+    is_connected = 1;
     UNTIL(calls == 2);
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCIRemoveSegment(local, NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCIDisconnectSegment(remote, NO_FLAGS, &e));

@@ -43,6 +43,34 @@ static void *live(void *arg)
     return NULL;
 }
 
+static volatile int is_over;
+
+static void *come_and_go(void *arg)
+{
+    sci_error_t e;
+    int round;
+    for (round = 0; round < 1000; round++) {
+        OK(SCIRemoveSegment(make_available(sd, 7, SIZE), SCI_FLAG_FORCE_REMOVE, &e));
+    }
+    is_over = 1;
+    return arg;
+}
+
+/* Whenever a segment goes away, who connects finds it or does not: programs look again after no other error. */
+static void connect_to_what_goes_away(void)
+{
+    sci_error_t e;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, come_and_go, NULL) == 0);
+    while (!is_over) {
+        sci_remote_segment_t remote;
+        SCIConnectSegment(sd, &remote, my_node(), 7, ADAPTER, NO_CALLBACK, NO_ARG, 0, NO_FLAGS, &e);
+        if (e == SCI_ERR_OK) OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+        else if (e != SCI_ERR_NO_SUCH_SEGMENT) FAIL("%#x (%s)", (unsigned int)e, SCIGetErrorString(e));
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static sci_local_interrupt_t common;
 static volatile unsigned int taken;
 
@@ -87,6 +115,7 @@ int main(void)
         CHECK(pthread_create(&threads[i], NULL, live, &numbers[i]) == 0);
     }
     for (i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    connect_to_what_goes_away();
     share_an_interrupt();
     OK_AFTER(SCI_ERR_BUSY, SCIClose(sd, NO_FLAGS, &e));
     SCITerminate();
