@@ -30,8 +30,14 @@ pub fn tieline_binary() -> Result<PathBuf> {
 impl Cluster {
     /// Starts `count` nodes and waits until every session is valid.
     pub fn up(count: usize) -> Result<Self> {
+        Self::up_with(count, &[])
+    }
+
+    /// As [`Self::up`], with more options of `tieline up`.
+    pub fn up_with(count: usize, options: &[&str]) -> Result<Self> {
         let mut cluster = Self::empty()?;
-        let output = cluster.tieline(&["up", "--nodes", &count.to_string()])?;
+        let nodes = count.to_string();
+        let output = cluster.tieline(&[&["up", "--nodes", &nodes], options].concat())?;
         if !output.status.success() {
             bail!(
                 "up failed: {}{}",

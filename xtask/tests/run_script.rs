@@ -209,6 +209,7 @@ fn what_is_installed_is_what_is_removed() {
     // Answers to one classic name, and to its own for all others.
     fs::write(target.join("tieline"), "#!/bin/sh\necho help\n").unwrap();
     fs::set_permissions(target.join("tieline"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(target.join("libsisci.so"), "a library").unwrap();
     let prefix = pretence.folder.join("usr");
     let foreign = prefix.join("bin/query");
     fs::create_dir_all(prefix.join("bin")).unwrap();
@@ -226,6 +227,16 @@ fn what_is_installed_is_what_is_removed() {
     for file in list.lines() {
         assert!(Path::new(file).exists(), "{file}");
     }
+    for file in
+        ["include/sisci_api.h", "include/dis/dis_types.h", "lib64/libsisci.so", "lib/pkgconfig/sisci.pc"]
+    {
+        assert!(unique.contains(prefix.join(file).to_str().unwrap()), "{file}: {list}");
+    }
+    let module = fs::read_to_string(prefix.join("lib/pkgconfig/sisci.pc")).unwrap();
+    assert!(
+        module.starts_with(&format!("prefix={}\n", prefix.display())) && !module.contains('@'),
+        "{module}"
+    );
     assert!(!prefix.join("bin/scipp").exists(), "the pretended binary does not answer to this name");
 
     let output = pretence.run(&["uninstall", arguments[0], arguments[1]]);
@@ -233,7 +244,7 @@ fn what_is_installed_is_what_is_removed() {
     for file in list.lines() {
         assert!(!Path::new(file).exists(), "{file}");
     }
-    assert!(!prefix.join("share/doc/tieline").exists());
+    assert!(!prefix.join("share/doc/tieline").exists() && !prefix.join("include/dis").exists());
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "of somebody else");
 }
 

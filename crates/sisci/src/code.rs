@@ -97,6 +97,22 @@ pub struct Failure {
 /// What a call comes to.
 pub type Result<T> = std::result::Result<T, Failure>;
 
+impl Failure {
+    /// Of a connection that is being made: what went away meanwhile is not there, as if it had been asked for a moment later.
+    pub fn of_connecting(error: impl Into<Self>) -> Self {
+        let failure = error.into();
+        match failure.code {
+            Code::NOT_CONNECTED => Self { code: Code::NO_SUCH_SEGMENT, ..failure },
+            _ => failure,
+        }
+    }
+
+    /// Whether the other node cannot be reached now: it may come, or come back.
+    pub fn is_away(&self) -> bool {
+        matches!(self.code, Code::NODE_NOT_RESPONDING | Code::NO_LINK_ACCESS)
+    }
+}
+
 impl From<Code> for Failure {
     fn from(code: Code) -> Self {
         Self { code, detail: None }
@@ -213,6 +229,11 @@ mod tests {
         assert_eq!(found + 1, ALL.len(), "all but SCI_ERR_OK");
         for (name, code) in ALL {
             assert!(code.text().ends_with('\0') && !code.text().contains("does not have"), "{name}");
+        }
+        let document = include_str!("../../../docs/sisci.md");
+        for (name, code) in ALL {
+            let row = format!("| `{name}` | {} |", code.text().trim_end_matches('\0'));
+            assert!(document.contains(&row), "docs/sisci.md lacks: {row}");
         }
         assert!(Code(77).text().contains("does not have"));
     }

@@ -276,7 +276,10 @@ fn gather(library: &Library, queue: &tieline::DmaQueue, transfer: &Transfer<'_>)
     let local = transfer.local.memory(library)?;
     let remote = library.remote_segments.get(transfer.remote)?;
     let direction = if transfer.flags & flags::DMA_READ == 0 { Direction::Push } else { Direction::Pull };
-    if transfer.vector.iter().all(|entry| entry.size_bytes <= PIECE_BYTES) {
+    let is_cut = |entry: &DmaEntry| entry.size_bytes > PIECE_BYTES;
+    let piece_count: usize = transfer.vector.iter().map(|entry| entry.size_bytes.div_ceil(PIECE_BYTES)).sum();
+    // More pieces than a queue holds: then an abort has to wait for a whole entry.
+    if !transfer.vector.iter().any(is_cut) || piece_count > ENTRIES_MAX {
         return gather_each(queue, &local, &remote, direction, transfer.vector);
     }
     let pieces: Vec<DmaEntry> = transfer.vector.iter().flat_map(pieces).collect();

@@ -59,12 +59,12 @@ pub(crate) fn one_after_the_other<R>(
     }
 }
 
-/// Connects to an interrupt: a number that is not there is an error at once, a node that does not respond is waited for.
+/// Connects to an interrupt: a number that is not there is an error at once, a node that cannot be reached is waited for.
 pub(crate) fn connect_within<R>(timeout: u32, mut connect: impl FnMut() -> tieline::Result<R>) -> Result<R> {
     let until = Until::after(timeout);
     loop {
-        match connect().map_err(Failure::from) {
-            Err(failure) if failure.code == Code::NODE_NOT_RESPONDING && !until.is_over() => {
+        match connect().map_err(Failure::of_connecting) {
+            Err(failure) if failure.is_away() && !until.is_over() => {
                 thread::sleep(LOOK_AGAIN.min(until.left()));
             }
             done => return done,

@@ -187,7 +187,7 @@ fn node_id(node: u32) -> Result<NodeId> {
 }
 
 /// Connects. An id that is not there is an error at once, whatever the time-out, because programs look for it in a loop of
-/// their own; a node that does not respond is waited for. With `patient`, the id is waited for as well.
+/// their own; a node that does not respond, or whose link is down, is waited for. With `patient`, the id is waited for as well.
 fn attach(
     segment: &RemoteSegment,
     node: &tieline::Node,
@@ -199,7 +199,7 @@ fn attach(
         match connection_to(node, peer, segment.id) {
             Ok(connected) => break connected,
             Err(failure) => {
-                let is_away = failure.code == Code::NODE_NOT_RESPONDING;
+                let is_away = failure.is_away();
                 let is_missing = failure.code == Code::NO_SUCH_SEGMENT && patient;
                 if !(is_away || is_missing) || until.is_over() {
                     return Err(failure);
@@ -221,9 +221,8 @@ fn connection_to(node: &tieline::Node, peer: Peer, id: u32) -> Result<Connection
     match peer {
         Peer::Group => Ok(Connection::Group(GroupConnection::connect(node, id)?)),
         Peer::Node(peer) => {
-            let connected =
-                node.connect_segment(peer, SegmentId(id), Duration::ZERO).map_err(Failure::from)?;
-            Connection::to_segment(connected)
+            let connected = node.connect_segment(peer, SegmentId(id), Duration::ZERO);
+            connected.map_err(Failure::from).and_then(Connection::to_segment).map_err(Failure::of_connecting)
         }
     }
 }

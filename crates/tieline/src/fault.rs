@@ -37,6 +37,12 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
+    /// Whether stores through its maps vanish. The link may stand again already: the thread that puts the memory back comes a
+    /// moment later.
+    pub(crate) fn leads_nowhere(&self) -> bool {
+        *self.severed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Makes the maps follow the link. A failure leaves them as they were: the next change is another chance.
     fn follow(&self) {
         let mut severed = self.severed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,7 +41,7 @@ pub struct RemoteInner {
     events: Arc<Queue<RemoteEvent>>,
     _registration: Registration,
     /// Only on nodes with faults: makes maps follow the link.
-    _mapped: Option<Arc<Mapped>>,
+    mapped: Option<Arc<Mapped>>,
 }
 
 /// A connected segment of another node.
@@ -73,6 +73,11 @@ impl RemoteInner {
     pub(crate) fn link_word(&self) -> Result<(u64, LinkWord)> {
         let page = self.node.client().page()?;
         Ok((page.incarnation()?, page.link(self.peer)?))
+    }
+
+    /// Whether stores through its maps vanish.
+    pub(crate) fn leads_nowhere(&self) -> bool {
+        self.mapped.as_ref().is_some_and(|mapped| mapped.leads_nowhere())
     }
 
     /// Three loads, before each put, get, atomic and DMA batch.
@@ -152,7 +157,7 @@ impl RemoteSegment {
             memory,
             events,
             _registration: registration,
-            _mapped: mapped,
+            mapped,
         };
         Ok(Self { inner: Arc::new(inner) })
     }

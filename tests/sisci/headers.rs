@@ -1,0 +1,84 @@
+//! The headers alone, with every compiler that is there, as strictly as any program may ask.
+
+use std::process::Command;
+
+use crate::c;
+
+const HEADERS: [&str; 4] = ["sisci_api.h", "sisci_error.h", "sisci_types.h", "dis_types.h"];
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wconversion", "-Werror"];
+
+/// Compiles a source that includes the headers, each alone first, without and with threads.
+fn compile(compiler: &str, language: &str, standard: &[&str]) {
+    if !c::is_there(compiler) {
+        return;
+    }
+    for header in HEADERS.iter().map(|header| vec![*header]).chain([[HEADERS.as_slice(), &HEADERS].concat()])
+    {
+        let includes: String = header.iter().map(|header| format!("#include <{header}>\n")).collect();
+        let source = c::made().join(format!("{compiler}{}.{language}", standard.join("")));
+        std::fs::write(&source, format!("{includes}int main(void) {{ return 0; }}\n")).unwrap();
+        for threads in [None, Some("-D_REENTRANT")] {
+            c::must(
+                Command::new(compiler)
+                    .args(standard)
+                    .args(WARNINGS)
+                    .args(threads)
+                    .arg("-I")
+                    .arg(c::top().join("include/sisci"))
+                    .args(["-fsyntax-only"])
+                    .arg(&source),
+            );
+        }
+    }
+}
+
+#[test]
+fn they_are_clean_c() {
+    for compiler in ["gcc", "clang"] {
+        compile(compiler, "c", &["-std=c99", "-pedantic"]);
+        compile(compiler, "c", &["-std=gnu99"]);
+        compile(compiler, "c", &["-std=c17", "-pedantic"]);
+    }
+}
+
+#[test]
+fn they_are_clean_cpp() {
+    for compiler in ["g++", "clang++"] {
+        compile(compiler, "cc", &["-std=c++11", "-pedantic"]);
+        compile(compiler, "cc", &["-std=c++17"]);
+    }
+}
+
+#[test]
+fn what_programs_define_themselves_is_left_to_them() {
+    let source = c::made().join("own_names.c");
+    let own = ["NO_FLAGS", "NO_CALLBACK", "NO_ARG", "NO_ARGS", "NO_OFFSET", "ADAPTER_NO", "SEOE"];
+    let checks: String =
+        own.iter().map(|name| format!("#ifdef {name}\n#error {name} is the program's\n#endif\n")).collect();
+    let needed =
+        "void f(void IN *a, void OUT *b, void IN_OUT *c);\n#ifndef SCI_FLAG_BROADCAST\n#error flag\n#endif\n";
+    std::fs::write(&source, format!("#include <sisci_api.h>\n{checks}{needed}")).unwrap();
+    let include = c::top().join("include/sisci");
+    c::must(Command::new("cc").args(["-fsyntax-only", "-I"]).arg(include).arg(&source));
+}
+
+#[test]
+fn cpp_programs_link() {
+    if !c::is_there("g++") {
+        return;
+    }
+    let source = c::made().join("links.cc");
+    let body = "#include <sisci_api.h>\nint main() { sci_error_t e; SCIInitialize(0, &e); SCITerminate(); return e; }\n";
+    std::fs::write(&source, body).unwrap();
+    let program = c::made().join("links");
+    let library = c::library();
+    c::must(
+        Command::new("g++")
+            .args(["-std=c++11", "-I"])
+            .arg(c::top().join("include/sisci"))
+            .args([&source, &library])
+            .arg("-o")
+            .arg(&program),
+    );
+    c::must(Command::new(program).env("LD_LIBRARY_PATH", library.parent().unwrap()));
+}
