@@ -44,8 +44,7 @@ fn exactly_what_is_declared_is_exported_under_three_names() {
         .flat_map(|prefix| declared.iter().map(move |name| format!("{prefix}{name}")))
         .collect();
     let exported = exported();
-    let missing: Vec<_> =
-        wanted.difference(&exported).collect();
+    let missing: Vec<_> = wanted.difference(&exported).collect();
     let surplus: Vec<_> = exported.difference(&wanted).collect();
     assert!(missing.is_empty(), "declared and not exported: {missing:?}");
     assert!(surplus.is_empty(), "exported and not declared: {surplus:?}");

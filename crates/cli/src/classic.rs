@@ -19,7 +19,7 @@ struct Classic {
 }
 
 /// Those whose tools exist.
-const CLASSICS: [Classic; 10] = [
+const CLASSICS: [Classic; 11] = [
     Classic {
         name: "dis_diag",
         command: &["diag"],
@@ -42,6 +42,12 @@ const CLASSICS: [Classic; 10] = [
         command: &["query"],
         implied: &[],
         words: &[("-gn", "--card"), ("-help", "--help")],
+    },
+    Classic {
+        name: "sciconntest",
+        command: &["conntest"],
+        implied: &[],
+        words: &[("-json", "--json"), ("-help", "--help")],
     },
     Classic {
         name: "query",
@@ -168,6 +174,7 @@ mod tests {
             ("tieline bench jitter -server -rn 8", "tieline bench jitter --server --rn 8"),
             ("disinfo get-nodeid -hostname a", "tieline query --brief --host a"),
             ("dis_config -gn", "tieline query --card"),
+            ("sciconntest -t 5", "tieline conntest -t 5"),
             ("query -json", "tieline query --json"),
         ] {
             assert_eq!(translate(words(classic)), words(ours), "{classic}");
