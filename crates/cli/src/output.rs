@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -12,6 +14,31 @@ use crate::interrupt::hold_if_interrupted;
 
 /// Schema of what is printed instead of a result.
 const ERROR_SCHEMA: &str = "tieline.error/1";
+
+/// How often steps are told that differ in numbers alone, where they are not shown on a terminal.
+const TELL_AGAIN: Duration = Duration::from_secs(5);
+
+/// What was told last.
+static TOLD: Mutex<Told> = Mutex::new(Told { stem: String::new(), at: None });
+
+/// A step that was told.
+struct Told {
+    /// Its words without the numbers.
+    stem: String,
+    at: Option<Instant>,
+}
+
+impl Told {
+    /// Whether this is another kind of step than the one before, or that is long ago; if so, it counts as told.
+    fn is_due(&mut self, text: &str, now: Instant) -> bool {
+        let stem = text.replace(|character: char| character.is_ascii_digit(), "");
+        if stem == self.stem && self.at.is_some_and(|at| now.duration_since(at) < TELL_AGAIN) {
+            return false;
+        }
+        *self = Self { stem, at: Some(now) };
+        true
+    }
+}
 
 /// How a command prints.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +88,8 @@ impl Output {
         }
     }
 
-    /// A step of long work. On a terminal it replaces the one before.
+    /// A step of long work. On a terminal it replaces the one before; elsewhere, where it stays, steps that differ in numbers
+    /// alone are told now and then.
     pub(crate) fn progress(self, text: &str) {
         hold_if_interrupted();
         if self.quiet {
@@ -72,7 +100,9 @@ impl Output {
         if err.is_terminal() {
             drop(write!(err, "\r\x1b[K{text}"));
             drop(err.flush());
-        } else if !self.json {
+        } else if !self.json
+            && TOLD.lock().unwrap_or_else(PoisonError::into_inner).is_due(text, Instant::now())
+        {
             drop(writeln!(err, "{text}"));
         }
     }
@@ -140,4 +170,21 @@ static RESULT: Kind = Kind {
 /// Leaves JSON in a file, or leaves the file as it was: no half of it.
 pub(crate) fn to_file(path: &Path, value: &Value) -> Result<(), WriteError> {
     writer::write_now(&RESULT, path, format!("{value:#}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_differ_in_numbers_alone_are_told_now_and_then() {
+        let (mut told, start) = (Told { stem: String::new(), at: None }, Instant::now());
+        let mut at = |text: &str, ms: u64| told.is_due(text, start + Duration::from_millis(ms));
+        assert!(at("exchange", 0) && at("exchange: pair 1 of 12", 0));
+        assert!(!at("exchange: pair 2 of 12", 10) && !at("exchange: pair 3 of 12", 4999));
+        assert!(at("exchange: pair 4 of 12", 5000) && !at("exchange: pair 5 of 12", 5001));
+        assert!(at("load", 5001) && at(" 10 %  scipp", 5002));
+        assert!(!at(" 20 %  scipp", 6000), "a share that grows is no other step");
+        assert!(at("node 4 has stopped", 6001) && at("node 8 was dead", 6002));
+    }
 }
