@@ -3,6 +3,7 @@
 use link::LinkError;
 use node_client::ClientError;
 use proto::wire::program::Refusal;
+use rustix::io::Errno;
 use tieline::Error;
 
 /// A `sci_error_t`.
@@ -174,6 +175,7 @@ fn code_of_client(error: &ClientError) -> Code {
         ClientError::TimedOut { .. } => Code::NODE_NOT_RESPONDING,
         ClientError::ManagerGone { .. } => Code::NOT_AVAILABLE,
         ClientError::Forked { .. } => Code::NOT_INITIALIZED,
+        ClientError::Io { errno: Errno::MFILE | Errno::NFILE, .. } => Code::NOSPC,
         _ => Code::SYSTEM,
     }
 }
