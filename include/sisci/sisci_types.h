@@ -43,9 +43,10 @@ typedef enum {
     SCI_CB_DISCONNECT,
     SCI_CB_NOT_OPERATIONAL,
     SCI_CB_OPERATIONAL,
-    SCI_CB_LOST,
-    MAX_CB_REASON
+    SCI_CB_LOST
 } sci_segment_cb_reason_t;
+
+#define MAX_CB_REASON SCI_CB_LOST
 
 /* Where a DMA queue stands. */
 typedef enum {

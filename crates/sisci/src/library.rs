@@ -55,7 +55,7 @@ pub struct Library {
     /// `sci_dma_channel_t`.
     pub dma_channels: Table<DmaChannel>,
     /// The one that was made before it.
-    previous: AtomicPtr<Library>,
+    previous: AtomicPtr<Self>,
 }
 
 /// Null: not initialised. What it has pointed to once is never freed: another thread may be inside of a call.
