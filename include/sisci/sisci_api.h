@@ -79,6 +79,8 @@ extern "C" {
 #define SCI_FLAG_CACHE_FLUSH 0x100000U
 #define SCI_FLAG_CACHE_INVALIDATE 0x200000U
 /* Devices: */
+#define SCI_FLAG_BAR 0x1U
+#define SCI_FLAG_SHARED 0x2U
 #define SCI_FLAG_EXCLUSIVE 0x01000000U
 #define SCI_FLAG_DEVICE_SIDE_ONLY 0x02001000U
 #define SCI_FLAG_LOCAL_ONLY 0x02002000U
@@ -163,6 +165,7 @@ extern "C" {
 #define SCI_Q_MAP_PHYS_ADDR 0x503U
 #define SCI_Q_DMA_AVAILABLE 0x801U
 #define SCI_Q_DMA_CAPABILITIES 0x802U
+#define SCI_Q_DEVICE_INFO 0xA01U
 
 /* ---- Beginning and end ---------------------------------------------------------------------------------------------- */
 
@@ -273,6 +276,18 @@ sci_dma_queue_state_t SCIEnqueueDMATransfer(sci_dma_queue_t queue, sci_local_seg
 void SCIPostDMAQueue(sci_dma_queue_t queue, sci_cb_dma_t callback, void *callbackArg, unsigned int flags,
                      sci_error_t *error);
 void SCIResetDMAQueue(sci_dma_queue_t queue, unsigned int flags, sci_error_t *error);
+void SCIRequestDMAChannel(sci_desc_t sd, sci_dma_channel_t *channel, unsigned int localAdapterNo, sci_dma_type_t type,
+                          unsigned int channelId, unsigned int flags, sci_error_t *error);
+void SCIReturnDMAChannel(sci_dma_channel_t channel, sci_error_t *error);
+void SCIAssignDMAChannel(sci_dma_channel_t channel, sci_dma_queue_t queue, unsigned int flags, sci_error_t *error);
+void SCIPrepareLocalSegmentForDMA(sci_dma_channel_t channel, sci_local_segment_t segment, unsigned int flags,
+                                  sci_error_t *error);
+void SCIUnprepareLocalSegmentForDMA(sci_dma_channel_t channel, sci_local_segment_t segment, unsigned int flags,
+                                    sci_error_t *error);
+void SCIPrepareRemoteSegmentForDMA(sci_dma_channel_t channel, sci_remote_segment_t segment, unsigned int flags,
+                                   sci_error_t *error);
+void SCIUnprepareRemoteSegmentForDMA(sci_dma_channel_t channel, sci_remote_segment_t segment, unsigned int flags,
+                                     sci_error_t *error);
 
 /* ---- Interrupts ----------------------------------------------------------------------------------------------------- */
 

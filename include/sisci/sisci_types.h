@@ -32,6 +32,7 @@ typedef struct sci_local_data_interrupt *sci_local_data_interrupt_t;
 typedef struct sci_remote_data_interrupt *sci_remote_data_interrupt_t;
 typedef struct sci_block_transfer *sci_block_transfer_t;
 typedef struct sci_device *sci_device_t;
+typedef sci_device_t sci_smartio_device_t;
 
 /* An address as a device would see it; here the address in the calling program. */
 typedef unsigned long long sci_ioaddr_t;
@@ -42,9 +43,10 @@ typedef enum {
     SCI_CB_DISCONNECT,
     SCI_CB_NOT_OPERATIONAL,
     SCI_CB_OPERATIONAL,
-    SCI_CB_LOST,
-    MAX_CB_REASON
+    SCI_CB_LOST
 } sci_segment_cb_reason_t;
+
+#define MAX_CB_REASON SCI_CB_LOST
 
 /* Where a DMA queue stands. */
 typedef enum {
@@ -70,10 +72,13 @@ typedef enum {
     SCI_CALLBACK_CONTINUE
 } sci_callback_action_t;
 
+/* A kind of DMA engine: SCI_DMA_TYPE_. */
+typedef unsigned int sci_dma_type_t;
+
 /* An address of SISCI 1.x. */
 typedef struct {
     unsigned short nodeId;
-    unsigned int offsHi;
+    unsigned short offsHi;
     unsigned int offsLo;
 } sci_address_t;
 
@@ -141,6 +146,23 @@ typedef struct {
     unsigned int subcommand;
     void *data;
 } sci_query_dma_t;
+
+typedef struct {
+    unsigned int fdid;
+    unsigned int subcommand;
+    void *data;
+} sci_smartio_query_device_t;
+
+/* What there would be to know of a device; also which devices are looked for. */
+typedef struct {
+    unsigned int fdid;
+    unsigned int node_id;
+    unsigned int adapter;
+    unsigned int pci_class;
+    unsigned int pci_vendor_id;
+    unsigned int pci_device_id;
+    char user_name[64];
+} sci_smartio_device_info_t;
 
 /* What a DMA engine can do; sizes in bytes. */
 typedef struct {

@@ -7,14 +7,14 @@
 
 /* ---- Registers of the adapter (SISCI 1.x, privileged) ---------------------------------------------------------------- */
 
-void SCIGetCSRRegister(sci_desc_t sd, unsigned int localAdapterNo, unsigned int nodeId, unsigned int offset,
-                       unsigned int *value, unsigned int flags, sci_error_t *error);
+unsigned int SCIGetCSRRegister(sci_desc_t sd, unsigned int localAdapterNo, unsigned int nodeId, unsigned int offset,
+                               unsigned int flags, sci_error_t *error);
 void SCISetCSRRegister(sci_desc_t sd, unsigned int localAdapterNo, unsigned int nodeId, unsigned int offset,
-                       unsigned int value, unsigned int mask, unsigned int flags, sci_error_t *error);
-void SCIGetLocalCSR(sci_desc_t sd, unsigned int localAdapterNo, unsigned int offset, unsigned int *value,
-                    unsigned int flags, sci_error_t *error);
+                       unsigned int value, unsigned int flags, sci_error_t *error);
+unsigned int SCIGetLocalCSR(sci_desc_t sd, unsigned int localAdapterNo, unsigned int offset, unsigned int flags,
+                            sci_error_t *error);
 void SCISetLocalCSR(sci_desc_t sd, unsigned int localAdapterNo, unsigned int offset, unsigned int value,
-                    unsigned int mask, unsigned int flags, sci_error_t *error);
+                    unsigned int flags, sci_error_t *error);
 void SCIConnectSCISpace(sci_desc_t sd, unsigned int localAdapterNo, sci_remote_segment_t *segment,
                         sci_address_t address, size_t size, unsigned int flags, sci_error_t *error);
 
@@ -23,24 +23,21 @@ void SCIConnectSCISpace(sci_desc_t sd, unsigned int localAdapterNo, sci_remote_s
 void SCIRegisterInterruptFlag(unsigned int localAdapterNo, sci_local_interrupt_t *interrupt,
                               sci_local_segment_t segment, unsigned int offset, sci_cb_interrupt_t callback,
                               void *callbackArg, unsigned int flags, sci_error_t *error);
-void SCIEnableConditionalInterrupt(sci_map_t interruptMap, unsigned int flags, sci_error_t *error);
-void SCIDisableConditionalInterrupt(sci_map_t interruptMap, unsigned int flags, sci_error_t *error);
-void SCIGetConditionalInterruptTrigCounter(sci_map_t interruptMap, unsigned int *interruptTrigCounter,
+void SCIEnableConditionalInterrupt(sci_local_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
+void SCIDisableConditionalInterrupt(sci_local_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
+void SCIGetConditionalInterruptTrigCounter(sci_local_interrupt_t interrupt, unsigned int *interruptTrigCounter,
                                            unsigned int flags, sci_error_t *error);
 void SCICreateNamedInterrupt(sci_desc_t sd, sci_local_interrupt_t *interrupt, unsigned int localAdapterNo,
                              char *name, sci_cb_interrupt_t callback, void *callbackArg, unsigned int flags,
                              sci_error_t *error);
 
-/* ---- DMA channels and physical DMA -------------------------------------------------------------------------------------- */
+/* ---- Physical DMA ------------------------------------------------------------------------------------------------------- */
 
-void SCIRequestDMAChannel(sci_desc_t sd, sci_dma_channel_t *channel, unsigned int localAdapterNo, unsigned int type,
-                          unsigned int channelId, unsigned int flags, sci_error_t *error);
-void SCIReturnDMAChannel(sci_dma_channel_t channel, sci_error_t *error);
-void SCIAssignDMAChannel(sci_dma_channel_t channel, sci_dma_queue_t queue, unsigned int flags, sci_error_t *error);
-void SCIphDmaEnqueue(sci_dma_queue_t queue, unsigned int size, unsigned int localBusAddress,
-                     unsigned int remoteSciAddress, unsigned int flags, sci_error_t *error);
-void SCIphDmaStart(sci_dma_queue_t queue, sci_cb_dma_t callback, void *callbackArg, unsigned int flags,
-                   sci_error_t *error);
+void SCIphDmaEnqueue(sci_dma_queue_t queue, unsigned int size, sci_ioaddr_t localBusAddress, unsigned int remoteNodeId,
+                     unsigned int remoteHighAddress, unsigned int remoteLowAddress, unsigned int flags,
+                     sci_error_t *error);
+sci_dma_queue_state_t SCIphDmaStart(sci_dma_queue_t queue, sci_cb_dma_t callback, void *callbackArg,
+                                    unsigned int flags, sci_error_t *error);
 void DISStartDmaTransfer(sci_dma_queue_t queue, sci_local_segment_t localSegment, sci_remote_segment_t remoteSegment,
                          size_t localOffset, size_t size, size_t remoteOffset, sci_cb_dma_t callback,
                          void *callbackArg, unsigned int flags, sci_error_t *error);
@@ -55,32 +52,33 @@ void SCIBorrowDevice(sci_desc_t sd, sci_device_t *device, unsigned long long fab
 void SCIReturnDevice(sci_device_t device, unsigned int flags, sci_error_t *error);
 void SCIReleaseExclusiveBorrow(sci_device_t device, unsigned int flags, sci_error_t *error);
 void SCIConnectDeviceSegment(sci_device_t device, sci_remote_segment_t *segment, unsigned int segmentId,
-                             unsigned int memoryType, unsigned int memoryAccess, unsigned int flags,
-                             sci_error_t *error);
+                             unsigned int memoryType, sci_cb_remote_segment_t callback, void *callbackArg,
+                             unsigned int flags, sci_error_t *error);
 void SCIConnectDeviceSegmentPath(sci_device_t device, sci_remote_segment_t *segment, unsigned int segmentId,
-                                 unsigned int memoryType, unsigned int memoryAccess, unsigned int localAdapterNo,
-                                 unsigned int flags, sci_error_t *error);
-void SCIConnectDeviceMemory(sci_desc_t sd, sci_remote_segment_t *segment, unsigned int nodeId,
-                            unsigned long long fabricDeviceId, unsigned int bar, unsigned int localAdapterNo,
-                            unsigned int flags, sci_error_t *error);
-void SCICreateDeviceSegment(sci_device_t device, sci_local_segment_t *segment, unsigned int segmentId, size_t size,
-                            unsigned int memoryType, unsigned int memoryAccess, unsigned int flags,
+                                 unsigned int memoryType, unsigned int localAdapterNo,
+                                 sci_cb_remote_segment_t callback, void *callbackArg, unsigned int flags,
+                                 sci_error_t *error);
+void SCIConnectDeviceMemory(sci_desc_t sd, sci_remote_segment_t *segment, unsigned int localAdapterNo,
+                            sci_device_t device, unsigned int segmentNo, unsigned int timeout, unsigned int flags,
                             sci_error_t *error);
+void SCICreateDeviceSegment(sci_device_t device, unsigned int segmentId, size_t size, unsigned int memoryType,
+                            unsigned int accessHints, unsigned int flags, sci_error_t *error);
 void SCIMapLocalSegmentForDevice(sci_local_segment_t segment, unsigned int localAdapterNo, sci_device_t device,
-                                 sci_ioaddr_t *address, unsigned int flags, sci_error_t *error);
+                                 sci_ioaddr_t *address, size_t offset, size_t size, unsigned int flags,
+                                 sci_error_t *error);
 void SCIUnmapLocalSegmentForDevice(sci_local_segment_t segment, unsigned int localAdapterNo, sci_device_t device,
                                    unsigned int flags, sci_error_t *error);
 void SCIMapRemoteSegmentForDevice(sci_remote_segment_t segment, sci_device_t device, sci_ioaddr_t *address,
-                                  unsigned int flags, sci_error_t *error);
+                                  size_t offset, size_t size, unsigned int flags, sci_error_t *error);
 void SCIUnmapRemoteSegmentForDevice(sci_remote_segment_t segment, sci_device_t device, unsigned int flags,
                                     sci_error_t *error);
-void SCIGetDeviceList(unsigned int nodeId, unsigned long long *devices, unsigned int *count, unsigned int flags,
-                      sci_error_t *error);
-void SCIGetFabricDeviceId(sci_device_t device, unsigned long long *fabricDeviceId, unsigned int flags,
-                          sci_error_t *error);
-void SCIRegisterPCIeRequester(sci_desc_t sd, unsigned int localAdapterNo, unsigned int bus, unsigned int device,
-                              unsigned int function, unsigned int flags, sci_error_t *error);
-void SCIUnregisterPCIeRequester(sci_desc_t sd, unsigned int localAdapterNo, unsigned int bus, unsigned int device,
-                                unsigned int function, unsigned int flags, sci_error_t *error);
+/* How many devices there are, of which so many as have room are written. */
+size_t SCIGetDeviceList(sci_desc_t sd, unsigned int *fabricDeviceIds, size_t length,
+                        sci_smartio_device_info_t *filter, unsigned int flags, sci_error_t *error);
+unsigned int SCIGetFabricDeviceId(sci_device_t device);
+void SCIRegisterPCIeRequester(sci_desc_t sd, unsigned int localAdapterNo, unsigned int bus, unsigned int devfn,
+                              unsigned int flags, sci_error_t *error);
+void SCIUnregisterPCIeRequester(sci_desc_t sd, unsigned int localAdapterNo, unsigned int bus, unsigned int devfn,
+                                unsigned int flags, sci_error_t *error);
 
 #endif

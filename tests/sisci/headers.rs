@@ -63,6 +63,33 @@ fn what_programs_define_themselves_is_left_to_them() {
 }
 
 #[test]
+fn programs_may_tell_all_codes_and_reasons_apart() {
+    let header = std::fs::read_to_string(c::top().join("include/sisci/sisci_error.h")).unwrap();
+    // The two that stand for others; numbers as programs write them.
+    let codes = header.lines().filter_map(|line| line.trim().split_once(" = 0")?.0.strip_prefix("SCI_ERR_"));
+    let cases: String = codes
+        .filter(|code| !["OK", "NO_SUCH_SEGMENT", "REMOTE_BUSY"].contains(code))
+        .map(|code| format!("case SCI_ERR_{code}: "))
+        .collect();
+    assert!(cases.contains("SCI_ERR_DMA_DISABLED") && !cases.contains("INTNO"), "{cases}");
+    let source = c::made().join("switches.c");
+    let body = format!(
+        "#include <sisci_api.h>\n\
+         int f(sci_error_t e);\n\
+         int g(sci_segment_cb_reason_t r);\n\
+         int f(sci_error_t e) {{ switch ((int)e) {{ {cases} case (0x90C | SISCI_ERR_MASK): \
+         case (0xB00 | SISCI_ERR_MASK): return 1; default: return 0; }} }}\n\
+         int g(sci_segment_cb_reason_t r) {{ switch (r) {{ case SCI_CB_CONNECT: case SCI_CB_DISCONNECT: \
+         case SCI_CB_NOT_OPERATIONAL: case SCI_CB_OPERATIONAL: case SCI_CB_LOST: return 1; }} return 0; }}\n"
+    );
+    std::fs::write(&source, body).unwrap();
+    let include = c::top().join("include/sisci");
+    c::must(
+        Command::new("cc").args(WARNINGS).args(["-std=c99", "-fsyntax-only", "-I"]).arg(include).arg(&source),
+    );
+}
+
+#[test]
 fn cpp_programs_link() {
     if !c::is_there("g++") {
         return;

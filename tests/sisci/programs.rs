@@ -25,7 +25,7 @@ macro_rules! alone {
     )*};
 }
 
-alone! { life_cycle maps copy dma dma_gather cancel callbacks_end threads handles unsupported forked }
+alone! { life_cycle maps copy channels descriptors dma dma_gather cancel callbacks_end threads handles unsupported forked }
 
 #[test]
 fn connect() {

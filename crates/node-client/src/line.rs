@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use link::page::PageReader;
 use proto::ids::NodeId;
-use proto::wire::encode;
 use proto::wire::program::{Reply, Request, RequestId, ToManager, ToProgram};
 use proto::wire::status::NodeInfo;
+use proto::wire::{decode, encode};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 
@@ -26,7 +26,7 @@ use crate::import::{Import, ImportId};
 use crate::patience::Patience;
 use crate::runtime_dir::ClusterDir;
 use crate::seqpacket::{Datagram, Seqpacket, Wanted};
-use crate::visit::{name_of, understand};
+use crate::visit::{name_of, no_room, understand};
 
 /// Epoll key of the socket; [`WAKE`] is the eventfd's.
 pub(crate) const SOCKET: u64 = 1;
@@ -310,6 +310,9 @@ impl Shared {
         received: std::result::Result<Option<Datagram>, Errno>,
     ) {
         let message = match received {
+            Ok(Some(datagram)) if datagram.descriptors_lost => {
+                return self.descriptors_lost(state, buffer, &datagram);
+            }
             Ok(Some(datagram)) => understand(self.node, buffer, datagram),
             Ok(None) | Err(Errno::CONNRESET) => {
                 return self.line_down(state, "it closed the connection".into());
@@ -331,6 +334,21 @@ impl Shared {
             Ok((ToProgram::Welcome { .. }, _)) => self.line_down(state, "a second welcome".into()),
             Err(error) => self.line_down(state, error.to_string()),
         }
+    }
+
+    /// This process has no room for the descriptors of a message. If it is an answer, that request alone has failed, and what
+    /// the manager did for it is taken back.
+    fn descriptors_lost(&self, state: &mut State, buffer: &[u8], datagram: &Datagram) {
+        let message = buffer.get(..datagram.len).map(decode::<ToProgram>);
+        let Some(Ok(ToProgram::Reply { id, result })) = message.filter(|_| !datagram.truncated) else {
+            return self.line_down(state, no_room().to_string());
+        };
+        state.patience.hear();
+        let request = state.pending.get(&id).map(|pending| &pending.request);
+        let taken_back = request.zip(result.ok()).and_then(|(request, reply)| undo(request, &reply));
+        state.chores.extend(taken_back);
+        self.wake_library();
+        self.answered(state, id, Err(no_room()), Vec::new());
     }
 
     fn answered(&self, state: &mut State, id: RequestId, result: Result<Reply>, descriptors: Vec<OwnedFd>) {

@@ -170,11 +170,7 @@ pub(crate) fn understand(
     datagram: crate::seqpacket::Datagram,
 ) -> Result<(ToProgram, Vec<OwnedFd>)> {
     if datagram.descriptors_lost {
-        // Said of this process first: it is by far the likelier cause.
-        return Err(ClientError::Io {
-            what: "receive a descriptor from the node manager",
-            errno: Errno::MFILE,
-        });
+        return Err(no_room());
     }
     let message = match decode(buffer.get(..datagram.len).unwrap_or_default()) {
         Ok(message) if !datagram.truncated => message,
@@ -183,6 +179,12 @@ pub(crate) fn understand(
         Ok(_) => return Err(ClientError::Protocol { node, what: "a message longer than the limit".into() }),
     };
     Ok((message, datagram.descriptors))
+}
+
+/// The error for descriptors that did not fit into this process.
+pub(crate) fn no_room() -> ClientError {
+    // Said of this process first: it is by far the likelier cause.
+    ClientError::Io { what: "receive a descriptor from the node manager", errno: Errno::MFILE }
 }
 
 /// The error for a connection that the manager closed.

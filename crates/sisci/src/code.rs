@@ -3,6 +3,7 @@
 use link::LinkError;
 use node_client::ClientError;
 use proto::wire::program::Refusal;
+use rustix::io::Errno;
 use tieline::Error;
 
 /// A `sci_error_t`.
@@ -72,12 +73,14 @@ codes! {
     DEPRECATED = 0x981, "deprecated";
     SEMAPHORE_COUNT_EXCEEDED = 0x982, "too many waiters";
     IRQL_ILLEGAL = 0x983, "not allowed at this interrupt level";
-    REMOTE_BUSY = 0x984, "the remote side is in use";
+    REMOTE_BUSY = 0xB00, "the remote side is in use";
     LOCAL_BUSY = 0x985, "the local side is in use";
     ALL_BUSY = 0x986, "both sides are in use";
     NO_SUCH_FDID = 0x987, "there is no such device";
     NOT_FOUND = 0x988, "not found";
     EWOULD_BLOCK = 0x989, "would have to wait";
+    DMA_NOT_AVAILABLE = 0x98A, "this kind of DMA is not available";
+    DMA_DISABLED = 0x98B, "this kind of DMA is switched off";
     NO_SUCH_NODEID = 0xA00, "there is no such node";
     NODE_NOT_RESPONDING = 0xA02, "the node does not respond";
     NO_REMOTE_LINK_ACCESS = 0xA04, "the link of the remote node is down";
@@ -174,6 +177,7 @@ fn code_of_client(error: &ClientError) -> Code {
         ClientError::TimedOut { .. } => Code::NODE_NOT_RESPONDING,
         ClientError::ManagerGone { .. } => Code::NOT_AVAILABLE,
         ClientError::Forked { .. } => Code::NOT_INITIALIZED,
+        ClientError::Io { errno: Errno::MFILE | Errno::NFILE, .. } => Code::NOSPC,
         _ => Code::SYSTEM,
     }
 }

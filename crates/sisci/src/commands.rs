@@ -64,6 +64,7 @@ commands! {
     MAP_PHYS_ADDR = 0x503;
     DMA_AVAILABLE = 0x801;
     DMA_CAPABILITIES = 0x802;
+    DEVICE_INFO = 0xA01;
 }
 
 #[cfg(test)]

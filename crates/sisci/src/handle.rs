@@ -40,6 +40,8 @@ pub enum Kind {
     RemoteDataInterrupt,
     /// `sci_block_transfer_t`.
     BlockTransfer,
+    /// `sci_dma_channel_t`.
+    DmaChannel,
 }
 
 /// A thing that has handles.

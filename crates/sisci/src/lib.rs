@@ -14,6 +14,7 @@
 pub mod abi;
 pub mod block;
 pub mod callback;
+pub mod channel;
 pub mod code;
 pub mod commands;
 pub mod connection;

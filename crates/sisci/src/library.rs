@@ -10,6 +10,7 @@ use shm::sync::plain::{AtomicPtr, Ordering};
 use tieline::Node;
 
 use crate::block::BlockTransfer;
+use crate::channel::DmaChannel;
 use crate::code::{Code, Failure, Result};
 use crate::data_interrupt::{LocalDataInterrupt, RemoteDataInterrupt};
 use crate::descriptor::Descriptor;
@@ -51,10 +52,17 @@ pub struct Library {
     pub remote_data_interrupts: Table<RemoteDataInterrupt>,
     /// `sci_block_transfer_t`.
     pub block_transfers: Table<BlockTransfer>,
+    /// `sci_dma_channel_t`.
+    pub dma_channels: Table<DmaChannel>,
+    /// The one that was made before it.
+    previous: AtomicPtr<Self>,
 }
 
 /// Null: not initialised. What it has pointed to once is never freed: another thread may be inside of a call.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(null_mut());
+
+/// The last one that was made, from which all are reached: what nothing points to, programs' leak checkers complain about.
+static NEWEST: AtomicPtr<Library> = AtomicPtr::new(null_mut());
 
 impl Library {
     fn new() -> Self {
@@ -72,6 +80,8 @@ impl Library {
             local_data_interrupts: Table::default(),
             remote_data_interrupts: Table::default(),
             block_transfers: Table::default(),
+            dma_channels: Table::default(),
+            previous: AtomicPtr::new(null_mut()),
         }
     }
 
@@ -98,7 +108,11 @@ impl Library {
         if LIBRARY.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {
             // SAFETY: it was made two lines above, and nobody else has seen it.
             drop(unsafe { Box::from_raw(new) });
+            return;
         }
+        let previous = NEWEST.swap(new, Ordering::Relaxed);
+        // SAFETY: it was made above and is never freed.
+        unsafe { &*new }.previous.store(previous, Ordering::Relaxed);
     }
 
     /// SCITerminate: gives back everything that the program has not, and ends waits and callbacks.
@@ -114,7 +128,7 @@ impl Library {
         drop((library.sequences.drain(), library.maps.drain()));
         library.remote_segments.drain().iter().for_each(|segment| segment.stop());
         library.local_segments.drain().iter().for_each(|segment| segment.stop());
-        drop(library.descriptors.drain());
+        drop((library.dma_channels.drain(), library.descriptors.drain()));
         *library.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

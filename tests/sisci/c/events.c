@@ -5,7 +5,7 @@
 #define SIZE 4096
 #define SECONDS 1000
 
-static volatile int came[MAX_CB_REASON];
+static volatile int came[MAX_CB_REASON + 1];
 static volatile unsigned int peer;
 
 static sci_callback_action_t at_owner(void *arg, sci_local_segment_t segment, sci_segment_cb_reason_t reason,

@@ -35,6 +35,7 @@ macro_rules! export {
 }
 
 pub mod blocks;
+pub mod channels;
 pub mod dma;
 pub mod information;
 pub mod interrupts;
