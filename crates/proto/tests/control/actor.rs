@@ -24,7 +24,7 @@ pub struct Owned {
 
 #[derive(Debug, Clone)]
 pub enum Shape {
-    Segment { size_bytes: u64, available: bool },
+    Segment { size_bytes: u64, available: bool, shared: bool },
     Interrupt { kind: InterruptKind, pollable: bool },
 }
 
@@ -192,8 +192,8 @@ impl Actor {
         for (what, owned) in self.objects.clone() {
             let Owned { incarnation, access, .. } = owned;
             let (body, beside) = match (what, owned.shape) {
-                (Imported::Segment(key), Shape::Segment { size_bytes, available }) => (
-                    Request::CreateSegment { key, size_bytes, access, incarnation, available },
+                (Imported::Segment(key), Shape::Segment { size_bytes, available, shared }) => (
+                    Request::CreateSegment { key, size_bytes, access, incarnation, available, shared },
                     vec![memory(size_bytes)],
                 ),
                 (Imported::Interrupt(number), Shape::Interrupt { kind, pollable }) => (
@@ -231,8 +231,9 @@ impl Actor {
         beside: &[DescriptorKind],
     ) {
         match (body, result) {
-            (Request::CreateSegment { key, size_bytes, access, incarnation, available }, Ok(_)) => {
-                let shape = Shape::Segment { size_bytes: *size_bytes, available: *available };
+            (Request::CreateSegment { key, size_bytes, access, incarnation, available, shared }, Ok(_)) => {
+                let (size_bytes, available, shared) = (*size_bytes, *available, *shared);
+                let shape = Shape::Segment { size_bytes, available, shared };
                 self.note_created(Imported::Segment(*key), *incarnation, access, shape);
             }
             (
@@ -260,8 +261,24 @@ impl Actor {
                     && !*available
                     && let Some(owned) = self.objects.get_mut(&Imported::Segment(*key))
                 {
-                    owned.connections.clear();
+                    // Programs that are attached stay so.
+                    owned.connections.retain(|_, connected| connected.number != 0);
                 }
+            }
+            (Request::ShareSegment { key }, Ok(_)) => {
+                if let Some(owned) = self.objects.get_mut(&Imported::Segment(*key))
+                    && let Shape::Segment { shared, .. } = &mut owned.shape
+                {
+                    *shared = true;
+                }
+            }
+            (
+                Request::AttachSegment { key },
+                Ok(Reply::Segment { import, connection, size_bytes, incarnation }),
+            ) => {
+                assert_eq!(beside, [memory(*size_bytes)], "a segment comes with its memory");
+                let own = NodeId::nth(self.node).expect("a node");
+                self.note_import(asked, (own, *connection), *import, *incarnation, Imported::Segment(*key));
             }
             (
                 Request::ConnectSegment { node, key },
@@ -387,6 +404,7 @@ impl Actor {
                     assert!(news, "node {node} joins or leaves group {group} twice");
                 }
             }
+            Event::Availability { key, available } => self.note_available(*key, *available),
             Event::Link { .. } => {}
         }
     }

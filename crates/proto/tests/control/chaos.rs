@@ -189,7 +189,8 @@ impl Chaos {
                 let (key, size_bytes, incarnation) = (Self::key(key), 4096, self.draw());
                 self.note_contested(actor, Imported::Segment(key));
                 let access = Access::default();
-                let body = Request::CreateSegment { key, size_bytes, access, incarnation, available };
+                let body =
+                    Request::CreateSegment { key, size_bytes, access, incarnation, available, shared: false };
                 (body, vec![memory(size_bytes)])
             }
             Act::CreateInterrupt(_, number, pollable) => {

@@ -244,6 +244,7 @@ fn a_restarted_owner_is_not_mistaken_for_the_old_one() {
         access: Default::default(),
         incarnation: Incarnation(77),
         available: true,
+        shared: false,
     };
     world.ask_with(other, create, vec![crate::actor::memory(4096)]).expect("created");
     world.run_for(GRACE / 2);
