@@ -48,6 +48,8 @@ pub struct Held {
     /// When it was asked for.
     pub since: Instant,
     pub ended: Option<LossReason>,
+    /// To a shared segment of its own node: withdrawing does not end it.
+    pub attached: bool,
 }
 
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl Actor {
                     self.objects.remove(&Imported::Interrupt(number));
                 }
                 Request::SetAvailable { key, available, .. } => self.note_available(key, available),
+                Request::ShareSegment { key } => self.note_shared(key),
                 _ => {}
             }
         }
@@ -152,6 +155,14 @@ impl Actor {
             && let Shape::Segment { available, .. } = &mut owned.shape
         {
             *available = open;
+        }
+    }
+
+    fn note_shared(&mut self, key: SegmentKey) {
+        if let Some(owned) = self.objects.get_mut(&Imported::Segment(key))
+            && let Shape::Segment { shared, .. } = &mut owned.shape
+        {
+            *shared = true;
         }
     }
 
@@ -265,13 +276,7 @@ impl Actor {
                     owned.connections.retain(|_, connected| connected.number != 0);
                 }
             }
-            (Request::ShareSegment { key }, Ok(_)) => {
-                if let Some(owned) = self.objects.get_mut(&Imported::Segment(*key))
-                    && let Shape::Segment { shared, .. } = &mut owned.shape
-                {
-                    *shared = true;
-                }
-            }
+            (Request::ShareSegment { key }, Ok(_)) => self.note_shared(*key),
             (
                 Request::AttachSegment { key },
                 Ok(Reply::Segment { import, connection, size_bytes, incarnation }),
@@ -366,7 +371,8 @@ impl Actor {
         incarnation: Incarnation,
         what: Imported,
     ) {
-        let held = Held { slot: Some(slot), incarnation, what, since, ended: None };
+        let attached = matches!(what, Imported::Segment(_)) && id.1.0 & 0xffff != 0;
+        let held = Held { slot: Some(slot), incarnation, what, since, ended: None, attached };
         assert!(self.imports.insert(id, held).is_none(), "connection {id:?} is given out twice");
     }
 
