@@ -175,9 +175,12 @@ fn a_segment_withdrawn_in_the_gap_keeps_who_is_attached() {
     let (mut world, owner, other) = attached();
     set_available(&mut world, owner, true).expect("available");
     world.run_for(Duration::from_millis(20));
-    // The owner is back at once, the other program later.
+    // The owner is back at once, and has not heard of the other program, which comes later.
     world.actors[other].returns = false;
     world.kill(0);
+    for owned in world.actors[owner].objects.values_mut() {
+        owned.connections.clear();
+    }
     world.run_for(Duration::from_millis(20));
     world.start(0);
     world.run_until("the owner is back", |world| world.actors[owner].attached);
