@@ -8,6 +8,7 @@ mod group;
 mod interrupt;
 mod segment;
 mod sequence;
+mod sharing;
 
 use tieline_tests::Cluster;
 

@@ -58,6 +58,35 @@ fn data_goes_on_while_a_manager_is_dead_and_programs_come_back_to_the_next() {
 }
 
 #[test]
+fn a_shared_segment_outlives_its_manager() {
+    let _watchdog = Watchdog::usual("manager's death under a shared segment");
+    let cluster = Cluster::up(1).unwrap();
+    let (a, other, third) =
+        (cluster.attach(0).unwrap(), cluster.attach(0).unwrap(), cluster.attach(0).unwrap());
+    let segment = a.create_segment(SegmentId(1), 4096).unwrap();
+    segment.share().unwrap();
+    let attached = other.attach_segment(SegmentId(1), Duration::ZERO).unwrap();
+    attached.make_available().unwrap();
+    kill_manager(&cluster, 0);
+    attached.window().put(0, &[9]).unwrap();
+    start_manager(&cluster, 0);
+    // It is shared still, and available because the other program has made it so.
+    let further = third.attach_segment(SegmentId(1), PATIENCE).unwrap();
+    drop(third.connect_segment(a.id(), SegmentId(1), PATIENCE).unwrap());
+    let mut byte = [0];
+    further.window().get(0, &mut byte).unwrap();
+    assert_eq!(byte[0], 9);
+    drop(further);
+    eventually("who was attached is so again", || attached.withdraw(true).is_ok());
+    attached.check().unwrap();
+    assert!(segment.close(false).is_err(), "it is attached to");
+    drop(segment);
+    assert_eq!(attached.wait_lost(PATIENCE).unwrap(), LossReason::Removed);
+    drop((attached, a, other, third));
+    assert_clean(&cluster);
+}
+
+#[test]
 fn a_death_in_the_gap_is_reported_by_the_next_manager() {
     let _watchdog = Watchdog::usual("death in the gap");
     let cluster = Cluster::up(2).unwrap();

@@ -5,3 +5,4 @@ mod maps;
 mod names;
 mod program;
 mod register;
+mod share;

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use link::page::PageReader;
-use proto::ids::{GroupId, NodeId};
+use proto::ids::{GroupId, NodeId, SegmentKey};
 use proto::wire::program::{
     ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, LossReason, Refusal, Reply, Request,
 };
@@ -48,9 +48,10 @@ impl Book {
         self.next
     }
 
-    /// Notes what a good answer to `request` changed. Gives the import that it made, if it made one.
+    /// Notes what a good answer of the manager of node `own` to `request` changed. Gives the import that it made, if it made one.
     pub(crate) fn note(
         &mut self,
+        own: NodeId,
         request: &Request,
         reply: &Reply,
         kept: Arc<[OwnedFd]>,
@@ -68,14 +69,16 @@ impl Book {
                 self.add_export(again, kept);
             }
             (Request::SetAvailable { key, available, .. }, Reply::Done) => {
-                let wanted = Imported::Segment(*key);
-                for export in
-                    self.exports.values_mut().filter(|export| created(&export.request) == Some(wanted))
-                {
-                    if let Request::CreateSegment { available: now, .. } = &mut export.request {
-                        *now = *available;
-                    }
+                self.note_available(*key, *available)
+            }
+            (Request::ShareSegment { key }, Reply::Done) => self.note_segment(*key, |request| {
+                if let Request::CreateSegment { shared, .. } = request {
+                    *shared = true;
                 }
+            }),
+            (Request::AttachSegment { key }, &Reply::Segment { import, connection, incarnation, .. }) => {
+                let ids = (connection, incarnation);
+                return Some(self.add_import(own, Imported::Segment(*key), ids, (page.clone(), import)));
             }
             (
                 Request::ConnectSegment { node, key },
@@ -103,6 +106,22 @@ impl Book {
             _ => {}
         }
         None
+    }
+
+    fn note_available(&mut self, key: SegmentKey, open: bool) {
+        self.note_segment(key, |request| {
+            if let Request::CreateSegment { available, .. } = request {
+                *available = open;
+            }
+        });
+    }
+
+    /// Brings the request that made a segment up to date.
+    fn note_segment(&mut self, key: SegmentKey, change: impl Fn(&mut Request)) {
+        let wanted = Some(Imported::Segment(key));
+        for export in self.exports.values_mut().filter(|export| created(&export.request) == wanted) {
+            change(&mut export.request);
+        }
     }
 
     /// Notes that something is given up: also when the manager could not be told, since it will not be told of it again.
@@ -179,6 +198,10 @@ impl Book {
                 ClientEvent::Lost { import: *self.slots.get(&import.0)?, reason }
             }
             Event::Link { node, up } => ClientEvent::Link { node, up },
+            Event::Availability { key, available } => {
+                self.note_available(key, available);
+                return None;
+            }
             Event::Member { group, node, joined } => {
                 let members = self.groups.get_mut(&group)?;
                 let news = if joined { members.insert(node) } else { members.remove(&node) };

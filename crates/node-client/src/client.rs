@@ -171,11 +171,11 @@ impl Client {
         Ok((answer.reply, answer.descriptors))
     }
 
-    fn ask(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<Answer> {
+    pub(crate) fn ask(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<Answer> {
         self.handle.shared.call(body, descriptors, DEFAULT_LIMIT, false)
     }
 
-    fn order(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    pub(crate) fn order(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         self.done(self.ask(body, descriptors)?)
     }
 
@@ -216,7 +216,7 @@ impl Client {
     ) -> Result<Incarnation> {
         let incarnation = draw()?;
         self.order(
-            Request::CreateSegment { key, size_bytes, access, incarnation, available: false },
+            Request::CreateSegment { key, size_bytes, access, incarnation, available: false, shared: false },
             &[memory],
         )?;
         Ok(incarnation)
@@ -250,7 +250,7 @@ impl Client {
         self.segment_of(answer)
     }
 
-    fn ask_until(&self, body: Request, limit: Duration) -> Result<Answer> {
+    pub(crate) fn ask_until(&self, body: Request, limit: Duration) -> Result<Answer> {
         let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let mut pause = FIRST_PAUSE;
         let mut last = None;
@@ -274,7 +274,7 @@ impl Client {
         }
     }
 
-    fn segment_of(&self, answer: Answer) -> Result<(Import, OwnedFd, u64)> {
+    pub(crate) fn segment_of(&self, answer: Answer) -> Result<(Import, OwnedFd, u64)> {
         let size_bytes = match &answer.reply {
             Reply::Segment { size_bytes, .. } => *size_bytes,
             other => return Err(self.unexpected(other)),
@@ -443,6 +443,7 @@ fn may_pass(error: &ClientError) -> bool {
             Refusal::NotFound { .. }
                 | Refusal::NotAvailable { .. }
                 | Refusal::Unreachable { .. }
+                | Refusal::NotShared { .. }
                 | Refusal::OwnerBusy { .. }
         ) | ClientError::ManagerGone { .. }
     )

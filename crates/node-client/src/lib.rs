@@ -23,6 +23,7 @@ mod own_lock;
 mod patience;
 pub mod runtime_dir;
 pub mod seqpacket;
+mod share;
 mod visit;
 
 /// A limit longer than this is as good as none, and the clock could not show its end.

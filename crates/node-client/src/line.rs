@@ -356,7 +356,7 @@ impl Shared {
         if let Waiter::Thread { turn, answer, .. } = &mut pending.waiter {
             *answer = Some(Box::new(result.map(|reply| {
                 let kept = std::mem::replace(&mut pending.kept, Arc::new([]));
-                let import = state.book.note(&pending.request, &reply, kept, &state.page);
+                let import = state.book.note(self.node, &pending.request, &reply, kept, &state.page);
                 Answer { reply, descriptors, import }
             })));
             turn.notify_one();

@@ -245,6 +245,8 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::SetAvailable { .. } => "a change of a segment's availability",
         Request::RemoveSegment { .. } => "the removal of a segment",
         Request::ConnectSegment { .. } => "the connection to a segment",
+        Request::ShareSegment { .. } => "the sharing of a segment",
+        Request::AttachSegment { .. } => "the attachment to a segment",
         Request::CreateInterrupt { .. } => "the creation of an interrupt",
         Request::RemoveInterrupt { .. } => "the removal of an interrupt",
         Request::ConnectInterrupt { .. } => "the connection to an interrupt",

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use node_client::seqpacket::Seqpacket;
-use proto::ids::{GroupId, NodeId};
+use proto::ids::{GroupId, NodeId, SegmentKey};
 use proto::wire::program::{Event, ToProgram};
 use rustix::io::Errno;
 
@@ -59,6 +59,8 @@ pub(crate) enum Topic {
     Link(NodeId),
     /// Whether a node holds a copy of a group.
     Member(GroupId, NodeId),
+    /// Whether a segment is open.
+    Availability(SegmentKey),
 }
 
 impl Topic {
@@ -67,6 +69,7 @@ impl Topic {
         match message {
             ToProgram::Event(Event::Link { node, .. }) => Some(Self::Link(*node)),
             ToProgram::Event(Event::Member { group, node, .. }) => Some(Self::Member(*group, *node)),
+            ToProgram::Event(Event::Availability { key, .. }) => Some(Self::Availability(*key)),
             _ => None,
         }
     }

@@ -24,6 +24,7 @@ fn create(id: u32) -> Vec<u8> {
         access: Access::default(),
         incarnation: Incarnation(1),
         available: true,
+        shared: false,
     };
     encode(&ToManager::Request { id: 1, body }).unwrap()
 }

@@ -62,6 +62,7 @@ mod pending;
 mod programs;
 mod requests;
 mod resume;
+mod sharing;
 mod speech;
 mod status;
 mod stop;

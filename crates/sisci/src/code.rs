@@ -186,7 +186,9 @@ fn code_of_client(error: &ClientError) -> Code {
 fn code_of_refusal(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::InUse { .. } => Code::SEGMENTID_USED,
-        Refusal::NotFound { .. } | Refusal::NotAvailable { .. } => Code::NO_SUCH_SEGMENT,
+        Refusal::NotFound { .. } | Refusal::NotAvailable { .. } | Refusal::NotShared { .. } => {
+            Code::NO_SUCH_SEGMENT
+        }
         Refusal::Denied { .. } => Code::ACCESS,
         Refusal::Unreachable { .. } => Code::NODE_NOT_RESPONDING,
         Refusal::Busy { .. } | Refusal::OwnerBusy { .. } => Code::BUSY,

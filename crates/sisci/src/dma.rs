@@ -186,7 +186,7 @@ impl Local {
                     let detail = format!("segment {}: SCIPrepareSegment comes first", segment.id());
                     return Err(Code::SEGMENT_NOT_PREPARED.because(detail));
                 }
-                Ok(segment.memory())
+                Ok(Arc::<tieline::SegmentMemory>::clone(segment.memory()))
             }
             Self::Memory { address: 0, .. } => {
                 Err(Code::ILLEGAL_PARAMETER.because("the local address is NULL"))

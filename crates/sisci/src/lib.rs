@@ -12,6 +12,7 @@
 //! Facts of the API (names, values, what programs rely on) come from the public headers of SISCI 1.x and from public programs.
 
 pub mod abi;
+mod backing;
 pub mod block;
 pub mod callback;
 pub mod channel;
@@ -34,5 +35,6 @@ pub mod query;
 pub mod register;
 pub mod remote;
 pub mod sequence;
+pub mod share;
 pub mod time;
 mod worker;

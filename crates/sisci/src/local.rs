@@ -6,8 +6,9 @@ use proto::ids::{GroupId, SegmentId};
 use shm::region::Reserve;
 use shm::sync::plain::{AtomicU32, AtomicUsize, Ordering};
 use shm::window::Window;
-use tieline::{GroupMember, LocalMemory, Segment, SegmentEvent, SegmentOptions};
+use tieline::{AttachedSegment, LocalMemory, SegmentMemory, SegmentOptions};
 
+use crate::backing::Backing;
 use crate::callback::{Callback, LocalSegmentFn, Reason};
 use crate::code::{Code, Result, code_of};
 use crate::descriptor::Descriptor;
@@ -23,23 +24,14 @@ const AUTO_IDS: u32 = 128;
 /// The only adapter that events name: links of all adapters lead to the same segments.
 const EVENT_ADAPTER: u32 = 0;
 
-/// What stands behind the handle.
-#[derive(Debug)]
-enum Memory {
-    /// A segment of its own.
-    Own(Segment),
-    /// This node's copy of a group.
-    Member(GroupMember),
-}
-
-/// A segment that this process has created.
+/// A segment that this process has created, or is attached to.
 #[derive(Debug)]
 pub struct LocalSegment {
     _descriptor: Arc<Descriptor>,
     id: u32,
     size_bytes: usize,
     is_private: bool,
-    memory: Memory,
+    backing: Backing,
     registration: Registration,
     /// Adapters, bit by bit.
     prepared: AtomicU32,
@@ -64,17 +56,33 @@ impl LocalSegment {
         self.size_bytes
     }
 
-    /// As the Rust API knows it.
-    pub fn segment(&self) -> &Segment {
-        match &self.memory {
-            Memory::Own(segment) => segment,
-            Memory::Member(member) => member.segment(),
+    /// Of a segment that another program has created.
+    pub(crate) fn attached(descriptor: Arc<Descriptor>, segment: AttachedSegment) -> Self {
+        let (id, size_bytes) = (segment.id().0, segment.size_bytes());
+        let made = Self::new(descriptor, id, size_bytes, Backing::Attached(segment));
+        // What preparation is for, its creator sees to.
+        made.prepared.store(u32::MAX, Ordering::Relaxed);
+        made
+    }
+
+    fn new(descriptor: Arc<Descriptor>, id: u32, size_bytes: usize, backing: Backing) -> Self {
+        Self {
+            _descriptor: descriptor,
+            id,
+            size_bytes,
+            is_private: false,
+            backing,
+            registration: Registration::new(false),
+            prepared: AtomicU32::new(0),
+            available: AtomicU32::new(0),
+            maps: AtomicUsize::new(0),
+            worker: Worker::default(),
         }
     }
 
     /// Its memory.
     pub fn window(&self) -> Window<'_> {
-        self.segment().window()
+        LocalMemory::window(&**self.memory())
     }
 
     /// Whether it has memory, for one that was created without.
@@ -82,9 +90,19 @@ impl LocalSegment {
         &self.registration
     }
 
-    /// For DMA.
-    pub fn memory(&self) -> Arc<dyn LocalMemory> {
-        Arc::<tieline::SegmentMemory>::clone(self.segment().memory())
+    /// Its memory by itself.
+    pub fn memory(&self) -> &Arc<SegmentMemory> {
+        self.backing.memory()
+    }
+
+    /// Lets other programs of the node attach to it.
+    pub fn share(&self) -> Result<()> {
+        if self.is_private {
+            let detail = format!("segment {} was created with SCI_FLAG_PRIVATE", self.id);
+            return Err(Code::ILLEGAL_OPERATION.because(detail));
+        }
+        self.registration.check(self.id)?;
+        self.backing.share()
     }
 
     /// Whether it may be a source of DMA.
@@ -103,8 +121,8 @@ impl LocalSegment {
 
     /// Ends waits and callbacks, and removes it whoever uses it.
     pub fn stop(&self) {
-        self.worker.stop(|| self.segment().cancel_waits());
-        drop(self.segment().close(true));
+        self.worker.stop(|| self.backing.cancel_waits());
+        drop(self.backing.close(true));
         self.registration.end();
     }
 }
@@ -139,21 +157,24 @@ pub fn create(descriptor: Handle<Descriptor>, wanted: &Wanted) -> Result<Handle<
             Code::ILLEGAL_FLAG.because("the copy of a group has memory of its own: leave SCI_FLAG_EMPTY")
         );
     }
-    let (id, memory) = make_memory(library, wanted)?;
-    let segment = Arc::new(LocalSegment {
-        _descriptor: descriptor,
-        id,
-        size_bytes: wanted.size_bytes,
+    let (id, backing) = make_backing(library, wanted)?;
+    let segment = LocalSegment {
         is_private: wanted.flags & flags::PRIVATE != 0,
-        memory,
         registration: Registration::new(is_empty),
-        prepared: AtomicU32::new(0),
-        available: AtomicU32::new(0),
-        maps: AtomicUsize::new(0),
-        worker: Worker::default(),
-    });
+        ..LocalSegment::new(descriptor, id, wanted.size_bytes, backing)
+    };
+    keep(library, segment, wanted.callback)
+}
+
+/// Gives it its handle, and the thread that calls back.
+pub(crate) fn keep(
+    library: &Library,
+    segment: LocalSegment,
+    callback: Option<Callback<LocalSegmentFn>>,
+) -> Result<Handle<LocalSegment>> {
+    let segment = Arc::new(segment);
     let handle = library.local_segments.insert(Arc::clone(&segment))?;
-    if let Some(callback) = wanted.callback {
+    if let Some(callback) = callback {
         let served = Arc::clone(&segment);
         segment
             .worker
@@ -163,11 +184,11 @@ pub fn create(descriptor: Handle<Descriptor>, wanted: &Wanted) -> Result<Handle<
     Ok(handle)
 }
 
-fn make_memory(library: &Library, wanted: &Wanted) -> Result<(u32, Memory)> {
+fn make_backing(library: &Library, wanted: &Wanted) -> Result<(u32, Backing)> {
     let node = library.node()?;
     if wanted.flags & flags::BROADCAST != 0 {
         let member = node.create_group_copy(GroupId(wanted.id), wanted.size_bytes)?;
-        return Ok((wanted.id, Memory::Member(member)));
+        return Ok((wanted.id, Backing::Member(member)));
     }
     let mut options = SegmentOptions::new(wanted.size_bytes);
     if wanted.flags & flags::EMPTY != 0 {
@@ -176,7 +197,7 @@ fn make_memory(library: &Library, wanted: &Wanted) -> Result<(u32, Memory)> {
     }
     if wanted.flags & flags::PRIVATE != 0 {
         // Nobody can ask for it, so it takes no id that somebody could want.
-        return Ok((wanted.id, Memory::Own(node.create_segment_with(&options)?)));
+        return Ok((wanted.id, Backing::Own(node.create_segment_with(&options)?)));
     }
     let tries = if wanted.flags & flags::AUTO_ID == 0 { 0 } else { AUTO_IDS };
     let mut id = wanted.id;
@@ -185,7 +206,7 @@ fn make_memory(library: &Library, wanted: &Wanted) -> Result<(u32, Memory)> {
             Err(error) if code_of(&error) == Code::SEGMENTID_USED && id.wrapping_sub(wanted.id) < tries => {
                 id = id.wrapping_add(1);
             }
-            made => return Ok((id, Memory::Own(made?))),
+            made => return Ok((id, Backing::Own(made?))),
         }
     }
 }
@@ -201,14 +222,9 @@ fn serve(segment: &LocalSegment, handle: Handle<LocalSegment>, callback: &Callba
 
 fn next_event(segment: &LocalSegment, until: Until) -> Result<(Reason, u32)> {
     loop {
-        match segment.segment().wait_event(until.left()) {
-            Ok(SegmentEvent::Connected { node }) => return Ok((Reason::Connect, node.get())),
-            Ok(SegmentEvent::Disconnected { node, died: false }) => {
-                return Ok((Reason::Disconnect, node.get()));
-            }
-            Ok(SegmentEvent::Disconnected { node, died: true }) => return Ok((Reason::Lost, node.get())),
+        match segment.backing.wait_event(until.left()) {
             Err(tieline::Error::TimedOut { .. }) if !until.is_over() => {}
-            Err(error) => return Err(error.into()),
+            result => return Ok(result?),
         }
     }
 }
@@ -219,7 +235,7 @@ pub fn prepare(handle: Handle<LocalSegment>, adapter: u32) -> Result<()> {
     let segment = library.local_segments.get(handle)?;
     library.node_with(adapter)?;
     segment.registration.check(segment.id)?;
-    segment.segment().prepare()?;
+    segment.backing.prepare()?;
     segment.prepared.fetch_or(bit(adapter), Ordering::Relaxed);
     Ok(())
 }
@@ -240,7 +256,7 @@ pub fn set_available(handle: Handle<LocalSegment>, adapter: u32) -> Result<()> {
         );
         return Err(Code::SEGMENT_NOT_PREPARED.because(detail));
     }
-    segment.segment().make_available()?;
+    segment.backing.make_available()?;
     segment.available.fetch_or(bit(adapter), Ordering::Relaxed);
     Ok(())
 }
@@ -251,13 +267,20 @@ pub fn set_unavailable(handle: Handle<LocalSegment>, adapter: u32, flags: u32) -
     let segment = library.local_segments.get(handle)?;
     library.node_with(adapter)?;
     let before = segment.available.fetch_and(!bit(adapter), Ordering::Relaxed);
-    if before & bit(adapter) == 0 {
-        let detail = format!("segment {} is not available on adapter {adapter}", segment.id);
-        return Err(Code::ILLEGAL_OPERATION.because(detail));
+    let not_available = || {
+        Code::ILLEGAL_OPERATION
+            .because(format!("segment {} is not available on adapter {adapter}", segment.id))
+    };
+    // Another program may have made a shared one available: the node manager knows.
+    if before & bit(adapter) == 0 && !segment.backing.is_shared() {
+        return Err(not_available());
     }
-    if before == bit(adapter) {
+    if before & !bit(adapter) == 0 {
         let disconnect = flags & (flags::FORCE_DISCONNECT | flags::NOTIFY) != 0;
-        segment.segment().withdraw(disconnect)?;
+        match segment.backing.withdraw(disconnect) {
+            Err(error) if code_of(&error) == Code::NO_SUCH_SEGMENT => return Err(not_available()),
+            done => done?,
+        }
     }
     Ok(())
 }
@@ -273,7 +296,7 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
             format!("segment {} is still mapped {maps} time(s): SCIUnmapSegment comes first", segment.id);
         return Err(Code::BUSY.because(detail));
     }
-    segment.segment().close(force)?;
+    segment.backing.close(force)?;
     library.local_segments.remove(handle)?;
     segment.stop();
     Ok(())

@@ -55,7 +55,7 @@ impl Target {
     fn map_further(&self, options: &FurtherMapOptions) -> Result<(usize, Further)> {
         match self {
             Self::Local(segment) => {
-                let map = segment.segment().map_further(options)?;
+                let map = segment.memory().map_further(options)?;
                 Ok((map.as_ptr().expose_provenance(), Further::Local(map)))
             }
             Self::Remote(segment) => {

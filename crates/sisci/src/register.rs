@@ -75,7 +75,7 @@ pub fn register(handle: Handle<LocalSegment>, address: usize, size_bytes: usize)
     }
     // SAFETY: by this call the program gives the memory to be shared with others; that no thread has its stack there is its
     // promise, too. No Rust reference to it exists. What is not ordinary memory of the program is refused.
-    let adopted = unsafe { segment.segment().memory().region().adopt(address) }?;
+    let adopted = unsafe { segment.memory().region().adopt(address) }?;
     *memory = Some(adopted);
     Ok(())
 }

@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod attached;
 pub mod dma;
 pub mod error;
 mod events;
@@ -41,6 +42,7 @@ mod senders;
 pub mod sequence;
 mod spin;
 
+pub use attached::AttachedSegment;
 pub use dma::{Direction, DmaEntry, DmaQueue, DmaState, LocalMemory};
 pub use error::{Error, Result};
 pub use group::{Delivered, Group, GroupMember};

@@ -11,6 +11,7 @@ use proto::fault::LinkChange;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::status::{NodeInfo, NodeStatus};
 
+use crate::attached::AttachedSegment;
 use crate::dma::DmaQueue;
 use crate::error::Result;
 use crate::events::Registry;
@@ -122,6 +123,12 @@ impl Node {
     /// Creates a segment.
     pub fn create_segment_with(&self, options: &SegmentOptions) -> Result<Segment> {
         Segment::create(self, options)
+    }
+
+    /// Attaches to a segment that another program of this node and of the same user shares
+    /// ([`Segment::share`]); waits up to `timeout` for it to be there and shared. Zero: an error at once.
+    pub fn attach_segment(&self, id: SegmentId, timeout: Duration) -> Result<AttachedSegment> {
+        AttachedSegment::attach(self, id, timeout)
     }
 
     /// Connects to a segment; waits up to `timeout` for the node and the segment to be there. Zero: an error at once.

@@ -4,14 +4,15 @@
 //! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: who was
 //! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms nobody with it.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use node_client::{ClientError, OwnLock};
 use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
-use shm::region::{FurtherMap, FurtherMapOptions, Region, RegionOptions, Reserve};
-use shm::sync::plain::{AtomicU8, Ordering};
+use shm::region::{FurtherMap, FurtherMapOptions, MapAccess, Region, RegionOptions, Reserve};
+use shm::sync::{AtomicBool, AtomicU8, Ordering};
 use shm::window::Window;
 
 use crate::dma::LocalMemory;
@@ -81,6 +82,27 @@ impl LocalMemory for SegmentMemory {
 }
 
 impl SegmentMemory {
+    /// Memory of a segment of another program of this node.
+    pub(crate) fn open(memory: OwnedFd, size_bytes: u64) -> Result<Self> {
+        let region = Region::open(memory, MapAccess::ReadWrite)?;
+        let size_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+        // The file is rounded up to pages; the owner's promise is what programs may touch.
+        region.window().sub(0, size_bytes)?;
+        Ok(Self { region, size_bytes })
+    }
+
+    /// Bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// Maps a part of it once more, at a given address or for reading alone.
+    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
+        // The region may be longer than the segment, by less than a page.
+        self.window().sub(options.offset, options.len)?;
+        Ok(self.region.map_further(options)?)
+    }
+
     /// The region that it is the beginning of.
     pub fn region(&self) -> &Region {
         &self.region
@@ -103,6 +125,8 @@ pub struct Segment {
     turn: OwnLock<()>,
     /// Index in [`SegmentState::ALL`]; written under `turn`, read without: a look at it never waits.
     state: AtomicU8,
+    /// Other programs of the node may change the state too: then the manager alone knows it.
+    shared: AtomicBool,
     events: Arc<Queue<SegmentEvent>>,
     _registration: Registration,
 }
@@ -155,6 +179,7 @@ impl Segment {
             memory,
             turn: OwnLock::default(),
             state: AtomicU8::new(SegmentState::Created as u8),
+            shared: AtomicBool::new(false),
             events,
             _registration: registration,
         })
@@ -196,9 +221,7 @@ impl Segment {
 
     /// Maps a part of it once more, at a given address or for reading alone.
     pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
-        // The region may be longer than the segment, by less than a page.
-        self.window().sub(options.offset, options.len)?;
-        Ok(self.memory.region.map_further(options)?)
+        self.memory.map_further(options)
     }
 
     /// The memory by itself, which outlives the segment where it is held.
@@ -206,7 +229,8 @@ impl Segment {
         &self.memory
     }
 
-    /// Where it stands; in a forked child, where it stood at the fork.
+    /// Where this program has brought it; in a forked child, where it stood at the fork. Programs that share it may have
+    /// brought it elsewhere since.
     pub fn state(&self) -> SegmentState {
         let index = usize::from(self.state.load(Ordering::Relaxed));
         SegmentState::ALL.get(index).copied().unwrap_or(SegmentState::Created)
@@ -231,11 +255,27 @@ impl Segment {
         Ok(())
     }
 
+    /// Lets other programs of this node and of the same user attach to it with
+    /// [`Node::attach_segment`](crate::Node::attach_segment), whether it is available or not, until it is removed.
+    pub fn share(&self) -> Result<()> {
+        let _turn = self.turn()?;
+        self.check_there("share it before removing it")?;
+        self.node.client().share_segment(self.key)?;
+        self.shared.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether other programs of the node may attach to it.
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
     /// Lets nobody connect any more. With `disconnect`, those who are connected see
-    /// [`LossReason::Withdrawn`](crate::LossReason).
+    /// [`LossReason::Withdrawn`](crate::LossReason); programs that are attached stay so.
     pub fn withdraw(&self, disconnect: bool) -> Result<()> {
         let _turn = self.turn()?;
-        if self.state() != SegmentState::Available {
+        self.check_there("make it available before withdrawing it")?;
+        if self.state() != SegmentState::Available && !self.is_shared() {
             return Err(Error::WrongState {
                 what: self.key.to_string(),
                 state: self.state().name(),

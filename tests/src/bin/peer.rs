@@ -17,6 +17,7 @@ fn main() -> Result<()> {
     let node = Node::attach()?;
     match words.as_slice() {
         ["own", id, size] => own(&node, id.parse()?, size.parse()?),
+        ["share", id, size] => share(&node, id.parse()?, size.parse()?),
         ["connect", peer, id] => connect(&node, peer, id.parse()?),
         ["stream", peer, id] => stream(&node, peer, id.parse()?),
         ["interrupt", number] => interrupt(&node, number.parse()?),
@@ -60,6 +61,15 @@ fn own(node: &Node, id: u32, size: usize) -> Result<()> {
             other => bail!("unknown order {other:?}"),
         }
     }
+    Ok(())
+}
+
+/// Shares a segment with the programs of its node.
+fn share(node: &Node, id: u32, size: usize) -> Result<()> {
+    let segment = node.create_segment(SegmentId(id), size)?;
+    segment.share()?;
+    say("ready")?;
+    lines().for_each(drop);
     Ok(())
 }
 

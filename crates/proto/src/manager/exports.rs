@@ -66,7 +66,7 @@ impl Exports {
     }
 }
 
-/// The producer's number that a connection number carries.
+/// The producer's number that a connection number carries; of a segment: whether it is attached to.
 pub(super) fn producer_of(connection: ConnectionId) -> u16 {
     u16::try_from(connection.0 & 0xffff).unwrap_or(0)
 }
@@ -104,7 +104,24 @@ impl Manager {
                 Some(number)
             }
         };
-        let connection = self.exports.issue(producer.unwrap_or(0));
+        self.hand_out(
+            Export { what, importer, producer, by: requester.importer() },
+            producer.unwrap_or(0),
+            pidfd,
+        )
+    }
+
+    /// Enters a new connection, whose number carries `low`, and tells the owner.
+    pub(super) fn hand_out(
+        &mut self,
+        export: Export,
+        low: u16,
+        pidfd: Option<FdToken>,
+    ) -> Result<Grant, Refusal> {
+        let (what, producer) = (export.what, export.producer);
+        let not_found = Refusal::NotFound { what: what.to_string(), node: self.own };
+        let Some(object) = self.objects.get_mut(&what) else { return Err(not_found) };
+        let connection = self.exports.issue(low);
         object.exports.insert(connection);
         let (incarnation, tokens) = (object.incarnation, object.tokens());
         let body = match object.body {
@@ -117,7 +134,7 @@ impl Manager {
                 pollable: event.is_some(),
             },
         };
-        self.insert_export(connection, Export { what, importer, producer, by: requester.importer() });
+        self.insert_export(connection, export);
         self.counters.connections += 1;
         self.announce_connection(connection, pidfd);
         Ok(Grant { shown: Shown { connection, incarnation, what }, body, tokens })

@@ -8,6 +8,7 @@
 use super::exports::{Export, producer_of};
 use super::imports::Shown;
 use super::objects::Body;
+use super::sharing::is_attachment;
 use super::{FdToken, Manager, Output, ProgramConn};
 use crate::ids::NodeId;
 use crate::wire::peer::Requester;
@@ -89,13 +90,17 @@ impl Manager {
     ) -> Result<(), Refusal> {
         let Shown { connection, what, .. } = shown;
         let not_available = Refusal::NotAvailable { what: what.to_string(), node: self.own };
-        if let Some(requester) = requester {
+        let attached = is_attachment(what, connection);
+        if attached {
+            self.check_attachable(what, importer, by.uid)
+                .map_err(|_| Refusal::NotFound { what: what.to_string(), node: self.own })?;
+        } else if let Some(requester) = requester {
             self.check_access(what, requester)?;
         }
         self.check_export_limit()?;
         let ended_here = self.exports.was_ours(connection);
         let Some(object) = self.objects.get_mut(&what) else { return Err(not_available) };
-        if ended_here || object.severed {
+        if ended_here || object.severed && !attached {
             return Err(not_available);
         }
         let producer = match &mut object.body {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::descriptors::{interrupt_parts, is_huge, missing, sealed_memory};
+use super::sharing::{check_sharable, is_attachment};
 use super::{Descriptor, FdToken, Manager, ProgramConn};
 use crate::ids::{InterruptNo, SegmentKey};
 use crate::wire::program::{
@@ -32,6 +33,8 @@ pub(super) enum Body {
         memory: FdToken,
         size_bytes: u64,
         available: bool,
+        /// Programs of this node and of the owner's user may attach.
+        shared: bool,
         /// Of huge pages: for programs of the owner's user only.
         huge: bool,
     },
@@ -63,6 +66,11 @@ impl Object {
         }
     }
 
+    /// Open to programs of its node and user.
+    pub(super) fn shared(&self) -> bool {
+        matches!(self.body, Body::Segment { shared: true, .. })
+    }
+
     pub(super) fn is_data_interrupt(&self) -> bool {
         matches!(self.body, Body::Interrupt { kind: InterruptKind::Data, .. })
     }
@@ -83,6 +91,7 @@ pub(super) struct NewSegment {
     pub(super) access: Access,
     pub(super) incarnation: Incarnation,
     pub(super) available: bool,
+    pub(super) shared: bool,
 }
 
 /// What a program says of an interrupt that it creates.
@@ -102,8 +111,11 @@ impl Manager {
         new: NewSegment,
         descriptors: &[Descriptor],
     ) -> Result<Reply, Refusal> {
-        let NewSegment { key, size_bytes, access, incarnation, available } = new;
+        let NewSegment { key, size_bytes, access, incarnation, available, shared } = new;
         let what = Imported::Segment(key);
+        if shared {
+            check_sharable(key)?;
+        }
         self.check_free(what)?;
         check_access(&access)?;
         if size_bytes == 0 {
@@ -122,7 +134,7 @@ impl Manager {
             return Err(limit("segments of this node", self.config.limits.segments));
         }
         self.segments += 1;
-        let body = Body::Segment { memory, size_bytes, available, huge };
+        let body = Body::Segment { memory, size_bytes, available, shared, huge };
         self.insert_object(program, what, incarnation, access, body);
         Ok(Reply::Done)
     }
@@ -207,15 +219,23 @@ impl Manager {
         disconnect: bool,
     ) -> Result<Reply, Refusal> {
         let what = Imported::Segment(key);
-        let object = self.own_object(program, what)?;
+        let own = self.own;
+        let object = self.changeable_object(program, what)?;
         let before = object.available();
+        // Who shares it cannot know what the others did before.
+        if object.shared() && !before && !open {
+            return Err(Refusal::NotAvailable { what: what.to_string(), node: own });
+        }
         if let Body::Segment { available, .. } = &mut object.body {
             *available = open;
         }
         let mut ended = BTreeSet::new();
         if !open && disconnect {
             object.severed = true;
-            ended.clone_from(&object.exports);
+            ended.extend(object.exports.iter().filter(|connection| !is_attachment(what, **connection)));
+        }
+        if before != open {
+            self.tell_availability(program, key, open);
         }
         for connection in ended {
             self.end_export(connection, LossReason::Withdrawn);

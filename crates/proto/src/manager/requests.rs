@@ -62,8 +62,8 @@ impl Manager {
         descriptors: &[Descriptor],
     ) -> Answer {
         match body {
-            Request::CreateSegment { key, size_bytes, access, incarnation, available } => {
-                let new = NewSegment { key, size_bytes, access, incarnation, available };
+            Request::CreateSegment { key, size_bytes, access, incarnation, available, shared } => {
+                let new = NewSegment { key, size_bytes, access, incarnation, available, shared };
                 now(self.create_segment(program, new, descriptors))
             }
             Request::SetAvailable { key, available, disconnect } => {
@@ -71,6 +71,8 @@ impl Manager {
             }
             Request::RemoveSegment { key, force } => now(self.remove_segment(program, key, force)),
             Request::ConnectSegment { node, key } => self.connect(program, id, node, Imported::Segment(key)),
+            Request::ShareSegment { key } => now(self.share_segment(program, key)),
+            Request::AttachSegment { key } => self.attach_segment(program, key),
             Request::CreateInterrupt { number, kind, access, incarnation, pollable } => {
                 let new = NewInterrupt { number, kind, access, incarnation, pollable };
                 now(self.create_interrupt(program, new, descriptors))

@@ -188,6 +188,7 @@ pub(super) fn shorten(refusal: Refusal) -> Refusal {
         Refusal::Busy { what, connections } => Refusal::Busy { what: cut(what), connections },
         Refusal::Limit { what, limit } => Refusal::Limit { what: cut(what), limit },
         Refusal::Invalid(text) => Refusal::Invalid(cut(text)),
+        Refusal::NotShared { what, node } => Refusal::NotShared { what: cut(what), node },
         Refusal::OwnerBusy { what, node } => Refusal::OwnerBusy { what: cut(what), node },
         plain @ (Refusal::Version { .. } | Refusal::NoDescriptors { .. }) => plain,
     }

@@ -85,14 +85,18 @@ pub enum Request {
         incarnation: Incarnation,
         /// Already available (used when re-attaching).
         available: bool,
+        /// Already shared (used when re-attaching).
+        shared: bool,
     },
-    /// Opens the segment to connections, or closes it to new ones. Reply: [`Reply::Done`].
+    /// Opens the segment to connections, or closes it to new ones. Of a shared segment programs that are attached to it
+    /// may do so too; closing one that is closed is [`Refusal::NotAvailable`] then. Reply: [`Reply::Done`].
     SetAvailable {
         /// Which.
         key: SegmentKey,
         /// Open or closed.
         available: bool,
-        /// When closing: also end the connections there are (their importers see `Withdrawn`).
+        /// When closing: also end the connections there are (their importers see `Withdrawn`). Programs of this node
+        /// that are attached stay so.
         disconnect: bool,
     },
     /// Forgets the segment. Reply: `Done`, or [`Refusal::Busy`] while it is connected and `force` is false.
@@ -194,6 +198,18 @@ pub enum Request {
         connection: ConnectionId,
         /// As in [`Event::Connected`]: nobody else can resume it.
         importer: Importer,
+    },
+    /// Lets programs of this node and of the owner's user attach to the segment, whether it is available or not.
+    /// Reply: [`Reply::Done`].
+    ShareSegment {
+        /// Which.
+        key: SegmentKey,
+    },
+    /// Attaches to a shared segment of this node: a connection that does not depend on availability. Reply:
+    /// [`Reply::Segment`] with the memfd.
+    AttachSegment {
+        /// Which.
+        key: SegmentKey,
     },
 }
 
@@ -355,6 +371,13 @@ pub enum Event {
         /// Joined or left.
         joined: bool,
     },
+    /// A program that is attached to this program's segment has opened or closed it: what a restarted manager is to be told.
+    Availability {
+        /// Which.
+        key: SegmentKey,
+        /// Open or closed.
+        available: bool,
+    },
 }
 
 /// Bad answers; each becomes an error that names the thing, the cause and the next step.
@@ -381,6 +404,16 @@ pub enum Refusal {
         "{what} on node {node} is not available: its owner has not made it available, or has withdrawn it"
     )]
     NotAvailable {
+        /// What.
+        what: String,
+        /// Where.
+        node: NodeId,
+    },
+    /// It exists, but its owner keeps it to itself.
+    #[error(
+        "{what} of node {node} is not shared with other programs of the node: its owner has to share it first"
+    )]
+    NotShared {
         /// What.
         what: String,
         /// Where.

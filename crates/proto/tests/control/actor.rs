@@ -24,7 +24,7 @@ pub struct Owned {
 
 #[derive(Debug, Clone)]
 pub enum Shape {
-    Segment { size_bytes: u64, available: bool },
+    Segment { size_bytes: u64, available: bool, shared: bool },
     Interrupt { kind: InterruptKind, pollable: bool },
 }
 
@@ -48,6 +48,8 @@ pub struct Held {
     /// When it was asked for.
     pub since: Instant,
     pub ended: Option<LossReason>,
+    /// To a shared segment of its own node: withdrawing does not end it.
+    pub attached: bool,
 }
 
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl Actor {
                     self.objects.remove(&Imported::Interrupt(number));
                 }
                 Request::SetAvailable { key, available, .. } => self.note_available(key, available),
+                Request::ShareSegment { key } => self.note_shared(key),
                 _ => {}
             }
         }
@@ -152,6 +155,14 @@ impl Actor {
             && let Shape::Segment { available, .. } = &mut owned.shape
         {
             *available = open;
+        }
+    }
+
+    fn note_shared(&mut self, key: SegmentKey) {
+        if let Some(owned) = self.objects.get_mut(&Imported::Segment(key))
+            && let Shape::Segment { shared, .. } = &mut owned.shape
+        {
+            *shared = true;
         }
     }
 
@@ -192,8 +203,8 @@ impl Actor {
         for (what, owned) in self.objects.clone() {
             let Owned { incarnation, access, .. } = owned;
             let (body, beside) = match (what, owned.shape) {
-                (Imported::Segment(key), Shape::Segment { size_bytes, available }) => (
-                    Request::CreateSegment { key, size_bytes, access, incarnation, available },
+                (Imported::Segment(key), Shape::Segment { size_bytes, available, shared }) => (
+                    Request::CreateSegment { key, size_bytes, access, incarnation, available, shared },
                     vec![memory(size_bytes)],
                 ),
                 (Imported::Interrupt(number), Shape::Interrupt { kind, pollable }) => (
@@ -231,8 +242,9 @@ impl Actor {
         beside: &[DescriptorKind],
     ) {
         match (body, result) {
-            (Request::CreateSegment { key, size_bytes, access, incarnation, available }, Ok(_)) => {
-                let shape = Shape::Segment { size_bytes: *size_bytes, available: *available };
+            (Request::CreateSegment { key, size_bytes, access, incarnation, available, shared }, Ok(_)) => {
+                let (size_bytes, available, shared) = (*size_bytes, *available, *shared);
+                let shape = Shape::Segment { size_bytes, available, shared };
                 self.note_created(Imported::Segment(*key), *incarnation, access, shape);
             }
             (
@@ -260,8 +272,18 @@ impl Actor {
                     && !*available
                     && let Some(owned) = self.objects.get_mut(&Imported::Segment(*key))
                 {
-                    owned.connections.clear();
+                    // Programs that are attached stay so.
+                    owned.connections.retain(|_, connected| connected.number != 0);
                 }
+            }
+            (Request::ShareSegment { key }, Ok(_)) => self.note_shared(*key),
+            (
+                Request::AttachSegment { key },
+                Ok(Reply::Segment { import, connection, size_bytes, incarnation }),
+            ) => {
+                assert_eq!(beside, [memory(*size_bytes)], "a segment comes with its memory");
+                let own = NodeId::nth(self.node).expect("a node");
+                self.note_import(asked, (own, *connection), *import, *incarnation, Imported::Segment(*key));
             }
             (
                 Request::ConnectSegment { node, key },
@@ -349,7 +371,8 @@ impl Actor {
         incarnation: Incarnation,
         what: Imported,
     ) {
-        let held = Held { slot: Some(slot), incarnation, what, since, ended: None };
+        let attached = matches!(what, Imported::Segment(_)) && id.1.0 & 0xffff != 0;
+        let held = Held { slot: Some(slot), incarnation, what, since, ended: None, attached };
         assert!(self.imports.insert(id, held).is_none(), "connection {id:?} is given out twice");
     }
 
@@ -387,6 +410,7 @@ impl Actor {
                     assert!(news, "node {node} joins or leaves group {group} twice");
                 }
             }
+            Event::Availability { key, available } => self.note_available(*key, *available),
             Event::Link { .. } => {}
         }
     }

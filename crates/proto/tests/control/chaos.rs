@@ -26,6 +26,8 @@ pub enum Act {
     CreateInterrupt(u8, u8, bool),
     SetAvailable(u8, u8, bool, bool),
     Remove(u8, u8, bool),
+    Share(u8, u8),
+    Attach(u8, u8),
     Connect(u8, u8, u8),
     Disconnect(u8, u8),
     Watch(u8, u8, bool),
@@ -54,6 +56,8 @@ pub fn act() -> impl Strategy<Value = Act> {
         8 => (n(), n(), b()).prop_map(|(a, k, o)| Act::CreateInterrupt(a, k, o)),
         6 => (n(), n(), b(), b()).prop_map(|(a, k, o, d)| Act::SetAvailable(a, k, o, d)),
         3 => (n(), n(), b()).prop_map(|(a, k, f)| Act::Remove(a, k, f)),
+        4 => (n(), n()).prop_map(|(a, k)| Act::Share(a, k)),
+        10 => (n(), n()).prop_map(|(a, k)| Act::Attach(a, k)),
         36 => (n(), n(), n()).prop_map(|(a, o, k)| Act::Connect(a, o, k)),
         4 => (n(), n()).prop_map(|(a, i)| Act::Disconnect(a, i)),
         3 => (n(), n(), b()).prop_map(|(a, g, o)| Act::Watch(a, g, o)),
@@ -174,6 +178,8 @@ impl Chaos {
         | Act::CreateInterrupt(pick, ..)
         | Act::SetAvailable(pick, ..)
         | Act::Remove(pick, ..)
+        | Act::Share(pick, ..)
+        | Act::Attach(pick, ..)
         | Act::Connect(pick, ..)
         | Act::Disconnect(pick, ..)
         | Act::Watch(pick, ..)
@@ -189,7 +195,8 @@ impl Chaos {
                 let (key, size_bytes, incarnation) = (Self::key(key), 4096, self.draw());
                 self.note_contested(actor, Imported::Segment(key));
                 let access = Access::default();
-                let body = Request::CreateSegment { key, size_bytes, access, incarnation, available };
+                let body =
+                    Request::CreateSegment { key, size_bytes, access, incarnation, available, shared: false };
                 (body, vec![memory(size_bytes)])
             }
             Act::CreateInterrupt(_, number, pollable) => {
@@ -217,6 +224,14 @@ impl Chaos {
                     Imported::Segment(key) => (Request::RemoveSegment { key, force }, Vec::new()),
                     Imported::Interrupt(number) => (Request::RemoveInterrupt { number }, Vec::new()),
                 }
+            }
+            Act::Share(_, key) => {
+                let Some(key) = self.owned_segment(actor, key) else { return };
+                (Request::ShareSegment { key }, Vec::new())
+            }
+            Act::Attach(_, pick) => {
+                let Some(key) = self.segment_of_node(self.world.actors[actor].node, pick) else { return };
+                (Request::AttachSegment { key }, Vec::new())
             }
             Act::Connect(_, owner, pick) => {
                 let Some((node, what)) = self.something(owner, pick) else { return };
@@ -255,6 +270,12 @@ impl Chaos {
             Imported::Interrupt(_) => None,
         });
         choose(&keys.collect::<Vec<_>>(), pick)
+    }
+
+    fn segment_of_node(&self, node: usize, pick: u8) -> Option<SegmentKey> {
+        let here =
+            self.world.actors.iter().enumerate().filter(|(_, actor)| !actor.dead && actor.node == node);
+        choose(&here.filter_map(|(actor, _)| self.owned_segment(actor, pick)).collect::<Vec<_>>(), pick)
     }
 
     fn note_contested(&mut self, actor: usize, what: Imported) {
@@ -330,6 +351,7 @@ fn the_schedules_reach_what_they_are_for() {
         "reply Members",
         "refused NotFound",
         "refused NotAvailable",
+        "refused NotShared",
         "refused Unreachable",
         "refused InUse",
         "refused Busy",

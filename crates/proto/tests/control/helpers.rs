@@ -27,7 +27,7 @@ pub fn create_request(key: SegmentKey, access: Access, available: bool) -> Reque
         SegmentKey::Segment(id) => Incarnation(1000 + u64::from(id.0)),
         SegmentKey::GroupCopy(id) => Incarnation(2000 + u64::from(id.0)),
     };
-    Request::CreateSegment { key, size_bytes: 4 * KIB, access, incarnation, available }
+    Request::CreateSegment { key, size_bytes: 4 * KIB, access, incarnation, available, shared: false }
 }
 
 /// A segment of 4 KiB that everybody of the usual user may connect to.

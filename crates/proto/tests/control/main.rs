@@ -28,6 +28,7 @@ mod interrupts;
 mod peers;
 mod resume;
 mod segments;
+mod sharing;
 mod status;
 mod stop;
 mod trouble;

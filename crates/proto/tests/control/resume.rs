@@ -147,7 +147,14 @@ fn a_node_that_is_never_seen_again_is_lost() {
     let (connection, incarnation) = (ConnectionId(5), Incarnation(1));
     let resume = Request::ResumeImport { node: node(20), connection, incarnation, what: SEGMENT_1 };
     // The actor must know it to be told.
-    let held = crate::actor::Held { slot: None, incarnation, what: SEGMENT_1, since: world.now, ended: None };
+    let held = crate::actor::Held {
+        slot: None,
+        incarnation,
+        what: SEGMENT_1,
+        since: world.now,
+        ended: None,
+        attached: false,
+    };
     world.actors[actor].imports.insert((node(20), connection), held);
     let Ok(Reply::Resumed { import }) = world.ask(actor, resume) else { panic!("it goes on at first") };
     world.run_for(GRACE - Duration::from_millis(100));
@@ -244,6 +251,7 @@ fn a_restarted_owner_is_not_mistaken_for_the_old_one() {
         access: Default::default(),
         incarnation: Incarnation(77),
         available: true,
+        shared: false,
     };
     world.ask_with(other, create, vec![crate::actor::memory(4096)]).expect("created");
     world.run_for(GRACE / 2);

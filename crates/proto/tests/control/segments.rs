@@ -46,7 +46,8 @@ fn nothing_of_no_size_and_no_endless_lists() {
     let mut world = World::up(1, 1);
     let actor = world.attach(0);
     let (key, incarnation, access) = (segment(1), Incarnation(1), Access::default());
-    let empty = Request::CreateSegment { key, size_bytes: 0, access, incarnation, available: true };
+    let empty =
+        Request::CreateSegment { key, size_bytes: 0, access, incarnation, available: true, shared: false };
     assert!(matches!(world.ask_with(actor, empty, vec![memory(1)]), Err(Refusal::Invalid(_))));
     let crowd = Access { uids: (0..65).collect(), gid: None };
     let refusal = world.ask_with(actor, create_request(key, crowd, true), vec![memory(4 * KIB)]);

@@ -64,7 +64,8 @@ impl Truth {
         // An orderly stop ends everything; a program that was not attached at that moment hears of it later, as it resumes.
         let by_stop = stopped_since(world, actor.node, node, held);
         let owned = owner_of(world, node, held.what, held.incarnation).is_some();
-        let by_owner = !owned || self.severed.contains(&object) || self.displaced(world, node, held);
+        let severed = !held.attached && self.severed.contains(&object);
+        let by_owner = !owned || severed || self.displaced(world, node, held);
         let fair = by_stop || (held.ended != Some(LossReason::NodeLost) && by_owner);
         assert!(fair, "{} has lost {held:?} of node {node} without a reason", actor.name);
     }

@@ -88,19 +88,21 @@ pub fn requester() -> impl Strategy<Value = Requester> {
 fn object_request() -> impl Strategy<Value = Request> {
     let (key, number) = (segment_key, interrupt);
     prop_oneof![
-        6 => (key(), 1u64..10_000, access(), incarnation(), any::<bool>()).prop_map(
-            |(key, size_bytes, access, incarnation, available)| Request::CreateSegment {
-                key, size_bytes, access, incarnation, available
+        6 => (key(), 1u64..10_000, access(), incarnation(), any::<bool>(), any::<bool>()).prop_map(
+            |(key, size_bytes, access, incarnation, available, shared)| Request::CreateSegment {
+                key, size_bytes, access, incarnation, available, shared
             }
         ),
-        1 => (key(), any::<u64>(), access(), incarnation(), any::<bool>()).prop_map(
-            |(key, size_bytes, access, incarnation, available)| Request::CreateSegment {
-                key, size_bytes, access, incarnation, available
+        1 => (key(), any::<u64>(), access(), incarnation(), any::<bool>(), any::<bool>()).prop_map(
+            |(key, size_bytes, access, incarnation, available, shared)| Request::CreateSegment {
+                key, size_bytes, access, incarnation, available, shared
             }
         ),
         2 => (key(), any::<bool>(), any::<bool>()).prop_map(|(key, available, disconnect)| {
             Request::SetAvailable { key, available, disconnect }
         }),
+        2 => key().prop_map(|key| Request::ShareSegment { key }),
+        2 => key().prop_map(|key| Request::AttachSegment { key }),
         2 => (key(), any::<bool>()).prop_map(|(key, force)| Request::RemoveSegment { key, force }),
         6 => (option::of(number()), kind(), access(), incarnation(), any::<bool>()).prop_map(
             |(number, kind, access, incarnation, pollable)| Request::CreateInterrupt {
@@ -157,6 +159,7 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         (text(), any::<u64>()).prop_map(|(what, limit)| Refusal::Limit { what, limit }),
         text().prop_map(Refusal::Invalid),
         (any::<u16>(), any::<u16>()).prop_map(|(theirs, ours)| Refusal::Version { theirs, ours }),
+        (text(), node()).prop_map(|(what, node)| Refusal::NotShared { what, node }),
         (text(), node()).prop_map(|(what, node)| Refusal::OwnerBusy { what, node }),
         option::of(any::<u64>()).prop_map(|limit| Refusal::NoDescriptors { limit }),
     ]

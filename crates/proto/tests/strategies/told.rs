@@ -11,7 +11,8 @@ use proto::wire::status::{
 };
 
 use crate::strategies::{
-    connection, group, imported, importer, incarnation, interrupt, kind, loss, node, refusal, slot, text,
+    connection, group, imported, importer, incarnation, interrupt, kind, loss, node, refusal, segment_key,
+    slot, text,
 };
 
 fn info() -> impl Strategy<Value = NodeInfo> {
@@ -156,6 +157,7 @@ fn event() -> impl Strategy<Value = Event> {
             node,
             joined
         }),
+        (segment_key(), any::<bool>()).prop_map(|(key, available)| Event::Availability { key, available }),
     ]
 }
 

@@ -74,6 +74,7 @@ fn requests() -> Vec<Request> {
             access: access.clone(),
             incarnation,
             available: true,
+            shared: false,
         },
         Request::SetAvailable { key, available: false, disconnect: true },
         Request::RemoveSegment { key: SegmentKey::GroupCopy(GroupId(1)), force: true },
@@ -102,6 +103,8 @@ fn requests() -> Vec<Request> {
             connection,
             importer: Importer { uid: 1000, pid: 77 },
         },
+        Request::ShareSegment { key },
+        Request::AttachSegment { key },
     ]
 }
 
@@ -135,6 +138,7 @@ fn to_program() -> Vec<ToProgram> {
         Refusal::NotFound { what: "segment 7".to_owned(), node: node(4) },
         Refusal::Unreachable { node: node(4), why: "its manager was stopped".to_owned() },
         Refusal::Version { theirs: 9, ours: 1 },
+        Refusal::NotShared { what: "segment 7".to_owned(), node: node(4) },
         Refusal::OwnerBusy { what: "segment 7".to_owned(), node: node(4) },
         Refusal::NoDescriptors { limit: Some(1024) },
     ];
@@ -150,6 +154,7 @@ fn to_program() -> Vec<ToProgram> {
         Event::Lost { import, reason: LossReason::OwnerDied },
         Event::Link { node: node(8), up: true },
         Event::Member { group: GroupId(1), node: node(12), joined: false },
+        Event::Availability { key: SegmentKey::Segment(SegmentId(7)), available: true },
     ];
     let mut all = vec![ToProgram::Rejected(Refusal::Invalid("no".to_owned()))];
     all.extend(replies.map(|reply| ToProgram::Reply { id: 300, result: Ok(reply) }));

@@ -12,9 +12,7 @@ use crate::library::Library;
 use crate::local::{self, LocalSegment};
 use crate::register;
 use crate::remote::{self, RemoteSegment};
-
-const NOT_SHARED: &str = "segments of several programs are not there yet: make it available, and let the others reach the same memory \
-                          with SCIConnectSegment to their own node";
+use crate::share;
 
 fn local_of<T>(handle: Handle<LocalSegment>, look: impl FnOnce(&LocalSegment) -> T) -> Result<T> {
     Library::get()?.local_segments.with(handle, |segment| look(segment))
@@ -111,20 +109,20 @@ export! {
     }
 
     fn SCIShareSegment(segment: Handle<LocalSegment>, _flags: u32, error: Out<Code>) {
-        call("SCIShareSegment", error, (), || {
-            local_of(segment, |_| ())?;
-            Err(Code::NOT_IMPLEMENTED.because(NOT_SHARED))
-        })
+        call("SCIShareSegment", error, (), || share::share(segment))
     }
 
     fn SCIAttachLocalSegment(
-        sd: Handle<Descriptor>, segment: Out<Handle<LocalSegment>>, _id: u32, _size: Out<usize>,
-        _callback: Option<LocalSegmentFn>, _argument: *mut c_void, _flags: u32, error: Out<Code>,
+        sd: Handle<Descriptor>, segment: Out<Handle<LocalSegment>>, id: u32, size: Out<usize>,
+        callback: Option<LocalSegmentFn>, argument: *mut c_void, flags: u32, error: Out<Code>,
     ) {
         call("SCIAttachLocalSegment", error, (), || {
             segment.needed("segment")?;
-            Library::get()?.descriptors.get(sd)?;
-            Err(Code::NOT_IMPLEMENTED.because(NOT_SHARED))
+            let callback = Callback::wanted(callback, argument, flags & USE_CALLBACK != 0);
+            let (attached, size_bytes) = share::attach(sd, id, callback)?;
+            segment.put(attached);
+            size.put(size_bytes);
+            Ok(())
         })
     }
 

@@ -1,0 +1,102 @@
+//! What stands behind a local segment's handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tieline::{AttachedSegment, GroupMember, Segment, SegmentEvent, SegmentMemory};
+
+use crate::callback::Reason;
+use crate::code::{Code, Result};
+
+/// Whose memory a local segment is.
+#[derive(Debug)]
+pub(crate) enum Backing {
+    /// A segment of its own.
+    Own(Segment),
+    /// This node's copy of a group.
+    Member(GroupMember),
+    /// A segment that another program of the node has created and shares.
+    Attached(AttachedSegment),
+}
+
+impl Backing {
+    /// The segment, if this program has created it.
+    fn own(&self) -> std::result::Result<&Segment, &AttachedSegment> {
+        match self {
+            Self::Own(segment) => Ok(segment),
+            Self::Member(member) => Ok(member.segment()),
+            Self::Attached(segment) => Err(segment),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<SegmentMemory> {
+        match self.own() {
+            Ok(segment) => segment.memory(),
+            Err(attached) => attached.memory(),
+        }
+    }
+
+    pub(crate) fn share(&self) -> Result<()> {
+        match self {
+            Self::Own(segment) => Ok(segment.share()?),
+            Self::Member(_) => Err(Code::ILLEGAL_OPERATION
+                .because("the copy of a group belongs to one program: the others connect to the group")),
+            // It is shared, which is what was asked for.
+            Self::Attached(_) => Ok(()),
+        }
+    }
+
+    /// Whether other programs may have changed its state.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.own().map_or(true, Segment::is_shared)
+    }
+
+    /// What preparation is for, the creator of a shared segment sees to.
+    pub(crate) fn prepare(&self) -> tieline::Result<()> {
+        self.own().map_or(Ok(()), Segment::prepare)
+    }
+
+    pub(crate) fn make_available(&self) -> tieline::Result<()> {
+        match self.own() {
+            Ok(segment) => segment.make_available(),
+            Err(attached) => attached.make_available(),
+        }
+    }
+
+    pub(crate) fn withdraw(&self, disconnect: bool) -> tieline::Result<()> {
+        match self.own() {
+            Ok(segment) => segment.withdraw(disconnect),
+            Err(attached) => attached.withdraw(disconnect),
+        }
+    }
+
+    /// Removes it; another program's is only let go.
+    pub(crate) fn close(&self, force: bool) -> tieline::Result<()> {
+        match self.own() {
+            Ok(segment) => segment.close(force),
+            Err(attached) => attached.detach(),
+        }
+    }
+
+    pub(crate) fn cancel_waits(&self) {
+        match self.own() {
+            Ok(segment) => segment.cancel_waits(),
+            Err(attached) => attached.cancel_waits(),
+        }
+    }
+
+    /// The next thing that happens to it, and at which node.
+    pub(crate) fn wait_event(&self, timeout: Duration) -> tieline::Result<(Reason, u32)> {
+        match self.own() {
+            Ok(segment) => Ok(match segment.wait_event(timeout)? {
+                SegmentEvent::Connected { node } => (Reason::Connect, node.get()),
+                SegmentEvent::Disconnected { node, died: false } => (Reason::Disconnect, node.get()),
+                SegmentEvent::Disconnected { node, died: true } => (Reason::Lost, node.get()),
+            }),
+            Err(attached) => {
+                attached.wait_lost(timeout)?;
+                Ok((Reason::Lost, attached.node().get()))
+            }
+        }
+    }
+}
