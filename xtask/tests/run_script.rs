@@ -210,6 +210,14 @@ fn what_is_installed_is_what_is_removed() {
     fs::write(target.join("tieline"), "#!/bin/sh\necho help\n").unwrap();
     fs::set_permissions(target.join("tieline"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(target.join("libsisci.so"), "a library").unwrap();
+    // That is none to link with: the program of the benchmarks is pretended too.
+    pretence.program(
+        "cc",
+        &format!(
+            "case \"$*\" in *measure.c*) echo program >'{}' ;; esac",
+            target.join("tieline-sisci-measure").display()
+        ),
+    );
     let prefix = pretence.folder.join("usr");
     let foreign = prefix.join("bin/query");
     fs::create_dir_all(prefix.join("bin")).unwrap();
