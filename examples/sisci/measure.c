@@ -7,8 +7,11 @@
  *
  *     measure PEER CPU ID     the node of the other one, the processor to run on, and from where on segment ids are free
  *
- *     ping N AT | echo N AT   N round trips of 4 bytes stored through maps, AT bytes from their beginning: half a round trip
- *                             (tell "echo" to the other first)
+ *     lines IN OUT            attach to segment IN of the own node, which somebody shares, and connect to segment OUT of the
+ *                             other: round trips then use the very lines of whoever measures beside it
+ *     tight 1 | paused 1      how round trips wait from now on: with nothing, or a pause of the processor, between two looks
+ *     ping N AT | echo N AT   N round trips of 4 bytes stored through maps of these, AT bytes from their beginning: half a
+ *                             round trip, the median of samples of 64 (tell "echo" to the other first)
  *     copy N | plain N        the fastest of N copies of 1 MiB into the map, by SCIMemCpy or by memcpy
  *     dma N                   the same by a DMA queue
  *     call N                  SCIGetLocalSegmentSize, the mean of N
@@ -29,7 +32,16 @@
 
 #include "sisci_api.h"
 
+#if defined __x86_64__
+#define processor_pause() __builtin_ia32_pause()
+#elif defined __aarch64__
+#define processor_pause() __asm__ volatile("isb")
+#else
+#define processor_pause() (void)0
+#endif
+
 enum { BLOCK_BYTES = 1 << 20, SEGMENT_BYTES = 2 * BLOCK_BYTES, TRIES_MAX = 1 << 20 };
+enum { SAMPLE_TRIPS = 64 };
 enum { FILL_SEGMENTS = 1000, FILL_MAPS = 10000, FILL_QUEUES = 256 };
 
 static sci_desc_t sd;
@@ -39,6 +51,9 @@ static sci_remote_segment_t remote;
 static sci_map_t local_map, remote_map;
 static sci_dma_queue_t queue;
 static volatile uint32_t *in, *out;
+static volatile uint32_t *lines_in, *lines_out;
+static size_t lines_bytes;
+static int paused;
 static uint32_t round_trips;
 static char *block;
 
@@ -126,29 +141,71 @@ static void set_up(void)
     memset((char *)in + BLOCK_BYTES, 0x5a, BLOCK_BYTES);
 }
 
-static double ping(unsigned count, unsigned at)
+/* Another program of this node made `id_in`, and one of the other node `id_out`; they are kept until this program ends. */
+static void share_lines(unsigned id_in, unsigned id_out)
 {
-    volatile uint32_t *to = out + at / sizeof *out, *from = in + at / sizeof *in;
-    double start = now_ns();
-    for (unsigned n = 0; n < count; n++) {
-        *to = ++round_trips;
-        while (*from != round_trips) {
-        }
-    }
-    return (now_ns() - start) / count / 2;
+    sci_error_t error;
+    sci_local_segment_t attached;
+    sci_map_t map;
+    size_t size_out;
+    SCIAttachLocalSegment(sd, &attached, id_in, &lines_bytes, NULL, NULL, 0, &error);
+    check("SCIAttachLocalSegment", error);
+    lines_in = SCIMapLocalSegment(attached, &map, 0, lines_bytes, NULL, 0, &error);
+    check("SCIMapLocalSegment", error);
+    sci_remote_segment_t connected = connect_to(peer_node, id_out);
+    size_out = SCIGetRemoteSegmentSize(connected);
+    lines_out = SCIMapRemoteSegment(connected, &map, 0, size_out, NULL, 0, &error);
+    check("SCIMapRemoteSegment", error);
+    lines_bytes = size_out < lines_bytes ? size_out : lines_bytes;
 }
 
-static double echo(unsigned count, unsigned at)
+/* Are there lines, and is there a word so far behind their beginning? */
+static int is_word(unsigned at)
 {
-    volatile uint32_t *to = out + at / sizeof *out, *from = in + at / sizeof *in;
-    double start = now_ns();
+    return at % sizeof *lines_in == 0 && at < lines_bytes;
+}
+
+/* Waits for a value. Which way is faster depends on the processor: whoever measures tries both. */
+static void wait_for(volatile uint32_t *word, uint32_t value)
+{
+    if (paused) {
+        while (*word != value) {
+            processor_pause();
+        }
+    } else {
+        while (*word != value) {
+        }
+    }
+}
+
+/* One side's round trips: tells the other, or answers it. */
+static void round_trips_at(unsigned count, unsigned at, int first)
+{
+    volatile uint32_t *to = lines_out + at / sizeof *to, *from = lines_in + at / sizeof *from;
     for (unsigned n = 0; n < count; n++) {
         round_trips++;
-        while (*from != round_trips) {
+        if (first) {
+            *to = round_trips;
         }
-        *to = round_trips;
+        wait_for(from, round_trips);
+        if (!first) {
+            *to = round_trips;
+        }
     }
-    return (now_ns() - start) / count / 2;
+}
+
+/* The median of samples, as `tieline bench` takes it: what interrupts one of them does not count. */
+static double ping(unsigned count, unsigned at)
+{
+    static double times[TRIES_MAX / SAMPLE_TRIPS];
+    unsigned samples = count / SAMPLE_TRIPS;
+    round_trips_at(count - samples * SAMPLE_TRIPS, at, 1);
+    for (unsigned n = 0; n < samples; n++) {
+        double start = now_ns();
+        round_trips_at(SAMPLE_TRIPS, at, 1);
+        times[n] = now_ns() - start;
+    }
+    return median(times, samples) / SAMPLE_TRIPS / 2;
 }
 
 /* One copy of 1 MiB into the second half of the other's segment. */
@@ -255,11 +312,23 @@ static void fill(void)
 
 static double obey(const char *what, unsigned count, unsigned at)
 {
-    if (strcmp(what, "ping") == 0) {
+    if (strcmp(what, "lines") == 0) {
+        share_lines(count, at);
+        return 0;
+    }
+    if (strcmp(what, "tight") == 0 || strcmp(what, "paused") == 0) {
+        paused = what[0] == 'p';
+        return 0;
+    }
+    if (count == 0 || count > TRIES_MAX) {
+        fail("number of tries", SCI_ERR_ILLEGAL_PARAMETER);
+    }
+    if (strcmp(what, "ping") == 0 && is_word(at) && count >= SAMPLE_TRIPS) {
         return ping(count, at);
     }
-    if (strcmp(what, "echo") == 0) {
-        return echo(count, at);
+    if (strcmp(what, "echo") == 0 && is_word(at)) {
+        round_trips_at(count, at, 0);
+        return 0;
     }
     if (strcmp(what, "copy") == 0 || strcmp(what, "plain") == 0 || strcmp(what, "dma") == 0 ||
         strcmp(what, "local") == 0) {
@@ -303,7 +372,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
         unsigned count = 1, at = 0;
-        if (sscanf(line, "%15s %u %u", what, &count, &at) < 1 || count == 0 || count > TRIES_MAX || at >= BLOCK_BYTES) {
+        if (sscanf(line, "%15s %u %u", what, &count, &at) < 1) {
             fail("command", SCI_ERR_ILLEGAL_PARAMETER);
         }
         printf("%.3f\n", obey(what, count, at));

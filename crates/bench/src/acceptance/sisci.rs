@@ -9,6 +9,7 @@ use crate::{
     duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
+    floor::Shape,
     patterns::{
         pio::Placement,
         scipp::{duplex::Duplex, near::Near, sides::ScippSides},
@@ -18,8 +19,10 @@ use crate::{
     verdict::Goal,
 };
 
-/// Round trips of one reading of the C program: about as long as one of the Rust API's.
-const ROUNDS: u32 = 20_000;
+/// How both sides of the ping-pong take a reading: whether what happens between two samples counts makes a tenth and more.
+const SHAPE: Shape = Shape { warm_up: 32, samples: 312, batch: 64 };
+/// Round trips of such a reading.
+const ROUNDS: u32 = SHAPE.warm_up + SHAPE.samples * SHAPE.batch;
 /// Bytes of a copy, and copies of one reading, of which the fastest counts.
 const COPY_BYTES: u64 = 1 << 20;
 const COPIES: u64 = 20;
@@ -64,17 +67,25 @@ fn spec(pair: &Pair, entry: &Entry, unit: &'static str, goal: Goal, reference: &
 fn ping_pong(context: &mut Context<'_>, pair: &Pair, entry: &Entry, at_most: f64) -> Result<Figure> {
     let timer = context.timer;
     let plan = rival(context);
-    let measurer = start(pair, 0)?;
+    let mut measurer = start(pair, 0)?;
     let duplex = Duplex::new(&pair.nodes)?;
+    let [there, back] = duplex.share()?;
+    measurer.use_lines(there, back)?;
+    let poll = measurer.poll_fastest(ROUNDS)?;
     let (near, far) = duplex.ends(Placement::Own)?;
     let near = Near::new(near)?;
     duo::on(pair.cpus, |duo| {
-        let rust = ScippSides::new(&timer, duo, near, far, 4)?;
+        let rust = ScippSides::new(&timer, duo, near, far, 4)?.shaped(SHAPE);
+        let polls = format!("fastest way to wait: {poll:?} in C, {:?} in Rust", rust.pace().poll);
         let sides = PingPong::new(measurer, rust, ROUNDS);
         context.paired(&plan, sides, u64::from(ROUNDS), |_| {
             let mut spec = spec(pair, entry, "ns", Goal::at_most(at_most), "the same through the Rust API");
             spec.size_bytes = Some(4);
             spec.notes.push("each direction in the receiver's segment, as programs in C do it".to_owned());
+            spec.notes.push(
+                "both in the same cache lines: the C programs attach to the Rust API's segments".to_owned(),
+            );
+            spec.notes.push(polls.to_lowercase());
             spec
         })
     })

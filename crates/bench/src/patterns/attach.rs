@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use proto::wire::status::{LinkStatus, SessionState};
-use tieline::{Node, NodeId, NodeOptions, RemoteMap, RemoteSegment, Segment, SegmentOptions};
+use tieline::{Node, NodeId, NodeOptions, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use crate::error::{BenchError, Result};
 
@@ -63,12 +63,22 @@ pub struct Connected {
     pub map: RemoteMap,
 }
 
+impl Connected {
+    /// What other programs name the segment by.
+    pub fn id(&self) -> Result<SegmentId> {
+        id_of(&self.segment)
+    }
+}
+
+fn id_of(segment: &Segment) -> Result<SegmentId> {
+    segment.id().ok_or_else(|| BenchError::Usage("a segment without an id".to_owned()))
+}
+
 /// Creates a segment on `owner`, connects and maps it from `user`.
 pub fn connected(owner: &Node, user: &Node, size_bytes: usize) -> Result<Connected> {
     let segment = owner.create_segment_with(&SegmentOptions::new(size_bytes))?;
     segment.make_available()?;
-    let id = segment.id().ok_or_else(|| BenchError::Usage("a segment without an id".to_owned()))?;
-    let remote = user.connect_segment(owner.id(), id, CONNECT_TIMEOUT)?;
+    let remote = user.connect_segment(owner.id(), id_of(&segment)?, CONNECT_TIMEOUT)?;
     let map = remote.map()?;
     Ok(Connected { segment, remote, map })
 }

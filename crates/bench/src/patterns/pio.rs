@@ -85,7 +85,7 @@ pub struct Port<'a> {
 }
 
 /// Offset of the line of a place.
-const fn line_offset(place: usize) -> usize {
+pub(super) const fn line_offset(place: usize) -> usize {
     (place % PLACES) * CHUNKS_MAX * LINE_STRIDE
 }
 

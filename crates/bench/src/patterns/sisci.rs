@@ -9,17 +9,21 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use tieline::SegmentId;
+
 use crate::{
     error::{BenchError, Result},
-    patterns::attach::Where,
+    floor::line,
+    patterns::{attach::Where, pio},
+    poll::Poll,
     run::Sides,
 };
 
 /// Name of the program.
 pub const PROGRAM: &str = "tieline-sisci-measure";
 const WHAT: &str = "the C API";
-/// Bytes between the places of a ping-pong: no two on neighbouring lines.
-const PLACE_STRIDE: usize = 256;
+/// Where in the line of a place the C program keeps its word: the Rust API's messages of this size do not reach it.
+const WORD_OFFSET: usize = 32;
 
 /// Where the program is: beside this one, or where an installation puts it.
 pub fn find() -> Result<PathBuf> {
@@ -129,9 +133,36 @@ impl Measurer {
         self.near.number()
     }
 
+    /// Makes round trips use these segments, which must be shared with the programs of their nodes: `there` of the far node,
+    /// `back` of the near one. What a line costs depends on where it lies, so both sides of a comparison use the same.
+    pub fn use_lines(&mut self, there: SegmentId, back: SegmentId) -> Result<()> {
+        let (SegmentId(there), SegmentId(back)) = (there, back);
+        self.far.say(&format!("lines {there} {back}"))?;
+        self.near(&format!("lines {back} {there}"))?;
+        self.far.number().map(drop)
+    }
+
+    /// How both wait from now on.
+    fn poll(&mut self, poll: Poll) -> Result<()> {
+        let order = if poll == Poll::Paused { "paused" } else { "tight" };
+        self.far.say(order)?;
+        self.near(order)?;
+        self.far.number().map(drop)
+    }
+
+    /// Makes both wait in the way that is faster, as the Rust API's side does.
+    pub fn poll_fastest(&mut self, rounds: u32) -> Result<Poll> {
+        let (poll, _) = line::fastest(|poll| {
+            self.poll(poll)?;
+            self.half_round_trip_ns(rounds, 0)
+        })?;
+        self.poll(poll)?;
+        Ok(poll)
+    }
+
     /// Half a round trip between the two, in ns, at one of the places.
     pub fn half_round_trip_ns(&mut self, rounds: u32, place: usize) -> Result<f64> {
-        let at = place * PLACE_STRIDE;
+        let at = pio::line_offset(place) + WORD_OFFSET;
         self.far.say(&format!("echo {rounds} {at}"))?;
         self.near.say(&format!("ping {rounds} {at}"))?;
         let half_ns = self.near.number()?;
@@ -158,7 +189,7 @@ impl<R: Sides> PingPong<R> {
 
 impl<R: Sides> Sides for PingPong<R> {
     fn next_block(&mut self, number: usize) -> Result<()> {
-        self.place = number % super::pio::PLACES;
+        self.place = number % pio::PLACES;
         self.rust.next_block(number)
     }
 

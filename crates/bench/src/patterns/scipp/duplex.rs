@@ -1,6 +1,6 @@
 //! The two segments of a pair of nodes.
 
-use tieline::Node;
+use tieline::{Node, SegmentId};
 
 use super::far;
 use crate::{
@@ -27,6 +27,15 @@ impl Duplex {
             there: connected(far, near, far::SEGMENT_BYTES)?,
             back: connected(near, far, far::SEGMENT_BYTES)?,
         })
+    }
+
+    /// Lets other programs of the two nodes use the same memory: the ids of the far and of the near segment.
+    pub fn share(&self) -> Result<[SegmentId; 2]> {
+        let shared = |connected: &Connected| {
+            connected.segment.share()?;
+            connected.id()
+        };
+        Ok([shared(&self.there)?, shared(&self.back)?])
     }
 
     /// The near and the far end.

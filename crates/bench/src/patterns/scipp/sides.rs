@@ -8,6 +8,7 @@ use crate::{
     duo::Duo,
     error::Result,
     floor::{
+        Shape,
         line::LineProbe,
         memory::{FreshProbe, FreshWindowProbe},
     },
@@ -78,6 +79,12 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         };
         let (ticks, all) = (Vec::new(), Samples::new(false)?);
         Ok(Self { timer, duo, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
+    }
+
+    /// Takes readings in this shape, when what stands beside ours is not its floor but somebody who measures in another.
+    pub fn shaped(mut self, shape: Shape) -> Self {
+        self.pace.shape = shape;
+        self
     }
 
     /// How ours is measured.
