@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::c;
 
-const HEADERS: [&str; 4] = ["sisci_api.h", "sisci_error.h", "sisci_types.h", "dis_types.h"];
+const HEADERS: [&str; 6] =
+    ["sisci_api.h", "sisci_error.h", "sisci_types.h", "dis_types.h", "sisci_demolib.h", "testlib.h"];
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wconversion", "-Werror"];
 
 /// Compiles a source that includes the headers, each alone first, without and with threads.

@@ -25,7 +25,10 @@ macro_rules! alone {
     )*};
 }
 
-alone! { life_cycle maps copy channels descriptors dma dma_gather cancel callbacks_end threads handles unsupported forked }
+alone! {
+    life_cycle maps copy channels descriptors dma dma_gather cancel callbacks_end threads handles unsupported forked
+    closed_standard demolib limits
+}
 
 #[test]
 fn connect() {

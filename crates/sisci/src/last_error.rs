@@ -5,6 +5,10 @@ use std::ffi::{CString, c_char};
 
 use crate::code::{Code, Failure};
 
+/// Most bytes of a text that is given out, with the NUL: programs copy it into buffers of theirs. What details there are
+/// is up to what the program asked for, such as a name of any length.
+const TEXT_BYTES_MAX: usize = 512;
+
 #[derive(Default)]
 struct Last {
     failure: Option<(Code, String)>,
@@ -38,10 +42,23 @@ pub(crate) fn words(code: Code) -> *const c_char {
         }
         let text = format!("{} ({detail})", plain.trim_end_matches('\0'));
         // A NUL in the middle would end it early.
-        last.given = CString::new(text.replace('\0', "")).ok()?;
+        last.given = CString::new(shortened(text.replace('\0', ""))).ok()?;
         Some(last.given.as_ptr())
     });
     with_detail.ok().flatten().unwrap_or_else(|| plain.as_ptr().cast())
+}
+
+/// The beginning and the end of a text that is too long: the end says what to do.
+fn shortened(text: String) -> String {
+    const GAP: &str = " ... ";
+    let part = (TEXT_BYTES_MAX - 1 - GAP.len()) / 2;
+    if text.len() < TEXT_BYTES_MAX {
+        return text;
+    }
+    let boundary = |at: &usize| text.is_char_boundary(*at);
+    let head = (0..=part).rev().find(boundary).unwrap_or(0);
+    let tail = (text.len() - part..text.len()).find(boundary).unwrap_or(text.len());
+    format!("{}{GAP}{}", &text[..head], &text[tail..])
 }
 
 #[cfg(test)]
@@ -62,5 +79,19 @@ mod tests {
         assert_eq!(text(Code::TIMEOUT), "the time is over (SCIOpen: nobodycame)");
         assert_eq!(text(Code::BUSY), "in use");
         std::thread::spawn(|| assert_eq!(text(Code::TIMEOUT), "the time is over")).join().unwrap();
+    }
+
+    #[test]
+    fn a_text_fits_the_buffers_of_programs_whatever_is_in_it() {
+        keep("SCIOpen", &Code::TIMEOUT.because(format!("first {} last", "é".repeat(3000))));
+        let told = text(Code::TIMEOUT);
+        assert!((TEXT_BYTES_MAX - 10..TEXT_BYTES_MAX).contains(&told.len()), "{}", told.len());
+        assert!(
+            told.starts_with("the time is over (SCIOpen: first é") && told.ends_with("é last)"),
+            "{told}"
+        );
+        keep("SCIOpen", &Code::TIMEOUT.because("x".repeat(TEXT_BYTES_MAX - 29)));
+        assert_eq!(text(Code::TIMEOUT).len(), TEXT_BYTES_MAX - 1);
+        assert!(!text(Code::TIMEOUT).contains("..."));
     }
 }

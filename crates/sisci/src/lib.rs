@@ -36,5 +36,6 @@ pub mod register;
 pub mod remote;
 pub mod sequence;
 pub mod share;
+mod standard;
 pub mod time;
 mod worker;

@@ -21,6 +21,7 @@ use crate::local::LocalSegment;
 use crate::map::Map;
 use crate::remote::RemoteSegment;
 use crate::sequence::Sequence;
+use crate::standard;
 
 /// More adapters than any node has: above this a number is a mistake.
 const ADAPTERS_MAX: u32 = 16;
@@ -99,6 +100,7 @@ impl Library {
 
     /// SCIInitialize. A second call does nothing.
     pub fn initialize() {
+        standard::keep_off();
         if Self::get().is_ok() {
             return;
         }
@@ -132,8 +134,9 @@ impl Library {
         *library.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The attachment to this program's node; made when it is first needed.
+    /// The attachment to this program's node; made when it is first needed. Whatever opens descriptors asks for it first.
     pub fn node(&self) -> Result<Node> {
+        standard::keep_off();
         let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
             return Ok(node.clone());

@@ -83,6 +83,12 @@ fn checked_size(options: &RegionOptions<'_>) -> Result<usize> {
     let mapped_bytes = round_up(size_bytes, options.pages.bytes())
         .filter(|&bytes| bytes <= address_space)
         .ok_or_else(|| too_large(address_space, "the address space"))?;
+    // A memory file is a file to this limit, and who passes it is not told so but ended by SIGXFSZ.
+    let files = rustix::process::getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    if mapped_bytes as u64 > files {
+        let available = usize::try_from(files).unwrap_or(usize::MAX);
+        return Err(too_large(available, "the process's limit on files (RLIMIT_FSIZE, `ulimit -f`)"));
+    }
     // Asked before anything is allocated: afterwards it is the kernel that decides who dies.
     if options.reserve == Reserve::Eager && !options.pages.is_huge() {
         let available = available::memory();
