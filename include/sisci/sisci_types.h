@@ -101,25 +101,25 @@ typedef sci_callback_action_t (*sci_cb_data_interrupt_t)(void *arg, sci_local_da
                                                          unsigned int length, sci_error_t status);
 typedef int (*sci_cb_block_transfer_t)(void *arg, sci_block_transfer_t block, sci_error_t status);
 
-/* What SCIQuery takes, by command. */
-typedef struct {
+/* What SCIQuery takes, by command. Programs of the 1.x days name the structures rather than the types. */
+typedef struct sci_query_string {
     char *str;
     unsigned int length;
 } sci_query_string_t;
 
-typedef struct {
+typedef struct sci_query_adapter {
     unsigned int localAdapterNo;
     unsigned int portNo;
     unsigned int subcommand;
     void *data;
 } sci_query_adapter_t;
 
-typedef struct {
+typedef struct sci_query_system {
     unsigned int subcommand;
     void *data;
 } sci_query_system_t;
 
-typedef struct {
+typedef struct sci_query_local_segment {
     sci_local_segment_t segment;
     unsigned int subcommand;
     union {
@@ -127,7 +127,7 @@ typedef struct {
     } data;
 } sci_query_local_segment_t;
 
-typedef struct {
+typedef struct sci_query_remote_segment {
     sci_remote_segment_t segment;
     unsigned int subcommand;
     union {
@@ -135,13 +135,13 @@ typedef struct {
     } data;
 } sci_query_remote_segment_t;
 
-typedef struct {
+typedef struct sci_query_map {
     sci_map_t map;
     unsigned int subcommand;
     sci_ioaddr_t data;
 } sci_query_map_t;
 
-typedef struct {
+typedef struct sci_query_dma {
     unsigned int localAdapterNo;
     unsigned int subcommand;
     void *data;

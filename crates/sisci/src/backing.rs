@@ -29,6 +29,11 @@ impl Backing {
         }
     }
 
+    /// Whether it is a copy of a group.
+    pub(crate) fn is_member(&self) -> bool {
+        matches!(self, Self::Member(_))
+    }
+
     pub(crate) fn memory(&self) -> &Arc<SegmentMemory> {
         match self.own() {
             Ok(segment) => segment.memory(),

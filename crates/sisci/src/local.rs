@@ -296,7 +296,8 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
             format!("segment {} is still mapped {maps} time(s): SCIUnmapSegment comes first", segment.id);
         return Err(Code::BUSY.because(detail));
     }
-    segment.backing.close(force)?;
+    // Who is connected to a group is not connected to this copy of it: a member leaves when it likes.
+    segment.backing.close(force || segment.backing.is_member())?;
     library.local_segments.remove(handle)?;
     segment.stop();
     Ok(())

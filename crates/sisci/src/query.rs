@@ -68,7 +68,11 @@ pub fn adapter(adapter: u32, port: u32, subcommand: u32) -> Result<u32> {
         q::ADAPTER_BDF
         | q::ADAPTER_CONNECTED_TO_SWITCH
         | q::ADAPTER_LOCAL_SWITCH_TYPE
-        | q::ADAPTER_LOCAL_SWITCH_PORT_NUMBER => Ok(0),
+        | q::ADAPTER_LOCAL_SWITCH_PORT_NUMBER
+        | q::ADAPTER_CONNECTED_TO_EXPECTED_SWITCH_PORT
+        | q::ADAPTER_ATT_PAGE_SIZE
+        | q::ADAPTER_ATT_NUMBER_OF_ENTRIES
+        | q::ADAPTER_ATT_AVAILABLE_ENTRIES => Ok(0),
         q::ADAPTER_NUMBER_OF_LINKS => {
             links(&node).map(|links| u32::try_from(links.len()).unwrap_or(u32::MAX))
         }

@@ -7,7 +7,8 @@ static unsigned int adapter_says(unsigned int subcommand, unsigned int port)
 {
     sci_error_t e;
     unsigned int value = 0xabcdef;
-    sci_query_adapter_t query;
+    /* As programs of the 1.x days name it. */
+    struct sci_query_adapter query;
     query.localAdapterNo = ADAPTER;
     query.portNo = port;
     query.subcommand = subcommand;
@@ -24,7 +25,9 @@ static void adapters(void)
         SCI_Q_ADAPTER_BDF, SCI_Q_ADAPTER_DMA_SIZE_ALIGNMENT, SCI_Q_ADAPTER_DMA_OFFSET_ALIGNMENT,
         SCI_Q_ADAPTER_SUGGESTED_MIN_DMA_SIZE, SCI_Q_ADAPTER_SUGGESTED_MIN_BLOCK_SIZE, SCI_Q_ADAPTER_NUMBER_OF_STREAMS,
         SCI_Q_ADAPTER_STREAM_BUFFER_SIZE, SCI_Q_ADAPTER_NUMBER, SCI_Q_ADAPTER_INSTANCE_NUMBER,
-        SCI_Q_ADAPTER_CONNECTED_TO_SWITCH, SCI_Q_ADAPTER_LOCAL_SWITCH_TYPE, SCI_Q_ADAPTER_LOCAL_SWITCH_PORT_NUMBER};
+        SCI_Q_ADAPTER_CONNECTED_TO_SWITCH, SCI_Q_ADAPTER_LOCAL_SWITCH_TYPE, SCI_Q_ADAPTER_LOCAL_SWITCH_PORT_NUMBER,
+        SCI_Q_ADAPTER_CONNECTED_TO_EXPECTED_SWITCH_PORT, SCI_Q_ADAPTER_ATT_PAGE_SIZE,
+        SCI_Q_ADAPTER_ATT_NUMBER_OF_ENTRIES, SCI_Q_ADAPTER_ATT_AVAILABLE_ENTRIES};
     static const unsigned int of_links[] = {
         SCI_Q_ADAPTER_LINK_WIDTH, SCI_Q_ADAPTER_LINK_SPEED, SCI_Q_ADAPTER_LINK_UPTIME, SCI_Q_ADAPTER_LINK_DOWNTIME,
         SCI_Q_ADAPTER_LINK_PARTNER_PORT_NO};
