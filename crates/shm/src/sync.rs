@@ -16,7 +16,7 @@ pub use loom::sync::atomic::{
 /// The processor's atomics, also under loom: for process-wide settings that are no part of a protocol.
 pub mod plain {
     pub use core::sync::atomic::{
-        AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
     };
 }
 

@@ -106,6 +106,14 @@ impl Connection {
         }
     }
 
+    /// Lets the owner go, though a sequence that the program has forgotten may hold on to the memory.
+    pub(crate) fn leave(&self) {
+        if let Self::Segment { segment, .. } = self {
+            // A manager that is away, or an owner that is gone, needs no goodbye.
+            drop(segment.disconnect());
+        }
+    }
+
     /// Ends waits and threads.
     pub(crate) fn stop(&self) {
         match self {

@@ -338,7 +338,8 @@ pub fn abort(handle: Handle<DmaQueue>) -> Result<()> {
     Ok(())
 }
 
-/// SCIEnqueueDMATransfer (1.x): adds to what SCIPostDMAQueue starts.
+/// SCIEnqueueDMATransfer (1.x): adds to what SCIPostDMAQueue starts; or with `DMA_POST` starts all of it, with `DMA_WAIT`
+/// waits for the end, and with `DMA_RESET` then forgets it.
 pub fn enqueue(handle: Handle<DmaQueue>, transfer: &Transfer<'_>) -> Result<State> {
     let library = Library::get()?;
     let queue = library.dma_queues.get(handle)?;
@@ -352,7 +353,19 @@ pub fn enqueue(handle: Handle<DmaQueue>, transfer: &Transfer<'_>) -> Result<Stat
     }
     gather(library, engine, transfer)?;
     *turn = Copier::Engine;
-    Ok(State::Gather)
+    if transfer.flags & flags::DMA_POST == 0 {
+        return Ok(State::Gather);
+    }
+    engine.post()?;
+    drop(turn);
+    if transfer.flags & flags::DMA_WAIT == 0 {
+        return Ok(queue.state());
+    }
+    engine.wait(None)?;
+    if transfer.flags & flags::DMA_RESET != 0 {
+        reset(handle)?;
+    }
+    Ok(queue.state())
 }
 
 /// SCIPostDMAQueue (1.x).

@@ -19,6 +19,8 @@ pub const DMA_READ: u32 = 0x10;
 pub const DMA_GLOBAL: u32 = 0x40;
 pub const DMA_SYSDMA: u32 = 0x100;
 pub const DMA_ADAPTER: u32 = 0x800;
+pub const DMA_POST: u32 = 0x1000;
+pub const DMA_RESET: u32 = 0x2000;
 pub const FIXED_INTNO: u32 = 0x2;
 pub const BLOCK_READ: u32 = 0x2;
 pub const ERROR_CHECK: u32 = 0x8;
@@ -48,6 +50,8 @@ mod tests {
             ("DMA_GLOBAL", DMA_GLOBAL),
             ("DMA_SYSDMA", DMA_SYSDMA),
             ("DMA_ADAPTER", DMA_ADAPTER),
+            ("DMA_POST", DMA_POST),
+            ("DMA_RESET", DMA_RESET),
             ("FIXED_INTNO", FIXED_INTNO),
             ("BLOCK_READ", BLOCK_READ),
             ("ERROR_CHECK", ERROR_CHECK),

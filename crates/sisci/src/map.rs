@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use shm::region::{FurtherMap, FurtherMapOptions, MapAccess};
+use shm::sync::plain::{AtomicBool, Ordering};
 use shm::window::Window;
 use tieline::FurtherRemoteMap;
 
@@ -33,6 +34,9 @@ pub struct Map {
     size_bytes: usize,
     address: usize,
     access: MapAccess,
+    /// Whether it keeps its segment from being removed or disconnected: until it is unmapped, even if a sequence that the
+    /// program has forgotten holds on to the memory.
+    is_counted: AtomicBool,
     _further: Option<Further>,
 }
 
@@ -90,7 +94,15 @@ impl Map {
             (base + offset, None)
         };
         target.count_map(true);
-        Ok(Arc::new(Self { target, offset, size_bytes, address, access, _further: further }))
+        let is_counted = AtomicBool::new(true);
+        Ok(Arc::new(Self { target, offset, size_bytes, address, access, is_counted, _further: further }))
+    }
+
+    /// From now on nobody has to wait for it.
+    fn uncount(&self) {
+        if self.is_counted.swap(false, Ordering::Relaxed) {
+            self.target.count_map(false);
+        }
     }
 
     /// Whose memory.
@@ -146,7 +158,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        self.target.count_map(false);
+        self.uncount();
     }
 }
 
@@ -189,5 +201,7 @@ fn keep(library: &Library, map: Arc<Map>) -> Result<(Handle<Map>, usize)> {
 
 /// SCIUnmapSegment.
 pub fn unmap(handle: Handle<Map>) -> Result<()> {
-    Library::get()?.maps.remove(handle).map(drop)
+    let map = Library::get()?.maps.remove(handle)?;
+    map.uncount();
+    Ok(())
 }

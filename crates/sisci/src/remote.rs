@@ -267,6 +267,9 @@ pub fn disconnect(handle: Handle<RemoteSegment>) -> Result<()> {
     }
     library.remote_segments.remove(handle)?;
     segment.stop();
+    if let Some(connection) = segment.connection.get() {
+        connection.leave();
+    }
     Ok(())
 }
 

@@ -182,6 +182,12 @@ impl RemoteSegment {
         self.inner.check_usable()
     }
 
+    /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the owner need not
+    /// wait for those. Their memory stays; what is stored there is nobody's any more.
+    pub fn disconnect(&self) -> Result<()> {
+        Ok(self.inner.node.client().disconnect(&self.inner.import)?)
+    }
+
     /// Maps it for plain loads and stores. Any number of maps share one mapping.
     ///
     /// Stores through a map do not look whether the owner still lives: see [`RemoteSegment::sequence`].

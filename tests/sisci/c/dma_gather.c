@@ -50,6 +50,22 @@ int main(void)
     UNTIL(ended == 1);
     CHECK(to[50000] == from[1] && to[60000] == 0);
     FAILS(SCI_ERR_OUT_OF_RANGE, SCIEnqueueDMATransfer(queue, source, remote, SIZE, 0, 1, NO_FLAGS, &e));
+    /* In one call, more often than the queue has entries. */
+    for (i = 0; i < 3 * ENTRIES; i++) {
+        OK(state = SCIEnqueueDMATransfer(queue, source, remote, i * 7, 30000 + i * 100, 99,
+                                         SCI_FLAG_DMA_POST | SCI_FLAG_DMA_WAIT | SCI_FLAG_DMA_RESET, &e));
+        CHECK(state == SCI_DMAQUEUE_IDLE && SCIDMAQueueState(queue) == SCI_DMAQUEUE_IDLE);
+        CHECK(memcmp(to + 30000 + i * 100, from + i * 7, 99) == 0);
+    }
+    OK(SCIEnqueueDMATransfer(queue, source, remote, 0, 35000, 10, NO_FLAGS, &e));
+    OK(state = SCIEnqueueDMATransfer(queue, source, remote, 0, 36000, 10, SCI_FLAG_DMA_POST | SCI_FLAG_DMA_WAIT, &e));
+    CHECK(state == SCI_DMAQUEUE_DONE && memcmp(to + 35000, from, 10) == 0 && memcmp(to + 36000, from, 10) == 0);
+    OK(SCIEnqueueDMATransfer(queue, source, remote, 0, 37000, 10, SCI_FLAG_DMA_POST, &e));
+    OK(state = SCIWaitForDMAQueue(queue, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e));
+    CHECK(state == SCI_DMAQUEUE_DONE && memcmp(to + 37000, from, 10) == 0);
+    FAILS(SCI_ERR_OUT_OF_RANGE, state = SCIEnqueueDMATransfer(queue, source, remote, SIZE, 0, 1,
+                                                             SCI_FLAG_DMA_POST | SCI_FLAG_DMA_WAIT, &e));
+    CHECK(state == SCI_DMAQUEUE_ERROR);
     /* The queue is of use after a refusal. */
     OK(SCIStartDmaTransfer(queue, source, remote, 0, 10, 40000, NO_CALLBACK, NO_ARG, SCI_FLAG_DMA_WAIT, &e));
     CHECK(memcmp(to + 40000, from, 10) == 0);
