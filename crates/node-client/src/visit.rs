@@ -11,7 +11,7 @@ use proto::wire::program::{Event, Refusal, Reply, Request, ToManager, ToProgram}
 use proto::wire::status::NodeInfo;
 use proto::wire::{CodecError, MAX_DATAGRAM_BYTES, decode, encode};
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use shm::process::PidFd;
 
 use crate::error::{ClientError, Result, io};
 use crate::runtime_dir::ClusterDir;
@@ -37,7 +37,7 @@ impl Visit {
     pub fn open(dir: &ClusterDir, node: NodeId, name: &str, reattach: bool, limit: Duration) -> Result<Self> {
         let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let socket = connect(dir, node, deadline)?;
-        let myself = pidfd_open(getpid(), PidfdFlags::empty()).map_err(io("open a pidfd of this process"))?;
+        let myself = PidFd::of_this().map_err(io("open a pidfd of this process"))?;
         let hello = encode(&ToManager::Hello { name: name.to_owned(), reattach })?;
         let mut waiting = Waiting { node, socket: &socket, what: "the hello", limit, deadline, reset: false };
         waiting.send(&hello, &[myself.as_fd()])?;
