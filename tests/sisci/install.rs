@@ -75,9 +75,9 @@ fn programs_build_against_what_is_installed() {
     let prefix = folder.join("opt/DIS");
     script(folder, "install", &prefix, Path::new(""));
     let lib_dir = prefix.join("lib64");
-    let library = [format!("-L{}", lib_dir.display()), "-lsisci".to_owned()];
-    for include in ["include", "include/dis"] {
+    for (include, library) in [("include", "lib64"), ("include/dis", "lib")] {
         let include = [format!("-I{}", prefix.join(include).display())];
+        let library = [format!("-L{}", prefix.join(library).display()), "-lsisci".to_owned()];
         works(&cluster, folder, &lib_dir, &include, &library);
     }
     if c::is_there("pkg-config") {
