@@ -8,6 +8,7 @@ mod install;
 mod memory;
 mod names;
 mod programs;
+mod scarcity;
 
 use tieline_tests::{Cluster, Peer};
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use link::page::PageReader;
 use proto::ids::{GroupId, NodeId, SegmentKey};
 use proto::wire::program::{
-    ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, LossReason, Refusal, Reply, Request,
+    ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
+    Reply, Request,
 };
 
-use crate::event::ClientEvent;
+use crate::event::{ClientEvent, Sender};
 use crate::import::{Import, ImportId};
 
 /// Something that this program made: the request that made it, brought up to date, and its descriptors.
@@ -68,14 +69,9 @@ impl Book {
                 let again = Request::CreateInterrupt { number, kind, access, incarnation, pollable };
                 self.add_export(again, kept);
             }
-            (Request::SetAvailable { key, available, .. }, Reply::Done) => {
-                self.note_available(*key, *available)
+            (Request::SetAvailable { .. } | Request::ShareSegment { .. }, Reply::Done) => {
+                self.note_change(request)
             }
-            (Request::ShareSegment { key }, Reply::Done) => self.note_segment(*key, |request| {
-                if let Request::CreateSegment { shared, .. } = request {
-                    *shared = true;
-                }
-            }),
             (Request::AttachSegment { key }, &Reply::Segment { import, connection, incarnation, .. }) => {
                 let ids = (connection, incarnation);
                 return Some(self.add_import(own, Imported::Segment(*key), ids, (page.clone(), import)));
@@ -106,6 +102,19 @@ impl Book {
             _ => {}
         }
         None
+    }
+
+    /// Notes a change of a segment's state that was made, or may have been.
+    pub(crate) fn note_change(&mut self, request: &Request) {
+        match request {
+            Request::SetAvailable { key, available, .. } => self.note_available(*key, *available),
+            Request::ShareSegment { key } => self.note_segment(*key, |request| {
+                if let Request::CreateSegment { shared, .. } = request {
+                    *shared = true;
+                }
+            }),
+            _ => {}
+        }
     }
 
     fn note_available(&mut self, key: SegmentKey, open: bool) {
@@ -187,8 +196,10 @@ impl Book {
         Some(match event {
             Event::Connected { what, node, connection, producer, importer } => {
                 let pidfd = descriptors.into_iter().next();
+                let by_number = || self.is_data_interrupt(what).then_some(Sender::Number(importer.pid));
+                let sender = pidfd.map(Sender::Descriptor).or_else(by_number);
                 self.connected.insert(connection, (what, node, importer));
-                ClientEvent::Connected { what, node, connection, producer, pidfd }
+                ClientEvent::Connected { what, node, connection, producer, sender }
             }
             Event::Disconnected { what, node, connection, died } => {
                 self.connected.remove(&connection);
@@ -211,6 +222,12 @@ impl Book {
                 ClientEvent::Member { group, node, joined }
             }
         })
+    }
+
+    fn is_data_interrupt(&self, what: Imported) -> bool {
+        let is_data =
+            |request: &Request| matches!(request, Request::CreateInterrupt { kind: InterruptKind::Data, .. });
+        self.exports.values().any(|export| is_data(&export.request) && created(&export.request) == Some(what))
     }
 
     /// The connections to one object, as they are told to a restarted manager.

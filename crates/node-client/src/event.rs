@@ -8,6 +8,16 @@ use proto::wire::status::NodeInfo;
 
 use crate::import::ImportId;
 
+/// The process that sends to a data interrupt.
+#[derive(Debug)]
+pub enum Sender {
+    /// Its pidfd: proof of death when it is readable.
+    Descriptor(OwnedFd),
+    /// The descriptor did not come: as a rule this process had no room for it. The process's number, by the word of its
+    /// manager; 0 if it could not be seen from there.
+    Number(u32),
+}
+
 /// Something happened. Told by the library's thread, one after the other, in the order of happening.
 #[derive(Debug)]
 pub enum ClientEvent {
@@ -21,8 +31,8 @@ pub enum ClientEvent {
         connection: ConnectionId,
         /// Number of the producer in the ring of a data interrupt.
         producer: u16,
-        /// The producer's pidfd, for a data interrupt: proof of death when it is readable.
-        pidfd: Option<OwnedFd>,
+        /// For a data interrupt: how the producer's death can be proven.
+        sender: Option<Sender>,
     },
     /// Somebody went away again.
     Disconnected {

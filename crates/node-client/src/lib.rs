@@ -11,6 +11,7 @@
 //! manager). [`Visit`] is the simplest way to ask a manager something.
 #![forbid(unsafe_code)]
 
+mod aftermath;
 mod book;
 mod client;
 mod error;
@@ -31,7 +32,7 @@ pub(crate) const LONGEST_LIMIT: std::time::Duration = std::time::Duration::from_
 
 pub use client::{Client, InterruptGrant, InterruptOffer};
 pub use error::{ClientError, Result};
-pub use event::ClientEvent;
+pub use event::{ClientEvent, Sender};
 pub use import::{Import, ImportId};
 pub use link::page::ImportState;
 pub use options::AttachOptions;

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use link::page::PageReader;
 use proto::ids::NodeId;
-use proto::wire::program::{Reply, Request, RequestId, ToManager, ToProgram};
+use proto::wire::encode;
+use proto::wire::program::{Refusal, Reply, Request, RequestId, ToManager, ToProgram};
 use proto::wire::status::NodeInfo;
-use proto::wire::{decode, encode};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 
+use crate::aftermath::{keep, lost_answer, undo};
 use crate::book::Book;
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
@@ -310,10 +311,10 @@ impl Shared {
         received: std::result::Result<Option<Datagram>, Errno>,
     ) {
         let message = match received {
-            Ok(Some(datagram)) if datagram.descriptors_lost => {
-                return self.descriptors_lost(state, buffer, &datagram);
-            }
-            Ok(Some(datagram)) => understand(self.node, buffer, datagram),
+            Ok(Some(datagram)) => match lost_answer(buffer, &datagram) {
+                Some((id, result)) => return self.descriptors_lost(state, id, result),
+                None => understand(self.node, buffer, datagram),
+            },
             Ok(None) | Err(Errno::CONNRESET) => {
                 return self.line_down(state, "it closed the connection".into());
             }
@@ -336,13 +337,14 @@ impl Shared {
         }
     }
 
-    /// This process has no room for the descriptors of a message. If it is an answer, that request alone has failed, and what
-    /// the manager did for it is taken back.
-    fn descriptors_lost(&self, state: &mut State, buffer: &[u8], datagram: &Datagram) {
-        let message = buffer.get(..datagram.len).map(decode::<ToProgram>);
-        let Some(Ok(ToProgram::Reply { id, result })) = message.filter(|_| !datagram.truncated) else {
-            return self.line_down(state, no_room().to_string());
-        };
+    /// This process has no room for the descriptors of an answer: that request alone has failed, and what the manager did for
+    /// it is taken back.
+    fn descriptors_lost(
+        &self,
+        state: &mut State,
+        id: RequestId,
+        result: std::result::Result<Reply, Refusal>,
+    ) {
         state.patience.hear();
         let request = state.pending.get(&id).map(|pending| &pending.request);
         let taken_back = request.zip(result.ok()).and_then(|(request, reply)| undo(request, &reply));
@@ -462,30 +464,6 @@ fn send(socket: &Seqpacket, bytes: &[u8], descriptors: &[BorrowedFd<'_>], deadli
             });
         }
         socket.wait(Wanted::Write, Some(left)).map_err(io("wait for the node manager"))?;
-    }
-}
-
-/// Own duplicates of what a restarted manager will have to be given again.
-fn keep(request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Arc<[OwnedFd]>> {
-    if !matches!(request, Request::CreateSegment { .. } | Request::CreateInterrupt { .. }) {
-        return Ok(Arc::new([]));
-    }
-    let kept: std::result::Result<Vec<_>, _> =
-        descriptors.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0)).collect();
-    Ok(kept.map_err(io("duplicate a descriptor"))?.into())
-}
-
-/// What takes back an answer that came too late.
-fn undo(request: &Request, reply: &Reply) -> Option<Request> {
-    match (request, reply) {
-        (_, Reply::Segment { import, .. } | Reply::Interrupt { import, .. } | Reply::Resumed { import }) => {
-            Some(Request::Disconnect { import: *import })
-        }
-        (Request::CreateSegment { key, .. }, Reply::Done) => {
-            Some(Request::RemoveSegment { key: *key, force: true })
-        }
-        (_, Reply::InterruptCreated { number }) => Some(Request::RemoveInterrupt { number: *number }),
-        _ => None,
     }
 }
 

@@ -169,16 +169,18 @@ pub(crate) fn understand(
     buffer: &[u8],
     datagram: crate::seqpacket::Datagram,
 ) -> Result<(ToProgram, Vec<OwnedFd>)> {
-    if datagram.descriptors_lost {
-        return Err(no_room());
-    }
-    let message = match decode(buffer.get(..datagram.len).unwrap_or_default()) {
+    let message = match decode::<ToProgram>(buffer.get(..datagram.len).unwrap_or_default()) {
         Ok(message) if !datagram.truncated => message,
         Err(CodecError::OtherVersion { theirs }) => return Err(ClientError::Version { theirs }),
         Err(error) => return Err(ClientError::Protocol { node, what: error.to_string() }),
         Ok(_) => return Err(ClientError::Protocol { node, what: "a message longer than the limit".into() }),
     };
-    Ok((message, datagram.descriptors))
+    match message {
+        _ if !datagram.descriptors_lost => Ok((message, datagram.descriptors)),
+        // What happened has happened, whether or not this process has room for what came along.
+        ToProgram::Event(_) => Ok((message, Vec::new())),
+        _ => Err(no_room()),
+    }
 }
 
 /// The error for descriptors that did not fit into this process.

@@ -7,7 +7,7 @@ mod support;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use node_client::{ClientError, ClientEvent, ImportState, InterruptOffer};
+use node_client::{ClientError, ClientEvent, ImportState, InterruptOffer, Sender};
 use proto::ids::InterruptNo;
 use proto::wire::program::{Access, Imported, InterruptKind, LossReason, Refusal};
 use rustix::event::{EventfdFlags, eventfd};
@@ -175,7 +175,7 @@ fn an_interrupt_arrives_with_its_descriptors() {
     assert_eq!(u64::from_ne_bytes(count), 3);
     assert!(Region::open(grant.waiter, MapAccess::ReadWrite).is_err());
     let (producer, pid) = await_event(&events, |event| match event {
-        ClientEvent::Connected { producer, pidfd: Some(pidfd), .. } => {
+        ClientEvent::Connected { producer, sender: Some(Sender::Descriptor(pidfd)), .. } => {
             Some((*producer, node::descriptor::inspect(pidfd.as_fd())))
         }
         _ => None,

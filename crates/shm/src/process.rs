@@ -30,7 +30,7 @@ const SO_PEERPIDFD: libc::c_int = 77;
 #[derive(Debug)]
 pub struct PidFd(OwnedFd);
 
-/// Shows that a process had ended when this value was made. Only [`PidFd::proof_of_death`] makes one.
+/// Shows that a process had ended when this value was made. Only [`PidFd::proof_of_death`] and [`DeadProof::of_number`] make one.
 #[derive(Debug)]
 pub struct DeadProof {
     // Private, so that nobody else can make one.
@@ -129,6 +129,21 @@ fn own_by_socket() -> core::result::Result<OwnedFd, Errno> {
     }
     // SAFETY: the kernel has just made this descriptor for the caller, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
+}
+
+impl DeadProof {
+    /// Proof that a process has ended of which nothing is known but its number, or `None` while that is not certain.
+    ///
+    /// The number must once have been the process's in this PID namespace. Whoever has the number now and lives prevents the
+    /// proof; and while this process may open no file, so does a dead one whose parent has not noticed.
+    #[must_use]
+    pub fn of_number(number: u32) -> Option<Self> {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw)?;
+        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+            return Some(Self { _made_by_the_kernels_word: () });
+        }
+        PidFd::open(pid).ok()?.proof_of_death()
+    }
 }
 
 impl AsFd for PidFd {

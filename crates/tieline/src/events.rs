@@ -1,11 +1,10 @@
 //! From the library thread to whoever waits: bounded queues, found by what the event is about.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use node_client::{ClientEvent, Import, ImportId, ImportState, OwnLock};
+use node_client::{ClientEvent, Import, ImportId, ImportState, OwnLock, Sender};
 use proto::ids::{GroupId, NodeId};
 use proto::wire::program::{ConnectionId, Imported};
 use shm::sync::{AtomicBool, Ordering};
@@ -150,7 +149,7 @@ struct Unclaimed {
     what: Imported,
     producer: u16,
     connection: ConnectionId,
-    pidfd: OwnedFd,
+    sender: Sender,
 }
 
 /// More unclaimed arrivals than this are not kept: they can only be of interrupts that are gone again.
@@ -204,7 +203,7 @@ impl Registry {
                 sinks.unclaimed.drain(..).partition(|arrival| arrival.what == what);
             sinks.unclaimed = VecDeque::from(rest);
             for arrival in early {
-                senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
+                senders.arrived(arrival.producer, arrival.connection, arrival.sender);
             }
             put_unless_taken(&mut sinks.senders, what, &Arc::downgrade(senders));
         }
@@ -246,10 +245,10 @@ impl Registry {
     /// Called by the library's thread.
     pub(crate) fn dispatch(&self, event: ClientEvent) {
         match event {
-            ClientEvent::Connected { what, node, connection, producer, pidfd } => {
+            ClientEvent::Connected { what, node, connection, producer, sender } => {
                 self.to_segment(what, SegmentEvent::Connected { node });
-                if let Some(pidfd) = pidfd {
-                    self.arrived(Unclaimed { what, producer, connection, pidfd });
+                if let Some(sender) = sender {
+                    self.arrived(Unclaimed { what, producer, connection, sender });
                 }
             }
             ClientEvent::Disconnected { what, node, connection, died } => {
@@ -291,7 +290,7 @@ impl Registry {
     fn arrived(&self, arrival: Unclaimed) {
         let Some(mut sinks) = self.lock() else { return };
         if let Some(senders) = sinks.senders.get(&arrival.what).and_then(Weak::upgrade) {
-            senders.arrived(arrival.producer, arrival.connection, Some(arrival.pidfd));
+            senders.arrived(arrival.producer, arrival.connection, arrival.sender);
             return;
         }
         if sinks.unclaimed.len() == UNCLAIMED {

@@ -59,7 +59,7 @@ pub struct DataInterrupt {
 struct Receiving {
     ring: Consumer,
     spin: Spin,
-    /// A claim of somebody who was never introduced, and since when it has been looked at.
+    /// A claim of somebody who was never introduced or cannot be seen, and since when it has been looked at.
     stranger: Option<(u16, Instant)>,
     /// The ring broke a rule: nothing more is taken from it.
     broken: Option<String>,
@@ -256,7 +256,9 @@ impl DataInterrupt {
                 if let Some(proof) = self.senders.proof_of_death(producer) {
                     receiving.ring.discard_claims(&proof, producer);
                 } else if receiving.is_strange(producer, &self.senders) {
-                    let detail = format!("a claim of producer {producer}, which nobody has introduced");
+                    let detail = format!(
+                        "a claim of producer {producer}, which nobody has introduced, or which is gone without a trace"
+                    );
                     receiving.broken = Some(detail.clone());
                     return Err(self.corrupt(detail));
                 }

@@ -3,171 +3,22 @@
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+mod loss;
+mod stage;
+
+use std::os::fd::AsFd;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use link::page::{ImportState as Word, PageWriter};
-use node_client::runtime_dir::{ClusterDir, ClusterName};
-use node_client::seqpacket::{Seqpacket, Wanted};
-use node_client::{AttachOptions, Client, ClientError, ClientEvent, ImportState, Visit};
-use proto::ids::{NodeId, SegmentId, SegmentKey};
+use node_client::{Client, ClientError, ClientEvent, ImportState, Visit};
+use proto::ids::NodeId;
 use proto::wire::program::{
-    Access, ConnectionId, Event, ImportSlot, Incarnation, LossReason, Refusal, Reply, Request, RequestId,
-    ToManager, ToProgram,
+    Access, ConnectionId, Event, ImportSlot, Incarnation, LossReason, Refusal, Reply, Request, ToProgram,
 };
-use proto::wire::status::NodeInfo;
-use proto::wire::{MAX_DATAGRAM_BYTES, PROTOCOL_VERSION, decode, encode};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-};
-use shm::region::{Region, RegionOptions};
+use proto::wire::{PROTOCOL_VERSION, encode};
 
-const WATCHDOG: Duration = Duration::from_secs(30);
-const KEY: SegmentKey = SegmentKey::Segment(SegmentId(1));
-
-fn four() -> NodeId {
-    NodeId::new(4).unwrap()
-}
-
-/// A place with the socket of a manager, on which a test plays the manager.
-struct Stage {
-    root: PathBuf,
-    dir: ClusterDir,
-    listener: Option<OwnedFd>,
-    page: PageWriter,
-}
-
-impl Stage {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("tl-client-{}-{number}", std::process::id()));
-        let dir = ClusterDir::new(root.clone(), ClusterName::new("t").unwrap());
-        std::fs::create_dir_all(dir.path()).unwrap();
-        let mut stage = Self { root, dir, listener: None, page: PageWriter::create(four(), 1).unwrap() };
-        stage.open();
-        stage
-    }
-
-    fn open(&mut self) {
-        let path = self.dir.socket(four()).unwrap();
-        let _ = std::fs::remove_file(&path);
-        let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        bind(&fd, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        listen(&fd, 8).unwrap();
-        self.listener = Some(fd);
-    }
-
-    fn options(&self) -> AttachOptions {
-        AttachOptions {
-            runtime_dir: Some(self.root.clone()),
-            cluster: Some("t".into()),
-            node: Some(four()),
-            name: Some("test".into()),
-        }
-    }
-
-    /// The next program that connects.
-    fn accept(&self) -> Talk {
-        let fd = accept_with(self.listener.as_ref().unwrap(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-            .unwrap();
-        Talk { socket: Seqpacket::from_fd(fd) }
-    }
-
-    fn welcome(&self, talk: &Talk) -> bool {
-        let ToManager::Hello { reattach, .. } = talk.receive().unwrap().0 else { panic!("no hello") };
-        talk.say(&ToProgram::Welcome { info: info() }, &[self.page.fd()]);
-        reattach
-    }
-
-    /// A program that is attached, and the manager's end of its connection.
-    fn attached(&self) -> (Client, Receiver<ClientEvent>, Talk) {
-        let (sender, events) = channel();
-        std::thread::scope(|scope| {
-            let client = scope
-                .spawn(|| Client::attach(&self.options(), move |event| drop(sender.send(event))).unwrap());
-            let talk = self.accept();
-            assert!(!self.welcome(&talk));
-            (client.join().unwrap(), events, talk)
-        })
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.root);
-    }
-}
-
-fn info() -> NodeInfo {
-    NodeInfo {
-        node: four(),
-        cluster: "t".into(),
-        host: "h".into(),
-        version: "0".into(),
-        manager_pid: 1,
-        incarnation: 1,
-        adapters: Vec::new(),
-        faults: false,
-    }
-}
-
-/// The manager's end of a connection.
-struct Talk {
-    socket: Seqpacket,
-}
-
-impl Talk {
-    fn receive(&self) -> Option<(ToManager, Vec<OwnedFd>)> {
-        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
-        let start = Instant::now();
-        loop {
-            assert!(start.elapsed() < WATCHDOG, "the program says nothing");
-            match self.socket.receive(&mut buffer) {
-                Ok(Some(datagram)) => {
-                    return Some((decode(&buffer[..datagram.len]).unwrap(), datagram.descriptors));
-                }
-                Ok(None) | Err(rustix::io::Errno::CONNRESET) => return None,
-                Err(_) => drop(self.socket.wait(Wanted::Read, Some(Duration::from_millis(100))).unwrap()),
-            }
-        }
-    }
-
-    fn request(&self) -> (RequestId, Request, Vec<OwnedFd>) {
-        match self.receive() {
-            Some((ToManager::Request { id, body }, descriptors)) => (id, body, descriptors),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn say(&self, message: &ToProgram, descriptors: &[BorrowedFd<'_>]) {
-        self.socket.send(&encode(message).unwrap(), descriptors).unwrap();
-    }
-
-    fn answer(&self, id: RequestId, result: Result<Reply, Refusal>, descriptors: &[BorrowedFd<'_>]) {
-        self.say(&ToProgram::Reply { id, result }, descriptors);
-    }
-}
-
-fn granted(slot: u32) -> Reply {
-    let (connection, incarnation) = (ConnectionId(9), Incarnation(8));
-    Reply::Segment { import: ImportSlot(slot), connection, size_bytes: 4096, incarnation }
-}
-
-fn memory() -> Region {
-    Region::create(&RegionOptions::new("test", 4096)).unwrap()
-}
-
-fn await_event<T>(events: &Receiver<ClientEvent>, wanted: impl Fn(&ClientEvent) -> Option<T>) -> T {
-    loop {
-        if let Some(found) = wanted(&events.recv_timeout(WATCHDOG).expect("the event never came")) {
-            return found;
-        }
-    }
-}
+use stage::{KEY, Stage, await_event, four, granted, info, memory};
 
 #[test]
 fn a_manager_of_another_version_is_named() {
