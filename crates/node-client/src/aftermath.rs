@@ -1,5 +1,6 @@
-//! What becomes of a request that was not answered as it should be: too late, or without its descriptors.
+//! What becomes of a request that was not answered as it should be: too late, without its descriptors, or not at all.
 
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -7,7 +8,23 @@ use proto::wire::decode;
 use proto::wire::program::{Refusal, Reply, Request, RequestId, ToProgram};
 
 use crate::error::{Result, io};
+use crate::line::{Pending, Waiter};
 use crate::seqpacket::Datagram;
+
+/// Changes that a manager was asked for and did not answer before it went, in the order of asking. It may have made them, and
+/// told others: the next one is told of them as made.
+pub(crate) fn in_doubt(pending: &HashMap<RequestId, Pending>) -> Vec<Request> {
+    let mut doubtful: Vec<_> = pending
+        .iter()
+        .filter(|(_, pending)| !matches!(pending.waiter, Waiter::Thread { answer: Some(_), .. }))
+        .filter(|(_, pending)| {
+            matches!(pending.request, Request::SetAvailable { .. } | Request::ShareSegment { .. })
+        })
+        .map(|(id, pending)| (*id, pending.request.clone()))
+        .collect();
+    doubtful.sort_unstable_by_key(|(id, _)| *id);
+    doubtful.into_iter().map(|(_, request)| request).collect()
+}
 
 /// The answer in a datagram whose descriptors did not fit into this process, if it is one.
 pub(crate) fn lost_answer(

@@ -19,7 +19,7 @@ use proto::wire::status::NodeInfo;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 
-use crate::aftermath::{keep, lost_answer, undo};
+use crate::aftermath::{in_doubt, keep, lost_answer, undo};
 use crate::book::Book;
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
@@ -368,6 +368,9 @@ impl Shared {
         match pending.waiter {
             Waiter::Resume(import) => self.resumed(state, import, result),
             Waiter::GaveUp => {
+                if result.is_ok() {
+                    state.book.note_change(&pending.request);
+                }
                 state.chores.extend(result.ok().and_then(|reply| undo(&pending.request, &reply)));
                 self.wake_library();
             }
@@ -405,6 +408,9 @@ impl Shared {
         }
         self.disarm(state);
         state.line = Line::Down { why: why.clone() };
+        for request in in_doubt(&state.pending) {
+            state.book.note_change(&request);
+        }
         self.fail_pending(state, || ClientError::ManagerGone { node: self.node, why: why.clone() });
         state.chores.clear();
         state.to_resume.clear();

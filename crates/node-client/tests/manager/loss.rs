@@ -1,15 +1,100 @@
-//! Descriptors that find no room.
+//! Answers that never come, and descriptors that find no room.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use node_client::{ClientEvent, InterruptOffer, Sender};
+use node_client::{Client, ClientError, ClientEvent, InterruptOffer, Sender};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::encode;
 use proto::wire::program::{
-    Access, ConnectionId, Event, Imported, Importer, InterruptKind, Reply, ToProgram,
+    Access, ConnectionId, Event, Imported, Importer, InterruptKind, Reply, Request, ToProgram,
 };
 
-use crate::stage::{Stage, Talk, await_event, memory};
+use crate::stage::{KEY, Stage, Talk, await_event, four, memory};
+
+/// A segment that is there, neither available nor shared.
+fn create(client: &Client, talk: &Talk) {
+    let region = memory();
+    std::thread::scope(|scope| {
+        let create = scope.spawn(|| client.create_segment(KEY, 4096, Access::default(), region.fd()));
+        let (id, ..) = talk.request();
+        talk.answer(id, Ok(Reply::Done), &[]);
+        create.join().unwrap().unwrap();
+    });
+}
+
+/// What the next manager is told of the segment: whether it is available, and shared.
+fn told_again(stage: &mut Stage) -> (bool, bool) {
+    stage.open();
+    let talk = stage.accept();
+    assert!(stage.welcome(&talk));
+    match talk.request().1 {
+        Request::CreateSegment { key: KEY, available, shared, .. } => (available, shared),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The manager reads what is asked, and dies without a word.
+fn dies_on(stage: &mut Stage, talk: Talk, ask: impl Fn() -> Result<(), ClientError> + Sync) {
+    stage.listener = None;
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(&ask);
+        talk.request();
+        drop(talk);
+        assert!(matches!(asking.join().unwrap(), Err(ClientError::ManagerGone { .. })));
+    });
+}
+
+#[test]
+fn a_change_that_was_in_doubt_when_the_manager_died_is_told_to_the_next_as_made() {
+    for (share, wanted) in [(false, (true, false)), (true, (false, true))] {
+        let mut stage = Stage::new();
+        let (client, _events, talk) = stage.attached();
+        create(&client, &talk);
+        dies_on(&mut stage, talk, || {
+            if share { client.share_segment(KEY) } else { client.set_available(KEY, true, false) }
+        });
+        // A manager that is not there was not asked: of this one nothing is in doubt.
+        assert!(matches!(client.set_available(KEY, !wanted.0, false), Err(ClientError::ManagerGone { .. })));
+        assert_eq!(told_again(&mut stage), wanted);
+    }
+}
+
+#[test]
+fn a_withdrawal_in_doubt_counts_as_made() {
+    let mut stage = Stage::new();
+    let (client, _events, talk) = stage.attached();
+    create(&client, &talk);
+    std::thread::scope(|scope| {
+        let open = scope.spawn(|| client.set_available(KEY, true, false).unwrap());
+        let (id, ..) = talk.request();
+        talk.answer(id, Ok(Reply::Done), &[]);
+        open.join().unwrap();
+    });
+    dies_on(&mut stage, talk, || client.set_available(KEY, false, true));
+    assert_eq!(told_again(&mut stage), (false, false));
+}
+
+#[test]
+fn a_change_that_was_answered_too_late_is_made() {
+    let mut stage = Stage::new();
+    let (client, events, talk) = stage.attached();
+    create(&client, &talk);
+    let limit = std::time::Duration::from_millis(20);
+    for body in [
+        Request::SetAvailable { key: KEY, available: true, disconnect: false },
+        Request::ShareSegment { key: KEY },
+    ] {
+        let error = client.request_within(body, &[], limit).unwrap_err();
+        assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
+        let (id, ..) = talk.request();
+        talk.answer(id, Ok(Reply::Done), &[]);
+    }
+    talk.say(&ToProgram::Event(Event::Link { node: four(), up: true }), &[]);
+    await_event(&events, |event| matches!(event, ClientEvent::Link { .. }).then_some(()));
+    stage.listener = None;
+    drop(talk);
+    assert_eq!(told_again(&mut stage), (true, true));
+}
 
 /// Sends more descriptors than a program takes: to it this is as if it had no room.
 fn say_without_room(talk: &Talk, message: &ToProgram, fd: BorrowedFd<'_>) {
