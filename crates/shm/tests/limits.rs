@@ -44,6 +44,19 @@ fn no_descriptor_left() {
 }
 
 #[test]
+fn larger_than_a_file_may_be() {
+    if !common::is_child("file size") {
+        return common::must_pass_alone("larger_than_a_file_may_be", "file size");
+    }
+    // Without the look at the limit the kernel ends this process.
+    limit(Resource::Fsize, 8192);
+    let error = Region::create(&RegionOptions::new("large", 8193)).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { size_bytes: 8193, available_bytes: 8192, .. }), "{error}");
+    assert!(error.to_string().contains("ulimit -f"), "{error}");
+    Region::create(&RegionOptions::new("small", 8192)).unwrap();
+}
+
+#[test]
 fn more_locked_memory_than_allowed() {
     if !common::is_child("locked") {
         return common::must_pass_alone("more_locked_memory_than_allowed", "locked");

@@ -211,7 +211,8 @@ fn code_of_memory(error: &shm::Error) -> Code {
         | shm::Error::Create { .. }
         | shm::Error::DescriptorLimit { .. }
         | shm::Error::SystemDescriptorLimit { .. }
-        | shm::Error::LockLimit { .. } => Code::NOSPC,
+        | shm::Error::LockLimit { .. }
+        | shm::Error::System { errno: Errno::NOMEM, .. } => Code::NOSPC,
         _ => Code::SYSTEM,
     }
 }
