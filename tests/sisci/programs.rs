@@ -135,19 +135,22 @@ fn transfers_over_a_link_that_fails_and_to_an_owner_that_dies() {
 #[test]
 fn connections_wait_for_a_link_that_is_down() {
     let _watchdog = Watchdog::usual("connections over a link that is down");
-    let cluster = Cluster::up(2).unwrap();
     let program = c::program("link_down");
-    let mut owner = Peer::start(&cluster, &program, 0, &[]).unwrap();
-    owner.expect("ready").unwrap();
-    let mut user = Peer::start(&cluster, &program, 1, &["use"]).unwrap();
-    user.expect("connected").unwrap();
-    link(&cluster, "down");
-    user.say("down").unwrap();
-    user.expect("waiting").unwrap();
-    link(&cluster, "up");
-    finish(user);
-    owner.say("end").unwrap();
-    finish(owner);
+    // With faults, maps over the link lead nowhere while it is down.
+    for options in [&[][..], &["--faults"]] {
+        let cluster = Cluster::up_with(2, options).unwrap();
+        let mut owner = Peer::start(&cluster, &program, 0, &[]).unwrap();
+        owner.expect("ready").unwrap();
+        let mut user = Peer::start(&cluster, &program, 1, &["use"]).unwrap();
+        user.expect("connected").unwrap();
+        link(&cluster, "down");
+        user.say("down").unwrap();
+        user.expect("waiting").unwrap();
+        link(&cluster, "up");
+        finish(user);
+        owner.say("end").unwrap();
+        finish(owner);
+    }
 }
 
 #[test]
@@ -240,6 +243,78 @@ fn everybody_with_everybody() {
         let start = |node| Peer::start(&cluster, &program, node, &arguments).unwrap();
         let all: Vec<Peer> = (0..nodes).map(start).collect();
         all.into_iter().for_each(finish);
+    }
+}
+
+#[test]
+fn time_outs_of_connections_to_interrupts() {
+    let _watchdog = Watchdog::usual("time-outs");
+    let program = c::program("timeouts");
+    for nodes in [1, 2, 3, 9] {
+        let cluster = Cluster::up(nodes).unwrap();
+        let ids: Vec<String> = (0..nodes).map(|node| id(&cluster, node)).collect();
+        let arguments: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let start = |node| Peer::start(&cluster, &program, node, &arguments).unwrap();
+        let mut all: Vec<Peer> = (0..nodes).map(start).collect();
+        for (said, answer) in [("ready", "all are ready"), ("done", "all are done")] {
+            all.iter_mut().for_each(|one| one.expect(said).unwrap());
+            all.iter_mut().for_each(|one| one.say(answer).unwrap());
+        }
+        all.into_iter().for_each(finish);
+    }
+}
+
+/// A writer of a group on the first node, and how the programs of the test begin.
+fn writer(cluster: &Cluster, role: &str) -> Peer {
+    Peer::start(cluster, &c::program("group_link"), 0, &[role]).unwrap()
+}
+
+fn member(cluster: &Cluster, node: usize) -> Peer {
+    let mut member = Peer::start(cluster, &c::program("group_link"), node, &[]).unwrap();
+    member.expect("member").unwrap();
+    member
+}
+
+fn end(all: Vec<Peer>) {
+    for mut one in all {
+        one.say("end").unwrap();
+        finish(one);
+    }
+}
+
+#[test]
+fn a_connection_to_a_group_may_wait_for_its_first_member() {
+    let _watchdog = Watchdog::usual("group connected later");
+    for nodes in [1, 2, 3] {
+        let cluster = Cluster::up(nodes).unwrap();
+        let mut writer = writer(&cluster, "wait");
+        writer.expect("waiting").unwrap();
+        let mut member = member(&cluster, nodes - 1);
+        member.expect("seen").unwrap();
+        writer.say("again").unwrap();
+        member.expect("seen").unwrap();
+        end(vec![writer, member]);
+    }
+}
+
+#[test]
+fn a_sequence_of_a_group_sees_a_link_that_fails() {
+    let _watchdog = Watchdog::usual("sequence of a group");
+    // With two members stores go another way than with one; the link to the second stands.
+    for nodes in [2, 3] {
+        let cluster = Cluster::up(nodes).unwrap();
+        let mut members: Vec<Peer> = (1..nodes).map(|node| member(&cluster, node)).collect();
+        let mut writer = writer(&cluster, "sequence");
+        writer.expect("standing").unwrap();
+        members.iter_mut().for_each(|member| member.expect("seen").unwrap());
+        for change in ["down", "up"] {
+            link(&cluster, change);
+            writer.say(change).unwrap();
+            writer.expect("seen").unwrap();
+        }
+        members.iter_mut().for_each(|member| member.expect("seen").unwrap());
+        members.push(writer);
+        end(members);
     }
 }
 
