@@ -189,7 +189,8 @@ pub fn map_remote(handle: Handle<RemoteSegment>, wanted: &Wanted) -> Result<(Han
     let library = Library::get()?;
     let segment = library.remote_segments.get(handle)?;
     let connection = segment.connection()?;
-    connection.check()?;
+    // What is connected is mapped here: a link that is down does not matter, and sequences tell of it.
+    connection.check().or_else(|failure| if failure.is_away() { Ok(()) } else { Err(failure) })?;
     let (base, size_bytes) = (connection.address()?, connection.size_bytes());
     keep(library, Map::new(Target::Remote(segment), base, size_bytes, wanted)?)
 }

@@ -22,13 +22,17 @@ pub const CARD_TYPE: u32 = 1;
 /// Bytes of a cache line on every processor that this runs on.
 const CACHE_LINE_BYTES: u32 = 64;
 
-/// SCIProbeNode. A node that nobody knows is not reachable, which is no error.
-pub fn probe(descriptor: Handle<Descriptor>, adapter: u32, node: u32) -> Result<bool> {
+/// SCIProbeNode: an error for a node that cannot be reached, because some programs look at nothing else.
+pub fn probe(descriptor: Handle<Descriptor>, adapter: u32, node: u32) -> Result<()> {
     let library = Library::get()?;
     library.descriptors.get(descriptor)?;
     let own = library.node_with(adapter)?;
     let peer = peer(&own, node)?;
-    Ok(own.probe(peer)?)
+    if own.probe(peer)? {
+        return Ok(());
+    }
+    let detail = format!("node {peer} cannot be reached: `tieline status` says why");
+    Err(Code::NO_REMOTE_LINK_ACCESS.because(detail))
 }
 
 /// SCIGetLocalNodeId.

@@ -93,6 +93,14 @@ impl RemoteInner {
         }
     }
 
+    /// Before it is mapped, which takes no link: what is stored over one that is down is a matter of [`Sequence`].
+    fn check_mappable(&self) -> Result<()> {
+        match self.check_usable() {
+            Err(Error::Link(LinkError::Down { .. })) => Ok(()),
+            checked => checked,
+        }
+    }
+
     #[cold]
     fn gone(&self, reason: LossReason) -> Error {
         Error::Lost { what: self.key.to_string(), node: self.peer, reason }
@@ -188,18 +196,18 @@ impl RemoteSegment {
         Ok(self.inner.node.client().disconnect(&self.inner.import)?)
     }
 
-    /// Maps it for plain loads and stores. Any number of maps share one mapping.
+    /// Maps it for plain loads and stores, also while the link is down. Any number of maps share one mapping.
     ///
     /// Stores through a map do not look whether the owner still lives: see [`RemoteSegment::sequence`].
     pub fn map(&self) -> Result<RemoteMap> {
-        self.inner.check_usable()?;
+        self.inner.check_mappable()?;
         self.inner.memory.map()?;
         Ok(RemoteMap { inner: Arc::clone(&self.inner) })
     }
 
     /// Maps a part of it once more, at a given address or for reading alone.
     pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherRemoteMap> {
-        self.inner.check_usable()?;
+        self.inner.check_mappable()?;
         let map = self.inner.memory.map_further(options)?;
         Ok(FurtherRemoteMap { map, _inner: Arc::clone(&self.inner) })
     }

@@ -192,7 +192,7 @@ static void probes(sci_desc_t sd, unsigned int other)
     CHECK(there == 1);
     OK(there = SCIProbeNode(sd, ADAPTER, other, NO_FLAGS, &e));
     CHECK(there == 1);
-    OK(there = SCIProbeNode(sd, ADAPTER, 248, NO_FLAGS, &e));
+    FAILS(SCI_ERR_NO_REMOTE_LINK_ACCESS, there = SCIProbeNode(sd, ADAPTER, 248, NO_FLAGS, &e));
     CHECK(there == 0);
     FAILS(SCI_ERR_ILLEGAL_NODEID, there = SCIProbeNode(sd, ADAPTER, 5, NO_FLAGS, &e));
     CHECK(there == 0);
@@ -200,7 +200,7 @@ static void probes(sci_desc_t sd, unsigned int other)
     CHECK(there == 0);
     say("probed");
     hear("down");
-    OK(there = SCIProbeNode(sd, ADAPTER, other, NO_FLAGS, &e));
+    FAILS(SCI_ERR_NO_REMOTE_LINK_ACCESS, there = SCIProbeNode(sd, ADAPTER, other, NO_FLAGS, &e));
     CHECK(there == 0 && adapter_says(SCI_Q_ADAPTER_LINK_OPERATIONAL, 0) == 0);
     say("probed");
     hear("up");

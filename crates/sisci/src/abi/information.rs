@@ -128,7 +128,7 @@ export! {
     }
 
     fn SCIProbeNode(sd: Handle<Descriptor>, adapter: u32, node: u32, _flags: u32, error: Out<Code>) -> c_int {
-        call("SCIProbeNode", error, 0, || Ok(c_int::from(query::probe(sd, adapter, node)?)))
+        call("SCIProbeNode", error, 0, || query::probe(sd, adapter, node).map(|()| 1))
     }
 
     fn SCIGetLocalNodeId(adapter: u32, node: Out<u32>, _flags: u32, error: Out<Code>) {
