@@ -29,6 +29,31 @@ fn up_status_query_and_down() {
 }
 
 #[test]
+fn status_tells_which_segments_are_shared() {
+    let _watchdog = Watchdog::usual("status of what is shared");
+    let cluster = Cluster::up(1).unwrap();
+    let mut owner = Peer::start(&cluster, PEER, 0, &["share", "1", "4096"]).unwrap();
+    owner.expect("ready").unwrap();
+    let mut alone = Peer::start(&cluster, PEER, 0, &["own", "2", "4096"]).unwrap();
+    alone.expect("ready").unwrap();
+    let (program, limit) = (cluster.attach(0).unwrap(), std::time::Duration::from_secs(30));
+    let _attached = program.attach_segment(tieline::SegmentId(1), limit).unwrap();
+    let (status, out, _) = cluster.run(&["status", "--json"]).unwrap();
+    assert_eq!(status, 0);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let segments = &report["nodes"][0]["status"]["segments"];
+    let facts = |index: usize| {
+        ["what", "shared", "attached", "connections"].map(|name| segments[index][name].to_string())
+    };
+    assert_eq!(facts(0), ["\"segment 1\"", "true", "1", "1"]);
+    assert_eq!(facts(1), ["\"segment 2\"", "false", "0", "0"]);
+    let (_, out, _) = cluster.run(&["status", "--node", "4"]).unwrap();
+    assert!(out.contains("2 segments (1 shared, 1 attached to), 0 interrupts"), "{out}");
+    let (_, out, _) = cluster.run(&["diag", "--node", "4", "-V", "9"]).unwrap();
+    assert!(out.contains("shared with programs of the node (1 attached)"), "{out}");
+}
+
+#[test]
 fn status_tells_the_truth_about_a_stopped_node_and_a_program() {
     let _watchdog = Watchdog::usual("status");
     let cluster = Cluster::up(3).unwrap();

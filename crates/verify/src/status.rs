@@ -142,7 +142,15 @@ fn services(status: &NodeStatus) -> Vec<Service> {
         services.push(running(name, format!("{up} of {} links up", status.links.len())));
     }
     let (segments, interrupts) = (status.segments_total, status.interrupts_total);
-    services.push(running("segment service".into(), format!("{segments} segments, {interrupts} interrupts")));
+    let shared: Vec<_> = status.segments.iter().filter(|segment| segment.shared).collect();
+    let shared = if shared.is_empty() {
+        String::new()
+    } else {
+        let attached: u32 = shared.iter().map(|segment| segment.attached).sum();
+        format!(" ({} shared, {attached} attached to)", shared.len())
+    };
+    let detail = format!("{segments} segments{shared}, {interrupts} interrupts");
+    services.push(running("segment service".into(), detail));
     services
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::objects::Body;
+use super::sharing::is_attachment;
 use super::{Manager, Peer};
 use crate::ids::{AdapterNo, NodeId};
 use crate::time::Instant;
@@ -103,14 +104,17 @@ impl Manager {
 
     fn segment_list(&self) -> Vec<SegmentStatus> {
         let segments = self.objects.iter().filter_map(|(what, object)| match object.body {
-            Body::Segment { size_bytes, available, .. } => {
+            Body::Segment { size_bytes, available, shared, .. } => {
                 let owner = self.programs.get(&object.owner);
+                let attached = object.exports.iter().filter(|export| is_attachment(*what, **export));
                 Some(SegmentStatus {
                     what: what.to_string(),
                     size_bytes,
                     available,
                     connections: count(object.exports.len()),
                     owner_pid: owner.map_or(0, |owner| owner.credentials.pid),
+                    shared,
+                    attached: count(attached.count()),
                 })
             }
             Body::Interrupt { .. } => None,

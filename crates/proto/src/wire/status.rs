@@ -133,6 +133,12 @@ pub struct SegmentStatus {
     pub connections: u32,
     /// Process id of its owner.
     pub owner_pid: u32,
+    /// Programs of this node and of the owner's user may attach. Documents of before do not say.
+    #[serde(default)]
+    pub shared: bool,
+    /// Of its connections, those of programs of this node that are attached to it.
+    #[serde(default)]
+    pub attached: u32,
 }
 
 /// State of a node. Lists are cut so that the whole fits into one datagram; the totals are not.

@@ -51,6 +51,8 @@ fn who_is_of_the_same_node_attaches_before_the_segment_is_available() {
     let (mut world, owner, other) = attached();
     assert!(matches!(world.events(owner)[..], [Event::Connected { .. }]), "as of a connection");
     assert_eq!(connections(&world), 1);
+    let listed = world.status(0).segments[0].clone();
+    assert_eq!((listed.shared, listed.attached, listed.available), (true, 1, false));
     let refusal = try_connect(&mut world, other, 4, segment(1)).expect_err("not available");
     assert!(matches!(refusal, Refusal::NotAvailable { .. }), "{refusal}");
     let remove = |force| Request::RemoveSegment { key: segment(1), force };

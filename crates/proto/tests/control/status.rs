@@ -84,7 +84,7 @@ fn it_tells_what_is() {
     assert_eq!((program.segments, program.interrupts, program.imports), (1, 1, 0));
     let segment = &status.segments[0];
     assert_eq!((segment.what.as_str(), segment.connections, segment.owner_pid), ("segment 1", 1, 1000));
-    assert!(segment.available);
+    assert!(segment.available && !segment.shared && segment.attached == 0, "connected is not attached");
     assert_eq!((status.interrupts_total, status.descriptors), (1, 4));
     let counters = status.counters;
     assert_eq!((counters.requests, counters.refusals, counters.connections, counters.attaches), (3, 0, 1, 1));

@@ -73,13 +73,15 @@ fn status() -> impl Strategy<Value = NodeStatus> {
         interrupts: n[3],
         imports: n[4],
     });
-    let segment = (text(), any::<u64>(), any::<bool>(), any::<[u32; 2]>()).prop_map(
-        |(what, size_bytes, available, n)| SegmentStatus {
+    let segment = (text(), any::<u64>(), any::<[bool; 2]>(), any::<[u32; 3]>()).prop_map(
+        |(what, size_bytes, [available, shared], n)| SegmentStatus {
             what,
             size_bytes,
             available,
             connections: n[0],
             owner_pid: n[1],
+            shared,
+            attached: n[2],
         },
     );
     (info(), vec(link(), 0..4), vec(program, 0..4), vec(segment, 0..4), any::<[u64; 13]>()).prop_map(

@@ -35,8 +35,13 @@ impl Shown<'_> {
         fact(f, "Segments", self.node.segments.len())?;
         self.node.segments.iter().try_for_each(|segment| {
             let open = if segment.available { "available" } else { "not available" };
+            let shared = if segment.shared {
+                format!(", shared with programs of the node ({} attached)", segment.attached)
+            } else {
+                String::new()
+            };
             let how = format_args!(
-                "{} bytes, {open}, {} connection(s), pid {}",
+                "{} bytes, {open}, {} connection(s), pid {}{shared}",
                 segment.size_bytes, segment.connections, segment.owner_pid
             );
             fact(f, &segment.what, how)
