@@ -139,7 +139,7 @@ impl DeadProof {
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw)?;
-        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+        if rustix::process::test_kill_process(pid) == Err(Errno::SRCH) {
             return Some(Self { _made_by_the_kernels_word: () });
         }
         PidFd::open(pid).ok()?.proof_of_death()

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proto::ids::InterruptNo;
 use tieline::Error;
 
 use crate::callback::{Callback, DataInterruptFn};
 use crate::code::{Code, Failure, Result};
 use crate::descriptor::Descriptor;
 use crate::handle::{Handle, Handled, Kind};
-use crate::interrupt::{Waiters, Wanted, connect_within, one_after_the_other, peer};
+use crate::interrupt::Wanted;
 use crate::library::Library;
+use crate::signal::{self, Local, Remote};
 use crate::time::{INFINITE, Until};
-use crate::worker::Worker;
 
 /// Longest message in bytes. With the word of its slot it fills whole lines.
 pub const MESSAGE_BYTES_MAX: usize = 8176;
@@ -26,12 +25,7 @@ const FULL_PAUSE: Duration = Duration::from_micros(50);
 
 /// A data interrupt of this process.
 #[derive(Debug)]
-pub struct LocalDataInterrupt {
-    _descriptor: Arc<Descriptor>,
-    interrupt: tieline::DataInterrupt,
-    waiters: Waiters,
-    worker: Worker,
-}
+pub struct LocalDataInterrupt(Local<tieline::DataInterrupt>);
 
 impl Handled for LocalDataInterrupt {
     const KIND: Kind = Kind::LocalDataInterrupt;
@@ -40,13 +34,11 @@ impl Handled for LocalDataInterrupt {
 impl LocalDataInterrupt {
     /// Ends waits and callbacks.
     pub fn stop(&self) {
-        let wake = || drop(self.interrupt.cancel_waits());
-        self.worker.stop(wake);
-        self.waiters.see_out(wake);
+        self.0.stop();
     }
 
     fn wait(&self, buffer: &mut [u8], until: Until) -> Result<usize> {
-        one_after_the_other(until, |timeout| self.interrupt.wait(buffer, timeout))
+        self.0.one_after_the_other(until, |interrupt, timeout| interrupt.wait(buffer, timeout))
     }
 }
 
@@ -60,14 +52,13 @@ pub fn create(
     let node = library.node_with(wanted.adapter)?;
     let interrupt = node.create_data_interrupt(&wanted.options(), MESSAGE_BYTES_MAX, DEPTH)?;
     let number = interrupt.number().0;
-    let (waiters, worker) = (Waiters::default(), Worker::default());
-    let local = Arc::new(LocalDataInterrupt { _descriptor: descriptor, interrupt, waiters, worker });
+    let local = Arc::new(LocalDataInterrupt(Local::new(descriptor, interrupt)));
     let handle = library.local_data_interrupts.insert(Arc::clone(&local))?;
     if let Some(callback) = wanted.callback {
         let served = Arc::clone(&local);
         local
-            .worker
-            .start("sisci-data-intr", move || serve(&served, handle, &callback))
+            .0
+            .serve("sisci-data-intr", move || serve(&served, handle, &callback))
             .inspect_err(|_| drop(library.local_data_interrupts.remove(handle)))?;
     }
     Ok((handle, number))
@@ -98,18 +89,12 @@ pub fn remove(handle: Handle<LocalDataInterrupt>) -> Result<()> {
 /// SCIWaitForDataInterrupt: the message's length. A message that is longer than the buffer stays for the next wait.
 pub fn wait(handle: Handle<LocalDataInterrupt>, buffer: &mut [u8], timeout: u32) -> Result<usize> {
     let local = Library::get()?.local_data_interrupts.get(handle)?;
-    if local.worker.is_there() {
-        return Err(Code::ILLEGAL_OPERATION.because("it calls back: nobody can wait for it"));
-    }
-    local.waiters.during(|| local.wait(buffer, Until::after(timeout)))
+    local.0.during(|| local.wait(buffer, Until::after(timeout)))
 }
 
 /// A data interrupt of a program on any node.
 #[derive(Debug)]
-pub struct RemoteDataInterrupt {
-    _descriptor: Arc<Descriptor>,
-    interrupt: tieline::RemoteDataInterrupt,
-}
+pub struct RemoteDataInterrupt(Remote<tieline::RemoteDataInterrupt>);
 
 impl Handled for RemoteDataInterrupt {
     const KIND: Kind = Kind::RemoteDataInterrupt;
@@ -123,15 +108,10 @@ pub fn connect(
     number: u32,
     timeout: u32,
 ) -> Result<Handle<RemoteDataInterrupt>> {
-    let library = Library::get()?;
-    let descriptor = library.descriptors.get(descriptor)?;
-    let own = library.node_with(adapter)?;
-    let peer = peer(&own, node)?;
-    let connect = || own.connect_data_interrupt(peer, InterruptNo(number), Duration::ZERO);
-    let interrupt = connect_within(timeout, connect)?;
-    library
-        .remote_data_interrupts
-        .insert(Arc::new(RemoteDataInterrupt { _descriptor: descriptor, interrupt }))
+    let (library, address) = (Library::get()?, (node, adapter, number));
+    let remote =
+        signal::connect(library, descriptor, address, timeout, tieline::Node::connect_data_interrupt)?;
+    library.remote_data_interrupts.insert(Arc::new(RemoteDataInterrupt(remote)))
 }
 
 /// SCIDisconnectDataInterrupt.
@@ -144,7 +124,7 @@ pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()
     let remote = Library::get()?.remote_data_interrupts.get(handle)?;
     let mut since = None;
     loop {
-        match remote.interrupt.trigger(message) {
+        match remote.0.interrupt.trigger(message) {
             Err(Error::Full { .. }) if since.get_or_insert_with(Instant::now).elapsed() < FULL_LIMIT => {
                 thread::sleep(FULL_PAUSE);
             }

@@ -36,6 +36,7 @@ pub mod register;
 pub mod remote;
 pub mod sequence;
 pub mod share;
+mod signal;
 mod standard;
 pub mod time;
 mod worker;

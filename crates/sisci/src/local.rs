@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proto::ids::{GroupId, SegmentId};
 use shm::region::Reserve;
-use shm::sync::plain::{AtomicU32, AtomicUsize, Ordering};
+use shm::sync::plain::{AtomicU32, Ordering};
 use shm::window::Window;
 use tieline::{AttachedSegment, LocalMemory, SegmentMemory, SegmentOptions};
 
@@ -15,6 +15,7 @@ use crate::descriptor::Descriptor;
 use crate::flags;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
+use crate::map::Maps;
 use crate::register::Registration;
 use crate::time::Until;
 use crate::worker::Worker;
@@ -36,8 +37,7 @@ pub struct LocalSegment {
     /// Adapters, bit by bit.
     prepared: AtomicU32,
     available: AtomicU32,
-    /// Maps that there are.
-    maps: AtomicUsize,
+    maps: Maps,
     worker: Worker,
 }
 
@@ -75,7 +75,7 @@ impl LocalSegment {
             registration: Registration::new(false),
             prepared: AtomicU32::new(0),
             available: AtomicU32::new(0),
-            maps: AtomicUsize::new(0),
+            maps: Maps::default(),
             worker: Worker::default(),
         }
     }
@@ -110,13 +110,8 @@ impl LocalSegment {
         self.prepared.load(Ordering::Relaxed) != 0
     }
 
-    /// Counts a map for as long as it lives.
-    pub fn count_map(&self, there: bool) {
-        if there {
-            self.maps.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.maps.fetch_sub(1, Ordering::Relaxed);
-        }
+    pub(crate) fn maps(&self) -> &Maps {
+        &self.maps
     }
 
     /// Ends waits and callbacks, and removes it whoever uses it.
@@ -290,11 +285,8 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
     let library = Library::get()?;
     let segment = library.local_segments.get(handle)?;
     let force = flags & flags::FORCE_REMOVE != 0;
-    let maps = segment.maps.load(Ordering::Relaxed);
-    if maps > 0 && !force {
-        let detail =
-            format!("segment {} is still mapped {maps} time(s): SCIUnmapSegment comes first", segment.id);
-        return Err(Code::BUSY.because(detail));
+    if !force {
+        segment.maps.check_none(|| format!("segment {}", segment.id))?;
     }
     // Who is connected to a group is not connected to this copy of it: a member leaves when it likes.
     segment.backing.close(force || segment.backing.is_member())?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use shm::region::{FurtherMap, FurtherMapOptions, MapAccess};
-use shm::sync::plain::{AtomicBool, Ordering};
+use shm::sync::plain::{AtomicBool, AtomicUsize, Ordering};
 use shm::window::Window;
 use tieline::FurtherRemoteMap;
 
@@ -24,6 +24,32 @@ pub enum Target {
     Local(Arc<LocalSegment>),
     /// Another program's.
     Remote(Arc<RemoteSegment>),
+}
+
+/// How many maps a segment has.
+#[derive(Debug, Default)]
+pub(crate) struct Maps(AtomicUsize);
+
+impl Maps {
+    fn begin(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Refuses what needs a segment, named by `what`, that is mapped no more.
+    pub(crate) fn check_none(&self, what: impl FnOnce() -> String) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            maps => {
+                let detail =
+                    format!("{} is still mapped {maps} time(s): SCIUnmapSegment comes first", what());
+                Err(Code::BUSY.because(detail))
+            }
+        }
+    }
 }
 
 /// A range of a segment.
@@ -48,10 +74,10 @@ enum Further {
 }
 
 impl Target {
-    fn count_map(&self, there: bool) {
+    fn maps(&self) -> &Maps {
         match self {
-            Self::Local(segment) => segment.count_map(there),
-            Self::Remote(segment) => segment.count_map(there),
+            Self::Local(segment) => segment.maps(),
+            Self::Remote(segment) => segment.maps(),
         }
     }
 
@@ -93,7 +119,7 @@ impl Map {
         } else {
             (base + offset, None)
         };
-        target.count_map(true);
+        target.maps().begin();
         let is_counted = AtomicBool::new(true);
         Ok(Arc::new(Self { target, offset, size_bytes, address, access, is_counted, _further: further }))
     }
@@ -101,7 +127,7 @@ impl Map {
     /// From now on nobody has to wait for it.
     fn uncount(&self) {
         if self.is_counted.swap(false, Ordering::Relaxed) {
-            self.target.count_map(false);
+            self.target.maps().end();
         }
     }
 

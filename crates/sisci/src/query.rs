@@ -9,11 +9,12 @@ use crate::descriptor::Descriptor;
 use crate::dma::ENTRIES_MAX;
 use crate::flags;
 use crate::handle::Handle;
-use crate::interrupt::peer;
+
 use crate::library::Library;
 use crate::local::LocalSegment;
 use crate::map::{Map, Target};
 use crate::remote::RemoteSegment;
+use crate::signal::peer;
 
 /// Groups that a node can be a member of: any number fits, this is what programs are told.
 const GROUPS: u32 = 64;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proto::ids::{NodeId, SegmentId};
 use proto::wire::program::LossReason;
-use shm::sync::{AtomicBool, AtomicUsize, Ordering};
+use shm::sync::{AtomicBool, Ordering};
 use tieline::RemoteEvent;
 
 use crate::callback::{Callback, Reason, RemoteSegmentFn};
@@ -17,6 +17,7 @@ use crate::flags;
 use crate::group::GroupConnection;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
+use crate::map::Maps;
 use crate::time::{INFINITE, Until};
 use crate::worker::Worker;
 
@@ -45,7 +46,7 @@ pub struct RemoteSegment {
     connection: OnceLock<Connection>,
     /// Given up, or being disconnected.
     is_stopped: AtomicBool,
-    maps: AtomicUsize,
+    maps: Maps,
     worker: Worker,
 }
 
@@ -72,13 +73,8 @@ impl RemoteSegment {
         })
     }
 
-    /// Counts a map for as long as it lives.
-    pub fn count_map(&self, there: bool) {
-        if there {
-            self.maps.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.maps.fetch_sub(1, Ordering::Relaxed);
-        }
+    pub(crate) fn maps(&self) -> &Maps {
+        &self.maps
     }
 
     /// Ends waits and callbacks.
@@ -163,7 +159,7 @@ pub fn connect(descriptor: Handle<Descriptor>, wanted: Wanted) -> Result<Handle<
         id: wanted.id,
         connection: OnceLock::new(),
         is_stopped: AtomicBool::new(false),
-        maps: AtomicUsize::new(0),
+        maps: Maps::default(),
         worker: Worker::default(),
     });
     let is_asynchronous = wanted.flags & flags::ASYNCHRONOUS_CONNECT != 0;
@@ -259,12 +255,7 @@ fn serve(
 pub fn disconnect(handle: Handle<RemoteSegment>) -> Result<()> {
     let library = Library::get()?;
     let segment = library.remote_segments.get(handle)?;
-    let maps = segment.maps.load(Ordering::Relaxed);
-    if maps > 0 {
-        let detail =
-            format!("segment {} of node {} is still mapped {maps} time(s)", segment.id, segment.node);
-        return Err(Code::BUSY.because(detail));
-    }
+    segment.maps.check_none(|| format!("segment {} of node {}", segment.id, segment.node))?;
     library.remote_segments.remove(handle)?;
     segment.stop();
     if let Some(connection) = segment.connection.get() {

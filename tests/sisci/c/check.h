@@ -113,6 +113,26 @@ static inline sci_remote_segment_t connect_to(sci_desc_t sd, unsigned int node, 
     return segment;
 }
 
+/* What the sequence says now, which is never an error. */
+static inline void sequence_says(sci_sequence_t sequence, sci_sequence_status_t wanted)
+{
+    sci_error_t e;
+    sci_sequence_status_t status;
+    OK(status = SCICheckSequence(sequence, NO_FLAGS, &e));
+    if (status != wanted) FAIL("the sequence says %d, not %d", (int)status, (int)wanted);
+}
+
+/* Starts anew, as programs do. */
+static inline void start_sequence(sci_sequence_t sequence)
+{
+    sci_error_t e;
+    sci_sequence_status_t status;
+    do {
+        OK(status = SCIStartSequence(sequence, NO_FLAGS, &e));
+    } while (status == SCI_SEQ_PENDING);
+    CHECK(status == SCI_SEQ_OK);
+}
+
 static inline unsigned int number(const char *text)
 {
     return (unsigned int)strtoul(text, NULL, 10);

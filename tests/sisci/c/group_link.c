@@ -87,14 +87,6 @@ static void wait_for_member(sci_desc_t sd)
     OK(SCIDisconnectSegment(segment, NO_FLAGS, &e));
 }
 
-static void is(sci_sequence_t sequence, sci_sequence_status_t wanted)
-{
-    sci_error_t e;
-    sci_sequence_status_t status;
-    OK(status = SCICheckSequence(sequence, NO_FLAGS, &e));
-    if (status != wanted) FAIL("the sequence says %d, not %d", (int)status, (int)wanted);
-}
-
 static void look_at_the_sequence(sci_desc_t sd)
 {
     sci_error_t e;
@@ -108,30 +100,26 @@ static void look_at_the_sequence(sci_desc_t sd)
     words = map_group(segment, &map);
     OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
     OK(SCICreateMapSequence(map, &second, NO_FLAGS, &e));
-    do {
-        OK(status = SCIStartSequence(sequence, NO_FLAGS, &e));
-    } while (status != SCI_SEQ_OK);
-    is(sequence, SCI_SEQ_OK);
-    is(second, SCI_SEQ_OK);
+    start_sequence(sequence);
+    sequence_says(sequence, SCI_SEQ_OK);
+    sequence_says(second, SCI_SEQ_OK);
     OK(SCIMemCpy(sequence, block, map, 0, sizeof block, SCI_FLAG_ERROR_CHECK, &e));
     say("standing");
     hear("down");
-    is(sequence, SCI_SEQ_PENDING);
-    is(sequence, SCI_SEQ_PENDING);
+    sequence_says(sequence, SCI_SEQ_PENDING);
+    sequence_says(sequence, SCI_SEQ_PENDING);
     OK(status = SCIStartSequence(sequence, NO_FLAGS, &e));
     CHECK(status == SCI_SEQ_PENDING);
     say("seen");
     hear("up");
     /* One was not looked at meanwhile. Each says once that something may be missing. */
-    is(second, SCI_SEQ_RETRIABLE);
-    is(second, SCI_SEQ_OK);
-    is(sequence, SCI_SEQ_RETRIABLE);
-    do {
-        OK(status = SCIStartSequence(sequence, NO_FLAGS, &e));
-    } while (status != SCI_SEQ_OK);
+    sequence_says(second, SCI_SEQ_RETRIABLE);
+    sequence_says(second, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_RETRIABLE);
+    start_sequence(sequence);
     words[0] = 4712;
     words[1] = 2;
-    is(sequence, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_OK);
     say("seen");
     hear("end");
     OK(SCIRemoveSequence(second, NO_FLAGS, &e));

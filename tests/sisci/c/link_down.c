@@ -65,14 +65,6 @@ static sci_remote_segment_t connect_later(sci_desc_t sd, unsigned int timeout)
     return segment;
 }
 
-static void is(sci_sequence_t sequence, sci_sequence_status_t wanted)
-{
-    sci_error_t e;
-    sci_sequence_status_t status;
-    OK(status = SCICheckSequence(sequence, NO_FLAGS, &e));
-    if (status != wanted) FAIL("the sequence says %d, not %d", (int)status, (int)wanted);
-}
-
 /* Maps of what is connected, and sequences of them, can be made; they tell of the link. */
 static sci_sequence_t map_while_down(sci_remote_segment_t segment)
 {
@@ -86,7 +78,7 @@ static sci_sequence_t map_while_down(sci_remote_segment_t segment)
     OK(SCIMapRemoteSegment(segment, &further, 0, 64, NULL, SCI_FLAG_READONLY_MAP, &e));
     OK(SCIUnmapSegment(further, NO_FLAGS, &e));
     OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
-    is(sequence, SCI_SEQ_PENDING);
+    sequence_says(sequence, SCI_SEQ_PENDING);
     FAILS(SCI_ERR_NO_LINK_ACCESS, SCIMemCpy(sequence, &e, map, 0, sizeof e, NO_FLAGS, &e));
     return sequence;
 }
@@ -103,7 +95,7 @@ static void tells_of_the_failure(sci_sequence_t sequence)
     do {
         OK(status = SCICheckSequence(sequence, NO_FLAGS, &e));
     } while (status == SCI_SEQ_RETRIABLE);
-    is(sequence, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_OK);
 }
 
 /* What is connected already cannot be triggered for a while. */

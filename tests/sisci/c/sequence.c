@@ -12,25 +12,6 @@ static void own(sci_desc_t sd)
     pause();
 }
 
-/* Starts anew as programs do; the error is none, whatever the status. */
-static void start_sequence(sci_sequence_t sequence)
-{
-    sci_error_t e;
-    sci_sequence_status_t status;
-    do {
-        OK(status = SCIStartSequence(sequence, NO_FLAGS, &e));
-    } while (status == SCI_SEQ_PENDING);
-    CHECK(status == SCI_SEQ_OK);
-}
-
-static void is(sci_sequence_t sequence, sci_sequence_status_t wanted)
-{
-    sci_error_t e;
-    sci_sequence_status_t status;
-    OK(status = SCICheckSequence(sequence, NO_FLAGS, &e));
-    if (status != wanted) FAIL("the sequence says %d, not %d", (int)status, (int)wanted);
-}
-
 /* A copy that arrived is doubted once if the link failed since the sequence was looked at. */
 static void checked_copy(sci_map_t map, sci_sequence_t sequence)
 {
@@ -71,25 +52,25 @@ static void use(sci_desc_t sd, unsigned int owner)
     SCIFlush(sequence, NO_FLAGS);
     SCIStoreBarrier(sequence, NO_FLAGS);
     SCIFlushReadBuffers(sequence);
-    is(sequence, SCI_SEQ_OK);
-    is(sequence, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_OK);
     say("standing");
     hear("down");
-    is(sequence, SCI_SEQ_PENDING);
-    is(sequence, SCI_SEQ_PENDING);
+    sequence_says(sequence, SCI_SEQ_PENDING);
+    sequence_says(sequence, SCI_SEQ_PENDING);
     OK(status = SCIStartSequence(sequence, NO_FLAGS, &e));
     CHECK(status == SCI_SEQ_PENDING);
     copies_fail(map, sequence);
     say("seen");
     hear("up");
     /* Both were not looked at in between; each tells once that something may be missing. */
-    is(second, SCI_SEQ_RETRIABLE);
-    is(second, SCI_SEQ_OK);
-    is(sequence, SCI_SEQ_RETRIABLE);
+    sequence_says(second, SCI_SEQ_RETRIABLE);
+    sequence_says(second, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_RETRIABLE);
     checked_copy(map, third);
     start_sequence(sequence);
     numbers[0] = 2;
-    is(sequence, SCI_SEQ_OK);
+    sequence_says(sequence, SCI_SEQ_OK);
     say("seen");
     hear("dead");
     UNTIL(SCICheckSequence(sequence, NO_FLAGS, &e) == SCI_SEQ_NOT_RETRIABLE);
