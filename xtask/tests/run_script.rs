@@ -83,7 +83,7 @@ fn last_line(output: &Output) -> String {
 
 /// How many steps pass as one each: those of `lint` and `test` that are no test runs.
 fn checks(output: &Output) -> usize {
-    let names = ["fmt", "clippy", "tidy", "scripts", "shellcheck", "licences", "rustdoc", "build"];
+    let names = ["fmt", "clippy", "tidy", "scripts", "shellcheck", "licences", "rustdoc", "build", "fuzz"];
     let stdout = text(&output.stdout);
     names.iter().filter(|name| stdout.contains(&format!("== {name}: passed"))).count()
 }
