@@ -46,6 +46,11 @@ impl Handled for LocalSegment {
 }
 
 impl LocalSegment {
+    /// Whether it is this node's copy of a group.
+    pub fn is_group_copy(&self) -> bool {
+        self.backing.is_member()
+    }
+
     /// Its id.
     pub fn id(&self) -> u32 {
         self.id

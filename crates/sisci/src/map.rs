@@ -74,6 +74,19 @@ enum Further {
 }
 
 impl Target {
+    /// Bytes that can be mapped: whole pages, as an adapter maps them. Programs ask for the size of their structure where the
+    /// segment was made smaller. A group's map is watched byte for byte, and ends where its copies do.
+    fn mappable_bytes(&self, segment_bytes: usize) -> usize {
+        let is_group = match self {
+            Self::Local(segment) => segment.is_group_copy(),
+            Self::Remote(segment) => {
+                segment.connection().is_ok_and(|connection| connection.group().is_some())
+            }
+        };
+        let pages = segment_bytes.checked_next_multiple_of(rustix::param::page_size());
+        if is_group { segment_bytes } else { pages.unwrap_or(segment_bytes) }
+    }
+
     fn maps(&self) -> &Maps {
         match self {
             Self::Local(segment) => segment.maps(),
@@ -103,7 +116,8 @@ impl Handled for Map {
 impl Map {
     fn new(target: Target, base: usize, segment_bytes: usize, wanted: &Wanted) -> Result<Arc<Self>> {
         let Wanted { offset, size_bytes, .. } = *wanted;
-        if offset.checked_add(size_bytes).is_none_or(|end| end > segment_bytes) {
+        let room = target.mappable_bytes(segment_bytes);
+        if offset.checked_add(size_bytes).is_none_or(|end| end > room) {
             let detail =
                 format!("{size_bytes} bytes at offset {offset} of a segment of {segment_bytes} bytes");
             return Err(Code::OUT_OF_RANGE.because(detail));
@@ -154,8 +168,9 @@ impl Map {
     /// The mapped memory.
     pub fn window(&self) -> Window<'_> {
         let start = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: `new` checked that the range lies in the segment, whose memory stays mapped while `target` is held, or in a
-        // mapping of its own, which this map holds; no Rust reference to it exists.
+        // SAFETY: `new` checked that the range lies in the pages of the segment, whose memory stays mapped while `target` is
+        // held (a mapping covers its last page whole), or in a mapping of its own, which this map holds; no Rust reference to
+        // it exists.
         unsafe { Window::from_raw(start, self.size_bytes, self.access) }
     }
 

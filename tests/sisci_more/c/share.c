@@ -84,7 +84,7 @@ static void attach_and_use(void) {
     volatile char *mine = map_whole(segment, &map);
     CHECK(mine[AT] == 11);
     mine[AT] = 22;
-    SCIMapLocalSegment(segment, &outside, 0, SIZE + 1, NULL, NO_FLAGS, &error);
+    SCIMapLocalSegment(segment, &outside, 0, 64 * SIZE, NULL, NO_FLAGS, &error);
     EXPECT(SCI_ERR_OUT_OF_RANGE);
     copy_by_dma(segment, mine);
     /* Not available yet for who connects. */
