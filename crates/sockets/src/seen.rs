@@ -106,6 +106,8 @@ pub(crate) fn cloning(flags: u64) {
     if has(libc::CLONE_THREAD) {
         return;
     }
+    // Before the memory is lent: a later hook of this thread would be taken for the return from the call.
+    note(Note::Forked);
     if has(libc::CLONE_VM) {
         if has(libc::CLONE_VFORK) && !has(libc::CLONE_FILES) {
             state::lends_memory();
@@ -113,7 +115,6 @@ pub(crate) fn cloning(flags: u64) {
             state::shares_memory();
         }
     }
-    note(Note::Forked);
 }
 
 /// A fork has come back. Hands its result on.
