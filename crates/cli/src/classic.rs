@@ -194,9 +194,12 @@ mod tests {
 
     #[test]
     fn anything_else_is_left_alone() {
-        for plain in
-            ["target/debug/tieline status -json", "tieline -clear up", "tieline bench limits -size 4", "tieline -q run diag -clear"]
-        {
+        for plain in [
+            "target/debug/tieline status -json",
+            "tieline -clear up",
+            "tieline bench limits -size 4",
+            "tieline -q run diag -clear",
+        ] {
             assert_eq!(translate(words(plain)), words(plain));
         }
     }

@@ -32,7 +32,9 @@ pub enum LaunchError {
     #[error("{}: it may not be executed", .0.display())]
     NotExecutable(PathBuf),
     /// The library is not where it is looked for.
-    #[error("the library {LIBRARY} is not installed (looked for {looked}): run `./run install`, or name it in {ENV_LIBRARY}")]
+    #[error(
+        "the library {LIBRARY} is not installed (looked for {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
+    )]
     NoLibrary {
         /// Where.
         looked: String,
@@ -67,7 +69,8 @@ pub fn prepare(
     let mut start = Start { path, arguments: words.to_vec(), environment, barred: None };
     if program.for_shell {
         // As execvp does.
-        start.arguments = [SHELL.into(), start.path.clone().into()].into_iter().chain(words[1..].to_vec()).collect();
+        start.arguments =
+            [SHELL.into(), start.path.clone().into()].into_iter().chain(words[1..].to_vec()).collect();
         start.path = SHELL.into();
         program = program::look_at(&start.path);
     }
@@ -138,7 +141,8 @@ fn with_library(
     }
     let before = value_of(&environment, PRELOAD).unwrap_or_default().to_owned();
     let others = before.as_bytes().split(|byte| matches!(byte, b' ' | b':'));
-    let others: Vec<&OsStr> = others.map(OsStr::from_bytes).filter(|it| !it.is_empty() && !is_ours(it)).collect();
+    let others: Vec<&OsStr> =
+        others.map(OsStr::from_bytes).filter(|it| !it.is_empty() && !is_ours(it)).collect();
     let needed = program.sanitizer.as_deref().filter(|needed| {
         !others.iter().any(|other| Path::new(other).file_name() == Path::new(needed).file_name())
     });
@@ -185,7 +189,11 @@ const BUILT: &str = "libtieline_sockets.so";
 pub fn library(named: Option<&OsStr>, own: &Path) -> Result<PathBuf, LaunchError> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         let path = std::path::absolute(named).unwrap_or_else(|_| named.into());
-        return if path.is_file() { Ok(path) } else { Err(LaunchError::NoLibrary { looked: path.display().to_string() }) };
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(LaunchError::NoLibrary { looked: path.display().to_string() })
+        };
     }
     let folder = own.parent().unwrap_or(Path::new("."));
     let places = [folder.join(LIBRARY), folder.join("../lib64").join(LIBRARY), folder.join(BUILT)];
@@ -215,7 +223,10 @@ mod tests {
     #[test]
     fn what_else_is_loaded_stays() {
         let plain = Program::default();
-        assert_eq!(environment(&["A=1"], &plain, &options()), texts(&["A=1", "LD_PRELOAD=/l/libtieline-sockets.so"]));
+        assert_eq!(
+            environment(&["A=1"], &plain, &options()),
+            texts(&["A=1", "LD_PRELOAD=/l/libtieline-sockets.so"])
+        );
         let chain = ["LD_PRELOAD=/j/libjemalloc.so.2 b.so", "A=1"];
         let want = texts(&["LD_PRELOAD=/l/libtieline-sockets.so:/j/libjemalloc.so.2:b.so", "A=1"]);
         assert_eq!(environment(&chain, &plain, &options()), want);
@@ -255,7 +266,10 @@ mod tests {
         assert!(matches!(find(OsStr::new(""), path), Err(LaunchError::NotFound(_))));
         assert!(matches!(find(OsStr::new("/etc"), path), Err(LaunchError::NotExecutable(_))));
         assert!(matches!(find(OsStr::new("/etc/passwd"), path), Err(LaunchError::NotExecutable(_))));
-        assert!(matches!(find(OsStr::new("passwd"), Some(OsStr::new("/etc"))), Err(LaunchError::NotExecutable(_))));
+        assert!(matches!(
+            find(OsStr::new("passwd"), Some(OsStr::new("/etc"))),
+            Err(LaunchError::NotExecutable(_))
+        ));
         assert!(find(OsStr::new("sh"), None).is_ok());
     }
 

@@ -162,8 +162,11 @@ pub fn read(path: &Path) -> Result<Vec<Counted>> {
     let file = open(path)?;
     let words = |at: usize, bytes: usize| -> Result<Vec<u64>> {
         let mut buffer = vec![0; bytes];
-        file.read_exact_at(&mut buffer, at as u64)
-            .map_err(|source| StatisticsError::Io { what: "cannot read", path: path.to_owned(), source })?;
+        file.read_exact_at(&mut buffer, at as u64).map_err(|source| StatisticsError::Io {
+            what: "cannot read",
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(buffer
             .chunks_exact(8)
             .map(|word| word.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)))

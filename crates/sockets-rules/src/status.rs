@@ -118,9 +118,9 @@ fn process(counted: Counted, inode: u64) -> Process {
 /// lets nobody look at his memory is believed.
 fn is_running(pid: u32, inode: u64) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => maps
-            .lines()
-            .any(|line| line.split_whitespace().nth(4).is_some_and(|it| it.parse() == Ok(inode))),
+        Ok(maps) => {
+            maps.lines().any(|line| line.split_whitespace().nth(4).is_some_and(|it| it.parse() == Ok(inode)))
+        }
         Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
     }
 }
@@ -155,7 +155,11 @@ struct Socket {
 /// The connections of the process's network.
 fn sockets(pid: u32) -> Vec<Socket> {
     let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")));
-    tables.into_iter().flatten().flat_map(|table| table.lines().filter_map(socket).collect::<Vec<_>>()).collect()
+    tables
+        .into_iter()
+        .flatten()
+        .flat_map(|table| table.lines().filter_map(socket).collect::<Vec<_>>())
+        .collect()
 }
 
 fn socket(line: &str) -> Option<Socket> {

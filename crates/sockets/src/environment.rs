@@ -5,8 +5,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};
 
-use crate::sync::{AtomicU32, Ordering};
 use crate::state;
+use crate::sync::{AtomicU32, Ordering};
 
 /// Longest path of a file of statistics, with its end.
 const PATH_BYTES: usize = 512;
@@ -126,7 +126,7 @@ unsafe fn value_of(text: *mut u8, name: &[u8]) -> Option<*mut u8> {
 ///
 /// # Safety
 /// The program's environment, before it is looked at.
-unsafe fn withdraw(environment: *mut *mut c_char) {
+pub(crate) unsafe fn withdraw(environment: *mut *mut c_char) {
     let (mut from, mut to) = (environment, environment);
     // SAFETY: moves the pointers of the variables that stay, in order, with the null pointer at the end.
     unsafe {
@@ -148,7 +148,7 @@ unsafe fn withdraw(environment: *mut *mut c_char) {
 ///
 /// # Safety
 /// A text that may be written.
-unsafe fn without_ours(list: *mut u8) -> bool {
+pub(crate) unsafe fn without_ours(list: *mut u8) -> bool {
     let (mut from, mut to) = (list, list);
     // SAFETY: copies within the text, never ahead of what is read.
     unsafe {
@@ -191,4 +191,3 @@ unsafe fn is_ours(from: *const u8, end: *const u8) -> bool {
         unsafe { value_of(from.add(start).cast_mut(), name).is_some() }
     })
 }
-

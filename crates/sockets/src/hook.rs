@@ -113,7 +113,7 @@ macro_rules! hooks {
         /// # Safety
         /// As in the C library.
         #[cfg_attr(not(test), unsafe(no_mangle))]
-        #[allow(dead_code, reason = "called by programs")]
+        #[allow(dead_code, non_snake_case, reason = "called by programs, by the names that they have in C")]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
             unsafe extern "C-unwind" fn missing($($arg: $ty),*) -> $ret {
                 $crate::hook::missing!($how $what, $ret, $($arg),*)

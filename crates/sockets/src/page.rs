@@ -139,9 +139,7 @@ pub(crate) fn release(record: u16) {
 pub(crate) fn forked() {
     for at in 0..layout::RECORDS_AT {
         // Only what is not 0 is written: a page that nobody touches is not copied.
-        if OWN[at].load(Ordering::Relaxed) != 0 {
-            OWN[at].store(0, Ordering::Relaxed);
-        }
+        store_own(at, 0);
     }
     for (at, words) in TAKEN.iter().enumerate() {
         let mut taken = words.load(Ordering::Relaxed);
@@ -294,8 +292,9 @@ fn claim(words: &[AtomicU64]) -> Option<usize> {
     if let Some(mine) = owners.iter().position(|owner| owner.load(Ordering::Relaxed) == own) {
         return Some(mine);
     }
-    let take =
-        |owner: &AtomicU64, from| owner.compare_exchange(from, own, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let take = |owner: &AtomicU64, from| {
+        owner.compare_exchange(from, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
     owners.iter().position(|owner| take(owner, 0)).or_else(|| {
         owners.iter().position(|owner| {
             let other = owner.load(Ordering::Relaxed);

@@ -181,4 +181,3 @@ unsafe fn for_each_passed(message: *const libc::msghdr, each: impl Fn(c_int)) ->
     }
     any
 }
-

@@ -82,9 +82,8 @@ fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outc
     let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own)?;
     let counting = counting(run, runtime_dir, output)?;
     let options = Options { library, statistics: counting, no_children: run.no_children };
-    let environment = std::env::vars_os().map(|(name, value)| {
-        OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat())
-    });
+    let environment = std::env::vars_os()
+        .map(|(name, value)| OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat()));
     let start = launch::prepare(&run.program, environment.collect(), &options).map_err(of_launch)?;
     let name = run.program.first().map(OsString::as_os_str).unwrap_or_default().to_string_lossy();
     if let Some(why) = &start.barred {

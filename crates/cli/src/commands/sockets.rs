@@ -32,7 +32,9 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
 /// Where nothing was ever counted there is no file, and nobody who counts.
 fn or_none(read: Result<Report, StatisticsError>) -> Result<Report, StatisticsError> {
     match read {
-        Err(StatisticsError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Report::default()),
+        Err(StatisticsError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Ok(Report::default())
+        }
         other => other,
     }
 }

@@ -52,12 +52,7 @@ pub fn stdout_was_closed() -> bool {
 /// back. Returns the error number if that cannot be done; the process is then good for nothing but to say so.
 ///
 /// `room` is for pointers to all arguments, all of the environment, and two more: `ENOMEM` if it is too short.
-pub fn execute(
-    path: &CStr,
-    arguments: &[&CStr],
-    environment: &[&CStr],
-    room: &mut [*const c_char],
-) -> c_int {
+pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &mut [*const c_char]) -> c_int {
     let all = arguments.len() + environment.len() + 2;
     let Some((to_arguments, to_environment)) =
         room.get_mut(..all).map(|room| room.split_at_mut(arguments.len() + 1))

@@ -47,7 +47,15 @@ pub(crate) unsafe extern "C" fn syscall() {
 
 const _: () = assert!(libc::SYS_clone == 56 && libc::SYS_vfork == 58 && libc::SYS_clone3 == 435);
 
-unsafe extern "C-unwind" fn missing(_: c_long, _: usize, _: usize, _: usize, _: usize, _: usize, _: usize) -> c_long {
+unsafe extern "C-unwind" fn missing(
+    _: c_long,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+) -> c_long {
     nothing() as c_long
 }
 
@@ -69,13 +77,21 @@ extern "C" fn cloning(number: c_long, first: usize) -> Code {
 ///
 /// # Safety
 /// As in the C library.
-unsafe extern "C-unwind" fn by_number(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+unsafe extern "C-unwind" fn by_number(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
     before(number, a, b, c);
     // SAFETY: the caller's promise.
     let result = unsafe { NEXT.get()(number, a, b, c, d, e, f) };
     if result >= 0 {
         after(number, a, b, c, result);
-    } 
+    }
     result
 }
 
@@ -97,7 +113,9 @@ fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
     match number {
         libc::SYS_read | libc::SYS_recvfrom | libc::SYS_readv => seen::input(fd, result as isize),
         libc::SYS_write | libc::SYS_sendto | libc::SYS_writev => seen::output(fd, result as isize),
-        libc::SYS_socket => drop_number(seen::made(result as c_int, Kind::of_socket(fd, b as c_int, c as c_int))),
+        libc::SYS_socket => {
+            drop_number(seen::made(result as c_int, Kind::of_socket(fd, b as c_int, c as c_int)))
+        }
         libc::SYS_accept | libc::SYS_accept4 => drop_number(seen::accepted(fd, result as c_int)),
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => drop_number(seen::copied(fd, result as c_int)),
         libc::SYS_fcntl => drop_number(controlled(fd, b as c_int, result as c_int)),
@@ -133,7 +151,9 @@ fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
         }
         // It may have closed and made descriptors.
         libc::SYS_io_uring_enter => seen::doubtful(Note::Uring),
-        libc::SYS_pipe | libc::SYS_pipe2 | libc::SYS_socketpair | libc::SYS_recvmmsg => seen::doubtful(Note::Copied),
+        libc::SYS_pipe | libc::SYS_pipe2 | libc::SYS_socketpair | libc::SYS_recvmmsg => {
+            seen::doubtful(Note::Copied)
+        }
         libc::SYS_sendfile | libc::SYS_splice => seen::note(Note::Moved),
         libc::SYS_fork if result == 0 => drop_number(seen::forked(0)),
         _ => {}
@@ -141,4 +161,3 @@ fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
 }
 
 fn drop_number(_: c_int) {}
-

@@ -18,4 +18,3 @@ forwards! {
     fn epoll_pwait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int, mask: *const sigset_t) -> c_int, else -1;
     fn epoll_pwait2(epoll: c_int, events: *mut epoll_event, room: c_int, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
 }
-
