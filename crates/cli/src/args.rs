@@ -5,6 +5,7 @@ pub(crate) mod bench_tools;
 mod help;
 pub(crate) mod link;
 mod node;
+mod sockets;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, Limits, Scipp};
 pub(crate) use node::NodeAction;
+pub(crate) use sockets::{Run, SocketsAction};
 
 /// A cluster interconnect in software, with the tools that prove that it works and how fast it is.
 #[derive(Debug, Parser)]
@@ -146,6 +148,19 @@ pub(crate) enum Command {
         /// What to do.
         #[command(subcommand)]
         action: NodeAction,
+    },
+    /// Run a program with the sockets library in it; the program's exit status is the command's
+    #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \
+                            tieline run --stats s -- redis-server; tieline sockets stat --from s\n\n\
+                            Exit status: the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, \
+                            4 the library or the file of --stats is missing, or --strict and the library cannot enter the program.")]
+    Run(Run),
+    /// What programs started by `tieline run` do with their connections
+    #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets stat --json")]
+    Sockets {
+        /// What to show.
+        #[command(subcommand)]
+        action: SocketsAction,
     },
     /// Measure
     #[command(after_help = "Examples:\n  tieline bench scipp\n  tieline bench limits --json\n  \

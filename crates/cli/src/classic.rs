@@ -19,7 +19,7 @@ struct Classic {
 }
 
 /// Those whose tools exist.
-const CLASSICS: [Classic; 11] = [
+const CLASSICS: [Classic; 12] = [
     Classic {
         name: "dis_diag",
         command: &["diag"],
@@ -49,6 +49,7 @@ const CLASSICS: [Classic; 11] = [
         implied: &[],
         words: &[("-json", "--json"), ("-help", "--help")],
     },
+    Classic { name: "dis_ssocks_run", command: &["run"], implied: &[], words: &[] },
     Classic {
         name: "query",
         command: &["query"],
@@ -115,7 +116,9 @@ pub(crate) fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
     }
     for classic in &CLASSICS {
         let words = classic.command.len();
-        if let Some(at) = arguments.windows(words).position(|window| window == classic.command) {
+        // What stands behind `run` is a program's.
+        let end = arguments.iter().position(|word| word == "run" || word == "--").unwrap_or(arguments.len());
+        if let Some(at) = arguments[..end].windows(words).position(|window| window == classic.command) {
             let rest = arguments.split_off(at + words);
             arguments.extend(classic.options(&rest));
             break;
@@ -176,6 +179,7 @@ mod tests {
             ("dis_config -gn", "tieline query --card"),
             ("sciconntest -t 5", "tieline conntest -t 5"),
             ("query -json", "tieline query --json"),
+            ("dis_ssocks_run --help", "tieline run --help"),
         ] {
             assert_eq!(translate(words(classic)), words(ours), "{classic}");
         }
@@ -190,9 +194,12 @@ mod tests {
 
     #[test]
     fn anything_else_is_left_alone() {
-        for plain in
-            ["target/debug/tieline status -json", "tieline -clear up", "tieline bench limits -size 4"]
-        {
+        for plain in [
+            "target/debug/tieline status -json",
+            "tieline -clear up",
+            "tieline bench limits -size 4",
+            "tieline -q run diag -clear",
+        ] {
             assert_eq!(translate(words(plain)), words(plain));
         }
     }

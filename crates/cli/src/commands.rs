@@ -13,6 +13,8 @@ mod diag;
 mod link;
 mod node;
 mod query;
+pub(crate) mod run;
+mod sockets;
 mod status;
 mod verify;
 
@@ -63,6 +65,8 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
         Command::Link { action } => link::run(common, action, output),
         Command::Verify(arguments) => verify::run(common, arguments, output),
         Command::Node { action } => node::run(common, action, output),
+        Command::Run(arguments) => run::run(common, arguments, output),
+        Command::Sockets { action } => sockets::run(common, action, output),
         Command::Bench { bench } => bench::run(common, bench, output),
     }
 }

@@ -21,10 +21,15 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    // First, and before this process differs from what the program is to find.
+    if let Some(status) = commands::run::at_once(&words) {
+        return ExitCode::from(status);
+    }
     // A file that may not grow is an error of the one who writes it, not the end of the process. Without the handler that is
     // how it ends, which is no reason not to run.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
-    let arguments = classic::translate(std::env::args_os().collect());
+    let arguments = classic::translate(words);
     match args::parse(&arguments) {
         Ok(cli) => commands::run(cli),
         Err(error) => ExitCode::from(not_parsed(&error, &arguments)),

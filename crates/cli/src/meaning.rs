@@ -30,6 +30,7 @@ enum Node {
 }
 
 const OWN_CLUSTER: &str = "it starts a cluster of its own";
+const NO_CLUSTER_OF_SOCKETS: &str = "sockets of programs belong to no cluster";
 
 fn meaning(command: &Command) -> Meaning {
     let of = |name, node| Meaning { name, node, no_cluster: None, no_runtime_dir: false };
@@ -76,6 +77,14 @@ fn meaning(command: &Command) -> Meaning {
             },
             Node::One,
         ),
+        Command::Run(_) => Meaning {
+            no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
+            ..of("run", Node::Nothing("it needs no node"))
+        },
+        Command::Sockets { .. } => Meaning {
+            no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
+            ..of("sockets", Node::Nothing("programs with the sockets library belong to no node"))
+        },
         Command::Bench { bench: Bench::Scipp(_) } => of("bench scipp", Node::One),
         Command::Bench { bench: Bench::Scibench2(_) } => of("bench scibench2", Node::One),
         Command::Bench { bench: Bench::Dma(_) } => of("bench dma", Node::One),

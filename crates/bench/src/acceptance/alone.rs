@@ -1,8 +1,9 @@
-//! Figures that need no cluster: the rings, and what measuring itself costs.
+//! Figures that need no cluster: the rings, unmodified programs, and what measuring itself costs.
 
 use super::{
     Context,
     catalogue::{Entry, Kind},
+    sockets,
 };
 use crate::{
     cpus, duo,
@@ -30,6 +31,10 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
             Kind::Overhead { at_most } => {
                 context.tell(entry.id);
                 overhead(context, entry, at_most)
+            }
+            Kind::Sockets(what) => {
+                context.tell(entry.id);
+                sockets::measure(context, entry, what)
             }
             _ => continue,
         };

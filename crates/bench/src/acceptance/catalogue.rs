@@ -63,6 +63,25 @@ pub enum Sisci {
     },
 }
 
+/// What of unmodified programs on sockets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sockets {
+    /// A program with the library in it beside the same without, all in the kernel: the ratio of rates.
+    Passthrough {
+        /// What the program is told.
+        order: &'static str,
+        /// How often, for one reading.
+        rounds: u32,
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Time that the library and its launcher add to the start of a program, in ms at most.
+    Start {
+        /// ms.
+        at_most: f64,
+    },
+}
+
 /// How a figure is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -139,6 +158,8 @@ pub enum Kind {
     },
     /// Through the C API, by a C program.
     Sisci(Sisci),
+    /// Unmodified programs on sockets.
+    Sockets(Sockets),
     /// Connect and map, in µs at most.
     Connect {
         /// µs.
@@ -174,6 +195,11 @@ const fn sisci(id: &'static str, what: &'static str, sisci: Sisci) -> Entry {
     entry(id, Needs::Pair, what, Kind::Sisci(sisci))
 }
 
+const fn passthrough(id: &'static str, what: &'static str, order: &'static str, rounds: u32) -> Entry {
+    let kind = Kind::Sockets(Sockets::Passthrough { order, rounds, goal: Goal::at_least(0.98) });
+    entry(id, Needs::Nothing, what, kind)
+}
+
 const fn put(id: &'static str, mib: usize) -> Entry {
     let kind = Kind::Put { size_bytes: mib << 20, goal: Goal::at_least(0.97) };
     entry(id, Needs::Pair, "put of a block, bandwidth", kind)
@@ -196,7 +222,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 64] = [
+pub const ALL: [Entry; 68] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -317,6 +343,30 @@ pub const ALL: [Entry; 64] = [
         "sisci.scale",
         "the C API: create, connect and map beside 1,000 segments, 10,000 maps and 256 DMA queues",
         Sisci::Scale { at_most: 1.5 },
+    ),
+    passthrough(
+        "sockets.passthrough.echo",
+        "64 bytes there and back over one connection, with the library in both ends",
+        "echo",
+        3000,
+    ),
+    passthrough(
+        "sockets.passthrough.connect_close",
+        "connect, wait for the other end to close, close, with the library in both ends",
+        "connect",
+        1000,
+    ),
+    passthrough(
+        "sockets.passthrough.epoll",
+        "a byte there and back over each of 64 connections, waited for with epoll, with the library in both ends",
+        "epoll",
+        80,
+    ),
+    entry(
+        "sockets.start",
+        Needs::Nothing,
+        "time that `tieline run` adds to a program that does nothing",
+        Kind::Sockets(Sockets::Start { at_most: 1.0 }),
     ),
     entry(
         "harness.overhead",

@@ -9,6 +9,7 @@ pub mod catalogue;
 mod managers;
 mod pair;
 mod sisci;
+mod sockets;
 mod tests_of_clusters;
 
 use std::time::{Duration, Instant};

@@ -129,6 +129,7 @@ impl Pair {
             Kind::Connect { at_most } => self.connect(context, entry, at_most),
             Kind::Sisci(what) => super::sisci::measure(context, self, entry, what),
             Kind::Ring { .. }
+            | Kind::Sockets(_)
             | Kind::Overhead { .. }
             | Kind::Load { .. }
             | Kind::Verify { .. }

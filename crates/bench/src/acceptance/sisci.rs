@@ -143,7 +143,7 @@ fn scale(context: &mut Context<'_>, pair: &Pair, entry: &Entry, at_most: f64) ->
     let sides = Orders {
         measurer: full,
         ours: order.clone(),
-        beside: Beside::Other(empty, order),
+        beside: Beside::Other(Box::new(empty), order),
         convert: |ns| ns / 1e3,
     };
     context.paired(&plan, sides, CONNECTS, |_| {

@@ -24,3 +24,5 @@ pub mod scipp;
 pub(crate) mod server;
 pub mod sisci;
 pub mod sizes;
+pub mod sockets;
+pub mod told;

@@ -3,18 +3,18 @@
 //! The program is `examples/sisci/measure.c`, which `./run build` puts beside `tieline`. It sleeps between two orders, so that
 //! what stands beside it can be measured in the same run, on the same processors.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-};
+use std::process::Command;
 
 use tieline::SegmentId;
 
 use crate::{
-    error::{BenchError, Result},
+    error::Result,
     floor::line,
-    patterns::{attach::Where, pio},
+    patterns::{
+        attach::Where,
+        pio,
+        told::{self, Told},
+    },
     poll::Poll,
     run::Sides,
 };
@@ -25,105 +25,35 @@ const WHAT: &str = "the C API";
 /// Where in the line of a place the C program keeps its word: the Rust API's messages of this size do not reach it.
 const WORD_OFFSET: usize = 32;
 
-/// Where the program is: beside this one, or where an installation puts it.
-pub fn find() -> Result<PathBuf> {
-    let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
-    let folder = own.parent().unwrap_or(Path::new("."));
-    // Tests run from a folder below the one with the binaries.
-    let places = [
-        folder.join(PROGRAM),
-        folder.join("../libexec/tieline").join(PROGRAM),
-        folder.join("..").join(PROGRAM),
-    ];
-    let found = places.iter().find(|path| path.is_file()).cloned();
-    found.ok_or_else(|| BenchError::Absent {
-        what: WHAT,
-        reason: format!("{PROGRAM} is not beside {}: `./run build` makes it", own.display()),
-    })
-}
-
-/// One of the two processes. Ends with its handle.
-#[derive(Debug)]
-struct End {
-    process: Child,
-    orders: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-}
-
-impl End {
-    fn start(program: &Path, place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<Self> {
-        let mut command = Command::new(program);
-        command
-            .args([peer.to_string(), cpu.to_string(), ids.to_string()])
-            .env("TIELINE_NODE", node.to_string());
-        if let Some(dir) = &place.runtime_dir {
-            command.env("TIELINE_RUNTIME_DIR", dir);
-        }
-        if let Some(cluster) = &place.cluster {
-            command.env("TIELINE_CLUSTER", cluster);
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().map_err(BenchError::io(PROGRAM))?;
-        let (orders, answers) = (process.stdin.take(), process.stdout.take());
-        let Some(answers) = answers else { return Err(ended("it has no standard output")) };
-        Ok(Self { process, orders, answers: BufReader::new(answers) })
+/// Starts one of the two processes.
+fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<Told> {
+    let mut command = Command::new(told::find(PROGRAM, WHAT)?);
+    command.args([peer.to_string(), cpu.to_string(), ids.to_string()]).env("TIELINE_NODE", node.to_string());
+    if let Some(dir) = &place.runtime_dir {
+        command.env("TIELINE_RUNTIME_DIR", dir);
     }
-
-    fn say(&mut self, order: &str) -> Result<()> {
-        let Some(orders) = &mut self.orders else { return Err(ended("it was ended")) };
-        writeln!(orders, "{order}").map_err(BenchError::io(PROGRAM))
+    if let Some(cluster) = &place.cluster {
+        command.env("TIELINE_CLUSTER", cluster);
     }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(BenchError::io(PROGRAM))?;
-        match line.trim() {
-            "" => Err(ended("it said nothing")),
-            line if line.starts_with("error") => Err(ended(line)),
-            line => Ok(line.to_owned()),
-        }
-    }
-
-    fn number(&mut self) -> Result<f64> {
-        let line = self.line()?;
-        line.parse().map_err(|_| ended(&format!("`{line}` is no number")))
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // It ends by itself when there are no more orders, unless it waits for somebody who has ended.
-        drop(self.orders.take());
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn ended(reason: &str) -> BenchError {
-    BenchError::OtherEnd { what: WHAT, reason: reason.to_owned() }
+    Told::start(command, PROGRAM, WHAT)
 }
 
 /// The two processes.
 #[derive(Debug)]
 pub struct Measurer {
-    near: End,
-    far: End,
+    near: Told,
+    far: Told,
 }
 
 impl Measurer {
     /// Starts both, and waits until they are connected. They take segment ids from `ids` on, some thousand.
     pub fn start(place: &Where, [near, far]: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
-        let program = find()?;
         let mut both = Self {
-            near: End::start(&program, place, [near, far], cpus[0], ids)?,
-            far: End::start(&program, place, [far, near], cpus[1], ids)?,
+            near: start(place, [near, far], cpus[0], ids)?,
+            far: start(place, [far, near], cpus[1], ids)?,
         };
-        for end in [&mut both.near, &mut both.far] {
-            let said = end.line()?;
-            if said != "ready" {
-                return Err(ended(&format!("`{said}` instead of `ready`")));
-            }
-        }
+        both.near.ready()?;
+        both.far.ready()?;
         Ok(both)
     }
 
@@ -208,7 +138,7 @@ pub enum Beside {
     /// Another order to the same program.
     Order(String),
     /// An order to another pair of processes.
-    Other(Measurer, String),
+    Other(Box<Measurer>, String),
     /// A number.
     Fixed(f64),
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::judge::{Judged, Judgements};
 use crate::{
-    acceptance::catalogue::{self, Entry, Kind, Sisci},
+    acceptance::catalogue::{self, Entry, Kind, Sisci, Sockets},
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
 };
@@ -216,6 +216,7 @@ fn builtin(entry: &Entry) -> Threshold {
         | Kind::DmaTable { goal, .. }
         | Kind::Store { goal, .. }
         | Kind::Spinning { goal }
+        | Kind::Sockets(Sockets::Passthrough { goal, .. })
         | Kind::Sleeping { goal } => {
             ratio = bounds_of(goal);
             None
@@ -236,6 +237,7 @@ fn builtin(entry: &Entry) -> Threshold {
         Kind::Sisci(Sisci::Connect { at_most }) => absolute(at_most, "us", false),
         Kind::Ring { at_least, .. } => absolute(at_least, "M/s", true),
         Kind::Overhead { at_most } => absolute(at_most, "ns", false),
+        Kind::Sockets(Sockets::Start { at_most }) => absolute(at_most, "ms", false),
         Kind::Connect { at_most } => absolute(at_most, "us", false),
         Kind::IdleCpu { at_most } => absolute(at_most, "ms/min", false),
         Kind::IdlePss { at_most } | Kind::UpPss { at_most } => absolute(at_most, "MB", false),

@@ -8,13 +8,16 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 9] = [
+const MEANINGLESS: [(&[&str], &[&str]); 12] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
     (&["clusters"], &["node", "cluster"]),
     // A cluster that runs, `--running`, may be named.
     (&["verify"], &["node"]),
+    (&["run"], &["node", "cluster"]),
+    (&["sockets", "status"], &["node", "cluster"]),
+    (&["sockets", "stat"], &["node", "cluster"]),
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "limits"], &["node", "cluster", "runtime_dir"]),
@@ -108,6 +111,7 @@ mod tests {
                     "degrade" => "4 8 --loss 1%",
                     "down" | "up" | "flap" | "swap" if path.len() > 1 => "4 8",
                     "compare" => "a.json b.json",
+                    "run" if path.len() == 1 => "true",
                     _ => "",
                 };
                 found.push((path, words.split_whitespace().map(str::to_owned).collect()));

@@ -2,18 +2,37 @@
 //!
 //! A descriptor of standard output that was closed at the start (`>&-` in a shell) is opened on `/dev/null` by the runtime
 //! before `main`: what is printed then vanishes without an error. So it is asked before that, where only the loader comes
-//! earlier.
+//! earlier. The signal of a broken pipe is ignored by then, which a program that is executed would inherit.
 
-use crate::sync::{AtomicBool, Ordering};
+use core::ffi::{CStr, c_char, c_int};
 
-static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
+
+/// A bit each for descriptors 0 to 2, set if it was closed.
+static WERE_CLOSED: AtomicU32 = AtomicU32::new(0);
+/// Whether SIGPIPE was ignored, as it is from `main` on.
+static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+const STANDARD: [c_int; 3] = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO];
 
 /// Called by the loader before anything of the program runs, with arguments that do not matter here.
 extern "C" fn look() {
-    // SAFETY: asks for the flags of a number, which need not be a descriptor: it writes nothing.
-    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    let mut closed = 0;
+    for fd in STANDARD {
+        // SAFETY: asks for the flags of a number, which need not be a descriptor: it writes nothing.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+            closed |= 1 << fd;
+        }
+    }
     // Relaxed: there is one thread, and others are started after it.
-    STDOUT_WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
+    WERE_CLOSED.store(closed, Ordering::Relaxed);
+    let mut action = core::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: changes nothing; the answer is written to room of its size, and was a valid value before.
+    let ignored = unsafe {
+        libc::sigaction(libc::SIGPIPE, core::ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction == libc::SIG_IGN
+    };
+    PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
 }
 
 // SAFETY: the section holds pointers to functions of this signature, which the loader calls once each; on x86-64 a function
@@ -26,7 +45,39 @@ static LOOK: extern "C" fn() = look;
 #[must_use]
 pub fn stdout_was_closed() -> bool {
     // Relaxed: written before there were threads.
-    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
+    WERE_CLOSED.load(Ordering::Relaxed) & (1 << libc::STDOUT_FILENO) != 0
+}
+
+/// Becomes another program, which finds everything as this process found it: what the runtime changed before `main` is changed
+/// back. Returns the error number if that cannot be done; the process is then good for nothing but to say so.
+///
+/// `room` is for pointers to all arguments, all of the environment, and two more: `ENOMEM` if it is too short.
+pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &mut [*const c_char]) -> c_int {
+    let all = arguments.len() + environment.len() + 2;
+    let Some((to_arguments, to_environment)) =
+        room.get_mut(..all).map(|room| room.split_at_mut(arguments.len() + 1))
+    else {
+        return libc::ENOMEM;
+    };
+    for (room, texts) in [(&mut *to_arguments, arguments), (&mut *to_environment, environment)] {
+        room.fill(core::ptr::null());
+        room.iter_mut().zip(texts).for_each(|(place, text)| *place = text.as_ptr());
+    }
+    let closed = WERE_CLOSED.load(Ordering::Relaxed);
+    for fd in STANDARD {
+        if closed & (1 << fd) != 0 {
+            // SAFETY: the runtime opened it, on the null device, and nothing of it is to reach the next program.
+            unsafe { libc::close(fd) };
+        }
+    }
+    if !PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: the default is what every process starts with.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    // SAFETY: texts that end with 0, in lists that end with a null pointer; all of them outlive the call.
+    unsafe { libc::execve(path.as_ptr(), to_arguments.as_ptr(), to_environment.as_ptr()) };
+    // SAFETY: this thread's own variable.
+    unsafe { *libc::__errno_location() }
 }
 
 #[cfg(test)]
@@ -39,5 +90,14 @@ mod tests {
         assert!(!stdout_was_closed());
         look();
         assert!(!stdout_was_closed());
+    }
+
+    /// That one is started with what it is given is tested with programs: this process must live on.
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let mut room = [core::ptr::null(); 3];
+        assert_eq!(execute(c"/nowhere/x", &[c"x"], &[c"A=1"], &mut room), libc::ENOMEM);
+        let mut room = [core::ptr::null(); 9];
+        assert_eq!(execute(c"/nowhere/x", &[c"x"], &[c"A=1"], &mut room), libc::ENOENT);
     }
 }

@@ -1,0 +1,188 @@
+//! Unmodified programs on sockets: plain, and with the sockets library in them.
+//!
+//! The program is `examples/sockets/measure.c`, which `./run build` puts beside `tieline`. Two run, one plain and one with the
+//! library, on one processor; each sleeps while the other is measured.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use sockets_rules::{
+    ENV_LIBRARY,
+    launch::{self, Options},
+    statistics,
+};
+
+use crate::{
+    error::{BenchError, Result},
+    patterns::told::{self, Told},
+    run::Sides,
+};
+
+/// Name of the program.
+pub const PROGRAM: &str = "tieline-sockets-measure";
+const WHAT: &str = "unmodified programs on sockets";
+/// A program that does nothing.
+const NOTHING: &str = "/bin/true";
+/// How often it is started for one reading, plain and with the library in turn.
+const STARTS: u32 = 12;
+
+fn absent(reason: impl std::fmt::Display) -> BenchError {
+    BenchError::Absent { what: WHAT, reason: reason.to_string() }
+}
+
+fn own() -> Result<PathBuf> {
+    std::env::current_exe().map_err(BenchError::io("the path of this program"))
+}
+
+/// The same program twice: ours with the library, the reference without.
+#[derive(Debug)]
+pub struct Twins {
+    entered: Told,
+    plain: Told,
+    order: String,
+    statistics: PathBuf,
+    rounds: u32,
+}
+
+impl Twins {
+    /// Starts both on this processor; `order` is what both are told, with so many rounds.
+    pub fn start(cpu: usize, order: &'static str, rounds: u32) -> Result<Self> {
+        let program = told::find(PROGRAM, WHAT)?;
+        let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own()?).map_err(absent)?;
+        // Counted, as under `tieline run`.
+        let statistics = std::env::temp_dir().join(format!("tieline-bench-sockets-{}", std::process::id()));
+        statistics::create(&statistics, true).map_err(absent)?;
+        let plain = Told::start(command(&program, cpu, None)?, PROGRAM, WHAT)?;
+        let options = Options { library, statistics: Some(statistics.clone()), no_children: false };
+        let entered = Told::start(command(&program, cpu, Some(&options))?, PROGRAM, WHAT)?;
+        let mut twins = Self { entered, plain, order: format!("{order} {rounds}"), statistics, rounds };
+        twins.check()?;
+        Ok(twins)
+    }
+
+    /// Round trips, connections or messages of one reading.
+    pub fn rounds(&self) -> u64 {
+        self.rounds.into()
+    }
+
+    /// Both are ready, and the library is in the one and not in the other.
+    fn check(&mut self) -> Result<()> {
+        for (twin, inside) in [(&mut self.entered, 1.0), (&mut self.plain, 0.0)] {
+            twin.ready()?;
+            twin.say("inside libtieline")?;
+            // Neither the program's own name nor that of its file of statistics is the library's.
+            if (twin.number()? - inside).abs() > 0.5 {
+                return Err(absent("the library is not where it should be, or where it should not"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The program, with the library in it if there are options for it.
+fn command(program: &Path, cpu: usize, options: Option<&Options>) -> Result<Command> {
+    let mut command = Command::new(program);
+    command.arg(cpu.to_string());
+    if let Some(options) = options {
+        let words = [OsString::from(program), cpu.to_string().into()];
+        let start = launch::prepare(&words, Vec::new(), options).map_err(absent)?;
+        for variable in &start.environment {
+            let bytes = variable.as_bytes();
+            let at = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+            let (name, value) = (bytes.get(..at), bytes.get(at + 1..));
+            command.env(
+                std::ffi::OsStr::from_bytes(name.unwrap_or_default()),
+                std::ffi::OsStr::from_bytes(value.unwrap_or_default()),
+            );
+        }
+    }
+    Ok(command)
+}
+
+impl Drop for Twins {
+    fn drop(&mut self) {
+        // Both are ended by their own handles; the file has no other use.
+        let _ = std::fs::remove_file(&self.statistics);
+    }
+}
+
+impl Sides for Twins {
+    /// Millions a second.
+    fn ours(&mut self) -> Result<f64> {
+        self.entered.say(&self.order)?;
+        self.entered.number().map(|ns| 1e3 / ns)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.plain.say(&self.order)?;
+        self.plain.number().map(|ns| 1e3 / ns)
+    }
+}
+
+/// A program that does nothing: how much longer it takes from start to end under `tieline run`, beside a limit.
+#[derive(Debug)]
+pub struct Starts {
+    tieline: PathBuf,
+    limit_ms: f64,
+}
+
+impl Starts {
+    /// `limit_ms` is what may be added.
+    pub fn new(limit_ms: f64) -> Result<Self> {
+        let own = own()?;
+        let folder = own.parent().unwrap_or(Path::new("."));
+        let places = [own.clone(), folder.join("tieline"), folder.join("../tieline")];
+        let is_it =
+            |path: &&PathBuf| path.is_file() && path.file_name().is_some_and(|name| name == "tieline");
+        let tieline = places.iter().find(is_it).cloned();
+        let tieline = tieline.ok_or_else(|| absent(format!("no `tieline` beside {}", own.display())))?;
+        let starts = Self { tieline, limit_ms };
+        // Once before all else: an error is better said than measured.
+        starts.once(true)?;
+        Ok(starts)
+    }
+
+    /// Starts of one reading, of each kind.
+    pub const fn starts() -> u64 {
+        STARTS as u64
+    }
+
+    /// Milliseconds from the start to the end.
+    fn once(&self, entered: bool) -> Result<f64> {
+        let mut command = if entered { Command::new(&self.tieline) } else { Command::new(NOTHING) };
+        if entered {
+            command.args(["run", "--strict", "--", NOTHING]);
+        }
+        let start = Instant::now();
+        let status = command.stdin(Stdio::null()).status().map_err(BenchError::io("starting a program"))?;
+        let taken = start.elapsed();
+        if status.success() {
+            Ok(taken.as_secs_f64() * 1e3)
+        } else {
+            Err(absent(format!("`tieline run -- {NOTHING}` ended with {status}")))
+        }
+    }
+}
+
+impl Sides for Starts {
+    fn ours(&mut self) -> Result<f64> {
+        let mut added = Vec::with_capacity(STARTS as usize);
+        for _ in 0..STARTS {
+            let plain = self.once(false)?;
+            added.push(self.once(true)? - plain);
+        }
+        added.sort_by(f64::total_cmp);
+        let median = added.get(added.len() / 2).copied().unwrap_or_default();
+        // On a busy machine nothing may seem to be added; a reading is a positive number.
+        Ok(median.max(0.001))
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        Ok(self.limit_ms)
+    }
+}

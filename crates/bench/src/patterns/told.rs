@@ -1,0 +1,93 @@
+//! A process that does what it is told: a line to its standard input, a line from its standard output.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use crate::error::{BenchError, Result};
+
+/// Where a program of the benchmarks is: beside this one, or where an installation puts it.
+pub fn find(program: &'static str, what: &'static str) -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    // Tests run from a folder below the one with the binaries.
+    let places = [
+        folder.join(program),
+        folder.join("../libexec/tieline").join(program),
+        folder.join("..").join(program),
+    ];
+    let found = places.iter().find(|path| path.is_file()).cloned();
+    found.ok_or_else(|| BenchError::Absent {
+        what,
+        reason: format!("{program} is not beside {}: `./run build` makes it", own.display()),
+    })
+}
+
+/// The process. Ends with its handle.
+#[derive(Debug)]
+pub struct Told {
+    what: &'static str,
+    program: &'static str,
+    process: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Told {
+    /// Starts it. `what` is what it measures, for errors.
+    pub fn start(mut command: Command, program: &'static str, what: &'static str) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().map_err(BenchError::io(program))?;
+        let (orders, answers) = (process.stdin.take(), process.stdout.take());
+        let Some(answers) = answers else { return Err(ended(what, "it has no standard output")) };
+        Ok(Self { what, program, process, orders, answers: BufReader::new(answers) })
+    }
+
+    /// Tells it a line.
+    pub fn say(&mut self, order: &str) -> Result<()> {
+        let Some(orders) = &mut self.orders else { return Err(self.ended("it was ended")) };
+        writeln!(orders, "{order}").map_err(BenchError::io(self.program))
+    }
+
+    /// Its next line.
+    pub fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(BenchError::io(self.program))?;
+        match line.trim() {
+            "" => Err(self.ended("it said nothing")),
+            line if line.starts_with("error") => Err(self.ended(line)),
+            line => Ok(line.to_owned()),
+        }
+    }
+
+    /// Its next line, which is a number.
+    pub fn number(&mut self) -> Result<f64> {
+        let line = self.line()?;
+        line.parse().map_err(|_| self.ended(&format!("`{line}` is no number")))
+    }
+
+    /// Waits until it says that it is ready.
+    pub fn ready(&mut self) -> Result<()> {
+        let said = self.line()?;
+        if said == "ready" { Ok(()) } else { Err(self.ended(&format!("`{said}` instead of `ready`"))) }
+    }
+
+    fn ended(&self, reason: &str) -> BenchError {
+        ended(self.what, reason)
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // It ends by itself when there are no more orders, unless it waits for somebody who has ended.
+        drop(self.orders.take());
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn ended(what: &'static str, reason: &str) -> BenchError {
+    BenchError::OtherEnd { what, reason: reason.to_owned() }
+}

@@ -1,0 +1,200 @@
+//! `tieline run`: becomes the program, with the sockets library in its environment.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use node_client::runtime_dir::runtime_root;
+use sockets_rules::launch::{self, LaunchError, Options, Start};
+use sockets_rules::{ENV_LIBRARY, statistics};
+
+use crate::args::{Common, Run};
+use crate::exit::{CANNOT, Failure, Outcome};
+use crate::output::Output;
+
+/// As a shell and env(1) say it: there is no such program; or it cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+/// The classic name of this command.
+const CLASSIC: &str = "dis_ssocks_run";
+/// The kernel's word for a file that it doesn't know how to execute.
+const OTHER_FORMAT: i32 = 8;
+
+/// The usual command line, carried out before anything else happens in this process: the whole command line's rules take
+/// longer to set up than the program to start. `None` if there is anything unusual in it; or the exit status of what failed.
+pub(crate) fn at_once(words: &[OsString]) -> Option<u8> {
+    let run = usual(words)?;
+    let output = Output { json: false, quiet: false };
+    match become_program(&run, None, output) {
+        Ok(status) => Some(status),
+        Err(failure) => {
+            output.failure(&failure);
+            Some(failure.status)
+        }
+    }
+}
+
+/// The options that are no more than words. What is left to the parser: help, options of all commands, mistakes.
+fn usual(words: &[OsString]) -> Option<Run> {
+    let called = Path::new(words.first()?).file_name()?;
+    let mut rest = words.get(1..)?;
+    if called != CLASSIC {
+        rest = rest.strip_prefix(&[OsString::from("run")])?;
+    }
+    let mut run = Run::default();
+    while let [word, more @ ..] = rest {
+        rest = more;
+        match word.as_bytes() {
+            b"--verbose" => run.verbose = true,
+            b"--no-children" => run.no_children = true,
+            b"--strict" => run.strict = true,
+            b"--stats" => {
+                let [file, more @ ..] = rest else { return None };
+                // Twice is a mistake, and so is an option in the place of its file.
+                if run.stats.is_some() || file.as_bytes().starts_with(b"-") {
+                    return None;
+                }
+                run.stats = Some(file.into());
+                rest = more;
+            }
+            b"--" => {
+                run.program = rest.to_vec();
+                break;
+            }
+            [b'-', ..] => return None,
+            _ => {
+                run.program = [std::slice::from_ref(word), rest].concat();
+                break;
+            }
+        }
+    }
+    (!run.program.is_empty()).then_some(run)
+}
+
+/// As the parser understood it.
+pub(super) fn run(common: &Common, arguments: &Run, output: Output) -> Outcome {
+    become_program(arguments, common.runtime_dir.as_deref(), output)
+}
+
+fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outcome {
+    let own = std::env::current_exe().context("the path of this program")?;
+    let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own)?;
+    let counting = counting(run, runtime_dir, output)?;
+    let options = Options { library, statistics: counting, no_children: run.no_children };
+    let environment = std::env::vars_os()
+        .map(|(name, value)| OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat()));
+    let start = launch::prepare(&run.program, environment.collect(), &options).map_err(of_launch)?;
+    let name = run.program.first().map(OsString::as_os_str).unwrap_or_default().to_string_lossy();
+    if let Some(why) = &start.barred {
+        if run.strict {
+            return Err(Failure {
+                status: CANNOT,
+                error: anyhow!("{name} is not run: {why}; without --strict it runs plain"),
+            });
+        }
+        if !output.quiet {
+            output.note(&format!("{name} runs without the sockets library: {why}"));
+        }
+    } else if run.verbose {
+        let counted = options.statistics.as_ref().map_or("nowhere".to_owned(), |it| it.display().to_string());
+        output.note(&format!("{name} runs with {}, counted in {counted}", options.library.display()));
+    }
+    Err(execute(&start))
+}
+
+/// Where to count. What was asked for must be there; otherwise it does without.
+fn counting(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Result<Option<PathBuf>, Failure> {
+    if let Some(file) = &run.stats {
+        let file = std::path::absolute(file).with_context(|| format!("the file {}", file.display()))?;
+        statistics::create(&file, true)?;
+        return Ok(Some(file));
+    }
+    let file = default_file(runtime_dir);
+    match statistics::create_private(&file) {
+        Ok(()) => Ok(Some(file)),
+        Err(error) => {
+            if run.verbose {
+                output.note(&format!("nothing is counted: {error}"));
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Where is counted if nothing else was asked for.
+pub(super) fn default_file(runtime_dir: Option<&Path>) -> PathBuf {
+    statistics::default_file(&runtime_root(runtime_dir))
+}
+
+fn of_launch(error: LaunchError) -> Failure {
+    let status = match error {
+        LaunchError::NotFound(_) => NOT_FOUND,
+        LaunchError::NotExecutable(_) => NOT_EXECUTABLE,
+        LaunchError::NoLibrary { .. } | LaunchError::BadPath(_) => CANNOT,
+    };
+    Failure { status, error: error.into() }
+}
+
+/// Becomes the program. Comes back only if that fails.
+fn execute(start: &Start) -> Failure {
+    let text = |text: &OsStr| CString::new(text.as_bytes());
+    let texts = |list: &[OsString]| list.iter().map(|it| text(it)).collect::<Result<Vec<_>, _>>();
+    let (Ok(path), Ok(arguments), Ok(environment)) =
+        (text(start.path.as_os_str()), texts(&start.arguments), texts(&start.environment))
+    else {
+        return Failure { status: CANNOT, error: anyhow!("an argument contains a byte 0") };
+    };
+    let arguments: Vec<&CStr> = arguments.iter().map(CString::as_c_str).collect();
+    let environment: Vec<&CStr> = environment.iter().map(CString::as_c_str).collect();
+    let mut room = vec![std::ptr::null(); arguments.len() + environment.len() + 2];
+    let errno = shm::process::execute(&path, &arguments, &environment, &mut room);
+    let error = std::io::Error::from_raw_os_error(errno);
+    let status = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    let what = if errno == OTHER_FORMAT { "is no program for this machine" } else { "cannot be executed" };
+    Failure { status, error: anyhow!("{} {what}: {error}", start.path.display()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, parse};
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn what_is_understood_at_once_is_what_the_parser_understands() {
+        for line in [
+            "tieline run ls",
+            "tieline run -- ls -l",
+            "tieline run ls --verbose -- x",
+            "tieline run --verbose --strict --no-children ls",
+            "tieline run --stats f -- ls --stats g",
+        ] {
+            let Command::Run(parsed) = parse(words(line)).unwrap().command else { panic!("{line}") };
+            assert_eq!(usual(&words(line)), Some(parsed), "{line}");
+        }
+        let classic = usual(&words("/opt/DIS/bin/dis_ssocks_run --strict ls -a")).unwrap();
+        assert!(classic.strict && classic.program == words("ls -a"));
+    }
+
+    #[test]
+    fn the_rest_is_left_to_the_parser() {
+        for line in [
+            "tieline status",
+            "tieline run",
+            "tieline run --",
+            "tieline run --help",
+            "tieline run --json ls",
+            "tieline run --stats",
+            "tieline run --stats --strict ls",
+            "tieline run --stats a --stats b ls",
+            "tieline --quiet run ls",
+            "dis_ssocks_run --help",
+        ] {
+            assert_eq!(usual(&words(line)), None, "{line}");
+        }
+    }
+}

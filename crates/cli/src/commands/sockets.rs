@@ -1,0 +1,40 @@
+//! `tieline sockets`.
+
+use std::io::ErrorKind;
+
+use sockets_rules::statistics::StatisticsError;
+use sockets_rules::status::{Report, report};
+
+use super::run::default_file;
+use crate::args::{Common, SocketsAction};
+use crate::exit::{Outcome, PASS};
+use crate::output::Output;
+
+pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Outcome {
+    let file = default_file(common.runtime_dir.as_deref());
+    match action {
+        SocketsAction::Status => {
+            let all = or_none(report(&file, false))?;
+            output.form("tieline.sockets.status/1", || serde_json::to_value(&all), || all.summary())?;
+        }
+        SocketsAction::Stat { from, pid } => {
+            let all = match from {
+                Some(file) => report(file, true)?,
+                None => or_none(report(&file, false))?,
+            };
+            let all = pid.map_or(all.clone(), |pid| all.of(pid));
+            output.form("tieline.sockets.stat/1", || serde_json::to_value(&all), || all.details())?;
+        }
+    }
+    Ok(PASS)
+}
+
+/// Where nothing was ever counted there is no file, and nobody who counts.
+fn or_none(read: Result<Report, StatisticsError>) -> Result<Report, StatisticsError> {
+    match read {
+        Err(StatisticsError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Ok(Report::default())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,163 @@
+//! How statistics lie in their file.
+//!
+//! The file is an array of little words of 64 bits: a page that says who has which slot, then the slots, one a process. A slot is a head of
+//! counters and a record a connection. Each slot is written by the process that has it, by stores that nobody waits for; a reader
+//! gets what he gets. There is nothing in it that anybody follows: numbers only.
+
+/// First word of the file: its kind and version.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks1");
+
+/// Bytes of the page that says who has which slot.
+pub const HEAD_BYTES: usize = 4096;
+/// Processes that can be told apart.
+pub const SLOTS: usize = 256;
+/// First word of the owners, each a process's number or 0.
+pub const OWNERS: usize = 16;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 16 << 10;
+/// Words of a slot.
+pub const SLOT_WORDS: usize = SLOT_BYTES / 8;
+/// Bytes of the file.
+pub const FILE_BYTES: usize = HEAD_BYTES + SLOTS * SLOT_BYTES;
+
+/// First word of the records in a slot.
+pub const RECORDS_AT: usize = 128;
+/// Words of a record.
+pub const RECORD_WORDS: usize = 8;
+/// Connections of a process that are told apart.
+pub const RECORDS: usize = (SLOT_WORDS - RECORDS_AT) / RECORD_WORDS;
+
+const _: () = assert!(OWNERS + SLOTS <= HEAD_BYTES / 8 && RECORDS == 240 && SLOT_BYTES.is_multiple_of(4096));
+
+/// Words in the head of a slot.
+pub mod head {
+    /// Number of the process.
+    pub const PID: usize = 0;
+    /// Connections of TCP on which something was sent or received.
+    pub const CONNECTIONS: usize = 1;
+    /// Those of them that have no record of their own, because all were taken.
+    pub const UNRECORDED: usize = 2;
+    /// Calls that received on connections that are closed or have no record.
+    pub const CALLS_IN: usize = 3;
+    /// Bytes of those.
+    pub const BYTES_IN: usize = 4;
+    /// Calls that sent.
+    pub const CALLS_OUT: usize = 5;
+    /// Bytes of those.
+    pub const BYTES_OUT: usize = 6;
+    /// First of the counters of reasons.
+    pub const REASONS: usize = 16;
+    /// First of the counters of notes.
+    pub const NOTES: usize = 48;
+}
+
+/// Words of a record.
+pub mod record {
+    /// The socket's cookie; 0 if the record is free.
+    pub const COOKIE: usize = 0;
+    /// The descriptor, and 32 bits above it the number of the reason why it is on TCP.
+    pub const DESCRIPTOR: usize = 1;
+    /// Calls that received.
+    pub const CALLS_IN: usize = 2;
+    /// Bytes of those.
+    pub const BYTES_IN: usize = 3;
+    /// Calls that sent.
+    pub const CALLS_OUT: usize = 4;
+    /// Bytes of those.
+    pub const BYTES_OUT: usize = 5;
+}
+
+/// Why a connection is on TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// There is no other way yet.
+    NotYet,
+}
+
+impl Reason {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 1] = [Self::NotYet];
+
+    /// In words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotYet => "not yet",
+        }
+    }
+}
+
+/// What a program did that a faster way will have to know of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// Another number for a descriptor.
+    Copied,
+    /// Many descriptors were closed at once.
+    ClosedInBulk,
+    /// A child was made.
+    Forked,
+    /// A program was executed.
+    Executed,
+    /// Descriptors were sent to another process.
+    Passed,
+    /// Descriptors came from another process.
+    Received,
+    /// A stream of the C library was put on a descriptor.
+    Streamed,
+    /// The kernel was asked to move bytes by itself (sendfile, splice, asynchronous input and output).
+    Moved,
+    /// io_uring was used.
+    Uring,
+    /// The user, the root directory or a limit was changed.
+    Confined,
+    /// A filter of system calls was set.
+    Filtered,
+}
+
+impl Note {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::Copied,
+        Self::ClosedInBulk,
+        Self::Forked,
+        Self::Executed,
+        Self::Passed,
+        Self::Received,
+        Self::Streamed,
+        Self::Moved,
+        Self::Uring,
+        Self::Confined,
+        Self::Filtered,
+    ];
+
+    /// In words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Copied => "descriptor copied",
+            Self::ClosedInBulk => "closed in bulk",
+            Self::Forked => "child made",
+            Self::Executed => "program executed",
+            Self::Passed => "descriptor passed on",
+            Self::Received => "descriptor received",
+            Self::Streamed => "stream on a descriptor",
+            Self::Moved => "moved by the kernel",
+            Self::Uring => "io_uring",
+            Self::Confined => "user, root or limit changed",
+            Self::Filtered => "system calls filtered",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places_in_the_lists() {
+        assert!(Note::ALL.iter().enumerate().all(|(at, note)| *note as usize == at));
+        assert!(Reason::ALL.iter().enumerate().all(|(at, reason)| *reason as usize == at));
+        assert!(head::REASONS + Reason::ALL.len() <= head::NOTES);
+        assert!(head::NOTES + Note::ALL.len() <= RECORDS_AT);
+    }
+}

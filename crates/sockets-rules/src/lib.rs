@@ -1,0 +1,24 @@
+//! What the sockets library, its launcher and the readers of its statistics agree upon.
+//!
+//! What it is for: [`program`] says whether the library can enter a program, [`launch`] with what environment it is started,
+//! [`layout`] how statistics lie in their file, [`statistics`] reads them, and [`status`] says whose they are.
+//!
+//! What it must never do: trust a file of statistics, which any process of the user may write; run anything; print.
+//!
+//! Where to start reading: [`launch`].
+#![forbid(unsafe_code)]
+
+pub mod launch;
+pub mod layout;
+pub mod program;
+pub mod statistics;
+pub mod status;
+
+/// Name of the library's file.
+pub const LIBRARY: &str = "libtieline-sockets.so";
+/// Names the library's file, instead of the one beside the program or in the installation.
+pub const ENV_LIBRARY: &str = "TIELINE_SOCKETS_LIBRARY";
+/// Names the file of statistics, for the library.
+pub const ENV_STATISTICS: &str = "TIELINE_SOCKETS_STATISTICS";
+/// `0`: the library takes itself out of the environment, so that it enters no child.
+pub const ENV_CHILDREN: &str = "TIELINE_SOCKETS_CHILDREN";

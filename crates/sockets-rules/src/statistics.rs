@@ -1,0 +1,299 @@
+//! The file of statistics: made by the launcher, written by the library in each program, read by whoever wants to know.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::layout::{self, Note, Reason, head, record};
+
+/// Why there is no file of statistics.
+#[derive(Debug, thiserror::Error)]
+pub enum StatisticsError {
+    /// It cannot be made or read.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Something else has its name.
+    #[error("{} is no file of statistics of this version: name another, or remove it", .0.display())]
+    Foreign(PathBuf),
+}
+
+/// Result about statistics.
+pub type Result<T> = std::result::Result<T, StatisticsError>;
+
+/// What one process has counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Its number.
+    pub pid: u32,
+    /// Connections of TCP that it has used.
+    pub connections: u64,
+    /// Those of them that are only counted together.
+    pub unrecorded: u64,
+    /// What connections that are closed, or counted together, have moved.
+    pub closed: Moved,
+    /// How many of all were on TCP, for which reason.
+    pub reasons: Vec<(Reason, u64)>,
+    /// What it did that matters to a faster way.
+    pub notes: Vec<(Note, u64)>,
+    /// Connections that are open.
+    pub open: Vec<Connection>,
+}
+
+/// Calls and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Moved {
+    /// Calls that received.
+    pub calls_in: u64,
+    /// Bytes that came.
+    pub bytes_in: u64,
+    /// Calls that sent.
+    pub calls_out: u64,
+    /// Bytes that went.
+    pub bytes_out: u64,
+}
+
+impl Moved {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            calls_in: self.calls_in.saturating_add(other.calls_in),
+            bytes_in: self.bytes_in.saturating_add(other.bytes_in),
+            calls_out: self.calls_out.saturating_add(other.calls_out),
+            bytes_out: self.bytes_out.saturating_add(other.bytes_out),
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// Its socket's cookie.
+    pub cookie: u64,
+    /// Its descriptor.
+    pub fd: u32,
+    /// Why it is on TCP.
+    pub reason: Option<Reason>,
+    /// What went through it.
+    pub moved: Moved,
+}
+
+/// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
+pub fn create(path: &Path, fresh: bool) -> Result<()> {
+    let failed = |what| move |source| StatisticsError::Io { what, path: path.to_owned(), source };
+    match check(path) {
+        Ok(()) if !fresh => return Ok(()),
+        Err(StatisticsError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(()) => {}
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let own = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // Under its final name it is complete from the beginning.
+    // One of a process of this number that was killed.
+    drop(std::fs::remove_file(&own));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own);
+    let made = made.and_then(|mut file| {
+        file.set_len(layout::FILE_BYTES as u64)?;
+        let mut page = vec![0; layout::HEAD_BYTES];
+        page[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());
+        file.write_all(&page)?;
+        drop(file);
+        std::fs::rename(&own, path)
+    });
+    if made.is_err() {
+        // What could not be made whole is not left.
+        drop(std::fs::remove_file(&own));
+    }
+    made.map_err(failed("cannot make"))
+}
+
+/// The user's file in the runtime directory `root`.
+#[must_use]
+pub fn default_file(root: &Path) -> PathBuf {
+    root.join(format!("sockets-{}", rustix::process::geteuid().as_raw()))
+}
+
+/// As [`create`], in a directory of the user's own, which is made if it is missing.
+pub fn create_private(path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let failed = |source| StatisticsError::Io { what: "cannot use", path: folder.to_owned(), source };
+    if !folder.exists() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    }
+    let metadata = std::fs::metadata(folder).map_err(failed)?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+        return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
+    }
+    create(path, false)
+}
+
+/// Whether there is a file of statistics.
+fn check(path: &Path) -> Result<()> {
+    open(path).map(drop)
+}
+
+fn open(path: &Path) -> Result<File> {
+    let failed = |source| StatisticsError::Io { what: "cannot read", path: path.to_owned(), source };
+    // Neither a pipe nor a terminal may hold this up.
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let mut magic = [0; 8];
+    let is_ours = metadata.is_file()
+        && metadata.size() == layout::FILE_BYTES as u64
+        && file.read_exact(&mut magic).is_ok()
+        && u64::from_le_bytes(magic) == layout::MAGIC;
+    if is_ours { Ok(file) } else { Err(StatisticsError::Foreign(path.to_owned())) }
+}
+
+/// What all processes have counted.
+pub fn read(path: &Path) -> Result<Vec<Counted>> {
+    use std::os::unix::fs::FileExt;
+    let file = open(path)?;
+    let words = |at: usize, bytes: usize| -> Result<Vec<u64>> {
+        let mut buffer = vec![0; bytes];
+        file.read_exact_at(&mut buffer, at as u64).map_err(|source| StatisticsError::Io {
+            what: "cannot read",
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(buffer
+            .chunks_exact(8)
+            .map(|word| word.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+            .collect())
+    };
+    let owners = words(0, layout::HEAD_BYTES)?;
+    let mut all = Vec::new();
+    for (slot, owner) in owners.iter().skip(layout::OWNERS).take(layout::SLOTS).enumerate() {
+        if *owner == 0 {
+            continue;
+        }
+        let slot = words(layout::HEAD_BYTES + slot * layout::SLOT_BYTES, layout::SLOT_BYTES)?;
+        // A slot that was taken and is not yet filled in still holds what its last owner left.
+        if slot.get(head::PID) == Some(owner)
+            && let Ok(pid) = u32::try_from(*owner)
+        {
+            all.push(counted(pid, &slot));
+        }
+    }
+    all.sort_by_key(|process| process.pid);
+    Ok(all)
+}
+
+fn counted(pid: u32, slot: &[u64]) -> Counted {
+    let word = |at: usize| slot.get(at).copied().unwrap_or(0);
+    let moved = |at: usize, [calls_in, bytes_in, calls_out, bytes_out]: [usize; 4]| Moved {
+        calls_in: word(at + calls_in),
+        bytes_in: word(at + bytes_in),
+        calls_out: word(at + calls_out),
+        bytes_out: word(at + bytes_out),
+    };
+    let totals = [head::CALLS_IN, head::BYTES_IN, head::CALLS_OUT, head::BYTES_OUT];
+    let own = [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT];
+    let records = (0..layout::RECORDS).map(|at| layout::RECORDS_AT + at * layout::RECORD_WORDS);
+    let open = records.filter(|at| word(at + record::COOKIE) != 0).map(|at| {
+        let descriptor = word(at + record::DESCRIPTOR);
+        let reason = usize::try_from(descriptor >> 32).ok();
+        Connection {
+            cookie: word(at + record::COOKIE),
+            fd: descriptor as u32,
+            reason: reason.and_then(|reason| Reason::ALL.get(reason).copied()),
+            moved: moved(at, own),
+        }
+    });
+    Counted {
+        pid,
+        connections: word(head::CONNECTIONS),
+        unrecorded: word(head::UNRECORDED),
+        closed: moved(0, totals),
+        reasons: Reason::ALL.into_iter().map(|it| (it, word(head::REASONS + it as usize))).collect(),
+        notes: Note::ALL.into_iter().map(|it| (it, word(head::NOTES + it as usize))).collect(),
+        open: open.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn put(path: &Path, at: usize, word: u64) {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
+    }
+
+    #[test]
+    fn a_new_file_is_empty_and_an_old_one_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        create(&path, false).unwrap();
+        assert_eq!(read(&path).unwrap(), []);
+        put(&path, 8 * layout::OWNERS, 7);
+        put(&path, layout::HEAD_BYTES, 7);
+        create(&path, false).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1);
+        create(&path, true).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn numbers_are_read_where_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        create(&path, false).unwrap();
+        let slot = layout::HEAD_BYTES + 3 * layout::SLOT_BYTES;
+        let record = slot + 8 * (layout::RECORDS_AT + 5 * layout::RECORD_WORDS);
+        for (at, word) in [
+            (8 * (layout::OWNERS + 3), 42),
+            (slot + 8 * head::PID, 42),
+            (slot + 8 * head::CONNECTIONS, 9),
+            (slot + 8 * head::BYTES_OUT, 100),
+            (slot + 8 * (head::NOTES + Note::Uring as usize), 2),
+            (record + 8 * record::COOKIE, 77),
+            (record + 8 * record::DESCRIPTOR, 11),
+            (record + 8 * record::BYTES_IN, 5),
+        ] {
+            put(&path, at, word);
+        }
+        let all = read(&path).unwrap();
+        assert_eq!((all.len(), all[0].pid, all[0].connections, all[0].closed.bytes_out), (1, 42, 9, 100));
+        assert!(all[0].notes.contains(&(Note::Uring, 2)));
+        let open = &all[0].open;
+        assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 5));
+        assert_eq!(open[0].reason, Some(Reason::NotYet));
+    }
+
+    #[test]
+    fn anything_may_stand_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let mut bytes = vec![0xff; layout::FILE_BYTES];
+        bytes[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        // No process has such a number.
+        assert_eq!(read(&path).unwrap(), []);
+        put(&path, 8 * layout::OWNERS, 1);
+        put(&path, layout::HEAD_BYTES, 1);
+        let all = read(&path).unwrap();
+        assert_eq!((all[0].open.len(), all[0].open[0].reason), (layout::RECORDS, None));
+        let sum = all[0].open.iter().fold(all[0].closed, |sum, it| sum.and(it.moved));
+        assert_eq!(sum.bytes_in, u64::MAX);
+        for wrong in [&bytes[..100], b"", &vec![0; layout::FILE_BYTES]] {
+            std::fs::write(&path, wrong).unwrap();
+            assert!(matches!(read(&path), Err(StatisticsError::Foreign(_))));
+            assert!(matches!(create(&path, true), Err(StatisticsError::Foreign(_))));
+        }
+        assert!(matches!(read(Path::new("/dev/null")), Err(StatisticsError::Foreign(_))));
+    }
+}

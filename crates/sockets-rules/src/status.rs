@@ -1,0 +1,300 @@
+//! Whose the numbers are: processes and addresses, as the kernel knows them.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::statistics::{self, Counted, Moved, Result};
+
+/// What is known of all processes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// One a process.
+    pub processes: Vec<Process>,
+    /// Connections on TCP, by reason, of all processes.
+    pub reasons: Vec<Tally>,
+}
+
+/// A number of something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Of what.
+    pub what: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// What its program is called; empty if it has ended.
+    pub name: String,
+    /// Whether it runs and still has these statistics.
+    pub running: bool,
+    /// Connections that it has used, the closed ones too.
+    pub connections: u64,
+    /// Those of them that are only counted together.
+    pub unrecorded: u64,
+    /// What went through all of them.
+    pub moved: Moved,
+    /// Of those bytes, how many went past the kernel.
+    pub bytes_past_kernel: u64,
+    /// Why connections were on TCP.
+    pub reasons: Vec<Tally>,
+    /// What it did that matters to a faster way.
+    pub notes: Vec<Tally>,
+    /// Connections that are open.
+    pub open: Vec<Connection>,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Connection {
+    /// Its descriptor.
+    pub fd: u32,
+    /// Its socket's cookie, the same in all processes.
+    pub cookie: u64,
+    /// This end, if the kernel tells.
+    pub local: Option<SocketAddr>,
+    /// The other end.
+    pub remote: Option<SocketAddr>,
+    /// Why it is on TCP.
+    pub reason: &'static str,
+    /// What went through it.
+    pub moved: Moved,
+}
+
+/// Reads a file, and asks the kernel about those who wrote it. With `ended`, also those who are no more.
+pub fn report(path: &Path, ended: bool) -> Result<Report> {
+    let inode = std::fs::metadata(path).map(|metadata| metadata.ino()).unwrap_or(0);
+    let counted = statistics::read(path)?;
+    let processes: Vec<Process> =
+        counted.into_iter().map(|it| process(it, inode)).filter(|it| ended || it.running).collect();
+    let reasons = tally(processes.iter().flat_map(|process| process.reasons.clone()));
+    Ok(Report { processes, reasons })
+}
+
+fn tally(all: impl Iterator<Item = Tally>) -> Vec<Tally> {
+    let mut sums: Vec<Tally> = Vec::new();
+    for one in all {
+        match sums.iter_mut().find(|sum| sum.what == one.what) {
+            Some(sum) => sum.count = sum.count.saturating_add(one.count),
+            None => sums.push(one),
+        }
+    }
+    sums
+}
+
+fn process(counted: Counted, inode: u64) -> Process {
+    let running = is_running(counted.pid, inode);
+    let sockets = if running { sockets(counted.pid) } else { Vec::new() };
+    let moved = counted.open.iter().fold(counted.closed, |sum, it| sum.and(it.moved));
+    let open = if running { counted.open } else { Vec::new() };
+    Process {
+        pid: counted.pid,
+        name: if running { name(counted.pid) } else { String::new() },
+        running,
+        connections: counted.connections,
+        unrecorded: counted.unrecorded,
+        moved,
+        bytes_past_kernel: 0,
+        reasons: counted.reasons.iter().map(|(it, count)| Tally { what: it.text(), count: *count }).collect(),
+        notes: counted
+            .notes
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(it, count)| Tally { what: it.text(), count: *count })
+            .collect(),
+        open: open.into_iter().map(|it| connection(counted.pid, it, &sockets)).collect(),
+    }
+}
+
+/// Whether a process of this number runs and has the file mapped. The number alone may belong to somebody else by now; one who
+/// lets nobody look at his memory is believed.
+fn is_running(pid: u32, inode: u64) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(maps) => {
+            maps.lines().any(|line| line.split_whitespace().nth(4).is_some_and(|it| it.parse() == Ok(inode)))
+        }
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    }
+}
+
+fn name(pid: u32) -> String {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn connection(pid: u32, counted: statistics::Connection, sockets: &[Socket]) -> Connection {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{}", counted.fd)).unwrap_or_default();
+    let inode = link.to_str().and_then(|it| it.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+    let socket = sockets.iter().find(|socket| Some(socket.inode) == inode);
+    Connection {
+        fd: counted.fd,
+        cookie: counted.cookie,
+        local: socket.map(|socket| socket.local),
+        remote: socket.map(|socket| socket.remote),
+        reason: counted.reason.map_or("unknown", |reason| reason.text()),
+        moved: counted.moved,
+    }
+}
+
+/// A line of the kernel's table of connections.
+#[derive(Debug, PartialEq)]
+struct Socket {
+    inode: u64,
+    local: SocketAddr,
+    remote: SocketAddr,
+}
+
+/// The connections of the process's network.
+fn sockets(pid: u32) -> Vec<Socket> {
+    let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")));
+    tables
+        .into_iter()
+        .flatten()
+        .flat_map(|table| table.lines().filter_map(socket).collect::<Vec<_>>())
+        .collect()
+}
+
+fn socket(line: &str) -> Option<Socket> {
+    let mut cells = line.split_whitespace().skip(1);
+    let (local, remote) = (address(cells.next()?)?, address(cells.next()?)?);
+    Some(Socket { inode: cells.nth(6)?.parse().ok()?, local, remote })
+}
+
+/// An address as the kernel prints it: words of 32 bits as they lie in memory, and the port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let mut bytes = Vec::new();
+    for at in (0..ip.len()).step_by(8) {
+        let word = u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?;
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    let ip = match <[u8; 4]>::try_from(&*bytes) {
+        Ok(bytes) => IpAddr::V4(Ipv4Addr::from(bytes)),
+        Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&*bytes).ok()?)),
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+impl Report {
+    /// Of one process alone.
+    #[must_use]
+    pub fn of(mut self, pid: u32) -> Self {
+        self.processes.retain(|process| process.pid == pid);
+        self.reasons = tally(self.processes.iter().flat_map(|process| process.reasons.clone()));
+        self
+    }
+
+    /// One line a process.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        if self.processes.is_empty() {
+            return "no process that was started by `tieline run` uses a connection now\n".to_owned();
+        }
+        let mut text = format!(
+            "{:>8}  {:<16} {:>6} {:>6} {:>14} {:>14}  on TCP because\n",
+            "process", "name", "open", "used", "bytes in", "bytes out"
+        );
+        for process in &self.processes {
+            let because: Vec<String> =
+                process.reasons.iter().map(|it| format!("{} ({})", it.what, it.count)).collect();
+            let _ = writeln!(
+                text,
+                "{:>8}  {:<16} {:>6} {:>6} {:>14} {:>14}  {}",
+                process.pid,
+                if process.running { &process.name } else { "(ended)" },
+                process.open.len(),
+                process.connections,
+                process.moved.bytes_in,
+                process.moved.bytes_out,
+                because.join(", ")
+            );
+        }
+        text
+    }
+
+    /// Each process with its connections, and the reasons of all.
+    #[must_use]
+    pub fn details(&self) -> String {
+        let mut text = String::new();
+        for process in &self.processes {
+            process.write(&mut text);
+        }
+        if self.processes.is_empty() {
+            text.push_str("no process has used a connection\n");
+        }
+        text.push_str("connections on TCP, by reason\n");
+        for reason in &self.reasons {
+            let _ = writeln!(text, "  {:<30} {:>10}", reason.what, reason.count);
+        }
+        text
+    }
+}
+
+impl Process {
+    fn write(&self, text: &mut String) {
+        let name = if self.running { &self.name } else { "(ended)" };
+        let Moved { calls_in, bytes_in, calls_out, bytes_out } = self.moved;
+        let _ = writeln!(text, "process {} {name}", self.pid);
+        let _ = writeln!(
+            text,
+            "  {} connections used; in: {bytes_in} bytes in {calls_in} calls; out: {bytes_out} bytes in {calls_out} calls",
+            self.connections
+        );
+        for it in &self.open {
+            let end = |end: Option<SocketAddr>| end.map_or("?".to_owned(), |end| end.to_string());
+            let _ = writeln!(
+                text,
+                "  descriptor {}: {} - {}, in {}, out {} bytes; on TCP: {}",
+                it.fd,
+                end(it.local),
+                end(it.remote),
+                it.moved.bytes_in,
+                it.moved.bytes_out,
+                it.reason
+            );
+        }
+        if self.unrecorded > 0 {
+            let _ = writeln!(text, "  {} connections were counted together", self.unrecorded);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "  {}: {}", note.what, note.count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_prints_them() {
+        assert_eq!(address("0100007F:1F90"), Some("127.0.0.1:8080".parse().unwrap()));
+        assert_eq!(address("00000000000000000000000001000000:0016"), Some("[::1]:22".parse().unwrap()));
+        for wrong in ["", ":", "0100007F", "01:1", "zz00007F:1", "0100007F:zz"] {
+            assert_eq!(address(wrong), None, "{wrong}");
+        }
+        let line = "  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 12345 1 0 100";
+        assert_eq!(socket(line).unwrap().inode, 12345);
+    }
+
+    #[test]
+    fn what_is_empty_says_so() {
+        let none = Report::default();
+        assert!(none.summary().contains("no process") && none.details().contains("no process"));
+    }
+
+    #[test]
+    fn sums_are_by_name() {
+        let one = |what, count| Tally { what, count };
+        let sums = tally([one("a", 1), one("b", u64::MAX), one("a", 2), one("b", 5)].into_iter());
+        assert_eq!(sums, [one("a", 3), one("b", u64::MAX)]);
+    }
+}

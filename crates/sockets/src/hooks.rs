@@ -1,0 +1,13 @@
+//! The hooks, by what they are about. Their names, arguments and results are the C library's.
+
+mod close;
+mod create;
+mod data;
+mod limits;
+mod message;
+mod name;
+mod process;
+mod stream;
+mod syscall;
+mod variadic;
+mod wait;

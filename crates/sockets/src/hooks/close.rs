@@ -1,0 +1,101 @@
+//! Calls that close descriptors, or make other numbers for them. What a number was is forgotten before it can become another's.
+
+use libc::{c_int, c_uint, c_ulong, c_void};
+use sockets_rules::layout::Note;
+
+use crate::hook::hooks;
+use crate::{seen, state};
+
+hooks! {
+    fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| {
+        seen::closing(fd);
+        next(fd)
+    }
+    fn __close(fd: c_int) -> c_int, as libc::SYS_close; |next| {
+        seen::closing(fd);
+        next(fd)
+    }
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, as libc::SYS_close_range; |next| {
+        closing_range(first, last, flags);
+        next(first, last, flags)
+    }
+    fn closefrom(first: c_int) -> (), else (); |next| {
+        seen::closing_range(first.max(0) as c_uint, c_uint::MAX);
+        next(first)
+    }
+
+    fn dup(fd: c_int) -> c_int, as libc::SYS_dup;
+        |next| seen::copied(fd, next(fd))
+    fn dup2(fd: c_int, to: c_int) -> c_int, as libc::SYS_dup2; |next| {
+        replacing(fd, to);
+        seen::copied(fd, next(fd, to))
+    }
+    fn __dup2(fd: c_int, to: c_int) -> c_int, as libc::SYS_dup2; |next| {
+        replacing(fd, to);
+        seen::copied(fd, next(fd, to))
+    }
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int, as libc::SYS_dup3; |next| {
+        replacing(fd, to);
+        seen::copied(fd, next(fd, to, flags))
+    }
+
+    // The argument is there only with some commands, and then it is a number or a pointer: a register in any case.
+    fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
+        |next| controlled(fd, command, next(fd, command, argument))
+    fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
+        |next| controlled(fd, command, next(fd, command, argument))
+    fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
+        |next| controlled(fd, command, next(fd, command, argument))
+    fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int, as libc::SYS_ioctl;
+        |next| next(fd, request, argument)
+}
+
+/// Forgets what `to` was, unless the call changes nothing.
+pub(crate) fn replacing(fd: c_int, to: c_int) {
+    if fd != to {
+        seen::closing(to);
+    }
+}
+
+/// What `close_range` is about to do, by its flags.
+pub(crate) fn closing_range(first: c_uint, last: c_uint, flags: c_int) {
+    const UNSHARE: c_int = 2;
+    const CLOEXEC: c_int = 4;
+    if flags & UNSHARE != 0 {
+        state::shares_memory();
+    }
+    if flags & CLOEXEC == 0 {
+        seen::closing_range(first, last);
+    }
+}
+
+/// What `fcntl` has done. Hands its result on.
+pub(crate) fn controlled(fd: c_int, command: c_int, result: c_int) -> c_int {
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => seen::copied(fd, result),
+        _ => result,
+    }
+}
+
+hooks! {
+    fn fclose(stream: *mut c_void) -> c_int, else -1; |next| {
+        super::stream::closing(stream);
+        next(stream)
+    }
+    fn shutdown(fd: c_int, how: c_int) -> c_int, as libc::SYS_shutdown; |next| next(fd, how)
+    fn unshare(flags: c_int) -> c_int, as libc::SYS_unshare; |next| {
+        if flags & libc::CLONE_FILES != 0 {
+            state::shares_memory();
+        }
+        next(flags)
+    }
+    fn daemon(stay: c_int, keep: c_int) -> c_int, else -1; |next| {
+        // The C library forks and puts the null device on 0 to 2 by itself.
+        let result = next(stay, keep);
+        if result == 0 {
+            state::forked();
+            seen::doubtful(Note::Forked);
+        }
+        result
+    }
+}

@@ -1,0 +1,52 @@
+//! Calls that change who the program is, what it sees and what it may: what the library may still do changes with them.
+
+use libc::{c_char, c_int, c_uint, c_ulong, c_void, gid_t, pid_t, size_t, uid_t};
+use sockets_rules::layout::Note;
+
+use crate::hook::hooks;
+use crate::{seen, state};
+
+/// Hooks that note it and hand on.
+macro_rules! noted {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
+        fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
+            seen::note(Note::Confined);
+            next($($arg),*)
+        }
+    )*} };
+}
+
+noted! {
+    fn setuid(id: uid_t) -> c_int, as libc::SYS_setuid;
+    fn seteuid(id: uid_t) -> c_int, else -1;
+    fn setreuid(real: uid_t, effective: uid_t) -> c_int, as libc::SYS_setreuid;
+    fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int, as libc::SYS_setresuid;
+    fn setfsuid(id: uid_t) -> c_int, as libc::SYS_setfsuid;
+    fn setgid(id: gid_t) -> c_int, as libc::SYS_setgid;
+    fn setegid(id: gid_t) -> c_int, else -1;
+    fn setregid(real: gid_t, effective: gid_t) -> c_int, as libc::SYS_setregid;
+    fn setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> c_int, as libc::SYS_setresgid;
+    fn setfsgid(id: gid_t) -> c_int, as libc::SYS_setfsgid;
+    fn setgroups(count: size_t, groups: *const gid_t) -> c_int, as libc::SYS_setgroups;
+    fn initgroups(user: *const c_char, group: gid_t) -> c_int, else -1;
+    fn chroot(path: *const c_char) -> c_int, as libc::SYS_chroot;
+    fn setrlimit(what: c_uint, limit: *const c_void) -> c_int, as libc::SYS_setrlimit;
+    fn setrlimit64(what: c_uint, limit: *const c_void) -> c_int, as libc::SYS_setrlimit;
+    fn prlimit(pid: pid_t, what: c_uint, new: *const c_void, old: *mut c_void) -> c_int, as libc::SYS_prlimit64;
+    fn prlimit64(pid: pid_t, what: c_uint, new: *const c_void, old: *mut c_void) -> c_int, as libc::SYS_prlimit64;
+}
+
+hooks! {
+    fn prctl(what: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int, as libc::SYS_prctl; |next| {
+        if what == libc::PR_SET_SECCOMP {
+            filtering();
+        }
+        next(what, a, b, c, d)
+    }
+}
+
+/// From now on the kernel may end the program for a call that it does not make itself.
+pub(crate) fn filtering() {
+    seen::note(Note::Filtered);
+    state::filtered();
+}

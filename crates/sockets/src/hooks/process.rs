@@ -1,0 +1,45 @@
+//! Calls that make processes and execute programs.
+
+use libc::{c_char, c_int, c_void, pid_t};
+use sockets_rules::layout::Note;
+
+use crate::hook::hooks;
+use crate::seen;
+
+hooks! {
+    fn fork() -> pid_t, as libc::SYS_fork; |next| seen::forked(next())
+    fn __fork() -> pid_t, as libc::SYS_fork; |next| seen::forked(next())
+    fn _Fork() -> pid_t, as libc::SYS_fork; |next| seen::forked(next())
+    fn forkpty(fd: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> pid_t, else -1; |next| {
+        let result = seen::forked(next(fd, name, terminal, size));
+        // In the child it has put the terminal on 0 to 2; in the parent it has made a descriptor.
+        seen::doubtful(Note::Forked);
+        result
+    }
+}
+
+/// Hooks on calls that execute a program, in this process or in a new one.
+macro_rules! executing {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
+        fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
+            seen::note(Note::Executed);
+            next($($arg),*)
+        }
+    )*} };
+}
+
+/// Texts that end with a null pointer.
+type Texts = *const *const c_char;
+
+executing! {
+    fn execve(path: *const c_char, arguments: Texts, environment: Texts) -> c_int, as libc::SYS_execve;
+    fn execv(path: *const c_char, arguments: Texts) -> c_int, else -1;
+    fn execvp(file: *const c_char, arguments: Texts) -> c_int, else -1;
+    fn execvpe(file: *const c_char, arguments: Texts, environment: Texts) -> c_int, else -1;
+    fn fexecve(fd: c_int, arguments: Texts, environment: Texts) -> c_int, else -1;
+    fn execveat(at: c_int, path: *const c_char, arguments: Texts, environment: Texts, flags: c_int) -> c_int, as libc::SYS_execveat;
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
+    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
+    fn system(command: *const c_char) -> c_int, else -1;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, else core::ptr::null_mut();
+}

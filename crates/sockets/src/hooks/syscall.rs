@@ -1,0 +1,163 @@
+//! `syscall()`: any call by its number. Those that matter to the table are known by their numbers.
+
+use core::arch::naked_asm;
+
+use libc::{c_int, c_long, c_uint};
+use sockets_rules::layout::Note;
+
+use super::close::{closing_range, controlled, replacing};
+use super::limits::filtering;
+use crate::hook::{Slot, nothing};
+use crate::seen;
+use crate::table::Kind;
+
+type Code = unsafe extern "C-unwind" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
+
+/// A system call by its number.
+///
+/// Numbers that make a child in this memory jump on, as their child returns on the same stack; the others are called.
+///
+/// # Safety
+/// As in the C library.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[allow(dead_code, reason = "called by programs")]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn syscall() {
+    naked_asm!(
+        "endbr64",
+        "cmp edi, 56", // clone
+        "je 2f",
+        "cmp edi, 58", // vfork
+        "je 2f",
+        "cmp edi, 435", // clone3
+        "je 2f",
+        "jmp {by_number}",
+        "2:",
+        "push r9", "push r8", "push rcx", "push rdx", "push rsi", "push rdi",
+        "sub rsp, 8",
+        "call {cloning}",
+        "mov r11, rax",
+        "add rsp, 8",
+        "pop rdi", "pop rsi", "pop rdx", "pop rcx", "pop r8", "pop r9",
+        "jmp r11",
+        by_number = sym by_number,
+        cloning = sym cloning,
+    )
+}
+
+const _: () = assert!(libc::SYS_clone == 56 && libc::SYS_vfork == 58 && libc::SYS_clone3 == 435);
+
+unsafe extern "C-unwind" fn missing(
+    _: c_long,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+) -> c_long {
+    nothing() as c_long
+}
+
+static NEXT: Slot<Code> = Slot::new(c"syscall", missing);
+
+/// Notes a call that makes a child in this memory; where to go on.
+extern "C" fn cloning(number: c_long, first: usize) -> Code {
+    match number {
+        libc::SYS_vfork => seen::cloning((libc::CLONE_VM | libc::CLONE_VFORK) as u64),
+        libc::SYS_clone => seen::cloning(first as u64),
+        // SAFETY: the call's own argument: flags stand first in what it points to, which the kernel reads next. (Null: it fails.)
+        _ if first != 0 => seen::cloning(unsafe { *(first as *const u64) }),
+        _ => {}
+    }
+    NEXT.get()
+}
+
+/// A call that comes back once.
+///
+/// # Safety
+/// As in the C library.
+unsafe extern "C-unwind" fn by_number(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    before(number, a, b, c);
+    // SAFETY: the caller's promise.
+    let result = unsafe { NEXT.get()(number, a, b, c, d, e, f) };
+    if result >= 0 {
+        after(number, a, b, c, result);
+    }
+    result
+}
+
+fn before(number: c_long, a: usize, b: usize, c: usize) {
+    match number {
+        libc::SYS_close => seen::closing(a as c_int),
+        libc::SYS_dup2 | libc::SYS_dup3 => replacing(a as c_int, b as c_int),
+        libc::SYS_close_range => closing_range(a as c_uint, b as c_uint, c as c_int),
+        libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => crate::state::shares_memory(),
+        libc::SYS_seccomp => filtering(),
+        libc::SYS_prctl if a as c_int == libc::PR_SET_SECCOMP => filtering(),
+        libc::SYS_execve | libc::SYS_execveat => seen::note(Note::Executed),
+        _ => {}
+    }
+}
+
+fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
+    let fd = a as c_int;
+    match number {
+        libc::SYS_read | libc::SYS_recvfrom | libc::SYS_readv => seen::input(fd, result as isize),
+        libc::SYS_write | libc::SYS_sendto | libc::SYS_writev => seen::output(fd, result as isize),
+        libc::SYS_socket => {
+            drop_number(seen::made(result as c_int, Kind::of_socket(fd, b as c_int, c as c_int)))
+        }
+        libc::SYS_accept | libc::SYS_accept4 => drop_number(seen::accepted(fd, result as c_int)),
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => drop_number(seen::copied(fd, result as c_int)),
+        libc::SYS_fcntl => drop_number(controlled(fd, b as c_int, result as c_int)),
+        libc::SYS_listen => seen::listens(fd),
+        libc::SYS_recvmsg => {
+            // SAFETY: the kernel has just filled the message in.
+            unsafe { seen::received(b as *const libc::msghdr) };
+            seen::input(fd, result as isize);
+        }
+        libc::SYS_sendmsg => {
+            // SAFETY: the kernel has just read the message.
+            unsafe { seen::sent(b as *const libc::msghdr) };
+            seen::output(fd, result as isize);
+        }
+        libc::SYS_open
+        | libc::SYS_openat
+        | libc::SYS_openat2
+        | libc::SYS_creat
+        | libc::SYS_eventfd
+        | libc::SYS_eventfd2
+        | libc::SYS_epoll_create
+        | libc::SYS_epoll_create1
+        | libc::SYS_memfd_create
+        | libc::SYS_timerfd_create
+        | libc::SYS_signalfd
+        | libc::SYS_signalfd4
+        | libc::SYS_pidfd_open => drop_number(seen::made(result as c_int, Kind::Other)),
+        // What that is, only the kernel knows.
+        libc::SYS_pidfd_getfd => drop_number(seen::made(result as c_int, Kind::Unknown)),
+        libc::SYS_io_uring_setup => {
+            seen::note(Note::Uring);
+            drop_number(seen::made(result as c_int, Kind::Other));
+        }
+        // It may have closed and made descriptors.
+        libc::SYS_io_uring_enter => seen::doubtful(Note::Uring),
+        libc::SYS_pipe | libc::SYS_pipe2 | libc::SYS_socketpair | libc::SYS_recvmmsg => {
+            seen::doubtful(Note::Copied)
+        }
+        libc::SYS_sendfile | libc::SYS_splice => seen::note(Note::Moved),
+        libc::SYS_fork if result == 0 => drop_number(seen::forked(0)),
+        _ => {}
+    }
+}
+
+fn drop_number(_: c_int) {}

@@ -1,0 +1,306 @@
+//! Counting: where the numbers stand that `tieline sockets stat` reads.
+//!
+//! Until a process has used a connection they stand in memory of its own. Then, once, it looks for the file that the launcher made,
+//! takes a slot in it, and goes on counting there. Without a file, without a free slot, on a file system that could run full
+//! under a mapping, after a filter of system calls was set: it goes on in its own memory, and there are no statistics.
+//!
+//! For that moment there is a descriptor of the library's own, closed before the hook returns: the only one that it ever has.
+
+use libc::{c_char, c_int, c_long};
+use sockets_rules::layout::{self, Note, Reason, head, record};
+
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::{environment, raw, state};
+
+/// A record's number (plus one) when all are taken.
+const NONE_LEFT: u16 = u16::MAX;
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+/// The numbers of a process without a slot.
+static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layout::SLOT_WORDS];
+/// The slot, if there is one.
+static SLOT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+/// Whether a slot was looked for.
+static LOOKED: AtomicU32 = AtomicU32::new(0);
+/// Which records are taken.
+static TAKEN: [AtomicU64; layout::RECORDS.div_ceil(64)] =
+    [const { AtomicU64::new(0) }; layout::RECORDS.div_ceil(64)];
+
+// Relaxed in all of this file: these are counters; nothing else is learnt from them.
+
+/// A word of the numbers.
+#[inline]
+fn word(at: usize) -> &'static AtomicU64 {
+    let slot = SLOT.load(Ordering::Relaxed);
+    let at = if at < layout::SLOT_WORDS { at } else { 0 };
+    if slot.is_null() {
+        &OWN[at]
+    } else {
+        // SAFETY: a slot is mapped for as long as SLOT names it, and never taken away from under a thread: only a new process of one
+        // thread changes SLOT back. `at` lies in it.
+        unsafe { &*slot.add(at) }
+    }
+}
+
+fn add(at: usize, number: u64) {
+    word(at).fetch_add(number, Ordering::Relaxed);
+}
+
+/// Place of a record, by its number plus one.
+fn place(record: u16) -> usize {
+    layout::RECORDS_AT + (record as usize).wrapping_sub(1) * layout::RECORD_WORDS
+}
+
+/// Counts a call, and says how many of its way came before it.
+#[inline]
+pub(crate) fn count(record: u16, way: Way, bytes: u64) -> u64 {
+    let own = usize::from(record) < layout::RECORDS;
+    let at = match way {
+        Way::In if own => place(record + 1) + record::CALLS_IN,
+        Way::Out if own => place(record + 1) + record::CALLS_OUT,
+        Way::In => head::CALLS_IN,
+        Way::Out => head::CALLS_OUT,
+    };
+    // Bytes stand behind their calls.
+    add(at + 1, bytes);
+    word(at).fetch_add(1, Ordering::Relaxed)
+}
+
+/// Counts something that happened.
+pub(crate) fn note(what: Note) {
+    add(head::NOTES + what as usize, 1);
+}
+
+/// A record for a connection: its number plus one.
+pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
+    if LOOKED.load(Ordering::Relaxed) == 0 && LOOKED.swap(1, Ordering::Relaxed) == 0 {
+        attach();
+    }
+    add(head::CONNECTIONS, 1);
+    add(head::REASONS + Reason::NotYet as usize, 1);
+    for (at, words) in TAKEN.iter().enumerate() {
+        loop {
+            let taken = words.load(Ordering::Relaxed);
+            let bit = (!taken).trailing_zeros() as usize;
+            let number = at * 64 + bit;
+            if bit == 64 || number >= layout::RECORDS {
+                break;
+            }
+            let now = taken | 1 << bit;
+            if words.compare_exchange(taken, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                let record = number as u16 + 1;
+                identify(record, fd, cookie);
+                return record;
+            }
+        }
+    }
+    add(head::UNRECORDED, 1);
+    NONE_LEFT
+}
+
+fn identify(record: u16, fd: c_int, cookie: u64) {
+    let at = place(record);
+    for counter in [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT] {
+        word(at + counter).store(0, Ordering::Relaxed);
+    }
+    let reason = Reason::NotYet as u64;
+    word(at + record::DESCRIPTOR).store(u64::from(fd as u32) | reason << 32, Ordering::Relaxed);
+    word(at + record::COOKIE).store(cookie, Ordering::Relaxed);
+}
+
+/// Gives a record back; what it counted goes into the totals.
+pub(crate) fn release(record: u16) {
+    if record == 0 || usize::from(record) > layout::RECORDS {
+        return;
+    }
+    let at = place(record);
+    word(at + record::COOKIE).store(0, Ordering::Relaxed);
+    for (counter, total) in [
+        (record::CALLS_IN, head::CALLS_IN),
+        (record::BYTES_IN, head::BYTES_IN),
+        (record::CALLS_OUT, head::CALLS_OUT),
+        (record::BYTES_OUT, head::BYTES_OUT),
+    ] {
+        add(total, word(at + counter).swap(0, Ordering::Relaxed));
+    }
+    let number = usize::from(record - 1);
+    if let Some(words) = TAKEN.get(number / 64) {
+        words.fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+    }
+}
+
+/// In the child of a fork: its numbers start anew, in its own memory, with the connections that it inherited.
+pub(crate) fn forked() {
+    for at in 0..layout::RECORDS_AT {
+        // Only what is not 0 is written: a page that nobody touches is not copied.
+        store_own(at, 0);
+    }
+    for (at, words) in TAKEN.iter().enumerate() {
+        let mut taken = words.load(Ordering::Relaxed);
+        while taken != 0 {
+            let record = (at * 64 + taken.trailing_zeros() as usize) as u16 + 1;
+            taken &= taken - 1;
+            let from = place(record);
+            // From the parent's slot, which is still mapped.
+            let cookie = word(from + record::COOKIE).load(Ordering::Relaxed);
+            let descriptor = word(from + record::DESCRIPTOR).load(Ordering::Relaxed);
+            for (offset, value) in [(record::COOKIE, cookie), (record::DESCRIPTOR, descriptor)] {
+                store_own(from + offset, value);
+            }
+            for counter in [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT] {
+                store_own(from + counter, 0);
+            }
+        }
+    }
+    let slot = SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed);
+    LOOKED.store(0, Ordering::Relaxed);
+    if !slot.is_null() && state::may_ask() {
+        // SAFETY: the parent's slot, which nothing here names any more; a new process has one thread.
+        unsafe { raw::call(libc::SYS_munmap, [slot as usize, layout::SLOT_BYTES, 0, 0, 0, 0]) };
+    }
+}
+
+fn store_own(at: usize, value: u64) {
+    if let Some(word) = OWN.get(at)
+        && word.load(Ordering::Relaxed) != value
+    {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Looks for the file, and takes a slot in it.
+#[cold]
+#[inline(never)]
+fn attach() {
+    let Some(path) = environment::statistics() else { return };
+    if !state::may_ask() {
+        return;
+    }
+    let Some(file) = File::open(path) else { return };
+    let Some(slot) = file.take_slot() else { return };
+    for (at, own) in OWN.iter().enumerate() {
+        let counted = own.load(Ordering::Relaxed);
+        // SAFETY: within the slot, which was just mapped and is not yet named by SLOT.
+        unsafe { (*slot.add(at)).store(counted, Ordering::Relaxed) };
+    }
+    // SAFETY: as above.
+    unsafe { (*slot.add(head::PID)).store(u64::from(state::owner()), Ordering::Relaxed) };
+    SLOT.store(slot, Ordering::Relaxed);
+}
+
+/// The file of statistics, while a slot is looked for. Has no destructor, as nothing in a hook has.
+struct File(usize);
+
+impl File {
+    /// Opens and checks it. Somebody may have put anything there, and after a change of the root or the user it is not ours.
+    fn open(path: *const c_char) -> Option<Self> {
+        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        // SAFETY: a path that ends with 0.
+        let fd = unsafe { raw::call(libc::SYS_open, [path as usize, flags as usize, 0, 0, 0, 0]) };
+        let file = Self(usize::try_from(fd).ok()?);
+        if file.is_ours() && file.cannot_run_full() {
+            Some(file)
+        } else {
+            file.close();
+            None
+        }
+    }
+
+    fn call(&self, number: c_long, [b, c, d]: [usize; 3]) -> isize {
+        // SAFETY: calls on the library's own descriptor, whose pointers, if any, are to room of the size that the kernel writes.
+        unsafe { raw::call(number, [self.0, b, c, d, 0, 0]) }
+    }
+
+    fn close(&self) {
+        self.call(libc::SYS_close, [0; 3]);
+    }
+
+    fn is_ours(&self) -> bool {
+        let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
+        if self.call(libc::SYS_fstat, [stat.as_mut_ptr() as usize, 0, 0]) != 0 {
+            return false;
+        }
+        // SAFETY: the kernel has filled it in.
+        let stat = unsafe { stat.assume_init_ref() };
+        // SAFETY: takes nothing, changes nothing.
+        let user = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) };
+        stat.st_mode & libc::S_IFMT == libc::S_IFREG
+            && stat.st_mode & 0o022 == 0
+            && stat.st_uid as isize == user
+            && stat.st_size as usize == layout::FILE_BYTES
+    }
+
+    /// Only file systems on which room that was reserved is there when it is written: elsewhere a store could end the program.
+    fn cannot_run_full(&self) -> bool {
+        let mut stat = core::mem::MaybeUninit::<libc::statfs>::uninit();
+        if self.call(libc::SYS_fstatfs, [stat.as_mut_ptr() as usize, 0, 0]) != 0 {
+            return false;
+        }
+        // SAFETY: the kernel has filled it in.
+        let kind = unsafe { stat.assume_init_ref() }.f_type;
+        const XFS: c_long = 0x5846_5342;
+        [libc::TMPFS_MAGIC, libc::EXT4_SUPER_MAGIC, libc::OVERLAYFS_SUPER_MAGIC, XFS].contains(&kind)
+    }
+
+    fn map(&self, at: usize, length: usize) -> Option<*mut AtomicU64> {
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        // SAFETY: a new mapping, wherever the kernel likes.
+        let mapped = unsafe {
+            raw::call(libc::SYS_mmap, [0, length, protection, libc::MAP_SHARED as usize, self.0, at])
+        };
+        (mapped > 0).then_some(mapped as *mut AtomicU64)
+    }
+
+    /// Takes a free slot, or that of a process that is no more, and maps it. Closes the file.
+    fn take_slot(self) -> Option<*mut AtomicU64> {
+        let head = self.map(0, layout::HEAD_BYTES);
+        let slot = head.and_then(|head| {
+            // SAFETY: the page that was just mapped.
+            let words = unsafe { core::slice::from_raw_parts(head, layout::HEAD_BYTES / 8) };
+            let number = claim(words)?;
+            let at = layout::HEAD_BYTES + number * layout::SLOT_BYTES;
+            // Reserved first: a store to a page that the file system has no room for would end the program.
+            let reserved = self.call(libc::SYS_fallocate, [0, at, layout::SLOT_BYTES]) == 0;
+            let slot = if reserved { self.map(at, layout::SLOT_BYTES) } else { None };
+            if slot.is_none() {
+                words.get(layout::OWNERS + number)?.store(0, Ordering::Relaxed);
+            }
+            slot
+        });
+        if let Some(head) = head {
+            // SAFETY: the page that was mapped above, which nothing names any more.
+            unsafe { raw::call(libc::SYS_munmap, [head as usize, layout::HEAD_BYTES, 0, 0, 0, 0]) };
+        }
+        self.close();
+        slot
+    }
+}
+
+/// Writes this process's number to the place of a slot: its own from before it executed something, a free one, or a dead one's.
+fn claim(words: &[AtomicU64]) -> Option<usize> {
+    let own = u64::from(state::owner());
+    if words.first()?.load(Ordering::Relaxed) != layout::MAGIC {
+        return None;
+    }
+    let owners = words.get(layout::OWNERS..layout::OWNERS + layout::SLOTS)?;
+    if let Some(mine) = owners.iter().position(|owner| owner.load(Ordering::Relaxed) == own) {
+        return Some(mine);
+    }
+    let take = |owner: &AtomicU64, from| {
+        owner.compare_exchange(from, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    owners.iter().position(|owner| take(owner, 0)).or_else(|| {
+        owners.iter().position(|owner| {
+            let other = owner.load(Ordering::Relaxed);
+            // SAFETY: signal 0 only asks whether there is such a process.
+            let asked = unsafe { raw::call(libc::SYS_kill, [other as usize, 0, 0, 0, 0, 0]) };
+            asked == -(libc::ESRCH as isize) && take(owner, other)
+        })
+    })
+}

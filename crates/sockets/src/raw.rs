@@ -1,0 +1,62 @@
+//! System calls of the library itself: they go straight to the kernel and never touch errno.
+
+use core::arch::asm;
+
+use libc::c_int;
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the sockets library is written for Linux on x86-64");
+
+/// A system call; what comes back is the result, or an error number below zero.
+///
+/// # Safety
+/// As the call itself: its pointers must be good for what the kernel does with them, and it must not take away what the program
+/// uses.
+#[inline]
+pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes rax, rcx and r11, which is said, and memory as the caller allows.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The number of this process.
+pub(crate) fn getpid() -> u32 {
+    // SAFETY: takes nothing, changes nothing.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// The number of this thread.
+pub(crate) fn gettid() -> u32 {
+    // SAFETY: takes nothing, changes nothing.
+    unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// A socket option whose value is a number of `T`'s size, or the error number.
+pub(crate) fn socket_option<T: Copy + Default>(fd: c_int, option: c_int) -> Result<T, c_int> {
+    let mut value = T::default();
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which is that long, and the length.
+    let result = unsafe {
+        call(
+            libc::SYS_getsockopt,
+            [
+                fd as usize,
+                libc::SOL_SOCKET as usize,
+                option as usize,
+                (&raw mut value) as usize,
+                (&raw mut length) as usize,
+                0,
+            ],
+        )
+    };
+    if result < 0 { Err(-(result as c_int)) } else { Ok(value) }
+}

@@ -1,0 +1,138 @@
+//! Whose memory this is: the process that the table describes, a child that shares its memory for a moment, or a child with a copy.
+//!
+//! One word, read at each hook. It lies on a page that the kernel empties in the child of any fork, also of one that no hook saw
+//! (`forkpty`, a system call in assembly), so a child finds 0 there and begins anew.
+//!
+//! The child of a `vfork` runs in its parent's memory with descriptors of its own: what it closes its parent keeps. It must
+//! change nothing here. While somebody is between `vfork` and his return from it, each hook asks the kernel who it is.
+
+use crate::raw;
+use crate::sync::{AtomicU32, Ordering};
+use crate::{page, table};
+
+/// The word when nothing is special. The rest of it counts those who may have a child in their memory.
+const RUNNING: u32 = 1;
+/// Each of those.
+const ONE_CHILD: u32 = 2;
+
+#[repr(C, align(4096))]
+struct Wiped {
+    word: AtomicU32,
+    rest: [u32; 1023],
+}
+
+static WIPED: Wiped = Wiped { word: AtomicU32::new(0), rest: [0; 1023] };
+
+/// The process that the table describes; 0 before the first hook.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Threads that called `vfork` and have not been seen since. One that finds no place stays counted for ever, which costs time only.
+static FORKERS: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
+
+/// Set once the program has a filter of system calls: it may end the process for a call that the program itself never makes.
+static FILTERED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether nothing may be noted, because this is not the process that the table describes.
+#[inline]
+pub(crate) fn outside() -> bool {
+    // Relaxed, as all in this file: what one process or thread must see of another here, the kernel orders (fork, vfork).
+    WIPED.word.load(Ordering::Relaxed) != RUNNING && is_outside()
+}
+
+#[cold]
+#[inline(never)]
+fn is_outside() -> bool {
+    if WIPED.word.load(Ordering::Relaxed) == 0 {
+        begin();
+        return false;
+    }
+    if raw::getpid() != OWNER.load(Ordering::Relaxed) {
+        return true;
+    }
+    let own = raw::gettid();
+    for forker in &FORKERS {
+        if forker.load(Ordering::Relaxed) == own
+            && forker.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            WIPED.word.fetch_sub(ONE_CHILD, Ordering::Relaxed);
+        }
+    }
+    false
+}
+
+/// A process begins: its first hook or constructor, or the first in a child with its own copy of the memory.
+fn begin() {
+    let forked = OWNER.swap(raw::getpid(), Ordering::Relaxed) != 0;
+    if forked {
+        for forker in &FORKERS {
+            forker.store(0, Ordering::Relaxed);
+        }
+        page::forked();
+    }
+    wipe_on_fork();
+    let _ = WIPED.word.compare_exchange(0, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Has the kernel empty the page in the child of any fork. Where it cannot, only forks that a hook sees are known.
+fn wipe_on_fork() {
+    let start = (&raw const WIPED) as usize;
+    // SAFETY: the page holds nothing but the word, which may become 0 in a child.
+    unsafe {
+        raw::call(libc::SYS_madvise, [start, size_of::<Wiped>(), libc::MADV_WIPEONFORK as usize, 0, 0, 0])
+    };
+}
+
+/// The constructor has run, or a fork has returned in the child.
+pub(crate) fn started() {
+    if WIPED.word.load(Ordering::Relaxed) == 0 {
+        begin();
+    }
+}
+
+/// A hook saw a fork return in the child.
+pub(crate) fn forked() {
+    // Where the kernel has emptied the page, a hook in a handler of the fork may have begun already.
+    if OWNER.load(Ordering::Relaxed) != raw::getpid() {
+        WIPED.word.store(0, Ordering::Relaxed);
+        begin();
+    }
+}
+
+/// This thread is about to make a child that borrows its memory until it executes something.
+pub(crate) fn lends_memory() {
+    if outside() {
+        return;
+    }
+    WIPED.word.fetch_add(ONE_CHILD, Ordering::Relaxed);
+    let own = raw::gettid();
+    for forker in &FORKERS {
+        if forker.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+/// A process will share this memory for good, or a thread will have descriptors of its own: one table can't describe both.
+pub(crate) fn shares_memory() {
+    if outside() {
+        return;
+    }
+    // Never taken back, so each hook asks who it is.
+    WIPED.word.fetch_add(ONE_CHILD, Ordering::Relaxed);
+    table::give_up();
+}
+
+/// The program sets a filter of system calls.
+pub(crate) fn filtered() {
+    FILTERED.store(1, Ordering::Relaxed);
+}
+
+/// Whether the library may make system calls of its own.
+pub(crate) fn may_ask() -> bool {
+    FILTERED.load(Ordering::Relaxed) == 0
+}
+
+/// Whether `number` is this process.
+pub(crate) fn owner() -> u32 {
+    OWNER.load(Ordering::Relaxed)
+}

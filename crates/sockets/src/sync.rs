@@ -1,0 +1,5 @@
+//! Atomics of the table. Not those of crate `shm`: that crate has a constructor, which a library in a stranger's program must not
+//! bring along, and nothing here is shared with a peer.
+
+// tidy: allow(atomics): crate shm would bring its constructor into every program that the library is loaded into
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,0 +1,260 @@
+/*
+ * What calls on sockets cost, for `tieline bench acceptance --only sockets`: an ordinary program that knows of nothing.
+ *
+ * It does what it is told on standard input, a line each, until it ends, and answers with one line: a number of nanoseconds, or
+ * "error" and the reason. The other ends of its connections are children of its own. Between two lines all of them sleep.
+ *
+ *     measure CPU     the processor that all of them run on: there, what a call costs is not hidden by waking another one
+ *
+ *     echo N          N times 64 bytes there and back over one connection, write and read: one round trip
+ *     connect N       N times socket, connect, read until the other end has closed, close: one of them
+ *     epoll N         N times a byte there and back over 64 connections, which both ends wait for with epoll: one message
+ *     inside TEXT     1 if a library with this text in its name is loaded, or 0
+ *
+ * SPDX-License-Identifier: Apache-2.0 OR MIT
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MESSAGE_BYTES = 64, CONNECTIONS = 64 };
+
+static int echo_connection, epoll_of_all, all[CONNECTIONS];
+static struct sockaddr_in connect_address;
+
+static double now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+/* Ends the program with the reason if the call before it failed. */
+static int check(const char *what, int result)
+{
+    if (result < 0) {
+        printf("error %s: %s\n", what, strerror(errno));
+        fflush(stdout);
+        exit(1);
+    }
+    return result;
+}
+
+/* Moves exactly so many bytes; 0 if the other end has closed. */
+static int read_all(int fd, char *to, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t got = check("read", (int)read(fd, to + done, length - done));
+        if (got == 0)
+            return 0;
+        done += (size_t)got;
+    }
+    return 1;
+}
+
+static void write_all(int fd, const char *from, size_t length)
+{
+    for (size_t done = 0; done < length;)
+        done += (size_t)check("write", (int)write(fd, from + done, length - done));
+}
+
+static int listening(struct sockaddr_in *address)
+{
+    socklen_t length = sizeof *address;
+    int fd = check("socket", socket(AF_INET, SOCK_STREAM, 0));
+    /* Any address of this host: the ends of many short connections must differ. */
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    check("bind", bind(fd, (struct sockaddr *)address, sizeof *address));
+    check("listen", listen(fd, 2 * CONNECTIONS));
+    check("getsockname", getsockname(fd, (struct sockaddr *)address, &length));
+    return fd;
+}
+
+static int connected(struct sockaddr_in address, uint32_t number)
+{
+    int yes = 1, fd = check("socket", socket(AF_INET, SOCK_STREAM, 0));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (number & 0xffff));
+    check("connect", connect(fd, (struct sockaddr *)&address, sizeof address));
+    check("setsockopt", setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
+    return fd;
+}
+
+/* A child that serves the listening socket, and ends with this process. */
+static void serve(int listener, void (*service)(int))
+{
+    int child = check("fork", fork());
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(0);
+        service(listener);
+        _exit(0);
+    }
+    close(listener);
+}
+
+static void echo_service(int listener)
+{
+    char bytes[MESSAGE_BYTES];
+    int yes = 1, fd = check("accept", accept(listener, NULL, NULL));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    while (read_all(fd, bytes, sizeof bytes))
+        write_all(fd, bytes, sizeof bytes);
+}
+
+static void close_service(int listener)
+{
+    for (;;)
+        close(check("accept", accept(listener, NULL, NULL)));
+}
+
+static void watch(int set, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    check("epoll_ctl", epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+}
+
+static void epoll_service(int listener)
+{
+    struct epoll_event events[CONNECTIONS];
+    int yes = 1, set = check("epoll_create1", epoll_create1(0));
+    watch(set, listener);
+    for (;;) {
+        int ready = check("epoll_wait", epoll_wait(set, events, CONNECTIONS, -1));
+        for (int at = 0; at < ready; at++) {
+            char byte;
+            int fd = events[at].data.fd;
+            if (fd == listener) {
+                fd = check("accept", accept(listener, NULL, NULL));
+                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+                watch(set, fd);
+            } else if (check("recv", (int)recv(fd, &byte, 1, 0)) == 1) {
+                check("send", (int)send(fd, &byte, 1, 0));
+            } else {
+                _exit(0);
+            }
+        }
+    }
+}
+
+static double echo(long rounds)
+{
+    char bytes[MESSAGE_BYTES] = {0};
+    double start = now_ns();
+    for (long round = 0; round < rounds; round++) {
+        write_all(echo_connection, bytes, sizeof bytes);
+        read_all(echo_connection, bytes, sizeof bytes);
+    }
+    return (now_ns() - start) / (double)rounds;
+}
+
+static double connect_close(long rounds)
+{
+    static uint32_t number;
+    double start = now_ns();
+    for (long round = 0; round < rounds; round++) {
+        char byte;
+        int fd = connected(connect_address, number++);
+        check("read", (int)read(fd, &byte, 1));
+        close(fd);
+    }
+    return (now_ns() - start) / (double)rounds;
+}
+
+static double epoll(long rounds)
+{
+    struct epoll_event events[CONNECTIONS];
+    double start = now_ns();
+    for (long round = 0; round < rounds; round++) {
+        for (int at = 0; at < CONNECTIONS; at++)
+            check("send", (int)send(all[at], "x", 1, 0));
+        for (int left = CONNECTIONS; left > 0;) {
+            int ready = check("epoll_wait", epoll_wait(epoll_of_all, events, CONNECTIONS, -1));
+            for (int at = 0; at < ready; at++) {
+                char byte;
+                left -= check("recv", (int)recv(events[at].data.fd, &byte, 1, 0));
+            }
+        }
+    }
+    return (now_ns() - start) / (double)rounds / CONNECTIONS;
+}
+
+static int inside(const char *text)
+{
+    char line[4096];
+    int found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        found |= strstr(line, text) != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+static void pin(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    check("sched_setaffinity", sched_setaffinity(0, sizeof set, &set));
+}
+
+static void begin(void)
+{
+    struct sockaddr_in address;
+    int listener = listening(&address);
+    serve(listener, echo_service);
+    echo_connection = connected(address, 0);
+    listener = listening(&connect_address);
+    serve(listener, close_service);
+    listener = listening(&address);
+    serve(listener, epoll_service);
+    epoll_of_all = check("epoll_create1", epoll_create1(0));
+    for (int at = 0; at < CONNECTIONS; at++) {
+        all[at] = connected(address, 0);
+        watch(epoll_of_all, all[at]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char line[256], word[32], text[128];
+    long number;
+    if (argc != 2) {
+        fprintf(stderr, "usage: measure CPU\n");
+        return 2;
+    }
+    signal(SIGCHLD, SIG_IGN);
+    pin(atoi(argv[1]));
+    begin();
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        if (sscanf(line, "inside %127s", text) == 1)
+            printf("%d\n", inside(text));
+        else if (sscanf(line, "%31s %ld", word, &number) != 2 || number < 1)
+            printf("error not understood: %s", line);
+        else if (strcmp(word, "echo") == 0)
+            printf("%.1f\n", echo(number));
+        else if (strcmp(word, "connect") == 0)
+            printf("%.1f\n", connect_close(number));
+        else if (strcmp(word, "epoll") == 0)
+            printf("%.1f\n", epoll(number));
+        else
+            printf("error not understood: %s", line);
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,73 @@
+//! The library and the C programs of these tests.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// The top of the project.
+pub(crate) fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// What this run makes.
+pub(crate) fn made() -> PathBuf {
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sockets");
+    std::fs::create_dir_all(&made).unwrap();
+    made
+}
+
+/// Runs a command that must succeed.
+pub(crate) fn must(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Builds the library as `./run build` does, in a folder of the tests' own.
+fn build(name: &str, features: &[&str]) -> PathBuf {
+    let folder = made().join(name);
+    must(
+        Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--profile", "inside", "--package", "sockets"])
+            .args(features)
+            .current_dir(top())
+            .env("CARGO_TARGET_DIR", &folder),
+    );
+    let library = folder.join("libtieline-sockets.so");
+    let rlib = folder.join("inside/libtieline_sockets.rlib");
+    must(Command::new(top().join("crates/sockets/link.sh")).arg(rlib).arg(&library));
+    library
+}
+
+/// The library as it is installed.
+pub(crate) fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build("plain", &[]))
+}
+
+/// The library with mistakes to choose from.
+pub(crate) fn planted() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build("planted", &["--features", "planted"]))
+}
+
+/// Compiles a program (or with `-shared` a library) of the folder `c`, once a name: another test may be running it.
+pub(crate) fn program(name: &str, source: &str, more: &[&str]) -> PathBuf {
+    static COMPILED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let program = made().join(name);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.insert(name.to_owned()) {
+        must(
+            Command::new("cc")
+                // They make wrong calls on purpose, of which compilers warn.
+                .args(["-std=gnu11", "-g", "-O1", "-w", "-pthread", "-o"])
+                .arg(&program)
+                .arg(top().join("tests/sockets/c").join(source))
+                .args(more)
+                .arg("-lutil"),
+        );
+    }
+    program
+}

@@ -1,0 +1,81 @@
+//! The library's file: what it takes the place of, and that it needs nothing and brings nothing.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use crate::built::{library, must, top};
+
+fn ask(program: &str, arguments: &[&str]) -> String {
+    must(Command::new(program).args(arguments).arg(library()))
+}
+
+#[test]
+fn it_takes_the_place_of_these_names_and_no_others() {
+    let listed = std::fs::read_to_string(top().join("crates/sockets/exported.map")).unwrap();
+    let names = listed.lines().filter_map(|line| line.trim().strip_suffix(';'));
+    let listed: BTreeSet<&str> = names.filter(|name| !name.contains(['*', '}', ' '])).collect();
+    let symbols = ask("nm", &["-D", "--defined-only"]);
+    let exported: BTreeSet<&str> =
+        symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(exported, listed);
+    assert!(exported.len() > 130, "{exported:?}");
+}
+
+#[test]
+fn each_of_them_is_a_function_of_the_c_library() {
+    let needed = must(Command::new("ldd").arg("/bin/sh"));
+    let library = needed.split_whitespace().find(|word| word.starts_with('/') && word.contains("libc.so"));
+    let symbols = must(Command::new("nm").args(["-D", "--defined-only", library.unwrap()]));
+    let known: BTreeSet<&str> = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .map(|name| name.split('@').next().unwrap_or(name))
+        .collect();
+    let own = ask("nm", &["-D", "--defined-only"]);
+    let unknown: Vec<&str> = own
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .filter(|name| !known.contains(name))
+        .collect();
+    assert!(unknown.is_empty(), "a program that asks for these would find them only here: {unknown:?}");
+}
+
+#[test]
+fn it_needs_no_other_library_and_nothing_of_one() {
+    let undefined = ask("nm", &["-D", "--undefined-only"]);
+    let names: Vec<&str> = undefined.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(names, ["_r_debug"], "weak, from the dynamic linker");
+    assert!(undefined.contains("w _r_debug"), "{undefined}");
+    let dynamic = ask("readelf", &["-dW"]);
+    assert!(!dynamic.contains("NEEDED"), "{dynamic}");
+    assert!(dynamic.contains("[libtieline-sockets.so]"), "{dynamic}");
+    assert!(dynamic.contains("NODELETE") && dynamic.contains("BIND_NOW"), "{dynamic}");
+}
+
+#[test]
+fn it_has_one_constructor_no_destructor_and_no_thread_local_variable() {
+    let sections = ask("readelf", &["-SW"]);
+    let size = |name: &str| {
+        let line = sections.lines().find(|line| line.split_whitespace().any(|word| word == name))?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == name)?;
+        usize::from_str_radix(words.get(at + 4)?, 16).ok()
+    };
+    assert_eq!(size(".init_array"), Some(8), "{sections}");
+    for name in [".fini_array", ".init", ".fini", ".tdata", ".tbss", ".ctors", ".dtors"] {
+        assert_eq!(size(name), None, "{sections}");
+    }
+    assert!(!ask("readelf", &["-lW"]).contains(" TLS "));
+}
+
+#[test]
+fn no_panic_is_in_it_and_nothing_is_unwound_to() {
+    let symbols = ask("nm", &["--demangle"]);
+    for word in ["panic", "alloc", "std::", "unwind", "personality", "mem_c", "memcpy", "memset"] {
+        let found: Vec<&str> =
+            symbols.lines().filter(|line| line.contains(word) && !line.contains("core::option::")).collect();
+        assert!(found.is_empty(), "{word}: {found:?}");
+    }
+    // A landing pad would be in the way of a thread that is cancelled.
+    assert!(!ask("readelf", &["-SW"]).contains(".gcc_except_table"));
+}

@@ -1,0 +1,167 @@
+//! `tieline run`: it becomes the program, which finds everything as if it had been started plainly.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tieline_tests::Watchdog;
+use tieline_tests::cluster::tieline_binary;
+
+use crate::built::{library, made, program};
+
+pub(crate) fn tieline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(tieline_binary().unwrap());
+    command.args(arguments).stdin(Stdio::null());
+    command.env("TIELINE_SOCKETS_LIBRARY", library()).env("TIELINE_RUNTIME_DIR", made().join("runtime"));
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = tieline(arguments).output().unwrap();
+    (status.code(), text(&stdout), text(&stderr))
+}
+
+#[test]
+fn the_programs_end_is_the_commands_end() {
+    let _watchdog = Watchdog::usual("ends of programs");
+    assert_eq!(
+        run(&["run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]),
+        (Some(7), "out\n".into(), "err\n".into())
+    );
+    let killed = tieline(&["run", "sh", "-c", "kill -9 $$"]).status().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed), Some(9));
+    // The process is the same one.
+    let (_, out, _) = run(&["run", "sh", "-c", "readlink /proc/$$/exe"]);
+    assert!(!out.contains("tieline") && out.starts_with('/'), "{out}");
+}
+
+#[test]
+fn what_cannot_be_started_says_so_as_env_does() {
+    let _watchdog = Watchdog::usual("programs that cannot start");
+    for (words, status, says) in [
+        (&["run", "no-such-program"][..], 127, "no such program"),
+        (&["run", "/etc/passwd"], 126, "may not be executed"),
+        (&["run", "/etc"], 126, "may not be executed"),
+        (&["run"], 2, "Usage"),
+        (&["run", "--no-such-option", "ls"], 2, "no-such-option"),
+        (&["run", "--stats", "/nowhere/x", "ls"], 4, "/nowhere/x"),
+        (&["run", "--node", "4", "ls"], 2, "--node"),
+    ] {
+        let (ended, out, err) = run(words);
+        assert_eq!((ended, out.as_str()), (Some(status), ""), "{words:?}: {err}");
+        assert!(err.contains(says), "{words:?}: {err}");
+    }
+    let mut without = tieline(&["run", "true"]);
+    let output = without.env("TIELINE_SOCKETS_LIBRARY", "/nowhere/l.so").output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("TIELINE_SOCKETS_LIBRARY"), "{output:?}");
+}
+
+#[test]
+fn a_program_that_cannot_be_entered_is_named_and_runs_plain() {
+    let _watchdog = Watchdog::usual("static programs");
+    let source = made().join("static.c");
+    std::fs::write(&source, "#include <unistd.h>\nint main(void) { return write(1, \"plain\\n\", 6) != 6; }")
+        .unwrap();
+    let program = made().join("static");
+    let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&program).status().unwrap();
+    assert!(compiled.success());
+    let program = program.to_str().unwrap();
+    let (status, out, err) = run(&["run", program]);
+    assert_eq!((status, out.as_str()), (Some(0), "plain\n"), "{err}");
+    assert!(err.contains("linked statically"), "{err}");
+    let (status, out, err) = run(&["run", "--strict", program]);
+    assert_eq!((status, out.as_str()), (Some(4), ""), "{err}");
+    assert!(err.contains("linked statically") && err.contains("--strict"), "{err}");
+}
+
+#[test]
+fn children_have_it_or_not() {
+    let _watchdog = Watchdog::usual("children");
+    let shows = [
+        "sh",
+        "-c",
+        "env | grep -cE 'LD_PRELOAD|TIELINE_SOCKETS_S'; grep -c libtieline-sockets /proc/self/maps",
+    ];
+    let (_, with, _) = run(&[&["run"], &shows[..]].concat());
+    let counts: Vec<u32> = with.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(counts[0] == 2 && counts[1] > 0, "{with}");
+    let (_, without, _) = run(&[&["run", "--no-children"], &shows[..]].concat());
+    assert_eq!(without, "0\n0\n");
+    // The program itself has it.
+    let (_, own, _) = run(&["run", "--no-children", "grep", "-c", "libtieline-sockets", "/proc/self/maps"]);
+    assert!(own.trim().parse::<u32>().unwrap() > 0, "{own}");
+    // What else is loaded stays, in the program and in its children.
+    let allocator = program("allocator.so", "allocator.c", &["-shared", "-fPIC"]);
+    let list = format!("LD_PRELOAD={}", allocator.display());
+    let both = ["run", "--no-children", "sh", "-c", "env | grep LD_PRELOAD"];
+    let output = tieline(&both).env("LD_PRELOAD", &allocator).output().unwrap();
+    assert_eq!(text(&output.stdout).trim(), list);
+}
+
+/// What a program finds of what it was started with.
+fn found(command: &mut Command, before: &str) -> String {
+    // A shell in between sets things up that a test cannot.
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(format!("{before}; exec {}", words.join(" "))).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
+    let output = shell.current_dir(made()).output().unwrap();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+#[test]
+fn the_program_finds_what_it_would_have_found() {
+    let _watchdog = Watchdog::usual("what a program finds");
+    let shows = program("inherited", "inherited.c", &[]);
+    let shows = shows.to_str().unwrap();
+    for before in [
+        "true",
+        "exec <&-",
+        "exec 0<&- 2>&-",
+        "trap '' PIPE HUP",
+        "ulimit -n 20",
+        "umask 077",
+        "exec 7</dev/null 30>/dev/null",
+    ] {
+        let plain = found(&mut Command::new(shows), before);
+        let inside = found(&mut tieline(&["run", "--strict", "--", shows]), before);
+        assert!(plain.contains("SIGPIPE"), "{plain}");
+        assert_eq!(plain, inside, "{before}");
+    }
+    // Its own name is as it was called.
+    let mut renamed = tieline(&["run", shows]);
+    renamed.arg0("dis_ssocks_run").args(["x"]);
+    assert!(Path::new(shows).exists());
+}
+
+#[test]
+fn the_classic_name_is_the_same_command() {
+    let _watchdog = Watchdog::usual("classic name");
+    let mut classic = Command::new(tieline_binary().unwrap());
+    classic.arg0("dis_ssocks_run").args(["sh", "-c", "grep -c libtieline-sockets /proc/self/maps; exit 5"]);
+    classic.env("TIELINE_SOCKETS_LIBRARY", library()).env("TIELINE_RUNTIME_DIR", made().join("runtime"));
+    let output = classic.output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_ne!(text(&output.stdout).trim(), "0");
+}
+
+#[test]
+fn without_a_place_for_statistics_it_runs_all_the_same() {
+    let _watchdog = Watchdog::usual("no runtime directory");
+    for folder in ["/proc/nowhere", "/dev/null/x"] {
+        let mut command = tieline(&["run", "--verbose", "--", "echo", "runs"]);
+        let output = command.env("TIELINE_RUNTIME_DIR", folder).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "runs\n"));
+        assert!(text(&output.stderr).contains("nothing is counted"), "{output:?}");
+    }
+}
