@@ -61,7 +61,10 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
         locked(&summary).own_network &= judge.has_own_network();
         loop {
             let at = next.fetch_add(1, Ordering::SeqCst);
-            if at >= plan.programs || stop.load(Ordering::SeqCst) || locked(&summary).different.len() >= plan.enough {
+            if at >= plan.programs
+                || stop.load(Ordering::SeqCst)
+                || locked(&summary).different.len() >= plan.enough
+            {
                 return Ok(());
             }
             let seed = plan.seed.wrapping_add(at);
@@ -80,7 +83,10 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
     };
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..plan.jobs.max(1)).map(|job| scope.spawn(move || work(job))).collect();
-        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a job panicked")))).collect()
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a job panicked"))))
+            .collect()
     });
     results.into_iter().collect::<Result<()>>()?;
     let mut summary = locked(&summary).clone();

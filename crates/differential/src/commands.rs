@@ -62,7 +62,8 @@ fn sides(under: &Under) -> Result<(Side, Side)> {
     let plain = Side { executor, ..Side::default() };
     let mut library = plain.clone();
     for pair in &under.env {
-        let (key, value) = pair.split_once('=').with_context(|| Misuse(format!("--env {pair}: not NAME=VALUE")))?;
+        let (key, value) =
+            pair.split_once('=').with_context(|| Misuse(format!("--env {pair}: not NAME=VALUE")))?;
         library.environment.push((key.to_owned(), value.to_owned()));
     }
     if let Some(path) = &under.preload {
@@ -126,7 +127,11 @@ fn run(words: &Run) -> Result<u8> {
         note("differential: no network namespace of its own: ports are shared with the whole machine\n");
     }
     let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary)? };
-    print(&if words.json { json(words, &summary, &saved, start) } else { format!("{}\n", line(&summary, words, start)) })?;
+    print(&if words.json {
+        json(words, &summary, &saved, start)
+    } else {
+        format!("{}\n", line(&summary, words, start))
+    })?;
     Ok(match () {
         () if !summary.different.is_empty() || words.strict && !summary.unstable.is_empty() => DIFFERS,
         () if interrupted => INTERRUPTED,

@@ -10,7 +10,11 @@ use crate::program::{Program, described};
 pub fn canonical(log: &Log) -> Vec<String> {
     let mut names = Names::default();
     let mut lines: Vec<String> = log.results.iter().map(|result| names.replace(result)).collect();
-    lines.extend(log.tables.iter().map(|(founder, table)| names.replace(&format!("a{founder} has at the end {table}"))));
+    lines.extend(
+        log.tables
+            .iter()
+            .map(|(founder, table)| names.replace(&format!("a{founder} has at the end {table}"))),
+    );
     lines.extend(log.ends.iter().map(|(founder, end)| names.replace(&format!("a{founder} ended {end}"))));
     lines
 }
@@ -68,7 +72,8 @@ pub fn differences(one: &[String], other: &[String]) -> Vec<Difference> {
 pub fn side_by_side(program: &Program, one: &[String], other: &[String]) -> String {
     let mut out = String::new();
     for at in 0..one.len().max(other.len()) {
-        let (left, right) = (one.get(at).map_or("(nothing)", |s| s), other.get(at).map_or("(nothing)", |s| s));
+        let (left, right) =
+            (one.get(at).map_or("(nothing)", |s| s), other.get(at).map_or("(nothing)", |s| s));
         let what = described(program, at);
         if left == right {
             out.push_str(&format!("    {what}\n        {left}\n"));
@@ -84,7 +89,10 @@ mod tests {
     use super::*;
 
     fn lines(results: &[&str]) -> Vec<String> {
-        canonical(&Log { results: results.iter().map(|result| (*result).to_owned()).collect(), ..Log::default() })
+        canonical(&Log {
+            results: results.iter().map(|result| (*result).to_owned()).collect(),
+            ..Log::default()
+        })
     }
 
     #[test]

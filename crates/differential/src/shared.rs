@@ -229,7 +229,12 @@ impl Shared {
         let count = (self.front(Front::Ends).load(Ordering::SeqCst) as usize).min(ENDS);
         (0..count)
             .map(|at| END_TABLE + 8 * at)
-            .map(|at| (self.memory.word(at).load(Ordering::SeqCst), self.memory.word(at + 4).load(Ordering::SeqCst).cast_signed()))
+            .map(|at| {
+                (
+                    self.memory.word(at).load(Ordering::SeqCst),
+                    self.memory.word(at + 4).load(Ordering::SeqCst).cast_signed(),
+                )
+            })
             .collect()
     }
 

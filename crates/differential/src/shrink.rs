@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::compare::differences;
 use crate::judge::{Judge, Verdict};
 use crate::program::{Program, Setting};
 
-/// So often a smaller program is repeated before it counts.
-const REPETITIONS: usize = 2;
+/// So often what is left is repeated before it counts.
+const REPETITIONS: usize = 3;
 
 /// Removes what is not needed, for at most so long. What comes back still differs; it is the program itself if it does not.
 ///
@@ -17,9 +18,20 @@ const REPETITIONS: usize = 2;
 /// The plain side does not run.
 pub fn shrink(judge: &mut Judge, program: &Program, limit: Duration) -> Result<Program> {
     let end = Instant::now() + limit;
-    shrink_by(program, |candidate| {
-        Ok(Instant::now() < end && matches!(judge.compare(candidate, REPETITIONS)?, Verdict::Different(_)))
-    })
+    let Verdict::Different(finding) = judge.compare(program, REPETITIONS)? else {
+        return Ok(program.clone());
+    };
+    // What comes behind the first difference is mostly its consequence.
+    let mut start = program.clone();
+    if let Some(first) = differences(&finding.plain, &finding.library).first() {
+        start.steps.truncate(first.at + 1);
+    }
+    let differs = |verdict: Verdict| matches!(verdict, Verdict::Different(_));
+    if !differs(judge.compare(&start, REPETITIONS)?) {
+        start = program.clone();
+    }
+    let small = shrink_by(&start, |candidate| Ok(Instant::now() < end && differs(judge.glance(candidate)?)))?;
+    Ok(if differs(judge.compare(&small, REPETITIONS)?) { small } else { start })
 }
 
 /// The same with any other question than whether it differs.

@@ -68,13 +68,18 @@ impl Lane {
         // What this process has inherited itself must not be among a program's descriptors.
         let _ = files::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32);
         let mut command = Command::new(&self.side.executor);
-        command.args([ROLE, "serve", &self.path]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args([ROLE, "serve", &self.path])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.envs(self.side.environment.iter().map(|(key, value)| (key, value)));
         if let Some(library) = &self.side.preload {
             command.env("LD_PRELOAD", library);
         }
         let executor = self.side.executor.display().to_string();
-        self.server = Some(command.spawn().with_context(|| format!("the executor {executor} cannot be started"))?);
+        self.server =
+            Some(command.spawn().with_context(|| format!("the executor {executor} cannot be started"))?);
         if !self.shared.from_server().wait(ANSWER) {
             self.stop();
             match &self.side.preload {

@@ -15,7 +15,7 @@ use crate::shared::{LOOK, Mail, Shared};
 use crate::sys::process;
 
 /// So long a run may take in all.
-const WATCHDOG: Duration = Duration::from_secs(12);
+const WATCHDOG: Duration = Duration::from_secs(6);
 /// Between two looks at a call that may block, in nanoseconds.
 const GLANCE: u64 = 60_000;
 
@@ -74,10 +74,13 @@ impl<'p> Stage<'p> {
     /// What came of it; complete when the processes are buried.
     pub(super) fn log(self) -> Log {
         let ends = self.shared.ends();
-        let of = |pid: u32| ends.iter().find(|(ended, _)| *ended == pid).map(|(_, status)| status.to_string());
+        let of =
+            |pid: u32| ends.iter().find(|(ended, _)| *ended == pid).map(|(_, status)| status.to_string());
         let processes = self.processes.iter().filter(|(_, _, by_itself)| *by_itself);
         let ends = processes
-            .map(|(founder, pid, _)| (*founder, of(*pid).unwrap_or_else(|| "reaped by its parent".to_owned())))
+            .map(|(founder, pid, _)| {
+                (*founder, of(*pid).unwrap_or_else(|| "reaped by its parent".to_owned()))
+            })
             .collect();
         Log { results: self.results, tables: self.tables, ends }
     }
@@ -132,8 +135,14 @@ impl<'p> Stage<'p> {
 
     /// Waits until the call is over or blocks.
     fn wait_for(&mut self, at: usize, step: &Step, order: u32) -> String {
-        let ends_by_itself =
-            step.wait || matches!(step.call, Call::Exec { .. } | Call::Fork { .. } | Call::Spawn { .. } | Call::Exit { .. });
+        // The kernel lets a dead process be waited for a moment after it shows it as dead.
+        let of_the_dead = |actor: Actor| self.roles[actor.index()] == Role::Dead;
+        let ends_by_itself = step.wait
+            || matches!(step.call, Call::Wait { actor } if of_the_dead(actor))
+            || matches!(
+                step.call,
+                Call::Exec { .. } | Call::Fork { .. } | Call::Spawn { .. } | Call::Exit { .. }
+            );
         let mut slept = 0;
         loop {
             let _ = self.shared.to_controller().wait(GLANCE);
@@ -143,7 +152,10 @@ impl<'p> Stage<'p> {
             match self.task(step.actor) {
                 Task::Gone => {
                     // An exec by another than the first thread moves that thread to another number.
-                    if matches!(step.call, Call::Exec { .. }) && look(self.mail(step.actor, Mail::Pid), self.mail(step.actor, Mail::Pid)) != Task::Gone {
+                    if matches!(step.call, Call::Exec { .. })
+                        && look(self.mail(step.actor, Mail::Pid), self.mail(step.actor, Mail::Pid))
+                            != Task::Gone
+                    {
                         continue;
                     }
                     self.bury(step.actor, at);
@@ -200,7 +212,9 @@ impl<'p> Stage<'p> {
     /// Those who live.
     fn cast(&self) -> impl Iterator<Item = Actor> + use<> {
         let roles = self.roles;
-        (0..ACTORS as u8).map(Actor).filter(move |actor| matches!(roles[actor.index()], Role::Idle | Role::Blocked(_)))
+        (0..ACTORS as u8)
+            .map(Actor)
+            .filter(move |actor| matches!(roles[actor.index()], Role::Idle | Role::Blocked(_)))
     }
 
     /// After a signal: who got it has handled it, or is gone.
@@ -240,10 +254,10 @@ impl<'p> Stage<'p> {
     }
 
     fn drop_out(&mut self, actor: Actor, why: &str) {
-        if let Role::Blocked(step) = self.roles[actor.index()] {
-            if let Some(result) = self.results.get_mut(step) {
-                result.push_str(&format!(", {why}"));
-            }
+        if let Role::Blocked(step) = self.roles[actor.index()]
+            && let Some(result) = self.results.get_mut(step)
+        {
+            result.push_str(&format!(", {why}"));
         }
         self.roles[actor.index()] = Role::Dead;
     }
@@ -287,7 +301,8 @@ impl<'p> Stage<'p> {
     fn look_at_descriptors(&mut self) {
         for (founder, ..) in self.processes.clone() {
             let of_it = |actor: &Actor| {
-                self.roles[actor.index()] == Role::Idle && self.mail(*actor, Mail::Founder) == u32::from(founder)
+                self.roles[actor.index()] == Role::Idle
+                    && self.mail(*actor, Mail::Founder) == u32::from(founder)
             };
             let Some(actor) = self.cast().find(of_it) else { continue };
             self.order(actor, LOOK);

@@ -39,7 +39,12 @@ pub(super) fn create(context: &Context, call: &Call) -> String {
             context.keep(*to, made.fd());
             let mut said = say::outcome(made);
             if tcp && made.is_ok() {
-                let set = sockets::set_option(made.fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32.to_ne_bytes());
+                let set = sockets::set_option(
+                    made.fd(),
+                    libc::IPPROTO_TCP,
+                    libc::TCP_NODELAY,
+                    &1_i32.to_ne_bytes(),
+                );
                 if !set.is_ok() {
                     said.push_str(&format!(" nodelay {}", say::outcome(set)));
                 }
@@ -48,7 +53,11 @@ pub(super) fn create(context: &Context, call: &Call) -> String {
         }
         Call::Pair { to, other, kind, with } => {
             let (domain, of, _) = numbers(*kind);
-            both(context, (*to, *other), sockets::socketpair(domain, of | flags(*with, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC)))
+            both(
+                context,
+                (*to, *other),
+                sockets::socketpair(domain, of | flags(*with, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC)),
+            )
         }
         Call::Pipe { to, other, with } => {
             both(context, (*to, *other), files::pipe(flags(*with, libc::O_NONBLOCK, libc::O_CLOEXEC)))
@@ -106,7 +115,8 @@ pub(super) fn change(context: &Context, call: &Call) -> String {
             kept(context, *to, files::fcntl(fd(slot), command, (*least).cast_signed()))
         }
         Call::Flags { fd: slot } => {
-            let (of_fd, of_file) = (files::fcntl(fd(slot), libc::F_GETFD, 0), files::fcntl(fd(slot), libc::F_GETFL, 0));
+            let (of_fd, of_file) =
+                (files::fcntl(fd(slot), libc::F_GETFD, 0), files::fcntl(fd(slot), libc::F_GETFL, 0));
             format!("{} file {}", say::outcome(of_fd), say::outcome(of_file))
         }
         Call::SetNonblock { fd: slot, on, by: SetBy::Ioctl } => {

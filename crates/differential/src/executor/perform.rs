@@ -29,7 +29,9 @@ fn judge_time(call: &Call, said: &str, start: Instant) -> &'static str {
     const GRAIN: u128 = 2;
     let expected = match call {
         Call::Poll { timeout, .. } | Call::EpollWait { timeout, .. } if said.starts_with("= 0") => *timeout,
-        Call::Recv { .. } | Call::Accept { .. } | Call::Send { .. } if said.contains("EAGAIN") => SOCKET_TIMEOUT,
+        Call::Recv { .. } | Call::Accept { .. } | Call::Send { .. } if said.contains("EAGAIN") => {
+            SOCKET_TIMEOUT
+        }
         _ => return "",
     };
     let expected = u128::from(expected.unsigned_abs());
@@ -63,7 +65,9 @@ fn dispatch(context: &Context, at: usize, call: &Call) -> String {
         | Call::SetCloexec { .. }
         | Call::Queued { .. }
         | Call::Table {} => descriptors::change(context, call),
-        Call::Poll { .. } | Call::EpollCtl { .. } | Call::EpollWait { .. } => readiness::perform(context, call),
+        Call::Poll { .. } | Call::EpollCtl { .. } | Call::EpollWait { .. } => {
+            readiness::perform(context, call)
+        }
         Call::Handle { .. }
         | Call::Mask { .. }
         | Call::Kill { .. }
@@ -118,7 +122,11 @@ fn lives(context: &Context, call: &Call) -> String {
         Call::Wait { actor } => {
             let Some((pid, _)) = whereabouts(context, *actor) else { return "nobody".to_owned() };
             let (outcome, status) = process::waitpid(pid, 0);
-            if outcome.is_ok() { format!("= %{} {}", outcome.ret, say::status(status)) } else { say::outcome(outcome) }
+            if outcome.is_ok() {
+                format!("= %{} {}", outcome.ret, say::status(status))
+            } else {
+                say::outcome(outcome)
+            }
         }
         _ => "not a call of this kind".to_owned(),
     }

@@ -29,8 +29,13 @@ pub(super) fn perform(context: &Context, call: &Call) -> String {
                 CtlOp::Mod => libc::EPOLL_CTL_MOD,
                 CtlOp::Del => libc::EPOLL_CTL_DEL,
             };
-            let outcome =
-                poll::epoll_ctl(context.fd(*fd), op, context.fd(*member), epoll_events(*events), u64::from(member.0));
+            let outcome = poll::epoll_ctl(
+                context.fd(*fd),
+                op,
+                context.fd(*member),
+                epoll_events(*events),
+                u64::from(member.0),
+            );
             say::outcome(outcome)
         }
         Call::EpollWait { fd, by, max, timeout } => {

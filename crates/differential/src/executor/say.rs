@@ -121,7 +121,8 @@ pub(super) fn message_flags(flags: i32) -> String {
 
 /// Length, digest and beginning of bytes. The digest is 32-bit FNV-1a (Fowler, Noll, Vo).
 pub(super) fn data(bytes: &[u8]) -> String {
-    let digest = bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    let digest =
+        bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     let start: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("{}:{digest:08x}:{start}", bytes.len())
 }

@@ -3,11 +3,13 @@
 use super::context::Context;
 use super::perform::SOCKET_TIMEOUT;
 use super::{descriptors, say};
-use crate::program::call::{AcceptBy, At, Call, Direction, Opt, RecvBy, RecvFlag, SendBy, SendFlag, StdioBy, Whose};
+use crate::program::call::{
+    AcceptBy, At, Call, Direction, Opt, RecvBy, RecvFlag, SendBy, SendFlag, StdioBy, Whose,
+};
 use crate::program::{Set, Slot};
 use crate::sys::address::Address;
 use crate::sys::transfer::{self, MESSAGES, Received, Sending};
-use crate::sys::{Outcome, files, sockets};
+use crate::sys::{Outcome, files, process, sockets};
 
 /// Bytes that nobody else sends: of this step, each different from its neighbours.
 pub(super) fn pattern(step: usize, len: usize) -> Vec<u8> {
@@ -25,7 +27,8 @@ pub(super) fn pattern(step: usize, len: usize) -> Vec<u8> {
 
 /// Writes a file's content; how much was written.
 pub(super) fn fill(fd: i32, content: &[u8]) -> i64 {
-    let sending = Sending { fd, bytes: content, by: SendBy::Write, flags: 0, to: None, bad: false, descriptors: &[] };
+    let sending =
+        Sending { fd, bytes: content, by: SendBy::Write, flags: 0, to: None, bad: false, descriptors: &[] };
     transfer::send(&sending).0.ret
 }
 
@@ -67,7 +70,15 @@ pub(super) fn perform(context: &Context, at: usize, call: &Call) -> String {
             let bytes = pattern(at, *len as usize);
             let descriptors: Vec<i32> = what.iter().map(fd).collect();
             let by = SendBy::Sendmsg;
-            sent(&Sending { fd: fd(slot), bytes: &bytes, by, flags: 0, to: None, bad: false, descriptors: &descriptors })
+            sent(&Sending {
+                fd: fd(slot),
+                bytes: &bytes,
+                by,
+                flags: 0,
+                to: None,
+                bad: false,
+                descriptors: &descriptors,
+            })
         }
         Call::Recv { fd: slot, len, by, flags, bad } => {
             let (outcome, received) =
@@ -79,7 +90,9 @@ pub(super) fn perform(context: &Context, at: usize, call: &Call) -> String {
             let (outcome, offset) = transfer::sendfile(fd(slot), fd(from), *len as usize);
             format!("{} offset={offset}", say::outcome(outcome))
         }
-        Call::Splice { from, fd: slot, len } => say::outcome(transfer::splice(fd(from), fd(slot), *len as usize)),
+        Call::Splice { from, fd: slot, len } => {
+            say::outcome(transfer::splice(fd(from), fd(slot), *len as usize))
+        }
         Call::Shutdown { fd: slot, how } => {
             let how = match how {
                 Direction::Read => libc::SHUT_RD,
@@ -121,9 +134,8 @@ fn bind(context: &Context, fd: i32, at: At, name: crate::program::Name) -> Strin
     let address = match (at, i32::try_from(domain)) {
         (At::Kept, _) => context.shared.name(name),
         (At::Abstract, _) | (_, Ok(libc::AF_UNIX)) => {
-            // Own to this program: abstract names are shared by all of a network namespace.
-            let first = context.shared.front(crate::shared::Front::ServerPid).load(shm::sync::Ordering::SeqCst);
-            Address::unnamed_file(&format!("differential-@{first}-{}", name.0))
+            // Own to this run: sockets that are being passed outlive a program a little, and so do their names.
+            Address::unnamed_file(&format!("differential-@{}-{}", process::group(), name.0))
         }
         (_, Ok(libc::AF_INET6)) => Address::v6(at == At::Any, 0),
         _ => Address::v4(at == At::Any, 0),
@@ -238,7 +250,12 @@ fn option_value(option: Opt, value: i32) -> Vec<u8> {
         Opt::RcvTimeo | Opt::SndTimeo => {
             vec![0, if value == 0 { 0 } else { i64::from(SOCKET_TIMEOUT) * 1000 }]
         }
-        Opt::Linger => return [i32::from(value >= 0), value.max(0)].iter().flat_map(|word| word.to_ne_bytes()).collect(),
+        Opt::Linger => {
+            return [i32::from(value >= 0), value.max(0)]
+                .iter()
+                .flat_map(|word| word.to_ne_bytes())
+                .collect();
+        }
         _ => return value.to_ne_bytes().to_vec(),
     };
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -255,7 +272,11 @@ fn option_text(option: Opt, value: &[u8]) -> String {
         Opt::Error if value.len() == 4 && number(value) > 0 => {
             say::errno(i32::try_from(number(value)).unwrap_or(0))
         }
-        _ => format!("{}:{}", value.len(), value.chunks(4).map(|word| number(word).to_string()).collect::<Vec<_>>().join(",")),
+        _ => format!(
+            "{}:{}",
+            value.len(),
+            value.chunks(4).map(|word| number(word).to_string()).collect::<Vec<_>>().join(",")
+        ),
     }
 }
 

@@ -24,7 +24,11 @@ pub(super) fn duplicate(model: &mut Model) {
             let Some((onto, before)) = model.find_for(actor, |_| true) else { return };
             if model.may_block(actor, &[before]) || before == id {
                 let with = model.random.set(&[(Make::Cloexec, 50)]);
-                let call = if model.random.percent(60) { Call::Dup2 { fd, onto } } else { Call::Dup3 { fd, onto, with } };
+                let call = if model.random.percent(60) {
+                    Call::Dup2 { fd, onto }
+                } else {
+                    Call::Dup3 { fd, onto, with }
+                };
                 model.step(actor, call);
                 model.put(actor, onto, Some(id));
             }
@@ -115,7 +119,8 @@ pub(super) fn reuse(model: &mut Model) {
 pub(super) fn wrong(model: &mut Model) {
     let Some(actor) = model.anyone() else { return };
     let process = model.process(actor);
-    let stale: Vec<Slot> = model.stale.iter().filter(|(of, _)| *of == process).map(|(_, slot)| *slot).collect();
+    let stale: Vec<Slot> =
+        model.stale.iter().filter(|(of, _)| *of == process).map(|(_, slot)| *slot).collect();
     let Some(fd) = model.random.pick(&stale) else { return };
     let call = match model.random.below(6) {
         0 => Call::Flags { fd },

@@ -2,7 +2,7 @@
 
 use super::model::{Model, Player};
 use crate::program::call::{Disposition, Environment, KillBy, MaskHow, Signal};
-use crate::program::{ACTORS, Actor, Call, SLOTS, Slot};
+use crate::program::{ACTORS, Actor, Call, SLOTS, Slot, Step};
 
 /// What a program does before anything else: mostly it does not want to die of a broken connection.
 pub(super) fn prepare(model: &mut Model) {
@@ -27,13 +27,20 @@ fn handle(model: &mut Model, actor: Actor, signal: Signal, with: Disposition) {
 
 /// Another thread, or another process.
 pub(super) fn multiply(model: &mut Model) {
-    let Some(free) = (1..ACTORS as u8).map(Actor).find(|actor| model.players[actor.index()].is_none()) else { return };
+    let Some(free) = (1..ACTORS as u8).map(Actor).find(|actor| model.players[actor.index()].is_none()) else {
+        return;
+    };
     // An actor that was there and has ended does not come again.
-    if model.steps.iter().any(|step| matches!(step.call, Call::Fork { actor } | Call::Spawn { actor } if actor == free)) {
+    if model
+        .steps
+        .iter()
+        .any(|step| matches!(step.call, Call::Fork { actor } | Call::Spawn { actor } if actor == free))
+    {
         return;
     }
     let Some(actor) = model.anyone() else { return };
-    let processes = model.all().iter().map(|actor| model.process(*actor)).collect::<std::collections::BTreeSet<_>>();
+    let processes =
+        model.all().iter().map(|actor| model.process(*actor)).collect::<std::collections::BTreeSet<_>>();
     if processes.len() < 3 && model.random.percent(50) {
         model.step(actor, Call::Fork { actor: free });
         let parent = model.process(actor);
@@ -76,17 +83,23 @@ pub(super) fn signal(model: &mut Model) {
     let signal = model.random.pick(&[Signal::Usr1, Signal::Usr1, Signal::Usr2]).unwrap_or(Signal::Usr1);
     if model.disposition(target, signal) == Disposition::Default {
         // Who may set a handler in the target's process.
-        let Some(setter) = model.idle().into_iter().find(|other| model.process(*other) == model.process(target)) else { return };
+        let Some(setter) =
+            model.idle().into_iter().find(|other| model.process(*other) == model.process(target))
+        else {
+            return;
+        };
         let with = model.random.pick(&[Disposition::Handler, Disposition::Restart, Disposition::Ignore]);
         handle(model, setter, signal, with.unwrap_or(Disposition::Handler));
     }
     let alone = all.iter().filter(|other| model.process(**other) == model.process(target)).count() == 1;
     let by = if alone && model.random.percent(50) { KillBy::Process } else { KillBy::Thread };
     model.step(actor, Call::Kill { actor: target, signal, by });
-    if model.disposition(target, signal) == Disposition::Handler {
-        if let Some(player) = &mut model.players[target.index()] {
-            player.blocked = None;
-        }
+    let held_back = |step: &Step| step.actor == target && matches!(step.call, Call::Mask { .. });
+    if model.disposition(target, signal) == Disposition::Handler
+        && !model.steps.iter().any(held_back)
+        && let Some(player) = &mut model.players[target.index()]
+    {
+        player.blocked = None;
     }
 }
 
@@ -123,9 +136,13 @@ pub(super) fn exec(model: &mut Model) {
 /// A process ends, or is made to; another may wait for that.
 pub(super) fn end(model: &mut Model) {
     let all = model.all();
-    let Some(victim) = model.random.pick(&all).filter(|victim| model.process(*victim) != Actor(0)) else { return };
+    let Some(victim) = model.random.pick(&all).filter(|victim| model.process(*victim) != Actor(0)) else {
+        return;
+    };
     let process = model.process(victim);
-    let Some(killer) = model.idle().into_iter().find(|actor| model.process(*actor) != process) else { return };
+    let Some(killer) = model.idle().into_iter().find(|actor| model.process(*actor) != process) else {
+        return;
+    };
     if model.is_blocked(victim) || model.random.percent(60) {
         model.step(killer, Call::Kill { actor: victim, signal: Signal::Kill, by: KillBy::Process });
     } else {

@@ -40,7 +40,7 @@ pub fn program(seed: u64) -> Program {
 /// What may come next, with how often it shall.
 type Move = (usize, fn(&mut Model));
 
-const MOVES: [Move; 33] = [
+const MOVES: [Move; 34] = [
     (5, openings::open),
     (19, traffic::send),
     (16, traffic::receive),
@@ -56,6 +56,7 @@ const MOVES: [Move; 33] = [
     (2, traffic::stdio),
     (2, traffic::connect_more),
     (2, traffic::reconnect),
+    (2, traffic::refused),
     (1, traffic::kept_name),
     (7, waits::poll),
     (4, waits::epoll_new),

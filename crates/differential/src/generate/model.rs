@@ -51,12 +51,23 @@ pub(super) struct Object {
 
 impl Object {
     fn new(what: What, nonblock: bool) -> Self {
-        Self { what, nonblock, times_out: false, peer: None, queued: 0, ended: false, shut: false, members: Vec::new() }
+        Self {
+            what,
+            nonblock,
+            times_out: false,
+            peer: None,
+            queued: 0,
+            ended: false,
+            shut: false,
+            members: Vec::new(),
+        }
     }
 
     pub(super) fn kind(&self) -> Option<Kind> {
         match &self.what {
-            What::Fresh(kind) | What::Listener(kind, ..) | What::Stream(kind) | What::Dgram(kind, _) => Some(*kind),
+            What::Fresh(kind) | What::Listener(kind, ..) | What::Stream(kind) | What::Dgram(kind, _) => {
+                Some(*kind)
+            }
             _ => None,
         }
     }
@@ -71,7 +82,10 @@ impl Object {
 
     /// Bytes without limits between messages.
     pub(super) fn is_stream(&self) -> bool {
-        matches!(self.what, What::Stream(Kind::Tcp4 | Kind::Tcp6 | Kind::UnixStream) | What::PipeIn | What::PipeOut)
+        matches!(
+            self.what,
+            What::Stream(Kind::Tcp4 | Kind::Tcp6 | Kind::UnixStream) | What::PipeIn | What::PipeOut
+        )
     }
 
     pub(super) fn carries(&self) -> bool {
@@ -214,7 +228,9 @@ impl Model {
     pub(super) fn find_for(&mut self, actor: Actor, wanted: impl Fn(&Object) -> bool) -> Option<(Slot, Id)> {
         let slots = self.slots[self.process(actor).index()].iter().enumerate();
         let found: Vec<(Slot, Id)> = slots
-            .filter_map(|(slot, id)| id.filter(|id| wanted(&self.objects[*id])).map(|id| (Slot(slot as u8), id)))
+            .filter_map(|(slot, id)| {
+                id.filter(|id| wanted(&self.objects[*id])).map(|id| (Slot(slot as u8), id))
+            })
             .collect();
         self.random.pick(&found)
     }

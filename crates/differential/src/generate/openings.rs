@@ -138,13 +138,15 @@ fn pair(model: &mut Model, actor: Actor) {
     let (to, other) = (model.new_slot(), model.new_slot());
     model.step(actor, Call::Pair { to, other, kind, with });
     let what = if kind == Kind::UnixDgram { What::Dgram(kind, None) } else { What::Stream(kind) };
-    let (one, two) = (model.hold(actor, to, what.clone(), nonblock), model.hold(actor, other, what, nonblock));
+    let (one, two) =
+        (model.hold(actor, to, what.clone(), nonblock), model.hold(actor, other, what, nonblock));
     model.objects[one].peer = Some(two);
     model.objects[two].peer = Some(one);
 }
 
 fn datagrams(model: &mut Model, actor: Actor) {
-    let kind = model.random.pick(&[Kind::Udp4, Kind::Udp4, Kind::Udp6, Kind::UnixDgram]).unwrap_or(Kind::Udp4);
+    let kind =
+        model.random.pick(&[Kind::Udp4, Kind::Udp4, Kind::Udp6, Kind::UnixDgram]).unwrap_or(Kind::Udp4);
     let mut bound: Vec<(Slot, Id, Name)> = Vec::new();
     for _ in 0..2 {
         let (slot, id) = socket(model, actor, kind);

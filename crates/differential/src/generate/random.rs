@@ -46,7 +46,10 @@ impl Random {
 
     /// Each of these with this chance.
     pub(super) fn set<T: Choice>(&mut self, members: &[(T, usize)]) -> Set<T> {
-        members.iter().fold(Set::none(), |set, (member, chance)| if self.percent(*chance) { set.with(*member) } else { set })
+        members.iter().fold(
+            Set::none(),
+            |set, (member, chance)| if self.percent(*chance) { set.with(*member) } else { set },
+        )
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::model::{Id, Model, Object, What};
 use super::openings;
-use crate::program::call::{At, Direction, Disposition, Kind, Opt, RecvBy, RecvFlag, SendBy, SendFlag, Signal, StdioBy, Whose};
+use crate::program::call::{
+    At, Direction, Disposition, Kind, Opt, PollBy, PollEvent, Polled, RecvBy, RecvFlag, SendBy, SendFlag,
+    SetBy, Signal, StdioBy, Whose,
+};
 use crate::program::{Actor, Call, Name, Set, Slot};
 
 /// More than this is never left unread: a full buffer's size is chance.
@@ -10,7 +13,10 @@ const MUCH: usize = 24_000;
 
 /// Sends something small.
 pub(super) fn send(model: &mut Model) {
-    let Some((actor, slot, id)) = model.find(|object| object.carries() && object.what != What::PipeOut) else { return };
+    let Some((actor, slot, id)) = model.find(|object| object.carries() && object.what != What::PipeOut)
+    else {
+        return;
+    };
     let len = match model.random.below(10) {
         0 => 0,
         1..=3 => model.random.within(1, 16),
@@ -29,7 +35,8 @@ pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id),
         _ => (len, model.random.choice()),
     };
     // To a peer without a reader a byte may end the process: so rarely.
-    let broken = object.shut || object.peer.is_none_or(|peer| model.objects[peer].ended && model.objects[peer].shut);
+    let broken =
+        object.shut || object.peer.is_none_or(|peer| model.objects[peer].ended && model.objects[peer].shut);
     let raises = model.disposition(actor, Signal::Pipe) == Disposition::Default;
     let mut flags = model.random.set(&[(SendFlag::Dontwait, 8), (SendFlag::Nosignal, 15)]);
     if broken && raises && object.what != What::Eventfd && !model.random.percent(12) {
@@ -48,7 +55,8 @@ pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id),
     if !fits(model, &object, len) {
         return false;
     }
-    let waited_for = object.peer.is_some_and(|peer| model.all().iter().any(|actor| is_waited_for(model, *actor, peer)));
+    let waited_for =
+        object.peer.is_some_and(|peer| model.all().iter().any(|actor| is_waited_for(model, *actor, peer)));
     // Two messages wake a reader of a stream twice, or once.
     let by = if by == SendBy::Sendmmsg && waited_for && object.is_stream() { SendBy::Sendmsg } else { by };
     let bad = model.random.percent(3);
@@ -64,7 +72,9 @@ fn pipe_writer(model: &mut Model) -> SendBy {
 }
 
 fn is_waited_for(model: &Model, actor: Actor, id: Id) -> bool {
-    model.players[actor.index()].as_ref().is_some_and(|player| player.blocked.as_ref().is_some_and(|on| on.contains(&id)))
+    model.players[actor.index()]
+        .as_ref()
+        .is_some_and(|player| player.blocked.as_ref().is_some_and(|on| on.contains(&id)))
 }
 
 /// Datagrams without a fixed peer need one; with one they may name another.
@@ -118,7 +128,9 @@ pub(super) fn receive(model: &mut Model) {
     let readable = |object: &Object| {
         (object.carries() && (object.is_readable() || object.nonblock)) && object.what != What::PipeIn
     };
-    let Some((actor, slot, id)) = model.find(readable).or_else(|| model.find(Object::carries)) else { return };
+    let Some((actor, slot, id)) = model.find(readable).or_else(|| model.find(Object::carries)) else {
+        return;
+    };
     let ready = model.objects[id].is_readable() || model.objects[id].nonblock;
     let mut flags = model.random.set(&[
         (RecvFlag::Dontwait, if ready { 10 } else { 100 }),
@@ -174,16 +186,16 @@ fn receive_into(model: &mut Model, actor: Actor, (slot, id): (Slot, Id), flags: 
         if object.what == What::Eventfd {
             model.objects[id].queued = 0;
         }
-        if let Some(peer) = object.peer {
-            model.wake(peer);
-        }
     }
 }
 
 /// A receive that waits, and mostly what ends the wait.
 pub(super) fn blocked_receive(model: &mut Model) {
     let empty = |object: &Object| {
-        matches!(object.what, What::Stream(_) | What::Dgram(..) | What::PipeOut) && !object.is_readable() && !object.nonblock && !object.times_out
+        matches!(object.what, What::Stream(_) | What::Dgram(..) | What::PipeOut)
+            && !object.is_readable()
+            && !object.nonblock
+            && !object.times_out
     };
     let Some((actor, slot, id)) = model.find(empty) else { return };
     if !model.may_block(actor, &[id]) {
@@ -202,7 +214,11 @@ pub(super) fn blocked_receive(model: &mut Model) {
     model.block(actor, vec![id]);
     if model.random.percent(80) {
         let peer = model.objects[id].peer;
-        let Some((other, other_slot, other_id)) = model.find(|_| true).filter(|(.., found)| Some(*found) == peer).or_else(|| holder(model, peer)) else { return };
+        let Some((other, other_slot, other_id)) =
+            model.find(|_| true).filter(|(.., found)| Some(*found) == peer).or_else(|| holder(model, peer))
+        else {
+            return;
+        };
         if whole {
             // In two parts, of which the first does not end the wait.
             send_from(model, other, (other_slot, other_id), len / 2);
@@ -228,7 +244,13 @@ fn holder(model: &Model, id: Option<Id>) -> Option<(Actor, Slot, Id)> {
 /// More than buffers hold, to a reader that wants all of it.
 pub(super) fn bulk(model: &mut Model) {
     let quiet = |object: &Object| {
-        object.is_stream() && !object.nonblock && !object.ended && !object.times_out && object.queued == 0 && object.peer.is_some() && matches!(object.what, What::Stream(_))
+        object.is_stream()
+            && !object.nonblock
+            && !object.ended
+            && !object.times_out
+            && object.queued == 0
+            && object.peer.is_some()
+            && matches!(object.what, What::Stream(_))
     };
     let Some((reader, slot, id)) = model.find(quiet) else { return };
     if !model.may_block(reader, &[id]) {
@@ -241,8 +263,14 @@ pub(super) fn bulk(model: &mut Model) {
         return model.wake(id);
     }
     let len = model.random.within(70_000, 300_000);
-    model.step(reader, Call::Recv { fd: slot, len, by: RecvBy::Recv, flags: Set::of(&[RecvFlag::Waitall]), bad: false });
-    let by = model.random.pick(&[SendBy::Write, SendBy::Writev, SendBy::Send, SendBy::Sendmsg]).unwrap_or(SendBy::Send);
+    model.step(
+        reader,
+        Call::Recv { fd: slot, len, by: RecvBy::Recv, flags: Set::of(&[RecvFlag::Waitall]), bad: false },
+    );
+    let by = model
+        .random
+        .pick(&[SendBy::Write, SendBy::Writev, SendBy::Send, SendBy::Sendmsg])
+        .unwrap_or(SendBy::Send);
     model.step(writer, Call::Send { fd: from, len, by, flags: Set::none(), name: None, bad: false });
     model.wake(id);
 }
@@ -257,6 +285,7 @@ pub(super) fn half_close(model: &mut Model) {
     if how != Direction::Write {
         object.ended = true;
     }
+    let own_reader = how != Direction::Write;
     if how != Direction::Read {
         object.shut = true;
         if let Some(peer) = object.peer {
@@ -264,12 +293,17 @@ pub(super) fn half_close(model: &mut Model) {
             model.wake(peer);
         }
     }
-    model.wake(id);
+    if own_reader {
+        model.wake(id);
+    }
 }
 
 /// From a file.
 pub(super) fn sendfile(model: &mut Model) {
-    let Some((actor, fd, id)) = model.find(|object| matches!(object.what, What::Stream(_) | What::PipeIn)) else { return };
+    let Some((actor, fd, id)) = model.find(|object| matches!(object.what, What::Stream(_) | What::PipeIn))
+    else {
+        return;
+    };
     let object = model.objects[id].clone();
     if object.shut || object.peer.is_none() || !fits(model, &object, 4000) {
         return;
@@ -289,9 +323,15 @@ pub(super) fn sendfile(model: &mut Model) {
 
 /// From a socket into a pipe, or out of one.
 pub(super) fn splice(model: &mut Model) {
-    let Some((actor, from, source)) = model.find(|object| object.is_readable() && object.queued > 0 && object.is_stream()) else { return };
+    let Some((actor, from, source)) =
+        model.find(|object| object.is_readable() && object.queued > 0 && object.is_stream())
+    else {
+        return;
+    };
     let from_pipe = model.objects[source].what == What::PipeOut;
-    let wanted = move |object: &Object| if from_pipe { matches!(object.what, What::Stream(_)) } else { object.what == What::PipeIn };
+    let wanted = move |object: &Object| {
+        if from_pipe { matches!(object.what, What::Stream(_)) } else { object.what == What::PipeIn }
+    };
     let Some((fd, target)) = model.find_for(actor, wanted) else { return };
     let object = model.objects[target].clone();
     if object.shut || !fits(model, &object, 4000) || object.is_tcp() {
@@ -310,7 +350,9 @@ pub(super) fn pass(model: &mut Model) {
     };
     let Some((actor, fd, id)) = model.find(connected) else { return };
     let Some(peer) = model.objects[id].peer else { return };
-    if !model.objects[peer].what.eq(&model.objects[id].what) && model.objects[peer].queued > 3 || model.objects[peer].queued > 0 {
+    if !model.objects[peer].what.eq(&model.objects[id].what) && model.objects[peer].queued > 3
+        || model.objects[peer].queued > 0
+    {
         return;
     }
     let count = model.random.within(1, 3);
@@ -329,7 +371,8 @@ pub(super) fn pass(model: &mut Model) {
     let Some((taker, from, _)) = holder(model, Some(peer)) else { return };
     if model.random.percent(85) {
         let to: Vec<Slot> = what.iter().map(|_| model.new_slot()).collect();
-        let flags = model.random.set(&[(RecvFlag::Cloexec, 50), (RecvFlag::Dontwait, 20), (RecvFlag::Peek, 4)]);
+        let flags =
+            model.random.set(&[(RecvFlag::Cloexec, 50), (RecvFlag::Dontwait, 20), (RecvFlag::Peek, 4)]);
         let room = if model.random.percent(10) { Vec::new() } else { to.clone() };
         model.step(taker, Call::Take { fd: from, to: room.clone(), len: len.max(20), flags });
         model.objects[peer].queued = 0;
@@ -354,15 +397,31 @@ pub(super) fn options(model: &mut Model) {
     let option: Opt = model.random.choice();
     let object = &model.objects[id];
     let value = match option {
-        Opt::Linger => if model.random.percent(50) { 0 } else { -1 },
-        Opt::RcvLowat | Opt::Tos | Opt::Ttl | Opt::KeepIdle | Opt::KeepCount => model.random.within(1, 40).cast_signed(),
+        Opt::Linger => {
+            if model.random.percent(50) {
+                0
+            } else {
+                -1
+            }
+        }
+        Opt::RcvLowat | Opt::Tos | Opt::Ttl | Opt::KeepIdle | Opt::KeepCount => {
+            model.random.within(1, 40).cast_signed()
+        }
         Opt::UserTimeout => model.random.within(10_000, 90_000).cast_signed(),
         _ => i32::from(model.random.percent(70)),
     };
     // Not set: what changes when bytes are delivered, or which of several sockets gets them.
     let only_read = matches!(
         option,
-        Opt::Cork | Opt::NoDelay | Opt::ReusePort | Opt::Error | Opt::Type | Opt::Domain | Opt::Protocol | Opt::Accepting | Opt::PeerCred
+        Opt::Cork
+            | Opt::NoDelay
+            | Opt::ReusePort
+            | Opt::Error
+            | Opt::Type
+            | Opt::Domain
+            | Opt::Protocol
+            | Opt::Accepting
+            | Opt::PeerCred
     ) || option == Opt::RcvLowat && model.random.percent(70);
     let timeout = matches!(option, Opt::RcvTimeo | Opt::SndTimeo);
     if only_read || model.random.percent(45) || timeout {
@@ -382,7 +441,10 @@ pub(super) fn addresses(model: &mut Model) {
 
 /// stdio on a connection, behind the back of whoever replaces functions.
 pub(super) fn stdio(model: &mut Model) {
-    let Some((actor, fd, id)) = model.find(|object| object.is_stream() && object.what != What::PipeOut) else { return };
+    let Some((actor, fd, id)) = model.find(|object| object.is_stream() && object.what != What::PipeOut)
+    else {
+        return;
+    };
     let object = model.objects[id].clone();
     if object.shut || object.peer.is_none_or(|peer| model.objects[peer].shut) || !fits(model, &object, 900) {
         return;
@@ -408,7 +470,11 @@ pub(super) fn stdio(model: &mut Model) {
 
 /// Another client, and perhaps its acceptance.
 pub(super) fn connect_more(model: &mut Model) {
-    let Some((actor, fd, id)) = model.find(|object| matches!(object.what, What::Listener(..)) && !object.shut && !object.ended) else { return };
+    let Some((actor, fd, id)) =
+        model.find(|object| matches!(object.what, What::Listener(..)) && !object.shut && !object.ended)
+    else {
+        return;
+    };
     if model.objects[id].is_readable() || model.objects[id].nonblock && model.random.percent(30) {
         return openings::accept(model, actor, (fd, id));
     }
@@ -438,15 +504,77 @@ pub(super) fn reconnect(model: &mut Model) {
     }
     model.step(actor, Call::Connect { fd, name });
     if let What::Dgram(..) = model.objects[id].what {
-        let peer = model.objects.iter().position(|other| matches!(other.what, What::Dgram(_, Some(of)) if of == name));
+        let peer = model
+            .objects
+            .iter()
+            .position(|other| matches!(other.what, What::Dgram(_, Some(of)) if of == name));
         model.objects[id].peer = peer;
+    }
+}
+
+/// A connection to where nobody listens: who asks first hears of it, once.
+pub(super) fn refused(model: &mut Model) {
+    let Some(actor) = model.anyone() else { return };
+    let kind = model
+        .random
+        .pick(&[Kind::Tcp4, Kind::Tcp4, Kind::Tcp6, Kind::Udp4, Kind::Udp6])
+        .unwrap_or(Kind::Tcp4);
+    let udp = matches!(kind, Kind::Udp4 | Kind::Udp6);
+    let name = model.new_name();
+    let (gone, _) = openings::socket(model, actor, kind);
+    model.step(actor, Call::Bind { fd: gone, at: At::Loopback, name });
+    model.step(actor, Call::Close { fd: gone });
+    model.put(actor, gone, None);
+    let (fd, id) = openings::socket(model, actor, kind);
+    // Without a wait the error stays in the socket.
+    if !udp && model.random.percent(70) && !model.objects[id].nonblock {
+        model.step(actor, Call::SetNonblock { fd, on: true, by: SetBy::Fcntl });
+    }
+    model.objects[id].nonblock = true;
+    model.step(actor, Call::Connect { fd, name });
+    if udp {
+        let send = Call::Send { fd, len: 9, by: SendBy::Send, flags: Set::none(), name: None, bad: false };
+        model.step(actor, send);
+    }
+    for _ in 0..model.random.within(1, 3) {
+        let call = match model.random.below(6) {
+            0 | 1 => Call::GetOption { fd, option: Opt::Error },
+            2 => Call::Recv {
+                fd,
+                len: 10,
+                by: RecvBy::Recv,
+                flags: Set::of(&[RecvFlag::Dontwait]),
+                bad: false,
+            },
+            3 => Call::Connect { fd, name },
+            4 => Call::Send {
+                fd,
+                len: 9,
+                by: SendBy::Send,
+                flags: Set::of(&[SendFlag::Nosignal]),
+                name: None,
+                bad: false,
+            },
+            _ => {
+                let events = Set::of(&[PollEvent::In, PollEvent::Out, PollEvent::Rdhup]);
+                Call::Poll { by: PollBy::Poll, set: vec![Polled { fd, events }], timeout: 0 }
+            }
+        };
+        model.step(actor, call);
     }
 }
 
 /// A second socket at an address that has one.
 pub(super) fn kept_name(model: &mut Model) {
-    let Some((actor, _, id)) = model.find(|object| matches!(object.what, What::Listener(..) | What::Dgram(_, Some(_)))) else { return };
-    let (What::Listener(kind, name, _) | What::Dgram(kind, Some(name))) = model.objects[id].what.clone() else { return };
+    let Some((actor, _, id)) =
+        model.find(|object| matches!(object.what, What::Listener(..) | What::Dgram(_, Some(_))))
+    else {
+        return;
+    };
+    let (What::Listener(kind, name, _) | What::Dgram(kind, Some(name))) = model.objects[id].what.clone()
+    else {
+        return;
+    };
     let (slot, _) = openings::socket(model, actor, kind);
     model.step(actor, Call::Bind { fd: slot, at: At::Kept, name });
     if model.random.percent(50) {

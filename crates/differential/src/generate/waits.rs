@@ -76,10 +76,17 @@ fn events(model: &mut Model) -> Set<EpollEvent> {
 }
 
 fn add(model: &mut Model, actor: Actor, (fd, id): (Slot, Id)) {
-    let Some((member, member_id)) = model.find_for(actor, |object| object.what != What::Memfd || object.nonblock) else { return };
+    let Some((member, member_id)) =
+        model.find_for(actor, |object| object.what != What::Memfd || object.nonblock)
+    else {
+        return;
+    };
     let events = events(model);
     model.step(actor, Call::EpollCtl { fd, op: CtlOp::Add, member, events });
-    if member_id != id && !model.reach(member_id).contains(&id) && !model.objects[id].members.contains(&member_id) {
+    if member_id != id
+        && !model.reach(member_id).contains(&id)
+        && !model.objects[id].members.contains(&member_id)
+    {
         model.objects[id].members.push(member_id);
         let reach = model.reach(id);
         // Who waits on the set waits for the new member too.
@@ -142,7 +149,11 @@ pub(super) fn epoll_wait(model: &mut Model) {
 
 /// An edge: seen once, not again, and again after more has come.
 pub(super) fn edge_dance(model: &mut Model) {
-    let Some((actor, member, id)) = model.find(|object| matches!(object.what, What::Stream(_) | What::PipeOut)) else { return };
+    let Some((actor, member, id)) =
+        model.find(|object| matches!(object.what, What::Stream(_) | What::PipeOut))
+    else {
+        return;
+    };
     let Some(peer) = model.objects[id].peer else { return };
     if model.objects[id].ended {
         return;
@@ -163,7 +174,8 @@ pub(super) fn edge_dance(model: &mut Model) {
         wait_at_once(model, actor, to);
         wait_at_once(model, actor, to);
         if model.random.percent(50) {
-            let some = Call::Recv { fd: member, len: len / 2 + 1, by: RecvBy::Read, flags: Set::none(), bad: false };
+            let some =
+                Call::Recv { fd: member, len: len / 2 + 1, by: RecvBy::Read, flags: Set::none(), bad: false };
             model.step(actor, some);
             model.objects[id].queued = model.objects[id].queued.saturating_sub(len as usize / 2 + 1);
         }
@@ -191,7 +203,8 @@ pub(super) fn timed(model: &mut Model) {
     match model.random.below(3) {
         0 => {
             let Some((actor, set, _)) = polled(model) else { return };
-            let set = set.iter().map(|entry| Polled { events: Set::of(&[PollEvent::In]), ..*entry }).collect();
+            let set =
+                set.iter().map(|entry| Polled { events: Set::of(&[PollEvent::In]), ..*entry }).collect();
             let by: PollBy = model.random.choice();
             model.waiting_step(actor, Call::Poll { by, set, timeout });
         }
@@ -207,7 +220,10 @@ pub(super) fn timed(model: &mut Model) {
 /// `SO_RCVTIMEO`, and a receive of nothing.
 fn receive_timeout(model: &mut Model) {
     let empty = |object: &Object| {
-        matches!(object.what, What::Stream(_) | What::Dgram(..)) && !object.is_readable() && !object.nonblock && object.peer.is_some()
+        matches!(object.what, What::Stream(_) | What::Dgram(..))
+            && !object.is_readable()
+            && !object.nonblock
+            && object.peer.is_some()
     };
     let Some((actor, fd, id)) = model.find(empty) else { return };
     if !model.may_block(actor, &[id]) && model.all().len() > 1 {
@@ -215,7 +231,11 @@ fn receive_timeout(model: &mut Model) {
     }
     model.step(actor, Call::SetOption { fd, option: Opt::RcvTimeo, value: 1 });
     let by = [RecvBy::Read, RecvBy::Recv, RecvBy::Recvmsg, RecvBy::Readv][model.random.below(4)];
-    let flags = if by == RecvBy::Recv && model.random.percent(30) { Set::of(&[RecvFlag::Waitall]) } else { Set::none() };
+    let flags = if by == RecvBy::Recv && model.random.percent(30) {
+        Set::of(&[RecvFlag::Waitall])
+    } else {
+        Set::none()
+    };
     model.waiting_step(actor, Call::Recv { fd, len: 50, by, flags, bad: false });
     model.step(actor, Call::SetOption { fd, option: Opt::RcvTimeo, value: 0 });
 }

@@ -66,7 +66,8 @@ impl Address {
     #[must_use]
     pub fn text(&self) -> String {
         let port = || u16::from_be_bytes([self.0[2], self.0[3]]);
-        let ported = |host: String| if port() == 0 { format!("{host}:0") } else { format!("{host}:@{}", port()) };
+        let ported =
+            |host: String| if port() == 0 { format!("{host}:0") } else { format!("{host}:@{}", port()) };
         match self.family() {
             -1 => format!("none({})", self.0.len()),
             libc::AF_INET if self.0.len() >= 16 => {

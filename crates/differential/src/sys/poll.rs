@@ -108,7 +108,7 @@ pub fn epoll_wait(fd: i32, by: EpollBy, max: i32, timeout: i32) -> (Outcome, Vec
     let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; usize::try_from(max).unwrap_or(0).max(1)];
     let place = events.as_mut_ptr();
     let outcome = observed(|| match by {
-        // SAFETY, of each: `place` has room for `max` events; the time lives or is null; no mask.
+        // SAFETY: `place` has room for `max` events; no mask. So for each of these calls, whose times live or are null.
         EpollBy::Wait => i64::from(unsafe { libc::epoll_wait(fd, place, max, timeout) }),
         // SAFETY: see above.
         EpollBy::Pwait => i64::from(unsafe { libc::epoll_pwait(fd, place, max, timeout, std::ptr::null()) }),

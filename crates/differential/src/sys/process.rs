@@ -207,11 +207,20 @@ pub fn lead_group() {
     unsafe { libc::setpgid(0, 0) };
 }
 
+/// The process group, which is the first process of the program.
+#[must_use]
+pub fn group() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::getpgrp() }.unsigned_abs()
+}
+
 /// Goes into a network namespace of its own with its loopback up; whether that worked.
 #[must_use]
 pub fn own_network() -> bool {
     // SAFETY: takes numbers only; the process has one thread.
-    let alone = unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) == 0 };
+    let alone = unsafe {
+        libc::unshare(libc::CLONE_NEWNET) == 0 || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) == 0
+    };
     if !alone {
         return false;
     }

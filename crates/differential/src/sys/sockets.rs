@@ -71,10 +71,11 @@ pub fn name(fd: i32, of_peer: bool) -> (Outcome, Address) {
     let mut storage = [0_u8; LARGEST];
     let mut len = LARGEST as libc::socklen_t;
     let place = storage.as_mut_ptr().cast();
-    let outcome = observed(|| {
-        // SAFETY: `len` says how large `storage` is; both live through the call.
-        if of_peer { unsafe { libc::getpeername(fd, place, &mut len) } } else { unsafe { libc::getsockname(fd, place, &mut len) } }
-    });
+    // SAFETY: `len` says how large `storage` is; both live through the call.
+    let ask = || unsafe {
+        if of_peer { libc::getpeername(fd, place, &mut len) } else { libc::getsockname(fd, place, &mut len) }
+    };
+    let outcome = observed(ask);
     let address = if outcome.is_ok() { filled(&storage, len) } else { Address::default() };
     (outcome, address)
 }
@@ -101,7 +102,8 @@ pub fn get_option(fd: i32, level: i32, option: i32) -> (Outcome, Vec<u8>) {
     let mut value = vec![0_u8; 64];
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: `len` says how large `value` is; both live through the call.
-    let outcome = observed(|| unsafe { libc::getsockopt(fd, level, option, value.as_mut_ptr().cast(), &mut len) });
+    let outcome =
+        observed(|| unsafe { libc::getsockopt(fd, level, option, value.as_mut_ptr().cast(), &mut len) });
     value.truncate(if outcome.is_ok() { len as usize } else { 0 });
     (outcome, value)
 }

@@ -126,7 +126,14 @@ pub const BLANK: u8 = 0xEE;
 
 /// Receives. `control` is the room for control messages.
 #[must_use]
-pub fn receive(fd: i32, len: usize, by: RecvBy, flags: i32, bad: bool, control: usize) -> (Outcome, Received) {
+pub fn receive(
+    fd: i32,
+    len: usize,
+    by: RecvBy,
+    flags: i32,
+    bad: bool,
+    control: usize,
+) -> (Outcome, Received) {
     let rooms = if by == RecvBy::Recvmmsg { MESSAGES } else { 1 };
     let mut received = Received { bytes: vec![BLANK; len * rooms], ..Received::default() };
     let base = if bad { NOWHERE as *mut u8 } else { received.bytes.as_mut_ptr() };
@@ -179,7 +186,8 @@ pub fn receive(fd: i32, len: usize, by: RecvBy, flags: i32, bad: bool, control: 
             outcome
         }
         RecvBy::Recvmmsg => {
-            let mut vectors: [_; MESSAGES] = std::array::from_fn(|at| vectors(base.wrapping_add(at * len), len));
+            let mut vectors: [_; MESSAGES] =
+                std::array::from_fn(|at| vectors(base.wrapping_add(at * len), len));
             let mut messages = vectors.each_mut().map(|vectors| libc::mmsghdr {
                 msg_hdr: header(vectors, &mut [], (std::ptr::null_mut(), 0)),
                 msg_len: 0,
