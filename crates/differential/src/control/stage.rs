@@ -16,8 +16,10 @@ use crate::sys::process;
 
 /// So long a run may take in all.
 const WATCHDOG: Duration = Duration::from_secs(6);
-/// Between two looks at a call that may block, in nanoseconds.
+/// Between two looks at a call that may block, in nanoseconds; twice as long each time that its thread turns out to run.
 const GLANCE: u64 = 60_000;
+/// So long at most.
+const STARE: u64 = 2_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
@@ -87,11 +89,12 @@ impl<'p> Stage<'p> {
 
     /// Waits until a new actor is there.
     fn meet(&mut self, actor: Actor) {
+        let mut time = GLANCE;
         while self.mail(actor, Mail::Alive) == 0 {
             if Instant::now() > self.deadline {
                 return;
             }
-            self.pause();
+            self.pause(&mut time);
         }
         self.roles[actor.index()] = Role::Idle;
         let founder = self.mail(actor, Mail::Founder) as u8;
@@ -105,13 +108,14 @@ impl<'p> Stage<'p> {
     }
 
     fn task(&self, actor: Actor) -> Task {
-        look(self.mail(actor, Mail::Pid), self.mail(actor, Mail::Tid))
+        look(self.mail(actor, Mail::Tid))
     }
 
-    /// Lets actors run that share this processor.
-    fn pause(&self) {
+    /// Lets actors run that share this processor, longer each time.
+    fn pause(&self, time: &mut u64) {
         process::yield_now();
-        let _ = self.shared.to_controller().wait(GLANCE);
+        let _ = self.shared.to_controller().wait(*time);
+        *time = (*time * 2).min(STARE);
     }
 
     fn take(&mut self, at: usize, step: &Step) -> String {
@@ -143,9 +147,9 @@ impl<'p> Stage<'p> {
                 step.call,
                 Call::Exec { .. } | Call::Fork { .. } | Call::Spawn { .. } | Call::Exit { .. }
             );
-        let mut slept = 0;
+        let (mut slept, mut time) = (0, GLANCE);
         loop {
-            let _ = self.shared.to_controller().wait(GLANCE);
+            let _ = self.shared.to_controller().wait(time);
             if self.mail(step.actor, Mail::Done) == order {
                 return self.shared.record(at);
             }
@@ -153,16 +157,15 @@ impl<'p> Stage<'p> {
                 Task::Gone => {
                     // An exec by another than the first thread moves that thread to another number.
                     if matches!(step.call, Call::Exec { .. })
-                        && look(self.mail(step.actor, Mail::Pid), self.mail(step.actor, Mail::Pid))
-                            != Task::Gone
+                        && look(self.mail(step.actor, Mail::Pid)) != Task::Gone
                     {
                         continue;
                     }
                     self.bury(step.actor, at);
                     return "died".to_owned();
                 }
-                Task::Sleeps if !ends_by_itself => slept += 1,
-                _ => slept = 0,
+                Task::Sleeps if !ends_by_itself => (slept, time) = (slept + 1, GLANCE),
+                _ => (slept, time) = (0, (time * 2).min(STARE)),
             }
             // What others do that this call has woken may wake it in turn.
             if slept >= 2 && self.others_move() {
@@ -220,6 +223,7 @@ impl<'p> Stage<'p> {
     /// After a signal: who got it has handled it, or is gone.
     fn take_census(&mut self) {
         for actor in self.cast() {
+            let mut time = GLANCE;
             loop {
                 match self.task(actor) {
                     Task::Sleeps => break,
@@ -228,7 +232,7 @@ impl<'p> Stage<'p> {
                         break;
                     }
                     Task::Runs if Instant::now() > self.deadline => break,
-                    Task::Runs => self.pause(),
+                    Task::Runs => self.pause(&mut time),
                 }
             }
         }
@@ -242,8 +246,9 @@ impl<'p> Stage<'p> {
             if self.mail(other, Mail::Founder) != founder {
                 continue;
             }
+            let mut time = GLANCE;
             while self.task(other) != Task::Gone && Instant::now() < self.deadline {
-                self.pause();
+                self.pause(&mut time);
             }
             self.drop_out(other, &format!("died at step {}", at + 1));
         }
@@ -275,6 +280,7 @@ impl<'p> Stage<'p> {
     fn settle_once(&mut self, at: usize) {
         for actor in self.cast() {
             let Role::Blocked(step) = self.roles[actor.index()] else { continue };
+            let mut time = GLANCE;
             loop {
                 let task = self.task(actor);
                 if self.mail(actor, Mail::Done) == step as u32 + 1 {
@@ -292,7 +298,7 @@ impl<'p> Stage<'p> {
                         break;
                     }
                     Task::Runs if Instant::now() > self.deadline => break,
-                    Task::Runs => self.pause(),
+                    Task::Runs => self.pause(&mut time),
                 }
             }
         }
@@ -306,11 +312,12 @@ impl<'p> Stage<'p> {
             };
             let Some(actor) = self.cast().find(of_it) else { continue };
             self.order(actor, LOOK);
+            let mut time = GLANCE;
             while self.mail(actor, Mail::Done) != LOOK && Instant::now() < self.deadline {
                 if self.task(actor) == Task::Gone {
                     break;
                 }
-                self.pause();
+                self.pause(&mut time);
             }
             self.tables.push((founder, self.shared.record(STEPS + usize::from(founder))));
         }
