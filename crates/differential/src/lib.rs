@@ -18,6 +18,7 @@ pub mod executor;
 pub mod generate;
 pub mod judge;
 pub mod program;
+mod random;
 pub mod shared;
 pub mod shrink;
 #[allow(unsafe_code, reason = "calls C, which is its purpose")]

@@ -7,6 +7,7 @@ mod actor;
 mod context;
 mod descriptors;
 mod perform;
+mod races;
 mod readiness;
 mod say;
 mod traffic;

@@ -5,8 +5,8 @@ use std::time::Instant;
 use shm::sync::Ordering;
 
 use super::context::Context;
-use super::{actor, descriptors, readiness, say, traffic};
-use crate::program::call::{Call, Disposition, Environment, KillBy, MaskHow, Signal};
+use super::{actor, descriptors, races, readiness, say, traffic};
+use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario, Signal};
 use crate::program::{Actor, Step};
 use crate::shared::Mail;
 use crate::sys::process::{self, Action};
@@ -76,8 +76,18 @@ fn dispatch(context: &Context, at: usize, call: &Call) -> String {
         | Call::Exec { .. }
         | Call::Exit { .. }
         | Call::Wait { .. } => lives(context, call),
+        Call::Race { scenario, kind, seed } => race(context, *scenario, *kind, *seed),
         _ => traffic::perform(context, at, call),
     }
+}
+
+/// How often a race's signals came is chance.
+fn race(context: &Context, scenario: Scenario, kind: Kind, seed: u32) -> String {
+    let said = races::race(scenario, kind, seed);
+    for signal in 1..32 {
+        context.shared.signals(context.me, signal).store(0, Ordering::SeqCst);
+    }
+    said
 }
 
 fn number(signal: Signal) -> i32 {

@@ -7,18 +7,21 @@ mod descriptors;
 mod lives;
 mod model;
 mod openings;
-mod random;
 mod traffic;
 mod waits;
 
 use model::Model;
 
-use crate::program::{Program, STEPS, Setting};
+use crate::program::call::Kind;
+use crate::program::{Actor, Call, Program, STEPS, Setting};
 
 /// The program of this seed.
 #[must_use]
 pub fn program(seed: u64) -> Program {
     let mut model = Model::new(seed);
+    if model.random.percent(RACES) {
+        return race(&mut model);
+    }
     let setting = Setting { spread: model.random.percent(15), bare: model.random.percent(10) };
     lives::prepare(&mut model);
     for _ in 0..model.random.within(1, 3) {
@@ -35,6 +38,21 @@ pub fn program(seed: u64) -> Program {
     }
     model.steps.truncate(STEPS);
     Program { setting, steps: model.steps }
+}
+
+/// So many programs in a hundred are races.
+const RACES: usize = 8;
+
+/// One race, or two after each other in the same process.
+fn race(model: &mut Model) -> Program {
+    for _ in 0..model.random.within(1, 2) {
+        let kind =
+            model.random.pick(&[Kind::Tcp4, Kind::Tcp4, Kind::Tcp6, Kind::UnixStream]).unwrap_or(Kind::Tcp4);
+        let call =
+            Call::Race { scenario: model.random.choice(), kind, seed: model.random.within(0, 1 << 20) };
+        model.waiting_step(Actor(0), call);
+    }
+    Program { setting: Setting { spread: true, bare: false }, steps: std::mem::take(&mut model.steps) }
 }
 
 /// What may come next, with how often it shall.
@@ -101,7 +119,7 @@ mod tests {
             let made = program(seed);
             assert_eq!(made, program(seed));
             assert_eq!(Program::parse(&made.text()).unwrap(), made, "seed {seed}");
-            assert!(made.steps.len() >= 4 && made.steps.len() <= STEPS);
+            assert!(!made.steps.is_empty() && made.steps.len() <= STEPS);
         }
     }
 

@@ -3,9 +3,9 @@
 //! It need not be right. What it does not foresee is run and compared all the same; it only must not make programs whose
 //! outcome is chance: two calls that wait for the same bytes, or a wait that nobody ends.
 
-use super::random::Random;
 use crate::program::call::{Disposition, Kind, Signal};
 use crate::program::{ACTORS, Actor, Call, NAMES, Name, SLOTS, Slot, Step};
+use crate::random::Random;
 
 /// An open file, which slots of several processes may hold.
 pub(super) type Id = usize;

@@ -70,6 +70,11 @@ choices! {
     Whose { Own = "own", Peer = "peer" }
     /// What stdio does with a descriptor. It ends with `fclose`, except `dprintf`.
     StdioBy { Write = "write", Read = "read", Dprintf = "dprintf" }
+    /// What runs at the same moment in a race.
+    Scenario {
+        Writers = "writers", Duplex = "duplex", Storm = "storm", Shutdown = "shutdown", Reuse = "reuse", Workers = "workers",
+        Accept = "accept", Fork = "fork",
+    }
     /// What `close_range` does.
     RangeFlag { Cloexec = "cloexec", Unshare = "unshare" }
 }
@@ -210,6 +215,8 @@ calls! {
     Wait "wait" { actor: Actor }
     /// Every descriptor with what fcntl and fstat say of it.
     Table "table" { }
+    /// Several calls at once, on connections of their own, of which only some promises are compared.
+    Race "race" { scenario: Scenario, kind: Kind, seed: u32 }
     /// `fdopen`, one operation, `fclose`.
     Stdio "stdio" { fd: Slot, by: StdioBy, len: u32 }
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -130,6 +131,9 @@ static ssize_t received(int fd, void *buffer, ssize_t got, size_t room) {
     return got;
 }
 
+/* What a library keeps for itself and forgets to keep apart for each thread. */
+static char shared_buffer[65536];
+
 ssize_t read(int fd, void *buffer, size_t len) {
     NEXT(ssize_t, "read", int, void *, size_t);
     if (is("stale-after-close") && in_table(fd) && known[fd] && recv(fd, buffer, 0, MSG_DONTWAIT) < 0 && errno == ENOTSOCK) {
@@ -137,6 +141,12 @@ ssize_t read(int fd, void *buffer, size_t len) {
         return -1;
     }
     ssize_t got;
+    if (is("racy-buffer") && len <= sizeof shared_buffer) {
+        got = next(fd, shared_buffer, len);
+        sched_yield();
+        if (got > 0) memcpy(buffer, shared_buffer, got);
+        return got;
+    }
     do got = next(fd, buffer, len);
     while (got < 0 && errno == EINTR && is("eintr-swallowed"));
     return received(fd, buffer, got, len);
@@ -192,6 +202,14 @@ ssize_t send(int fd, const void *buffer, size_t len, int flags) {
     if (!raises()) flags |= MSG_NOSIGNAL;
     if (is("nosignal-ignored")) flags &= ~MSG_NOSIGNAL;
     if (is("lost-wakeup") && len == 13) return len;
+    if (is("partial-as-whole")) {
+        ssize_t sent = next(fd, buffer, len, flags);
+        return sent > 0 && len > 8 ? (ssize_t)len : sent;
+    }
+    if (is("eagain-loses") && len > 64) {
+        ssize_t sent = next(fd, buffer, len, flags);
+        return sent < 0 && errno == EAGAIN ? (ssize_t)len : sent;
+    }
     if (is("efault-as-success")) {
         ssize_t sent = next(fd, buffer, len, flags);
         return sent < 0 && errno == EFAULT ? (ssize_t)len : sent;

@@ -4,10 +4,10 @@ use crate::program::{Choice, Set};
 
 /// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x6A09_E667_F3BC_C908)
     }
 
@@ -20,32 +20,32 @@ impl Random {
     }
 
     /// A number below `limit`, or 0.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         if limit == 0 { 0 } else { (self.next() % limit as u64) as usize }
     }
 
     /// A number of a range, ends included.
-    pub(super) fn within(&mut self, low: u32, high: u32) -> u32 {
+    pub(crate) fn within(&mut self, low: u32, high: u32) -> u32 {
         low + self.below((high - low + 1) as usize) as u32
     }
 
     /// True so many times in a hundred.
-    pub(super) fn percent(&mut self, chance: usize) -> bool {
+    pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
     /// One of a list.
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         from.get(self.below(from.len())).copied()
     }
 
     /// One of a few choices.
-    pub(super) fn choice<T: Choice>(&mut self) -> T {
+    pub(crate) fn choice<T: Choice>(&mut self) -> T {
         T::ALL[self.below(T::ALL.len())]
     }
 
     /// Each of these with this chance.
-    pub(super) fn set<T: Choice>(&mut self, members: &[(T, usize)]) -> Set<T> {
+    pub(crate) fn set<T: Choice>(&mut self, members: &[(T, usize)]) -> Set<T> {
         members.iter().fold(
             Set::none(),
             |set, (member, chance)| if self.percent(*chance) { set.with(*member) } else { set },
