@@ -1,0 +1,101 @@
+//! Many programs on several processors.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use shm::sync::{AtomicBool, AtomicU64, Ordering};
+
+use crate::control::Side;
+use crate::generate;
+use crate::judge::{Finding, Judge, Verdict};
+use crate::sys::process;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Without the library.
+    pub plain: Side,
+    /// With it.
+    pub library: Side,
+    /// The first program's seed; the others follow it.
+    pub seed: u64,
+    /// How many.
+    pub programs: u64,
+    /// At a time.
+    pub jobs: usize,
+    /// How often a program that differs is repeated.
+    pub repetitions: usize,
+    /// So many differences are enough.
+    pub enough: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Clone)]
+pub struct Summary {
+    /// Programs that ran.
+    pub ran: u64,
+    /// Steps in them.
+    pub steps: u64,
+    /// Seeds with differences.
+    pub different: Vec<(u64, Finding)>,
+    /// Seeds that differed at first, and not when repeated.
+    pub unstable: Vec<(u64, Finding)>,
+    /// Each job's programs had a network of their own.
+    pub own_network: bool,
+}
+
+/// Runs all programs of a plan, or until there is enough to look at, or until it is told to stop. `progress` hears of each.
+///
+/// # Errors
+///
+/// A side cannot be started, or the plain one does not run.
+pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)) -> Result<Summary> {
+    let next = AtomicU64::new(0);
+    let summary = Mutex::new(Summary { own_network: true, ..Summary::default() });
+    let cpus = process::processors();
+    let work = |job: usize| -> Result<()> {
+        let cpu = cpus[job % cpus.len()];
+        process::run_on(cpu);
+        process::sleep_exactly();
+        let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), cpu)?;
+        locked(&summary).own_network &= judge.has_own_network();
+        loop {
+            let at = next.fetch_add(1, Ordering::SeqCst);
+            if at >= plan.programs
+                || stop.load(Ordering::SeqCst)
+                || locked(&summary).different.len() >= plan.enough
+            {
+                return Ok(());
+            }
+            let seed = plan.seed.wrapping_add(at);
+            let program = generate::program(seed);
+            let verdict = judge.compare(&program, plan.repetitions)?;
+            let mut summary = locked(&summary);
+            summary.ran += 1;
+            summary.steps += program.steps.len() as u64;
+            match verdict {
+                Verdict::Same => {}
+                Verdict::Unstable(finding) => summary.unstable.push((seed, finding)),
+                Verdict::Different(finding) => summary.different.push((seed, finding)),
+            }
+            progress(&summary);
+        }
+    };
+    let results: Vec<Result<()>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.jobs.max(1)).map(|job| scope.spawn(move || work(job))).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a job panicked"))))
+            .collect()
+    });
+    results.into_iter().collect::<Result<()>>()?;
+    let mut summary = locked(&summary).clone();
+    summary.different.sort_by_key(|(seed, _)| *seed);
+    summary.unstable.sort_by_key(|(seed, _)| *seed);
+    Ok(summary)
+}
+
+/// A panic of another job leaves nothing half done in here.
+fn locked(summary: &Mutex<Summary>) -> MutexGuard<'_, Summary> {
+    summary.lock().unwrap_or_else(PoisonError::into_inner)
+}

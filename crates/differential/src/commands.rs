@@ -1,0 +1,255 @@
+//! What the commands do.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+use differential::campaign::{Plan, Summary};
+use differential::compare::side_by_side;
+use differential::control::Side;
+use differential::judge::{Finding, Judge, Verdict};
+use differential::program::Program;
+use differential::sys::process;
+use differential::{campaign, generate, shrink};
+use shm::sync::{AtomicBool, Ordering};
+
+use crate::args::{Cli, Command, Replay, Run, Show, Shrink, Under};
+use crate::output::{note, print};
+
+const DONE: u8 = 0;
+const DIFFERS: u8 = 1;
+const MISUSED: u8 = 2;
+const INTERRUPTED: u8 = 3;
+const CANNOT: u8 = 4;
+
+/// How long a difference may take to be made small, if nobody says.
+const SHRINK_LIMIT: Duration = Duration::from_secs(30);
+
+/// Parses the command line and does what it says.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Run(words) => run(&words),
+        Command::Replay(words) => replay(&words),
+        Command::Shrink(words) => shrink_file(&words),
+        Command::Show(words) => show(&words),
+    };
+    ExitCode::from(done.unwrap_or_else(|error| {
+        note(&format!("differential: {error:#}\n"));
+        error.downcast_ref::<Misuse>().map_or(CANNOT, |_| MISUSED)
+    }))
+}
+
+/// An error in what the user gave.
+#[derive(Debug)]
+struct Misuse(String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// The plain side, and the other.
+fn sides(under: &Under) -> Result<(Side, Side)> {
+    let executor = std::env::current_exe().context("this program's own file")?;
+    let plain = Side { executor, ..Side::default() };
+    let mut library = plain.clone();
+    for pair in &under.env {
+        let (key, value) =
+            pair.split_once('=').with_context(|| Misuse(format!("--env {pair}: not NAME=VALUE")))?;
+        library.environment.push((key.to_owned(), value.to_owned()));
+    }
+    if let Some(path) = &under.preload {
+        let path = path.canonicalize().with_context(|| Misuse(format!("--preload {}", path.display())))?;
+        library.preload = Some(path);
+    }
+    Ok((plain, library))
+}
+
+fn judge(under: &Under) -> Result<Judge> {
+    let (plain, library) = sides(under)?;
+    let cpu = process::processors()[0];
+    process::sleep_exactly();
+    Judge::new(plain, library, cpu)
+}
+
+fn read(file: &Path) -> Result<Program> {
+    let text = std::fs::read_to_string(file).with_context(|| Misuse(format!("{}", file.display())))?;
+    Program::parse(&text).with_context(|| Misuse(format!("{}", file.display())))
+}
+
+/// Becomes true with Ctrl-C and its kin; a second one ends at once, and what was started ends with this process.
+fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn run(words: &Run) -> Result<u8> {
+    let (plain, library) = sides(&words.under)?;
+    let plan = Plan {
+        plain,
+        library,
+        seed: words.seed,
+        programs: words.programs,
+        jobs: words.jobs.into(),
+        repetitions: words.under.repetitions,
+        enough: words.enough.max(1),
+    };
+    let stop = stop_on_signal()?;
+    let start = Instant::now();
+    let told = Mutex::new(Instant::now());
+    let loud = !words.quiet && std::io::stderr().is_terminal();
+    let progress = |summary: &Summary| {
+        let Ok(mut told) = told.lock() else { return };
+        if loud && told.elapsed() > Duration::from_millis(500) {
+            *told = Instant::now();
+            note(&format!("\r{} ", line(summary, words, start)));
+        }
+    };
+    let summary = campaign::run(&plan, &stop, &progress)?;
+    if loud {
+        note("\n");
+    }
+    let interrupted = stop.load(Ordering::SeqCst);
+    if !summary.own_network && !words.quiet {
+        note("differential: no network namespace of its own: ports are shared with the whole machine\n");
+    }
+    let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary)? };
+    print(&if words.json {
+        json(words, &summary, &saved, start)
+    } else {
+        format!("{}\n", line(&summary, words, start))
+    })?;
+    Ok(match () {
+        () if !summary.different.is_empty() || words.strict && !summary.unstable.is_empty() => DIFFERS,
+        () if interrupted => INTERRUPTED,
+        () => DONE,
+    })
+}
+
+fn line(summary: &Summary, words: &Run, start: Instant) -> String {
+    let rate = summary.ran as f64 / start.elapsed().as_secs_f64();
+    format!(
+        "{} of {} programs, {} calls, {rate:.0} programs a second: {} different, {} unstable",
+        summary.ran,
+        words.programs,
+        summary.steps,
+        summary.different.len(),
+        summary.unstable.len()
+    )
+}
+
+/// Makes each difference small, prints it, and saves it if wanted.
+fn report(words: &Run, plan: &Plan, summary: &Summary) -> Result<Vec<String>> {
+    let mut saved = Vec::new();
+    for (seed, finding) in &summary.unstable {
+        note(&format!("seed {seed} is unstable:\n{}", differing(&generate::program(*seed), finding)));
+    }
+    if summary.different.is_empty() {
+        return Ok(saved);
+    }
+    let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), process::processors()[0])?;
+    for (seed, finding) in &summary.different {
+        let program = generate::program(*seed);
+        let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT)?;
+        let finding = match judge.compare(&small, words.under.repetitions)? {
+            Verdict::Different(finding) => finding,
+            _ => finding.clone(),
+        };
+        let told = side_by_side(&small, &finding.plain, &finding.library);
+        note(&format!("seed {seed} differs; what is needed of it:\n{told}\n"));
+        if let Some(folder) = &words.save {
+            saved.push(save(folder, *seed, &small, &told)?);
+        }
+    }
+    Ok(saved)
+}
+
+/// Only the lines that differ.
+fn differing(program: &Program, finding: &Finding) -> String {
+    let found = differential::compare::differences(&finding.plain, &finding.library);
+    found
+        .iter()
+        .map(|one| {
+            let what = differential::program::described(program, one.at);
+            format!("!   {what}\n  plain   {}\n  library {}\n", one.one, one.other)
+        })
+        .collect()
+}
+
+fn save(folder: &Path, seed: u64, program: &Program, told: &str) -> Result<String> {
+    std::fs::create_dir_all(folder).with_context(|| format!("the folder {}", folder.display()))?;
+    let file = folder.join(format!("seed-{seed}.txt"));
+    let comment: String = told.lines().map(|line| format!("# {line}\n")).collect();
+    std::fs::write(&file, format!("{}\n# What differed, of seed {seed}:\n{comment}", program.text()))
+        .with_context(|| format!("{}", file.display()))?;
+    Ok(file.display().to_string())
+}
+
+fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant) -> String {
+    let seeds = |found: &[(u64, Finding)]| found.iter().map(|(seed, _)| *seed).collect::<Vec<_>>();
+    let value = serde_json::json!({
+        "schema": "tieline.differential/1",
+        "preload": words.under.preload,
+        "seed": words.seed,
+        "programs": summary.ran,
+        "wanted": words.programs,
+        "calls": summary.steps,
+        "seconds": start.elapsed().as_secs_f64(),
+        "different": seeds(&summary.different),
+        "unstable": seeds(&summary.unstable),
+        "saved": saved,
+        "own_network": summary.own_network,
+    });
+    format!("{value:#}\n")
+}
+
+fn replay(words: &Replay) -> Result<u8> {
+    let program = read(&words.file)?;
+    let verdict = judge(&words.under)?.compare(&program, words.under.repetitions)?;
+    let (said, status, finding) = match verdict {
+        Verdict::Same => {
+            let (plain, _) = sides(&words.under)?;
+            let log = differential::control::Lane::new(plain, 0)?.run(&program, Duration::ZERO)?;
+            let lines = differential::compare::canonical(&log);
+            ("nothing differs", DONE, Finding { plain: lines.clone(), library: lines })
+        }
+        Verdict::Unstable(finding) => ("differs at times, and then on either side", DONE, finding),
+        Verdict::Different(finding) => ("differs", DIFFERS, finding),
+    };
+    print(&format!("{}{said}\n", side_by_side(&program, &finding.plain, &finding.library)))?;
+    Ok(status)
+}
+
+fn shrink_file(words: &Shrink) -> Result<u8> {
+    let program = read(&words.file)?;
+    let mut judge = judge(&words.under)?;
+    if !matches!(judge.compare(&program, words.under.repetitions)?, Verdict::Different(_)) {
+        note("differential: this program does not differ, so there is nothing to make small\n");
+        return Ok(DONE);
+    }
+    let small = shrink::shrink(&mut judge, &program, Duration::from_secs(words.seconds))?;
+    print(&small.text())?;
+    Ok(DIFFERS)
+}
+
+fn show(words: &Show) -> Result<u8> {
+    let program = match words.what.parse() {
+        Ok(seed) => generate::program(seed),
+        Err(_) => read(Path::new(&words.what))?,
+    };
+    print(&program.text())?;
+    Ok(DONE)
+}

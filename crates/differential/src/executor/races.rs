@@ -1,0 +1,34 @@
+//! Calls that run at the same moment: what they come to is chance, but some things hold whatever the chance.
+//!
+//! A race is one call of a program. It makes its own connections and threads, and says `kept`, or which promise was broken:
+//! bytes lost, doubled or out of order, a client accepted twice, an error that no kernel gives there. A hang is seen by the
+//! controller.
+
+mod crowd;
+mod ends;
+mod stream;
+
+use crate::program::call::{Kind, Scenario};
+use crate::random::Random;
+
+/// How a race ended.
+type Promise = Result<(), String>;
+
+/// Runs a race.
+pub(super) fn race(scenario: Scenario, kind: Kind, seed: u32) -> String {
+    let mut random = Random::new(u64::from(seed));
+    let kept = match scenario {
+        Scenario::Writers => stream::two_writers(kind, &mut random),
+        Scenario::Duplex => stream::both_ways(kind, &mut random),
+        Scenario::Storm => stream::signals(kind, &mut random),
+        Scenario::Shutdown => stream::shutdown(kind, &mut random),
+        Scenario::Reuse => crowd::numbers_change_hands(kind, &mut random),
+        Scenario::Workers => crowd::workers(kind, &mut random),
+        Scenario::Accept => crowd::acceptors(kind, &mut random),
+        Scenario::Fork => crowd::forked_writer(kind, &mut random),
+    };
+    match kept {
+        Ok(()) => "kept".to_owned(),
+        Err(why) => format!("broken: {why}"),
+    }
+}

@@ -1,0 +1,583 @@
+//! Bytes, messages, descriptors and options over what is open.
+
+use super::model::{Id, Model, Object, What};
+use super::openings;
+use crate::program::call::{
+    At, Direction, Disposition, Kind, Opt, PollBy, PollEvent, Polled, RecvBy, RecvFlag, SendBy, SendFlag,
+    SetBy, Signal, StdioBy, Whose,
+};
+use crate::program::{Actor, Call, Name, Set, Slot};
+
+/// More than this is never left unread: a full buffer's size is chance.
+const MUCH: usize = 24_000;
+
+/// Sends something small.
+pub(super) fn send(model: &mut Model) {
+    let Some((actor, slot, id)) = model.find(|object| object.carries() && object.what != What::PipeOut)
+    else {
+        return;
+    };
+    let len = match model.random.below(10) {
+        0 => 0,
+        1..=3 => model.random.within(1, 16),
+        4..=8 => model.random.within(17, 900),
+        _ => model.random.within(1000, 5000),
+    };
+    send_from(model, actor, (slot, id), len);
+}
+
+/// Sends so much, if that can neither block nor be chance.
+pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id), len: u32) -> bool {
+    let object = model.objects[id].clone();
+    let (len, by) = match object.what {
+        What::Eventfd => (8, SendBy::Write),
+        What::PipeIn => (len, pipe_writer(model)),
+        _ => (len, model.random.choice()),
+    };
+    // To a peer without a reader a byte may end the process: so rarely.
+    let broken =
+        object.shut || object.peer.is_none_or(|peer| model.objects[peer].ended && model.objects[peer].shut);
+    let raises = model.disposition(actor, Signal::Pipe) == Disposition::Default;
+    let mut flags = model.random.set(&[(SendFlag::Dontwait, 8), (SendFlag::Nosignal, 15)]);
+    if broken && raises && object.what != What::Eventfd && !model.random.percent(12) {
+        flags = flags.with(SendFlag::Nosignal);
+        if !matches!(by, SendBy::Send | SendBy::Sendto | SendBy::Sendmsg | SendBy::Sendmmsg) {
+            return false;
+        }
+    }
+    if object.is_tcp() && model.random.percent(4) {
+        flags = flags.with(SendFlag::Oob);
+    }
+    if object.kind() == Some(Kind::UnixSeq) && model.random.percent(10) {
+        flags = flags.with(SendFlag::Eor);
+    }
+    let name = destination(model, &object);
+    if !fits(model, &object, len) {
+        return false;
+    }
+    let waited_for =
+        object.peer.is_some_and(|peer| model.all().iter().any(|actor| is_waited_for(model, *actor, peer)));
+    // Two messages wake a reader of a stream twice, or once.
+    let by = if by == SendBy::Sendmmsg && waited_for && object.is_stream() { SendBy::Sendmsg } else { by };
+    let bad = model.random.percent(3);
+    model.step(actor, Call::Send { fd: slot, len, by, flags, name, bad });
+    if !bad {
+        arrives(model, id, &object, len, name);
+    }
+    true
+}
+
+fn pipe_writer(model: &mut Model) -> SendBy {
+    model.random.pick(&[SendBy::Write, SendBy::Writev, SendBy::Raw]).unwrap_or(SendBy::Write)
+}
+
+fn is_waited_for(model: &Model, actor: Actor, id: Id) -> bool {
+    model.players[actor.index()]
+        .as_ref()
+        .is_some_and(|player| player.blocked.as_ref().is_some_and(|on| on.contains(&id)))
+}
+
+/// Datagrams without a fixed peer need one; with one they may name another.
+fn destination(model: &mut Model, object: &Object) -> Option<Name> {
+    let What::Dgram(kind, _) = object.what else { return None };
+    if object.peer.is_some() && !model.random.percent(15) {
+        return None;
+    }
+    let names: Vec<Name> = model
+        .objects
+        .iter()
+        .filter_map(|other| match other.what {
+            What::Dgram(of, name) if of == kind => name,
+            _ => None,
+        })
+        .collect();
+    model.random.pick(&names)
+}
+
+/// Whether there is room without doubt.
+fn fits(model: &Model, object: &Object, len: u32) -> bool {
+    let Some(peer) = object.peer else { return true };
+    let queued = model.objects[peer].queued;
+    match object.what {
+        What::Dgram(..) | What::Stream(Kind::UnixSeq) => queued < 7,
+        What::Eventfd => queued < 50,
+        _ => queued + len as usize <= MUCH,
+    }
+}
+
+/// The model's side of a send.
+fn arrives(model: &mut Model, id: Id, object: &Object, len: u32, name: Option<Name>) {
+    let named = name.and_then(|name| {
+        model.objects.iter().position(|other| matches!(other.what, What::Dgram(_, Some(of)) if of == name))
+    });
+    let Some(peer) = named.or(object.peer) else {
+        // Not accepted yet: counted here, and handed over by accept.
+        model.objects[id].members.push(id);
+        return;
+    };
+    let counts = match object.what {
+        What::Dgram(..) | What::Stream(Kind::UnixSeq) | What::Eventfd => 1,
+        _ => len as usize,
+    };
+    model.objects[peer].queued += counts;
+    model.wake(peer);
+}
+
+/// A receive that does not block, as far as can be foreseen.
+pub(super) fn receive(model: &mut Model) {
+    let readable = |object: &Object| {
+        (object.carries() && (object.is_readable() || object.nonblock)) && object.what != What::PipeIn
+    };
+    let Some((actor, slot, id)) = model.find(readable).or_else(|| model.find(Object::carries)) else {
+        return;
+    };
+    let ready = model.objects[id].is_readable() || model.objects[id].nonblock;
+    let mut flags = model.random.set(&[
+        (RecvFlag::Dontwait, if ready { 10 } else { 100 }),
+        (RecvFlag::Peek, 14),
+        (RecvFlag::Trunc, 5),
+    ]);
+    if model.objects[id].nonblock || flags.has(RecvFlag::Dontwait) {
+        if model.random.percent(10) {
+            flags = flags.with(RecvFlag::Waitall);
+        }
+        if model.random.percent(3) {
+            flags = flags.with(RecvFlag::Oob);
+        }
+    }
+    receive_into(model, actor, (slot, id), flags);
+}
+
+/// Writes the receive and what it takes away.
+fn receive_into(model: &mut Model, actor: Actor, (slot, id): (Slot, Id), flags: Set<RecvFlag>) {
+    let object = model.objects[id].clone();
+    let takes_flags = [
+        RecvBy::Recv,
+        RecvBy::Recvfrom,
+        RecvBy::Recvmsg,
+        RecvBy::RecvChk,
+        RecvBy::RecvfromChk,
+        RecvBy::Recvmmsg,
+    ];
+    let by = match object.what {
+        What::Eventfd | What::PipeOut | What::PipeIn => {
+            if !(object.is_readable() || object.nonblock) {
+                return;
+            }
+            model.random.pick(&[RecvBy::Read, RecvBy::ReadChk, RecvBy::Raw]).unwrap_or(RecvBy::Read)
+        }
+        _ if flags == Set::none() => model.random.choice(),
+        _ => model.random.pick(&takes_flags).unwrap_or(RecvBy::Recv),
+    };
+    // The second message of two is waited for, unless nothing is.
+    let doubtful = by == RecvBy::Recvmmsg && !object.nonblock && !flags.has(RecvFlag::Dontwait);
+    let flags = if doubtful { flags.with(RecvFlag::Dontwait) } else { flags };
+    let len = match model.random.below(8) {
+        0 => model.random.within(0, 8),
+        1..=4 => model.random.within(9, 600),
+        _ => model.random.within(600, 6000),
+    };
+    let len = if object.what == What::Eventfd { 8 } else { len };
+    let bad = model.random.percent(2) && object.is_stream();
+    model.step(actor, Call::Recv { fd: slot, len, by, flags, bad });
+    if !flags.has(RecvFlag::Peek) && !bad {
+        let taken = if object.is_stream() { len as usize } else { 1 };
+        model.objects[id].queued = object.queued.saturating_sub(taken);
+        if object.what == What::Eventfd {
+            model.objects[id].queued = 0;
+        }
+    }
+}
+
+/// A receive that waits, and mostly what ends the wait.
+pub(super) fn blocked_receive(model: &mut Model) {
+    let empty = |object: &Object| {
+        matches!(object.what, What::Stream(_) | What::Dgram(..) | What::PipeOut)
+            && !object.is_readable()
+            && !object.nonblock
+            && !object.times_out
+    };
+    let Some((actor, slot, id)) = model.find(empty) else { return };
+    if !model.may_block(actor, &[id]) {
+        return;
+    }
+    let is_pipe = model.objects[id].what == What::PipeOut;
+    let whole = model.objects[id].is_stream() && !is_pipe && model.random.percent(25);
+    let len = model.random.within(10, 900);
+    let by = if is_pipe || (!whole && model.random.percent(30)) {
+        model.random.pick(&[RecvBy::Read, RecvBy::Readv, RecvBy::Raw]).unwrap_or(RecvBy::Read)
+    } else {
+        model.random.pick(&[RecvBy::Recv, RecvBy::Recvfrom, RecvBy::Recvmsg]).unwrap_or(RecvBy::Recv)
+    };
+    let flags = if whole { Set::of(&[RecvFlag::Waitall]) } else { Set::none() };
+    model.step(actor, Call::Recv { fd: slot, len, by, flags, bad: false });
+    model.block(actor, vec![id]);
+    if model.random.percent(80) {
+        let peer = model.objects[id].peer;
+        let Some((other, other_slot, other_id)) =
+            model.find(|_| true).filter(|(.., found)| Some(*found) == peer).or_else(|| holder(model, peer))
+        else {
+            return;
+        };
+        if whole {
+            // In two parts, of which the first does not end the wait.
+            send_from(model, other, (other_slot, other_id), len / 2);
+            model.block(actor, vec![id]);
+            if send_from(model, other, (other_slot, other_id), len - len / 2 + 3) {
+                model.objects[id].queued = 3;
+            }
+        } else if send_from(model, other, (other_slot, other_id), len / 2 + 1) {
+            model.objects[id].queued = 0;
+        }
+    }
+}
+
+/// An idle actor that has this open file.
+fn holder(model: &Model, id: Option<Id>) -> Option<(Actor, Slot, Id)> {
+    let id = id?;
+    model.idle().into_iter().find_map(|actor| {
+        let slots = &model.slots[model.process(actor).index()];
+        slots.iter().position(|held| *held == Some(id)).map(|slot| (actor, Slot(slot as u8), id))
+    })
+}
+
+/// More than buffers hold, to a reader that wants all of it.
+pub(super) fn bulk(model: &mut Model) {
+    let quiet = |object: &Object| {
+        object.is_stream()
+            && !object.nonblock
+            && !object.ended
+            && !object.times_out
+            && object.queued == 0
+            && object.peer.is_some()
+            && matches!(object.what, What::Stream(_))
+    };
+    let Some((reader, slot, id)) = model.find(quiet) else { return };
+    if !model.may_block(reader, &[id]) {
+        return;
+    }
+    let peer = model.objects[id].peer;
+    model.block(reader, vec![id]);
+    let Some((writer, from, other)) = holder(model, peer) else { return model.wake(id) };
+    if model.objects[other].nonblock || model.objects[other].times_out || model.objects[other].shut {
+        return model.wake(id);
+    }
+    let len = model.random.within(70_000, 300_000);
+    model.step(
+        reader,
+        Call::Recv { fd: slot, len, by: RecvBy::Recv, flags: Set::of(&[RecvFlag::Waitall]), bad: false },
+    );
+    let by = model
+        .random
+        .pick(&[SendBy::Write, SendBy::Writev, SendBy::Send, SendBy::Sendmsg])
+        .unwrap_or(SendBy::Send);
+    model.step(writer, Call::Send { fd: from, len, by, flags: Set::none(), name: None, bad: false });
+    model.wake(id);
+}
+
+/// Ends one direction or both.
+pub(super) fn half_close(model: &mut Model) {
+    let Some((actor, fd, id)) = model.find(|object| object.kind().is_some()) else { return };
+    let how = model.random.pick(&[Direction::Write, Direction::Write, Direction::Read, Direction::Both]);
+    let how = how.unwrap_or(Direction::Write);
+    model.step(actor, Call::Shutdown { fd, how });
+    let object = &mut model.objects[id];
+    if how != Direction::Write {
+        object.ended = true;
+    }
+    let own_reader = how != Direction::Write;
+    if how != Direction::Read {
+        object.shut = true;
+        if let Some(peer) = object.peer {
+            model.objects[peer].ended = true;
+            model.wake(peer);
+        }
+    }
+    if own_reader {
+        model.wake(id);
+    }
+}
+
+/// From a file.
+pub(super) fn sendfile(model: &mut Model) {
+    let Some((actor, fd, id)) = model.find(|object| matches!(object.what, What::Stream(_) | What::PipeIn))
+    else {
+        return;
+    };
+    let object = model.objects[id].clone();
+    if object.shut || object.peer.is_none() || !fits(model, &object, 4000) {
+        return;
+    }
+    let file = model.find_for(actor, |object| object.what == What::Memfd).map(|(slot, _)| slot);
+    let from = file.unwrap_or_else(|| {
+        let to = model.new_slot();
+        let size = model.random.within(100, 4000);
+        model.step(actor, Call::Memfd { to, size });
+        model.hold(actor, to, What::Memfd, false);
+        to
+    });
+    let len = model.random.within(1, 4500);
+    model.step(actor, Call::Sendfile { fd, from, len });
+    arrives(model, id, &object, len, None);
+}
+
+/// From a socket into a pipe, or out of one.
+pub(super) fn splice(model: &mut Model) {
+    let Some((actor, from, source)) =
+        model.find(|object| object.is_readable() && object.queued > 0 && object.is_stream())
+    else {
+        return;
+    };
+    let from_pipe = model.objects[source].what == What::PipeOut;
+    let wanted = move |object: &Object| {
+        if from_pipe { matches!(object.what, What::Stream(_)) } else { object.what == What::PipeIn }
+    };
+    let Some((fd, target)) = model.find_for(actor, wanted) else { return };
+    let object = model.objects[target].clone();
+    if object.shut || !fits(model, &object, 4000) || object.is_tcp() {
+        return;
+    }
+    let len = model.random.within(1, 2000);
+    model.step(actor, Call::Splice { from, fd, len });
+    model.objects[source].queued = model.objects[source].queued.saturating_sub(len as usize);
+    arrives(model, target, &object, len, None);
+}
+
+/// Descriptors over a UNIX socket.
+pub(super) fn pass(model: &mut Model) {
+    let connected = |object: &Object| {
+        object.is_unix() && object.carries() && object.peer.is_some() && !object.shut && object.queued < 5
+    };
+    let Some((actor, fd, id)) = model.find(connected) else { return };
+    let Some(peer) = model.objects[id].peer else { return };
+    if !model.objects[peer].what.eq(&model.objects[id].what) && model.objects[peer].queued > 3
+        || model.objects[peer].queued > 0
+    {
+        return;
+    }
+    let count = model.random.within(1, 3);
+    let mut what = Vec::new();
+    let mut passed = Vec::new();
+    for _ in 0..count {
+        if let Some((slot, passed_id)) = model.find_for(actor, |_| true) {
+            what.push(slot);
+            passed.push(passed_id);
+        }
+    }
+    let len = model.random.within(1, 40);
+    model.step(actor, Call::Pass { fd, what: what.clone(), len });
+    model.objects[peer].queued += 1;
+    model.wake(peer);
+    let Some((taker, from, _)) = holder(model, Some(peer)) else { return };
+    if model.random.percent(85) {
+        let to: Vec<Slot> = what.iter().map(|_| model.new_slot()).collect();
+        let flags =
+            model.random.set(&[(RecvFlag::Cloexec, 50), (RecvFlag::Dontwait, 20), (RecvFlag::Peek, 4)]);
+        let room = if model.random.percent(10) { Vec::new() } else { to.clone() };
+        model.step(taker, Call::Take { fd: from, to: room.clone(), len: len.max(20), flags });
+        model.objects[peer].queued = 0;
+        if !room.is_empty() {
+            for (slot, id) in to.iter().zip(passed) {
+                model.put(taker, *slot, Some(id));
+            }
+        }
+    }
+}
+
+/// How many bytes wait.
+pub(super) fn queued(model: &mut Model) {
+    if let Some((actor, fd, _)) = model.find(|object| object.kind().is_some()) {
+        model.step(actor, Call::Queued { fd });
+    }
+}
+
+/// Sets or reads an option.
+pub(super) fn options(model: &mut Model) {
+    let Some((actor, fd, id)) = model.find(|object| object.kind().is_some()) else { return };
+    let option: Opt = model.random.choice();
+    let object = &model.objects[id];
+    let value = match option {
+        Opt::Linger => {
+            if model.random.percent(50) {
+                0
+            } else {
+                -1
+            }
+        }
+        Opt::RcvLowat | Opt::Tos | Opt::Ttl | Opt::KeepIdle | Opt::KeepCount => {
+            model.random.within(1, 40).cast_signed()
+        }
+        Opt::UserTimeout => model.random.within(10_000, 90_000).cast_signed(),
+        _ => i32::from(model.random.percent(70)),
+    };
+    // Not set: what changes when bytes are delivered, or which of several sockets gets them.
+    let only_read = matches!(
+        option,
+        Opt::Cork
+            | Opt::NoDelay
+            | Opt::ReusePort
+            | Opt::Error
+            | Opt::Type
+            | Opt::Domain
+            | Opt::Protocol
+            | Opt::Accepting
+            | Opt::PeerCred
+    ) || option == Opt::RcvLowat && model.random.percent(70);
+    let timeout = matches!(option, Opt::RcvTimeo | Opt::SndTimeo);
+    if only_read || model.random.percent(45) || timeout {
+        model.step(actor, Call::GetOption { fd, option });
+    } else if !object.times_out {
+        model.step(actor, Call::SetOption { fd, option, value });
+    }
+}
+
+/// Whose address it has.
+pub(super) fn addresses(model: &mut Model) {
+    if let Some((actor, fd, _)) = model.find(|object| object.kind().is_some()) {
+        let of: Whose = model.random.choice();
+        model.step(actor, Call::Address { fd, of });
+    }
+}
+
+/// stdio on a connection, behind the back of whoever replaces functions.
+pub(super) fn stdio(model: &mut Model) {
+    let Some((actor, fd, id)) = model.find(|object| object.is_stream() && object.what != What::PipeOut)
+    else {
+        return;
+    };
+    let object = model.objects[id].clone();
+    if object.shut || object.peer.is_none_or(|peer| model.objects[peer].shut) || !fits(model, &object, 900) {
+        return;
+    }
+    let len = model.random.within(1, 800);
+    if model.random.percent(50) {
+        model.step(actor, Call::Stdio { fd, by: StdioBy::Dprintf, len });
+        return arrives(model, id, &object, len, None);
+    }
+    // fclose closes the number: so of a copy, mostly.
+    let to = model.new_slot();
+    model.step(actor, Call::Dup { fd, to });
+    model.put(actor, to, Some(id));
+    let ended = object.ended && object.queued > 0 && object.queued < 3000;
+    let by = if ended && model.random.percent(60) { StdioBy::Read } else { StdioBy::Write };
+    model.step(actor, Call::Stdio { fd: to, by, len });
+    model.put(actor, to, None);
+    model.stale.push((model.process(actor), to));
+    if by == StdioBy::Write {
+        arrives(model, id, &object, len, None);
+    }
+}
+
+/// Another client, and perhaps its acceptance.
+pub(super) fn connect_more(model: &mut Model) {
+    let Some((actor, fd, id)) =
+        model.find(|object| matches!(object.what, What::Listener(..)) && !object.shut && !object.ended)
+    else {
+        return;
+    };
+    if model.objects[id].is_readable() || model.objects[id].nonblock && model.random.percent(30) {
+        return openings::accept(model, actor, (fd, id));
+    }
+    let clients = model.idle();
+    let Some(client) = model.random.pick(&clients) else { return };
+    if openings::connect(model, client, id).is_some() && model.random.percent(70) {
+        openings::accept(model, actor, (fd, id));
+    }
+}
+
+/// `connect` where it means something else: on a connected socket, to nobody, or to another.
+pub(super) fn reconnect(model: &mut Model) {
+    let Some((actor, fd, id)) = model.find(|object| object.kind().is_some()) else { return };
+    let kind = model.objects[id].kind();
+    let names: Vec<Name> = model
+        .objects
+        .iter()
+        .filter_map(|other| match &other.what {
+            What::Listener(of, name, waiting) if Some(*of) == kind && waiting.len() < 3 => Some(*name),
+            What::Dgram(of, Some(name)) if Some(*of) == kind => Some(*name),
+            _ => None,
+        })
+        .collect();
+    let Some(name) = model.random.pick(&names) else { return };
+    if matches!(model.objects[id].what, What::Fresh(_)) {
+        return;
+    }
+    model.step(actor, Call::Connect { fd, name });
+    if let What::Dgram(..) = model.objects[id].what {
+        let peer = model
+            .objects
+            .iter()
+            .position(|other| matches!(other.what, What::Dgram(_, Some(of)) if of == name));
+        model.objects[id].peer = peer;
+    }
+}
+
+/// A connection to where nobody listens: who asks first hears of it, once.
+pub(super) fn refused(model: &mut Model) {
+    let Some(actor) = model.anyone() else { return };
+    let kind = model
+        .random
+        .pick(&[Kind::Tcp4, Kind::Tcp4, Kind::Tcp6, Kind::Udp4, Kind::Udp6])
+        .unwrap_or(Kind::Tcp4);
+    let udp = matches!(kind, Kind::Udp4 | Kind::Udp6);
+    let name = model.new_name();
+    let (gone, _) = openings::socket(model, actor, kind);
+    model.step(actor, Call::Bind { fd: gone, at: At::Loopback, name });
+    model.step(actor, Call::Close { fd: gone });
+    model.put(actor, gone, None);
+    let (fd, id) = openings::socket(model, actor, kind);
+    // Without a wait the error stays in the socket.
+    if !udp && model.random.percent(70) && !model.objects[id].nonblock {
+        model.step(actor, Call::SetNonblock { fd, on: true, by: SetBy::Fcntl });
+    }
+    model.objects[id].nonblock = true;
+    model.step(actor, Call::Connect { fd, name });
+    if udp {
+        let send = Call::Send { fd, len: 9, by: SendBy::Send, flags: Set::none(), name: None, bad: false };
+        model.step(actor, send);
+    }
+    for _ in 0..model.random.within(1, 3) {
+        let call = match model.random.below(6) {
+            0 | 1 => Call::GetOption { fd, option: Opt::Error },
+            2 => Call::Recv {
+                fd,
+                len: 10,
+                by: RecvBy::Recv,
+                flags: Set::of(&[RecvFlag::Dontwait]),
+                bad: false,
+            },
+            3 => Call::Connect { fd, name },
+            4 => Call::Send {
+                fd,
+                len: 9,
+                by: SendBy::Send,
+                flags: Set::of(&[SendFlag::Nosignal]),
+                name: None,
+                bad: false,
+            },
+            _ => {
+                let events = Set::of(&[PollEvent::In, PollEvent::Out, PollEvent::Rdhup]);
+                Call::Poll { by: PollBy::Poll, set: vec![Polled { fd, events }], timeout: 0 }
+            }
+        };
+        model.step(actor, call);
+    }
+}
+
+/// A second socket at an address that has one.
+pub(super) fn kept_name(model: &mut Model) {
+    let Some((actor, _, id)) =
+        model.find(|object| matches!(object.what, What::Listener(..) | What::Dgram(_, Some(_))))
+    else {
+        return;
+    };
+    let (What::Listener(kind, name, _) | What::Dgram(kind, Some(name))) = model.objects[id].what.clone()
+    else {
+        return;
+    };
+    let (slot, _) = openings::socket(model, actor, kind);
+    model.step(actor, Call::Bind { fd: slot, at: At::Kept, name });
+    if model.random.percent(50) {
+        model.step(actor, Call::Address { fd: slot, of: Whose::Own });
+    }
+}

@@ -1,0 +1,103 @@
+//! Random programs and those that once differed: the kernel against itself, under a library that changes nothing, and under
+//! the project's own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod common;
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use common::{plain, planted};
+use differential::campaign::{Plan, Summary, run};
+use differential::compare::side_by_side;
+use differential::control::Side;
+use differential::generate;
+use differential::judge::{Judge, Verdict};
+use differential::program::Program;
+use shm::sync::AtomicBool;
+
+/// So many programs continuous integration runs on each pair of sides.
+const PROGRAMS: u64 = 2000;
+
+fn plan(library: Side, seed: u64, programs: u64) -> Plan {
+    Plan { plain: plain(), library, seed, programs, jobs: 2, repetitions: 10, enough: 3 }
+}
+
+/// Each uses all processors.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs them, prints what is left to chance, and fails on each difference.
+fn nothing_differs(what: &str, library: Side, seed: u64, programs: u64) {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let summary = run(&plan(library, seed, programs), &AtomicBool::new(false), &|_| ()).unwrap();
+    let Summary { ran, steps, different, unstable, .. } = summary;
+    let seeds: Vec<u64> = unstable.iter().map(|(seed, _)| *seed).collect();
+    println!("{what}: {ran} programs of {steps} calls, {} different, unstable: {seeds:?}", different.len());
+    let told: String = different
+        .iter()
+        .map(|(seed, found)| {
+            format!("seed {seed}\n{}", side_by_side(&generate::program(*seed), &found.plain, &found.library))
+        })
+        .collect();
+    assert!(different.is_empty(), "{what}:\n{told}");
+    assert_eq!(ran, programs);
+    // Chance shall stay rare: it hides faults that are.
+    assert!(unstable.len() as u64 <= 3 + ran / 200, "{what}: too much is left to chance: {seeds:?}");
+}
+
+#[test]
+fn the_kernel_does_not_differ_from_itself() {
+    nothing_differs("plain", plain(), 1, PROGRAMS);
+}
+
+#[test]
+fn a_library_that_changes_nothing_does_not_differ() {
+    nothing_differs("transparent library", planted(""), 500_000_000, PROGRAMS / 2);
+}
+
+/// The library under test, if this state of the project has it.
+fn own_library() -> Option<Side> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    if !workspace.join("crates/sockets/Cargo.toml").exists() {
+        println!("NOT RUN under libtieline_sockets.so: there is no crate `sockets` yet");
+        return None;
+    }
+    let executor = Path::new(env!("CARGO_BIN_EXE_differential"));
+    let library = executor.with_file_name("libtieline_sockets.so");
+    assert!(library.exists(), "{} is not built; build it with: cargo build -p sockets", library.display());
+    Some(Side { preload: Some(library), ..plain() })
+}
+
+#[test]
+fn the_projects_library_does_not_differ() {
+    if let Some(library) = own_library() {
+        nothing_differs("libtieline_sockets.so", library, 1_000_000_000, PROGRAMS);
+    }
+}
+
+#[test]
+fn what_once_differed_does_so_no_more() {
+    let mut library = own_library();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} holds no program", folder.display());
+    let mut judges = vec![("plain", Judge::new(plain(), plain(), 0).unwrap())];
+    judges.push(("transparent library", Judge::new(plain(), planted(""), 0).unwrap()));
+    if let Some(library) = library.take() {
+        judges.push(("libtieline_sockets.so", Judge::new(plain(), library, 0).unwrap()));
+    }
+    for file in &files {
+        let program = Program::parse(&std::fs::read_to_string(file).unwrap()).unwrap();
+        for (what, judge) in &mut judges {
+            if let Verdict::Different(found) = judge.compare(&program, 10).unwrap() {
+                panic!(
+                    "{what}, {}:\n{}",
+                    file.display(),
+                    side_by_side(&program, &found.plain, &found.library)
+                );
+            }
+        }
+    }
+    println!("{} saved programs", files.len());
+}

@@ -1,0 +1,69 @@
+//! Can it see? Faults are planted in a library, and each must be found within the programs that continuous integration runs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{plain, planted};
+use differential::campaign::{Plan, run};
+use differential::generate;
+use differential::judge::{Judge, Verdict};
+use differential::shrink::shrink;
+use shm::sync::AtomicBool;
+
+/// The budget of one fault: what continuous integration runs.
+const PROGRAMS: u64 = 2000;
+
+/// Every fault that the C library knows, as it asks for them.
+fn faults() -> BTreeSet<String> {
+    let source =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/planted.c")).unwrap();
+    source.split("is(\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn planted_faults_are_found() {
+    let faults = faults();
+    assert!(faults.len() >= 40, "only {} faults are planted", faults.len());
+    let mut missed = Vec::new();
+    for fault in &faults {
+        let plan = Plan {
+            plain: plain(),
+            library: planted(fault),
+            seed: 1,
+            programs: PROGRAMS,
+            jobs: 2,
+            repetitions: 2,
+            enough: 1,
+        };
+        let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
+        match summary.different.first() {
+            Some((seed, _)) => println!("{fault}: seed {seed}"),
+            None => missed.push(fault.as_str()),
+        }
+    }
+    println!("{} of {} found; missed: {missed:?}", faults.len() - missed.len(), faults.len());
+    // Nineteen of twenty is what the test is for.
+    assert!(missed.len() * 20 <= faults.len(), "missed: {missed:?}");
+}
+
+#[test]
+fn what_is_found_is_made_small() {
+    let mut judge = Judge::new(plain(), planted("shutdown-ignored"), 0).unwrap();
+    let (program, _) = (1..PROGRAMS)
+        .map(generate::program)
+        .filter(|program| program.steps.len() > 20)
+        .find_map(|program| match judge.compare(&program, 3).unwrap() {
+            Verdict::Different(finding) => Some((program, finding)),
+            _ => None,
+        })
+        .expect("no program in the budget ends a direction");
+    let small = shrink(&mut judge, &program, Duration::from_secs(60)).unwrap();
+    println!("{} steps became:\n{}", program.steps.len(), small.text());
+    assert!(matches!(judge.compare(&small, 3).unwrap(), Verdict::Different(_)));
+    assert!(small.steps.len() <= 12 && small.steps.len() < program.steps.len());
+    assert!(small.text().contains("shutdown"));
+}
