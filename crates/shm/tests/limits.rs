@@ -37,7 +37,7 @@ fn no_descriptor_left() {
         "no file descriptor left for a region: the process may have 32 (RLIMIT_NOFILE); raise it with `ulimit -n`, or close some"
     );
     let error = PidFd::open_self().unwrap_err();
-    assert_eq!(error, Error::DescriptorLimit { what: "a process", limit: 32 });
+    assert_eq!(error, Error::DescriptorLimit { what: "this process", limit: 32 });
     // With a descriptor free again it works again.
     regions.pop();
     Region::create(&RegionOptions::new("one", 4096)).unwrap();

@@ -46,7 +46,7 @@ codes! {
     ILLEGAL_ADAPTERNO = 0x908, "no number for an adapter";
     NO_SUCH_ADAPTERNO = 0x909, "there is no such adapter";
     TIMEOUT = 0x90A, "the time is over";
-    OUT_OF_RANGE = 0x90B, "offset and size lie outside of the segment or map";
+    OUT_OF_RANGE = 0x90B, "offset and size lie outside of the segment's pages or of the map";
     NO_SUCH_SEGMENT = 0x90C, "there is no such segment or interrupt, or it is not available";
     ILLEGAL_NODEID = 0x90D, "no number for a node";
     CONNECTION_REFUSED = 0x90E, "the connection was refused";
