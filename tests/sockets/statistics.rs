@@ -31,7 +31,7 @@ fn a_connection_is_shown_with_its_ends_and_bytes_and_the_reason() {
     let port = listener.local_addr().unwrap().port();
     // Told when to go on; the bytes go through a descriptor of the shell itself.
     let script = format!(
-        "exec 5<>/dev/tcp/127.0.0.1/{port}; read -r x <&5; echo said; read -r y; exec 5>&-; echo closed; read -r z"
+        "exec 5<>/dev/tcp/127.0.0.1/{port}; read -u 5 -r x; echo said; read -r y; exec 5>&-; echo closed; read -r z"
     );
     let mut command = tieline(&["run", "--", "/bin/bash", "-c", &script]);
     command.env("TIELINE_RUNTIME_DIR", made().join(runtime)).stdin(Stdio::piped()).stdout(Stdio::piped());
