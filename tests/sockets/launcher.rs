@@ -131,7 +131,7 @@ fn the_program_finds_what_it_would_have_found() {
         "trap '' PIPE HUP",
         "ulimit -n 20",
         "umask 077",
-        "exec 7</dev/null 30>/dev/null",
+        "exec 7</dev/null 8>/dev/null",
     ] {
         let plain = found(&mut Command::new(shows), before);
         let inside = found(&mut tieline(&["run", "--strict", "--", shows]), before);

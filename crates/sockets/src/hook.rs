@@ -10,10 +10,12 @@ use core::ffi::CStr;
 
 use crate::elf;
 use crate::raw;
+use crate::state;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The next definition of a name, found at its first use. `F` is the type of a pointer to the function.
-pub(crate) struct Slot<F> {
+/// The next definition of a name, found at its first use. `F` is the type of a pointer to the function; `HOT` is its place in the line that
+/// each hook reads, if it has one there.
+pub(crate) struct Slot<F, const HOT: usize = COLD> {
     name: &'static CStr,
     hash: u32,
     address: AtomicUsize,
@@ -21,7 +23,10 @@ pub(crate) struct Slot<F> {
     missing: F,
 }
 
-impl<F: Copy> Slot<F> {
+/// No place there.
+pub(crate) const COLD: usize = usize::MAX;
+
+impl<F: Copy, const HOT: usize> Slot<F, HOT> {
     pub(crate) const fn new(name: &'static CStr, missing: F) -> Self {
         assert!(size_of::<F>() == size_of::<usize>(), "a function pointer");
         Self { name, hash: elf::hash(name), address: AtomicUsize::new(0), missing }
@@ -31,7 +36,7 @@ impl<F: Copy> Slot<F> {
     #[inline]
     pub(crate) fn get(&self) -> F {
         // Relaxed: code does not change, and any thread finds the same.
-        let mut address = self.address.load(Ordering::Relaxed);
+        let mut address = state::next(HOT).unwrap_or(&self.address).load(Ordering::Relaxed);
         if address == 0 {
             address = self.find();
             if address == 0 {
@@ -45,10 +50,18 @@ impl<F: Copy> Slot<F> {
     #[cold]
     #[inline(never)]
     fn find(&self) -> usize {
-        let address = elf::next(self.name, self.hash);
-        #[cfg(feature = "planted")]
-        let address = crate::planted::instead(self.name, address);
-        self.address.store(address, Ordering::Relaxed);
+        let mut address = self.address.load(Ordering::Relaxed);
+        if address == 0 {
+            address = elf::next(self.name, self.hash);
+            #[cfg(feature = "planted")]
+            {
+                address = crate::planted::instead(self.name, address);
+            }
+            self.address.store(address, Ordering::Relaxed);
+        }
+        if let Some(hot) = state::next(HOT) {
+            hot.store(address, Ordering::Relaxed);
+        }
         address
     }
 }
@@ -107,7 +120,7 @@ pub(crate) fn nothing() -> isize {
 /// Defines hooks: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the system call that does the
 /// same) or `else VALUE` (fails with ENOSYS). BODY is safe code; `next` takes the arguments.
 macro_rules! hooks {
-    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr; |$next:ident| $body:expr)*) => {$(
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, hot $hot:literal)?; |$next:ident| $body:expr)*) => {$(
         /// As in the C library.
         ///
         /// # Safety
@@ -118,7 +131,8 @@ macro_rules! hooks {
             unsafe extern "C-unwind" fn missing($($arg: $ty),*) -> $ret {
                 $crate::hook::missing!($how $what, $ret, $($arg),*)
             }
-            static NEXT: $crate::hook::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret> =
+            const HOT: usize = { let _hot = $crate::hook::COLD; $(let _hot = $hot;)? _hot };
+            static NEXT: $crate::hook::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret, HOT> =
                 $crate::hook::Slot::new($crate::hook::name(concat!(stringify!($name), "\0")), missing);
             // SAFETY: the caller's promise is the one that the next definition wants.
             let $next = |$($arg: $ty),*| -> $ret { unsafe { NEXT.get()($($arg),*) } };

@@ -9,11 +9,13 @@
 use libc::{c_char, c_int, c_long};
 use sockets_rules::layout::{self, Note, Reason, head, record};
 
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::{environment, raw, state};
 
 /// A record's number (plus one) when all are taken.
 const NONE_LEFT: u16 = u16::MAX;
+/// Number of no record: what has none is counted together.
+pub(crate) const TOGETHER: u16 = NONE_LEFT - 1;
 
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +26,6 @@ pub(crate) enum Way {
 
 /// The numbers of a process without a slot.
 static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layout::SLOT_WORDS];
-/// The slot, if there is one.
-static SLOT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether a slot was looked for.
 static LOOKED: AtomicU32 = AtomicU32::new(0);
 /// Which records are taken.
@@ -37,19 +37,25 @@ static TAKEN: [AtomicU64; layout::RECORDS.div_ceil(64)] =
 /// A word of the numbers.
 #[inline]
 fn word(at: usize) -> &'static AtomicU64 {
-    let slot = SLOT.load(Ordering::Relaxed);
+    let slot = state::slot();
     let at = if at < layout::SLOT_WORDS { at } else { 0 };
     if slot.is_null() {
         &OWN[at]
     } else {
-        // SAFETY: a slot is mapped for as long as SLOT names it, and never taken away from under a thread: only a new process of one
-        // thread changes SLOT back. `at` lies in it.
+        // SAFETY: a slot is mapped for as long as it is named, and never taken away from under a thread: only a new process of
+        // one thread gives its parent's back. `at` lies in it.
         unsafe { &*slot.add(at) }
     }
 }
 
-fn add(at: usize, number: u64) {
-    word(at).fetch_add(number, Ordering::Relaxed);
+/// Adds, and says what it was before. Not as one step: that would cost as much as all else in a hook. Where two threads count in
+/// one place at the same moment, a call may be missing from the sum.
+#[inline]
+fn add(at: usize, number: u64) -> u64 {
+    let word = word(at);
+    let before = word.load(Ordering::Relaxed);
+    word.store(before.wrapping_add(number), Ordering::Relaxed);
+    before
 }
 
 /// Place of a record, by its number plus one.
@@ -69,7 +75,7 @@ pub(crate) fn count(record: u16, way: Way, bytes: u64) -> u64 {
     };
     // Bytes stand behind their calls.
     add(at + 1, bytes);
-    word(at).fetch_add(1, Ordering::Relaxed)
+    add(at, 1)
 }
 
 /// Counts something that happened.
@@ -77,13 +83,17 @@ pub(crate) fn note(what: Note) {
     add(head::NOTES + what as usize, 1);
 }
 
+/// A connection is used for the first time.
+pub(crate) fn first_use() {
+    add(head::CONNECTIONS, 1);
+    add(head::REASONS + Reason::NotYet as usize, 1);
+}
+
 /// A record for a connection: its number plus one.
 pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
     if LOOKED.load(Ordering::Relaxed) == 0 && LOOKED.swap(1, Ordering::Relaxed) == 0 {
         attach();
     }
-    add(head::CONNECTIONS, 1);
-    add(head::REASONS + Reason::NotYet as usize, 1);
     for (at, words) in TAKEN.iter().enumerate() {
         loop {
             let taken = words.load(Ordering::Relaxed);
@@ -127,7 +137,9 @@ pub(crate) fn release(record: u16) {
         (record::CALLS_OUT, head::CALLS_OUT),
         (record::BYTES_OUT, head::BYTES_OUT),
     ] {
-        add(total, word(at + counter).swap(0, Ordering::Relaxed));
+        let counted = word(at + counter);
+        add(total, counted.load(Ordering::Relaxed));
+        counted.store(0, Ordering::Relaxed);
     }
     let number = usize::from(record - 1);
     if let Some(words) = TAKEN.get(number / 64) {
@@ -136,7 +148,7 @@ pub(crate) fn release(record: u16) {
 }
 
 /// In the child of a fork: its numbers start anew, in its own memory, with the connections that it inherited.
-pub(crate) fn forked() {
+pub(crate) fn forked(slot: *mut AtomicU64) {
     for at in 0..layout::RECORDS_AT {
         // Only what is not 0 is written: a page that nobody touches is not copied.
         store_own(at, 0);
@@ -147,18 +159,17 @@ pub(crate) fn forked() {
             let record = (at * 64 + taken.trailing_zeros() as usize) as u16 + 1;
             taken &= taken - 1;
             let from = place(record);
-            // From the parent's slot, which is still mapped.
-            let cookie = word(from + record::COOKIE).load(Ordering::Relaxed);
-            let descriptor = word(from + record::DESCRIPTOR).load(Ordering::Relaxed);
-            for (offset, value) in [(record::COOKIE, cookie), (record::DESCRIPTOR, descriptor)] {
-                store_own(from + offset, value);
+            if !slot.is_null() && from + layout::RECORD_WORDS <= layout::SLOT_WORDS {
+                for word in [record::COOKIE, record::DESCRIPTOR] {
+                    // SAFETY: within the parent's slot, which is still mapped.
+                    store_own(from + word, unsafe { (*slot.add(from + word)).load(Ordering::Relaxed) });
+                }
             }
             for counter in [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT] {
                 store_own(from + counter, 0);
             }
         }
     }
-    let slot = SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed);
     LOOKED.store(0, Ordering::Relaxed);
     if !slot.is_null() && state::may_ask() {
         // SAFETY: the parent's slot, which nothing here names any more; a new process has one thread.
@@ -186,12 +197,12 @@ fn attach() {
     let Some(slot) = file.take_slot() else { return };
     for (at, own) in OWN.iter().enumerate() {
         let counted = own.load(Ordering::Relaxed);
-        // SAFETY: within the slot, which was just mapped and is not yet named by SLOT.
+        // SAFETY: within the slot, which was just mapped and is not yet named.
         unsafe { (*slot.add(at)).store(counted, Ordering::Relaxed) };
     }
     // SAFETY: as above.
     unsafe { (*slot.add(head::PID)).store(u64::from(state::owner()), Ordering::Relaxed) };
-    SLOT.store(slot, Ordering::Relaxed);
+    state::set_slot(slot);
 }
 
 /// The file of statistics, while a slot is looked for. Has no destructor, as nothing in a hook has.

@@ -10,20 +10,21 @@ use crate::{page, state};
 const LOOK_EVERY: u64 = 1024;
 
 /// A call that took bytes from a descriptor came back.
-#[inline]
+#[inline(always)]
 pub(crate) fn input(fd: c_int, got: isize) {
     moved(fd, got, page::Way::In);
 }
 
 /// A call that gave bytes to a descriptor came back.
-#[inline]
+#[inline(always)]
 pub(crate) fn output(fd: c_int, sent: isize) {
     moved(fd, sent, page::Way::Out);
 }
 
-#[inline]
+#[inline(always)]
 fn moved(fd: c_int, bytes: isize, way: page::Way) {
-    if bytes < 0 || state::outside() {
+    // The end of a stream is nothing that was moved.
+    if bytes <= 0 || state::outside() {
         return;
     }
     if let Some(record) = table::record_of(fd) {

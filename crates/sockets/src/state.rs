@@ -7,7 +7,7 @@
 //! change nothing here. While somebody is between `vfork` and his return from it, each hook asks the kernel who it is.
 
 use crate::raw;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::{page, table};
 
 /// The word when nothing is special. The rest of it counts those who may have a child in their memory.
@@ -15,13 +15,41 @@ const RUNNING: u32 = 1;
 /// Each of those.
 const ONE_CHILD: u32 = 2;
 
+/// What each hook reads, in one page and mostly one line of the cache: after a system call little of what is the program's is left
+/// there, and each further line costs more than all that a hook computes.
 #[repr(C, align(4096))]
 struct Wiped {
     word: AtomicU32,
-    rest: [u32; 1023],
+    /// When entries of the table were last doubted; see [`table`].
+    epoch: AtomicU32,
+    /// The slot in the file of statistics; see [`page`].
+    slot: AtomicPtr<AtomicU64>,
+    /// Where the next definitions of the commonest calls are; see [`crate::hook`].
+    next: [AtomicUsize; HOT],
+    /// What the table says of low numbers, in a byte each; see [`table`].
+    brief: [AtomicU8; BRIEF],
 }
 
-static WIPED: Wiped = Wiped { word: AtomicU32::new(0), rest: [0; 1023] };
+/// How many numbers have a byte there.
+pub(crate) const BRIEF: usize = 4096 - 64;
+
+/// How many calls have their next definition in that line.
+pub(crate) const HOT: usize = 6;
+
+const _: () = assert!(size_of::<Wiped>() == 4096);
+
+static WIPED: Wiped = Wiped {
+    word: AtomicU32::new(0),
+    epoch: AtomicU32::new(0),
+    slot: AtomicPtr::new(core::ptr::null_mut()),
+    next: [const { AtomicUsize::new(0) }; HOT],
+    brief: [const { AtomicU8::new(0) }; BRIEF],
+};
+
+/// The epoch, for a child that finds it wiped.
+static EPOCH: AtomicU32 = AtomicU32::new(1);
+/// The slot, for a child to give back.
+static SLOT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The process that the table describes; 0 before the first hook.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -63,11 +91,12 @@ fn is_outside() -> bool {
 /// A process begins: its first hook or constructor, or the first in a child with its own copy of the memory.
 fn begin() {
     let forked = OWNER.swap(raw::getpid(), Ordering::Relaxed) != 0;
+    WIPED.epoch.store(EPOCH.load(Ordering::Relaxed), Ordering::Relaxed);
     if forked {
         for forker in &FORKERS {
             forker.store(0, Ordering::Relaxed);
         }
-        page::forked();
+        page::forked(SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed));
     }
     wipe_on_fork();
     let _ = WIPED.word.compare_exchange(0, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
@@ -94,6 +123,7 @@ pub(crate) fn forked() {
     // Where the kernel has emptied the page, a hook in a handler of the fork may have begun already.
     if OWNER.load(Ordering::Relaxed) != raw::getpid() {
         WIPED.word.store(0, Ordering::Relaxed);
+        WIPED.slot.store(core::ptr::null_mut(), Ordering::Relaxed);
         begin();
     }
 }
@@ -132,7 +162,44 @@ pub(crate) fn may_ask() -> bool {
     FILTERED.load(Ordering::Relaxed) == 0
 }
 
-/// Whether `number` is this process.
+/// The epoch: entries of the table that are from an older one are asked for again.
+#[inline]
+pub(crate) fn epoch() -> u32 {
+    WIPED.epoch.load(Ordering::Relaxed)
+}
+
+/// Begins another epoch.
+pub(crate) fn set_epoch(change: impl Fn(u32) -> u32) {
+    let epoch = change(EPOCH.load(Ordering::Relaxed));
+    EPOCH.store(epoch, Ordering::Relaxed);
+    WIPED.epoch.store(epoch, Ordering::Relaxed);
+}
+
+/// The byte of a low number.
+#[inline(always)]
+pub(crate) fn brief(fd: i32) -> Option<&'static AtomicU8> {
+    WIPED.brief.get(usize::try_from(fd).ok()?)
+}
+
+/// The place of the next definition of one of the commonest calls.
+#[inline]
+pub(crate) fn next(hot: usize) -> Option<&'static AtomicUsize> {
+    WIPED.next.get(hot)
+}
+
+/// The slot in the file of statistics, or null.
+#[inline]
+pub(crate) fn slot() -> *mut AtomicU64 {
+    WIPED.slot.load(Ordering::Relaxed)
+}
+
+/// From now on this is counted in.
+pub(crate) fn set_slot(slot: *mut AtomicU64) {
+    SLOT.store(slot, Ordering::Relaxed);
+    WIPED.slot.store(slot, Ordering::Relaxed);
+}
+
+/// Number of this process, as it was when it began.
 pub(crate) fn owner() -> u32 {
     OWNER.load(Ordering::Relaxed)
 }

@@ -2,4 +2,6 @@
 //! bring along, and nothing here is shared with a peer.
 
 // tidy: allow(atomics): crate shm would bring its constructor into every program that the library is loaded into
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic as of_the_core;
+
+pub(crate) use of_the_core::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

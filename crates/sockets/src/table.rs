@@ -11,7 +11,7 @@
 use libc::c_int;
 
 use crate::raw;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::{page, state};
 
 /// Numbers above are not followed.
@@ -94,8 +94,7 @@ struct Entry {
 static TABLE: [Entry; NUMBERS] =
     [const { Entry { word: AtomicU64::new(0), cookie: AtomicU64::new(0) } }; NUMBERS];
 
-/// The epoch. Only its low half counts, and never as 0; the highest bit says that the table was given up.
-static EPOCH: AtomicU32 = AtomicU32::new(1);
+/// In the epoch, of which only the low half counts, and never as 0: the table was given up.
 const GIVEN_UP: u32 = 1 << 31;
 
 /// One more than the highest number with an entry: bulk closes end here.
@@ -110,18 +109,36 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
 
 /// The epoch as entries keep it.
 fn epoch() -> u16 {
-    let epoch = EPOCH.load(Ordering::Relaxed) as u16;
+    let epoch = state::epoch() as u16;
     if epoch == 0 { 1 } else { epoch }
 }
 
 /// Something happened that may have closed or replaced descriptors unseen.
 pub(crate) fn doubt() {
-    EPOCH.fetch_add(1, Ordering::Relaxed);
+    state::set_epoch(|epoch| (epoch & GIVEN_UP) | (epoch.wrapping_add(1) & !GIVEN_UP));
+    nothing_brief();
+}
+
+/// Bytes are not of an epoch: they are emptied.
+fn nothing_brief() {
+    for fd in 0..HIGHEST.load(Ordering::Relaxed).min(state::BRIEF as u32) {
+        if let Some(brief) = state::brief(fd as c_int) {
+            brief.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// One table can no longer describe the descriptors of all who run in this memory.
 pub(crate) fn give_up() {
-    EPOCH.fetch_or(GIVEN_UP, Ordering::Relaxed);
+    state::set_epoch(|epoch| epoch | GIVEN_UP);
+    nothing_brief();
+}
+
+/// There is an entry for this number.
+fn reaches(fd: c_int) {
+    if HIGHEST.load(Ordering::Relaxed) <= fd as u32 {
+        HIGHEST.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+    }
 }
 
 /// The number has become this.
@@ -137,7 +154,12 @@ pub(crate) fn made(fd: c_int, kind: Kind) {
     let epoch = if kind == Kind::Unknown { 0 } else { epoch() };
     let word = Word { kind, record: 0, epoch, generation: old.generation.wrapping_add(1) };
     entry.word.store(word.pack(), Ordering::Relaxed);
-    HIGHEST.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+    if let Some(brief) = state::brief(fd)
+        && brief.load(Ordering::Relaxed) != 0
+    {
+        brief.store(0, Ordering::Relaxed);
+    }
+    reaches(fd);
     page::release(old.record);
 }
 
@@ -177,15 +199,72 @@ pub(crate) fn listens(fd: c_int) {
     }
 }
 
-/// The record that counts what goes through this descriptor: only a connection of TCP has one.
-#[inline]
+/// Uses of a connection before the kernel is asked for its cookie: short ones never pay for it.
+const EARLY_USES: u64 = 4;
+
+/// The record that counts what goes through this descriptor: only a connection of TCP has one. A new one is counted with all
+/// others until it has been used some times.
+#[inline(always)]
 pub(crate) fn record_of(fd: c_int) -> Option<u16> {
+    match state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed)) {
+        0 => in_table(fd),
+        NO_CONNECTION => None,
+        record => Some(u16::from(record) - 1),
+    }
+}
+
+/// In the byte of a number: it is none that is counted. Other values are that of its record, plus one; 0 says nothing.
+const NO_CONNECTION: u8 = 255;
+
+/// Keeps in the byte what the word says, if that still is so.
+fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
+    let Some(brief) = state::brief(fd) else { return };
+    let Word { kind, record, .. } = Word::unpack(word);
+    let value = match (kind, u8::try_from(record)) {
+        (Kind::Unknown, _) => 0,
+        (Kind::Tcp, Ok(record)) => record,
+        (Kind::Tcp, Err(_)) => 0,
+        _ => NO_CONNECTION,
+    };
+    brief.store(value, Ordering::Relaxed);
+    // Who closes it changes the word first, and then looks at the byte: but for his moment in between, one of the two sees the other,
+    // and then a closed connection's record counts what is another's, until that number is used for something new.
+    fence(Ordering::SeqCst);
+    if entry.word.load(Ordering::Relaxed) != word {
+        brief.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn in_table(fd: c_int) -> Option<u16> {
     let entry = entry(fd)?;
     let word = Word::unpack(entry.word.load(Ordering::Relaxed));
-    if word.epoch == epoch() && (word.record != 0 || (word.kind != Kind::Tcp && word.kind != Kind::Unknown)) {
-        return word.record.checked_sub(1);
+    if word.epoch == epoch() {
+        if word.record != 0 || (word.kind != Kind::Tcp && word.kind != Kind::Unknown) {
+            keep_brief(fd, entry, word.pack());
+            return word.record.checked_sub(1);
+        }
+        if word.kind == Kind::Tcp {
+            return early(fd, entry);
+        }
     }
     look_again(fd)
+}
+
+/// A use of a connection that has no record yet. Until it has one, its uses are counted in the place of its cookie.
+#[cold]
+#[inline(never)]
+fn early(fd: c_int, entry: &Entry) -> Option<u16> {
+    let uses = entry.cookie.load(Ordering::Relaxed);
+    if uses == 0 {
+        page::first_use();
+    }
+    if uses >= EARLY_USES {
+        return look_again(fd);
+    }
+    entry.cookie.store(uses + 1, Ordering::Relaxed);
+    Some(page::TOGETHER)
 }
 
 /// Asks the kernel what the number is, and what was known of it still holds.
@@ -193,28 +272,33 @@ pub(crate) fn record_of(fd: c_int) -> Option<u16> {
 #[inline(never)]
 pub(crate) fn look_again(fd: c_int) -> Option<u16> {
     let entry = entry(fd)?;
-    if !state::may_ask() || EPOCH.load(Ordering::Relaxed) & GIVEN_UP != 0 {
+    if !state::may_ask() || state::epoch() & GIVEN_UP != 0 {
         return None;
     }
     let now = epoch();
     let before = entry.word.load(Ordering::Relaxed);
     let old = Word::unpack(before);
     let (kind, cookie) = match raw::socket_option::<u64>(fd, libc::SO_COOKIE) {
-        Ok(cookie) if cookie == entry.cookie.load(Ordering::Relaxed) && cookie != 0 => (old.kind, cookie),
-        Ok(cookie) if old.kind == Kind::Tcp && old.epoch == now => (Kind::Tcp, cookie),
+        Ok(cookie) if old.record != 0 && cookie == entry.cookie.load(Ordering::Relaxed) => (old.kind, cookie),
+        Ok(cookie) if old.kind == Kind::Tcp && old.record == 0 && old.epoch == now => (Kind::Tcp, cookie),
         Ok(cookie) => (ask_kind(fd), cookie),
         Err(libc::ENOTSOCK) => (Kind::Other, 0),
         // Not open, or a kernel that gives no cookies: nothing is known, and asked for again.
         Err(_) => return None,
     };
     let same = kind == old.kind && (cookie == entry.cookie.load(Ordering::Relaxed) || old.epoch == now);
+    // Uses were counted there, so it has been counted.
+    let counted = old.kind == Kind::Tcp && old.record == 0 && old.epoch == now;
     let generation = if same { old.generation } else { old.generation.wrapping_add(1) };
     let mut record = if same { old.record } else { 0 };
     if kind == Kind::Tcp && record == 0 {
+        if !counted {
+            page::first_use();
+        }
         record = page::take(fd, cookie);
     }
     entry.cookie.store(cookie, Ordering::Relaxed);
-    HIGHEST.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+    reaches(fd);
     let after = Word { kind, record, epoch: now, generation }.pack();
     let changed = entry.word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok();
     if !changed {

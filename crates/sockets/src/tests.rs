@@ -48,7 +48,9 @@ fn a_connection_is_recognised_and_counted_once() {
     let (mut near, mut far) = connection();
     let fd = near.as_raw_fd();
     near.write_all(b"abc").unwrap();
-    seen::output(fd, 3);
+    for _ in 0..5 {
+        seen::output(fd, 3);
+    }
     let word = table::word(fd);
     assert_eq!(word.kind, Kind::Tcp);
     let record = table::record_of(fd);
@@ -66,7 +68,9 @@ fn what_was_replaced_unseen_is_found_out() {
     let _alone = alone();
     let (near, other) = (connection(), connection());
     let fd = near.0.as_raw_fd();
-    seen::input(fd, 1);
+    for _ in 0..5 {
+        seen::input(fd, 1);
+    }
     let before = table::word(fd);
     // SAFETY: another connection takes the place of this one; no hook sees it, as this is a test.
     unsafe { libc::dup2(other.0.as_raw_fd(), fd) };

@@ -28,6 +28,9 @@ pub const PROGRAM: &str = "tieline-sockets-measure";
 const WHAT: &str = "unmodified programs on sockets";
 /// A program that does nothing.
 const NOTHING: &str = "/bin/true";
+/// Blocks after which both programs are started anew: where their memory came to lie shifts the ratio of equal ones by half a percent, for
+/// as long as they live.
+const BLOCKS_OF_A_LIFE: usize = 5;
 /// How often it is started for one reading, plain and with the library in turn.
 const STARTS: u32 = 12;
 
@@ -44,6 +47,9 @@ fn own() -> Result<PathBuf> {
 pub struct Twins {
     entered: Told,
     plain: Told,
+    cpu: usize,
+    program: PathBuf,
+    options: Options,
     order: String,
     statistics: PathBuf,
     rounds: u32,
@@ -57,31 +63,31 @@ impl Twins {
         // Counted, as under `tieline run`.
         let statistics = std::env::temp_dir().join(format!("tieline-bench-sockets-{}", std::process::id()));
         statistics::create(&statistics, true).map_err(absent)?;
-        let plain = Told::start(command(&program, cpu, None)?, PROGRAM, WHAT)?;
         let options = Options { library, statistics: Some(statistics.clone()), no_children: false };
-        let entered = Told::start(command(&program, cpu, Some(&options))?, PROGRAM, WHAT)?;
-        let mut twins = Self { entered, plain, order: format!("{order} {rounds}"), statistics, rounds };
-        twins.check()?;
-        Ok(twins)
+        let [entered, plain] = pair(&program, cpu, &options)?;
+        let order = format!("{order} {rounds}");
+        Ok(Self { entered, plain, cpu, program, options, order, statistics, rounds })
     }
 
     /// Round trips, connections or messages of one reading.
     pub fn rounds(&self) -> u64 {
         self.rounds.into()
     }
+}
 
-    /// Both are ready, and the library is in the one and not in the other.
-    fn check(&mut self) -> Result<()> {
-        for (twin, inside) in [(&mut self.entered, 1.0), (&mut self.plain, 0.0)] {
-            twin.ready()?;
-            twin.say("inside libtieline")?;
-            // Neither the program's own name nor that of its file of statistics is the library's.
-            if (twin.number()? - inside).abs() > 0.5 {
-                return Err(absent("the library is not where it should be, or where it should not"));
-            }
+/// Both, ready, the library in the first and not in the second.
+fn pair(program: &Path, cpu: usize, options: &Options) -> Result<[Told; 2]> {
+    let start = |options: Option<&Options>| Told::start(command(program, cpu, options)?, PROGRAM, WHAT);
+    let mut both = [start(Some(options))?, start(None)?];
+    for (twin, inside) in both.iter_mut().zip([1.0, 0.0]) {
+        twin.ready()?;
+        // Neither the program's own name nor that of its file of statistics is the library's.
+        twin.say("inside libtieline")?;
+        if (twin.number()? - inside).abs() > 0.5 {
+            return Err(absent("the library is not where it should be, or where it should not"));
         }
-        Ok(())
     }
+    Ok(both)
 }
 
 /// The program, with the library in it if there are options for it.
@@ -112,6 +118,13 @@ impl Drop for Twins {
 }
 
 impl Sides for Twins {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        if number > 0 && number.is_multiple_of(BLOCKS_OF_A_LIFE) {
+            [self.entered, self.plain] = pair(&self.program, self.cpu, &self.options)?;
+        }
+        Ok(())
+    }
+
     /// Millions a second.
     fn ours(&mut self) -> Result<f64> {
         self.entered.say(&self.order)?;

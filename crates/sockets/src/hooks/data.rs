@@ -7,12 +7,14 @@ use crate::hook::hooks;
 use crate::seen;
 
 /// Hands on what a call took from the descriptor.
+#[inline(always)]
 fn got(fd: c_int, result: ssize_t) -> ssize_t {
     seen::input(fd, result);
     result
 }
 
 /// Hands on what a call gave to the descriptor.
+#[inline(always)]
 fn gave(fd: c_int, result: ssize_t) -> ssize_t {
     seen::output(fd, result);
     result
@@ -27,7 +29,7 @@ fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
 }
 
 hooks! {
-    fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read;
+    fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, hot 0;
         |next| got(fd, next(fd, to, length))
     fn __read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read;
         |next| got(fd, next(fd, to, length))
@@ -39,7 +41,7 @@ hooks! {
         |next| got(fd, next(fd, vector, count, at, flags))
     fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1;
         |next| got(fd, next(fd, vector, count, at, flags))
-    fn recv(fd: c_int, to: *mut c_void, length: size_t, flags: c_int) -> ssize_t, else -1;
+    fn recv(fd: c_int, to: *mut c_void, length: size_t, flags: c_int) -> ssize_t, else -1, hot 2;
         |next| got(fd, next(fd, to, length, flags))
     fn __recv_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int) -> ssize_t, else -1;
         |next| got(fd, next(fd, to, length, room, flags))
@@ -48,7 +50,7 @@ hooks! {
     fn __recvfrom_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, else -1;
         |next| got(fd, next(fd, to, length, room, flags, address, its))
 
-    fn write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write;
+    fn write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, hot 1;
         |next| gave(fd, next(fd, from, length))
     fn __write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write;
         |next| gave(fd, next(fd, from, length))
@@ -58,7 +60,7 @@ hooks! {
         |next| gave(fd, next(fd, vector, count, at, flags))
     fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1;
         |next| gave(fd, next(fd, vector, count, at, flags))
-    fn send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1;
+    fn send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, hot 3;
         |next| gave(fd, next(fd, from, length, flags))
     fn __send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1;
         |next| gave(fd, next(fd, from, length, flags))

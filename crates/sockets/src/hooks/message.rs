@@ -6,7 +6,7 @@ use crate::hook::hooks;
 use crate::seen;
 
 hooks! {
-    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg; |next| {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, hot 4; |next| {
         let result = next(fd, message, flags);
         if result >= 0 {
             // SAFETY: the kernel has just filled the message in.
@@ -15,7 +15,7 @@ hooks! {
         seen::input(fd, result);
         result
     }
-    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg; |next| {
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, hot 5; |next| {
         let result = next(fd, message, flags);
         if result >= 0 {
             // SAFETY: the kernel has just read the message.
