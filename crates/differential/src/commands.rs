@@ -126,7 +126,7 @@ fn run(words: &Run) -> Result<u8> {
     if !summary.own_network && !words.quiet {
         note("differential: no network namespace of its own: ports are shared with the whole machine\n");
     }
-    let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary)? };
+    let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary, &stop)? };
     print(&if words.json {
         json(words, &summary, &saved, start)
     } else {
@@ -152,7 +152,7 @@ fn line(summary: &Summary, words: &Run, start: Instant) -> String {
 }
 
 /// Makes each difference small, prints it, and saves it if wanted.
-fn report(words: &Run, plan: &Plan, summary: &Summary) -> Result<Vec<String>> {
+fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Result<Vec<String>> {
     let mut saved = Vec::new();
     for (seed, finding) in &summary.unstable {
         note(&format!("seed {seed} is unstable:\n{}", differing(&generate::program(*seed), finding)));
@@ -163,7 +163,7 @@ fn report(words: &Run, plan: &Plan, summary: &Summary) -> Result<Vec<String>> {
     let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), process::processors()[0])?;
     for (seed, finding) in &summary.different {
         let program = generate::program(*seed);
-        let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT)?;
+        let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT, stop)?;
         let finding = match judge.compare(&small, words.under.repetitions)? {
             Verdict::Different(finding) => finding,
             _ => finding.clone(),
@@ -235,12 +235,13 @@ fn replay(words: &Replay) -> Result<u8> {
 
 fn shrink_file(words: &Shrink) -> Result<u8> {
     let program = read(&words.file)?;
+    let stop = stop_on_signal()?;
     let mut judge = judge(&words.under)?;
     if !matches!(judge.compare(&program, words.under.repetitions)?, Verdict::Different(_)) {
         note("differential: this program does not differ, so there is nothing to make small\n");
         return Ok(DONE);
     }
-    let small = shrink::shrink(&mut judge, &program, Duration::from_secs(words.seconds))?;
+    let small = shrink::shrink(&mut judge, &program, Duration::from_secs(words.seconds), &stop)?;
     print(&small.text())?;
     Ok(DIFFERS)
 }

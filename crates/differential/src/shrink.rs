@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use shm::sync::{AtomicBool, Ordering};
 
 use crate::compare::differences;
 use crate::judge::{Judge, Verdict};
@@ -11,26 +12,27 @@ use crate::program::{Program, Setting};
 /// So often what is left is repeated before it counts.
 const REPETITIONS: usize = 3;
 
-/// Removes what is not needed, for at most so long. What comes back still differs; it is the program itself if it does not.
+/// Removes what is not needed, for at most so long, or until it is told to stop. What comes back still differs; it is the
+/// program itself if it does not.
 ///
 /// # Errors
 ///
 /// The plain side does not run.
-pub fn shrink(judge: &mut Judge, program: &Program, limit: Duration) -> Result<Program> {
+pub fn shrink(judge: &mut Judge, program: &Program, limit: Duration, stop: &AtomicBool) -> Result<Program> {
     let end = Instant::now() + limit;
-    let Verdict::Different(finding) = judge.compare(program, REPETITIONS)? else {
-        return Ok(program.clone());
-    };
+    let Verdict::Different(finding) = judge.glance(program)? else { return Ok(program.clone()) };
     // What comes behind the first difference is mostly its consequence.
     let mut start = program.clone();
     if let Some(first) = differences(&finding.plain, &finding.library).first() {
         start.steps.truncate(first.at + 1);
     }
     let differs = |verdict: Verdict| matches!(verdict, Verdict::Different(_));
-    if !differs(judge.compare(&start, REPETITIONS)?) {
+    if !differs(judge.glance(&start)?) {
         start = program.clone();
     }
-    let small = shrink_by(&start, |candidate| Ok(Instant::now() < end && differs(judge.glance(candidate)?)))?;
+    let small = shrink_by(&start, |candidate| {
+        Ok(Instant::now() < end && !stop.load(Ordering::SeqCst) && differs(judge.glance(candidate)?))
+    })?;
     Ok(if differs(judge.compare(&small, REPETITIONS)?) { small } else { start })
 }
 

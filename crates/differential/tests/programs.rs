@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use common::{plain, planted};
+use common::{own_library, plain, planted};
 use differential::campaign::{Plan, Summary, run};
 use differential::compare::side_by_side;
 use differential::control::Side;
@@ -55,29 +55,16 @@ fn a_library_that_changes_nothing_does_not_differ() {
     nothing_differs("transparent library", planted(""), 500_000_000, PROGRAMS / 2);
 }
 
-/// The library under test, if this state of the project has it.
-fn own_library() -> Option<Side> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    if !workspace.join("crates/sockets/Cargo.toml").exists() {
-        println!("NOT RUN under libtieline_sockets.so: there is no crate `sockets` yet");
-        return None;
-    }
-    let executor = Path::new(env!("CARGO_BIN_EXE_differential"));
-    let library = executor.with_file_name("libtieline_sockets.so");
-    assert!(library.exists(), "{} is not built; build it with: cargo build -p sockets", library.display());
-    Some(Side { preload: Some(library), ..plain() })
-}
-
 #[test]
 fn the_projects_library_does_not_differ() {
-    if let Some(library) = own_library() {
-        nothing_differs("libtieline_sockets.so", library, 1_000_000_000, PROGRAMS);
+    if let Some(library) = own_library(false) {
+        nothing_differs("libtieline-sockets.so", library, 1_000_000_000, PROGRAMS);
     }
 }
 
 #[test]
 fn what_once_differed_does_so_no_more() {
-    let mut library = own_library();
+    let mut library = own_library(false);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -85,7 +72,7 @@ fn what_once_differed_does_so_no_more() {
     let mut judges = vec![("plain", Judge::new(plain(), plain(), 0).unwrap())];
     judges.push(("transparent library", Judge::new(plain(), planted(""), 0).unwrap()));
     if let Some(library) = library.take() {
-        judges.push(("libtieline_sockets.so", Judge::new(plain(), library, 0).unwrap()));
+        judges.push(("libtieline-sockets.so", Judge::new(plain(), library, 0).unwrap()));
     }
     for file in &files {
         let program = Program::parse(&std::fs::read_to_string(file).unwrap()).unwrap();

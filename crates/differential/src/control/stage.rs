@@ -15,9 +15,11 @@ use crate::shared::{LOOK, Mail, Shared};
 use crate::sys::process;
 
 /// So long a run may take in all.
-const WATCHDOG: Duration = Duration::from_secs(6);
+const WATCHDOG: Duration = Duration::from_secs(5);
 /// Between two looks at a call that may block, in nanoseconds; twice as long each time that its thread turns out to run.
 const GLANCE: u64 = 60_000;
+/// A call that ends by itself within milliseconds, and sleeps for so long, does not end.
+const TIMEOUTS_END: Duration = Duration::from_millis(1500);
 /// So long at most.
 const STARE: u64 = 2_000_000;
 
@@ -139,33 +141,25 @@ impl<'p> Stage<'p> {
 
     /// Waits until the call is over or blocks.
     fn wait_for(&mut self, at: usize, step: &Step, order: u32) -> String {
-        // The kernel lets a dead process be waited for a moment after it shows it as dead.
-        let of_the_dead = |actor: Actor| self.roles[actor.index()] == Role::Dead;
-        let ends_by_itself = step.wait
-            || matches!(step.call, Call::Wait { actor } if of_the_dead(actor))
-            || matches!(
-                step.call,
-                Call::Exec { .. } | Call::Fork { .. } | Call::Spawn { .. } | Call::Exit { .. }
-            );
-        let (mut slept, mut time) = (0, GLANCE);
+        let ends_by_itself = self.ends_by_itself(step);
+        let (mut slept, mut time, mut asleep) = (0, GLANCE, None);
         loop {
             let _ = self.shared.to_controller().wait(time);
             if self.mail(step.actor, Mail::Done) == order {
                 return self.shared.record(at);
             }
             match self.task(step.actor) {
+                Task::Gone if self.moved_by_exec(step) => continue,
                 Task::Gone => {
-                    // An exec by another than the first thread moves that thread to another number.
-                    if matches!(step.call, Call::Exec { .. })
-                        && look(self.mail(step.actor, Mail::Pid)) != Task::Gone
-                    {
-                        continue;
-                    }
                     self.bury(step.actor, at);
                     return "died".to_owned();
                 }
                 Task::Sleeps if !ends_by_itself => (slept, time) = (slept + 1, GLANCE),
-                _ => (slept, time) = (0, (time * 2).min(STARE)),
+                Task::Sleeps => {
+                    asleep.get_or_insert_with(Instant::now);
+                    time = (time * 2).min(STARE);
+                }
+                Task::Runs => (slept, time, asleep) = (0, (time * 2).min(STARE), None),
             }
             // What others do that this call has woken may wake it in turn.
             if slept >= 2 && self.others_move() {
@@ -177,11 +171,28 @@ impl<'p> Stage<'p> {
                 self.roles[step.actor.index()] = Role::Blocked(at);
                 return "blocks".to_owned();
             }
-            if Instant::now() > self.deadline {
+            let overslept = asleep.is_some_and(|since: Instant| since.elapsed() > TIMEOUTS_END);
+            let is_race = matches!(step.call, Call::Race { .. });
+            if overslept && !is_race || Instant::now() > self.deadline {
                 self.roles[step.actor.index()] = Role::Blocked(at);
                 return "hangs".to_owned();
             }
         }
+    }
+
+    /// Whether nobody else is needed for the call to return.
+    fn ends_by_itself(&self, step: &Step) -> bool {
+        match step.call {
+            Call::Exec { .. } | Call::Fork { .. } | Call::Spawn { .. } | Call::Exit { .. } => true,
+            // The kernel lets a dead process be waited for a moment after it shows it as dead.
+            Call::Wait { actor } => step.wait || self.roles[actor.index()] == Role::Dead,
+            _ => step.wait,
+        }
+    }
+
+    /// An exec by another than the first thread of a process goes on under the first one's number.
+    fn moved_by_exec(&self, step: &Step) -> bool {
+        matches!(step.call, Call::Exec { .. }) && look(self.mail(step.actor, Mail::Pid)) != Task::Gone
     }
 
     /// Whether a call that blocked does so no more.

@@ -38,6 +38,8 @@ pub fn main(arguments: &[String]) -> ! {
 /// Starts a program whenever it is told, and buries what is left of it.
 fn serve(path: &str) -> ! {
     process::serve_parent();
+    // A signal from the terminal is for the controller, which ends this process in its own time.
+    process::lead_group();
     // Not the controller's one processor; the kernel leaves out what this machine lacks.
     process::run_on_all(&(0..1024).collect::<Vec<_>>());
     let Ok(shared) = Shared::open(path) else { process::exit(98) };

@@ -55,10 +55,9 @@ pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id),
     if !fits(model, &object, len) {
         return false;
     }
-    let waited_for =
-        object.peer.is_some_and(|peer| model.all().iter().any(|actor| is_waited_for(model, *actor, peer)));
     // Two messages wake a reader of a stream twice, or once.
-    let by = if by == SendBy::Sendmmsg && waited_for && object.is_stream() { SendBy::Sendmsg } else { by };
+    let alone = model.all().len() == 1;
+    let by = if by == SendBy::Sendmmsg && object.is_stream() && !alone { SendBy::Sendmsg } else { by };
     let bad = model.random.percent(3);
     model.step(actor, Call::Send { fd: slot, len, by, flags, name, bad });
     if !bad {
@@ -69,12 +68,6 @@ pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id),
 
 fn pipe_writer(model: &mut Model) -> SendBy {
     model.random.pick(&[SendBy::Write, SendBy::Writev, SendBy::Raw]).unwrap_or(SendBy::Write)
-}
-
-fn is_waited_for(model: &Model, actor: Actor, id: Id) -> bool {
-    model.players[actor.index()]
-        .as_ref()
-        .is_some_and(|player| player.blocked.as_ref().is_some_and(|on| on.contains(&id)))
 }
 
 /// Datagrams without a fixed peer need one; with one they may name another.
@@ -100,7 +93,8 @@ fn fits(model: &Model, object: &Object, len: u32) -> bool {
     let queued = model.objects[peer].queued;
     match object.what {
         What::Dgram(..) | What::Stream(Kind::UnixSeq) => queued < 7,
-        What::Eventfd => queued < 50,
+        // A value is any: a second one may not fit beside it.
+        What::Eventfd => queued == 0,
         _ => queued + len as usize <= MUCH,
     }
 }
@@ -529,8 +523,8 @@ pub(super) fn refused(model: &mut Model) {
     // Without a wait the error stays in the socket.
     if !udp && model.random.percent(70) && !model.objects[id].nonblock {
         model.step(actor, Call::SetNonblock { fd, on: true, by: SetBy::Fcntl });
+        model.objects[id].nonblock = true;
     }
-    model.objects[id].nonblock = true;
     model.step(actor, Call::Connect { fd, name });
     if udp {
         let send = Call::Send { fd, len: 9, by: SendBy::Send, flags: Set::none(), name: None, bad: false };

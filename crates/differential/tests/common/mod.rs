@@ -1,6 +1,7 @@
 //! What the tests of this crate share: the sides, and the C library with planted faults.
 
-#![allow(clippy::expect_used, reason = "helpers of tests end the test")]
+#![allow(dead_code, reason = "not every test uses each")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "helpers of tests end the test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +20,52 @@ pub(crate) fn planted(fault: &str) -> Side {
     Side { preload: Some(library().to_owned()), environment, ..plain() }
 }
 
+/// Folder of the project's own library, in a state of the project that has one.
+pub(crate) fn sockets() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sockets");
+    if folder.join("Cargo.toml").exists() {
+        return Some(folder);
+    }
+    println!("NOT RUN under libtieline-sockets.so: this state of the project has no crate `sockets`");
+    None
+}
+
+/// The project's own library: as it is installed, or (as cargo links it) with faults that can be chosen.
+pub(crate) fn own_library(planted: bool) -> Option<Side> {
+    let sockets = sockets()?;
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(if planted { "sockets-planted" } else { "sockets" });
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--profile",
+        "inside",
+        "--package",
+        "sockets",
+        "--target-dir",
+    ]);
+    build.arg(&folder).current_dir(&sockets);
+    if planted {
+        build.args(["--features", "planted"]);
+    }
+    must(&mut build);
+    let mut library = folder.join("inside/libtieline_sockets.so");
+    if !planted {
+        let linked = folder.join("libtieline-sockets.so");
+        let rlib = library.with_extension("rlib");
+        must(Command::new(sockets.join("link.sh")).args([&rlib, &linked]));
+        library = linked;
+    }
+    Some(Side { preload: Some(library), ..plain() })
+}
+
+fn must(command: &mut Command) {
+    let status = command.status().expect("a tool of the build is missing");
+    assert!(status.success(), "{command:?}: {status}");
+}
+
 /// Compiles the library, once.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -26,13 +73,12 @@ fn library() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/planted.c");
         let library =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted-{}.so", std::process::id()));
-        let done = Command::new("cc")
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .arg("-ldl")
-            .status()
-            .expect("a C compiler is needed: apt-get install gcc libc6-dev");
-        assert!(done.success(), "{} does not compile", source.display());
+        must(
+            Command::new("cc")
+                .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"])
+                .args([&library, &source])
+                .arg("-ldl"),
+        );
         library
     })
 }
