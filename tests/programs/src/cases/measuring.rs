@@ -54,8 +54,7 @@ impl Session for Iperf3 {
     fn check(&mut self) -> Result<Vec<String>> {
         let mut said = Vec::new();
         for more in [&["-n", "64M"][..], &["-n", "64M", "-R"], &["-n", "64M", "-P", "4"]] {
-            let bytes =
-                self.run(more)?.pointer("/end/sum_sent/bytes").and_then(serde_json::Value::as_u64);
+            let bytes = self.run(more)?.pointer("/end/sum_sent/bytes").and_then(serde_json::Value::as_u64);
             // What was on its way when enough was sent is not always counted as received.
             said.push(format!("{more:?}: at least 64 MiB: {}", bytes.context("no sum")? >= 64 << 20));
         }
