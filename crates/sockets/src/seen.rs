@@ -27,12 +27,32 @@ fn moved(fd: c_int, bytes: isize, way: page::Way) {
     if bytes <= 0 || state::outside() {
         return;
     }
-    if let Some(record) = table::record_of(fd) {
-        let calls = page::count(record, way, bytes as u64);
-        if calls % LOOK_EVERY == LOOK_EVERY - 1 {
-            table::look_again(fd);
+    match table::brief(fd) {
+        0 => moved_somewhere(fd, bytes, way),
+        table::NO_CONNECTION => {}
+        record => {
+            // SAFETY: a byte in the table is only set after something was counted, and to no other numbers.
+            let calls = unsafe { page::count_known(record, way, bytes as u64) };
+            if calls % LOOK_EVERY == LOOK_EVERY - 1 {
+                look_again(fd);
+            }
         }
     }
+}
+
+/// The same where nothing is known of the descriptor at a glance.
+#[cold]
+#[inline(never)]
+fn moved_somewhere(fd: c_int, bytes: isize, way: page::Way) {
+    if let Some(record) = table::record_of(fd) {
+        page::count(record, way, bytes as u64);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look_again(fd: c_int) {
+    table::look_again(fd);
 }
 
 /// A call made a descriptor, or failed. Hands its result on.

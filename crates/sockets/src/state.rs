@@ -22,7 +22,7 @@ struct Wiped {
     word: AtomicU32,
     /// When entries of the table were last doubted; see [`table`].
     epoch: AtomicU32,
-    /// The slot in the file of statistics; see [`page`].
+    /// Where is counted: the slot in the file of statistics, or the process's own memory; null only before the first hook. See [`page`].
     slot: AtomicPtr<AtomicU64>,
     /// Where the next definitions of the commonest calls are; see [`crate::hook`].
     next: [AtomicUsize; HOT],
@@ -98,6 +98,7 @@ fn begin() {
         }
         page::forked(SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed));
     }
+    WIPED.slot.store(page::own(), Ordering::Relaxed);
     wipe_on_fork();
     let _ = WIPED.word.compare_exchange(0, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -187,7 +188,7 @@ pub(crate) fn next(hot: usize) -> Option<&'static AtomicUsize> {
     WIPED.next.get(hot)
 }
 
-/// The slot in the file of statistics, or null.
+/// Where is counted; null before the first hook.
 #[inline]
 pub(crate) fn slot() -> *mut AtomicU64 {
     WIPED.slot.load(Ordering::Relaxed)

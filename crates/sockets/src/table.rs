@@ -202,19 +202,15 @@ pub(crate) fn listens(fd: c_int) {
 /// Uses of a connection before the kernel is asked for its cookie: short ones never pay for it.
 const EARLY_USES: u64 = 4;
 
-/// The record that counts what goes through this descriptor: only a connection of TCP has one. A new one is counted with all
-/// others until it has been used some times.
+/// What is known of a number at a glance: the number of its record plus one, [`NO_CONNECTION`], or 0 for nothing.
 #[inline(always)]
-pub(crate) fn record_of(fd: c_int) -> Option<u16> {
-    match state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed)) {
-        0 => in_table(fd),
-        NO_CONNECTION => None,
-        record => Some(u16::from(record) - 1),
-    }
+pub(crate) fn brief(fd: c_int) -> u8 {
+    state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed))
 }
 
-/// In the byte of a number: it is none that is counted. Other values are that of its record, plus one; 0 says nothing.
-const NO_CONNECTION: u8 = 255;
+/// Of a number that is none that is counted.
+pub(crate) const NO_CONNECTION: u8 = 255;
+const _: () = assert!(sockets_rules::layout::RECORDS < NO_CONNECTION as usize);
 
 /// Keeps in the byte what the word says, if that still is so.
 fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
@@ -222,8 +218,8 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
     let Word { kind, record, .. } = Word::unpack(word);
     let value = match (kind, u8::try_from(record)) {
         (Kind::Unknown, _) => 0,
-        (Kind::Tcp, Ok(record)) => record,
-        (Kind::Tcp, Err(_)) => 0,
+        (Kind::Tcp, Ok(record)) if usize::from(record) <= sockets_rules::layout::RECORDS => record,
+        (Kind::Tcp, _) => 0,
         _ => NO_CONNECTION,
     };
     brief.store(value, Ordering::Relaxed);
@@ -235,9 +231,11 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
     }
 }
 
+/// The record that counts what goes through this descriptor: only a connection of TCP has one. A new one is counted with all
+/// others until it has been used some times.
 #[cold]
 #[inline(never)]
-fn in_table(fd: c_int) -> Option<u16> {
+pub(crate) fn record_of(fd: c_int) -> Option<u16> {
     let entry = entry(fd)?;
     let word = Word::unpack(entry.word.load(Ordering::Relaxed));
     if word.epoch == epoch() {

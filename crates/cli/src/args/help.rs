@@ -137,7 +137,8 @@ mod tests {
                 ("runtime_dir", "--runtime-dir", "/x"),
             ] {
                 let given = [option, value].map(str::to_owned);
-                let line = [&["tieline".to_owned()][..], &path, &words, &given].concat();
+                // Before the words: behind those of `run` they would be a program's.
+                let line = [&["tieline".to_owned()][..], &path, &given, &words].concat();
                 let cli = crate::args::parse(line).unwrap_or_else(|error| panic!("{path:?}: {error}"));
                 // What some words of a command make a use of is shown.
                 let refused =
