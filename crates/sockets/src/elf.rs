@@ -9,8 +9,8 @@ use core::ffi::CStr;
 
 use crate::sync::{AtomicPtr, Ordering};
 
-// Weak: with a loader that does not have it, nothing is found, and hooks make their system calls themselves.
-global_asm!(".weak _r_debug", ".hidden _DYNAMIC");
+// Weak: each loader has one of the two. With one that has neither, nothing is found, and hooks make their system calls themselves.
+global_asm!(".weak _r_debug", ".weak _dl_debug_addr", ".hidden _DYNAMIC");
 
 /// A loaded object, as the loader lays it down for debuggers.
 #[repr(C)]
@@ -74,11 +74,16 @@ pub(crate) const fn hash(name: &CStr) -> u32 {
 
 /// The address of the next definition of a name behind this library; 0 if there is none.
 pub(crate) fn next(name: &CStr, hash: u32) -> usize {
-    let (debug, own): (*const Debug, *const Dynamic);
-    // SAFETY: reads the address of a symbol from the offset table, and computes one of this object; neither enters the program.
+    let (mut debug, other, own): (*const Debug, *const *const Debug, *const Dynamic);
+    // SAFETY: reads the addresses of symbols from the offset table, and computes one of this object; none enters the program.
     unsafe {
         asm!("mov {}, qword ptr [rip + _r_debug@GOTPCREL]", out(reg) debug, options(nostack, readonly));
+        asm!("mov {}, qword ptr [rip + _dl_debug_addr@GOTPCREL]", out(reg) other, options(nostack, readonly));
         asm!("lea {}, [rip + _DYNAMIC]", out(reg) own, options(nostack, nomem));
+    }
+    if debug.is_null() && !other.is_null() {
+        // SAFETY: musl's loader keeps the address of the same structure there; it enters children of programs that are entered.
+        debug = unsafe { *other };
     }
     if debug.is_null() {
         return 0;

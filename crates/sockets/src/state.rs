@@ -169,11 +169,11 @@ pub(crate) fn epoch() -> u32 {
     WIPED.epoch.load(Ordering::Relaxed)
 }
 
-/// Begins another epoch.
-pub(crate) fn set_epoch(change: impl Fn(u32) -> u32) {
-    let epoch = change(EPOCH.load(Ordering::Relaxed));
-    EPOCH.store(epoch, Ordering::Relaxed);
-    WIPED.epoch.store(epoch, Ordering::Relaxed);
+/// Begins another epoch: later by so many, or with a bit set for good. Of two threads that do so at once neither undoes the other's.
+pub(crate) fn next_epoch(later: u32, bit: u32) {
+    let epoch = EPOCH.fetch_add(later, Ordering::Relaxed).wrapping_add(later) | bit;
+    EPOCH.fetch_or(bit, Ordering::Relaxed);
+    WIPED.epoch.fetch_max(epoch, Ordering::Relaxed);
 }
 
 /// The byte of a low number.

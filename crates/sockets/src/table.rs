@@ -115,7 +115,8 @@ fn epoch() -> u16 {
 
 /// Something happened that may have closed or replaced descriptors unseen.
 pub(crate) fn doubt() {
-    state::set_epoch(|epoch| (epoch & GIVEN_UP) | (epoch.wrapping_add(1) & !GIVEN_UP));
+    // After two thousand million doubts it is given up.
+    state::next_epoch(1, 0);
     nothing_brief();
 }
 
@@ -130,7 +131,7 @@ fn nothing_brief() {
 
 /// One table can no longer describe the descriptors of all who run in this memory.
 pub(crate) fn give_up() {
-    state::set_epoch(|epoch| epoch | GIVEN_UP);
+    state::next_epoch(0, GIVEN_UP);
     nothing_brief();
 }
 
@@ -226,7 +227,7 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
     // Who closes it changes the word first, and then looks at the byte: but for his moment in between, one of the two sees the other,
     // and then a closed connection's record counts what is another's, until that number is used for something new.
     fence(Ordering::SeqCst);
-    if entry.word.load(Ordering::Relaxed) != word {
+    if entry.word.load(Ordering::Relaxed) != word || Word::unpack(word).epoch != epoch() {
         brief.store(0, Ordering::Relaxed);
     }
 }
