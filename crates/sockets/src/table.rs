@@ -107,10 +107,15 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
 // Relaxed in all of this file: an entry's word changes as one, the cookie beside it is written before the word names an epoch and
 // is only compared, and what a thread knows of a descriptor that another one made, it knows from there.
 
-/// The epoch as entries keep it.
+/// The epoch as entries keep it; 0, which is none, once the table was given up.
 fn epoch() -> u16 {
-    let epoch = state::epoch() as u16;
-    if epoch == 0 { 1 } else { epoch }
+    let epoch = state::epoch();
+    if epoch & GIVEN_UP != 0 { 0 } else { (epoch as u16).max(1) }
+}
+
+/// Whether what the word says was so in this epoch.
+fn holds(word: Word) -> bool {
+    word.epoch != 0 && word.epoch == epoch()
 }
 
 /// Something happened that may have closed or replaced descriptors unseen.
@@ -189,7 +194,7 @@ pub(crate) fn copied(from: c_int, to: c_int) {
 pub(crate) fn kind(fd: c_int) -> Kind {
     entry(fd).map_or(Kind::Unknown, |entry| {
         let word = Word::unpack(entry.word.load(Ordering::Relaxed));
-        if word.epoch == epoch() { word.kind } else { Kind::Unknown }
+        if holds(word) { word.kind } else { Kind::Unknown }
     })
 }
 
@@ -227,7 +232,7 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
     // Who closes it changes the word first, and then looks at the byte: but for his moment in between, one of the two sees the other,
     // and then a closed connection's record counts what is another's, until that number is used for something new.
     fence(Ordering::SeqCst);
-    if entry.word.load(Ordering::Relaxed) != word || Word::unpack(word).epoch != epoch() {
+    if entry.word.load(Ordering::Relaxed) != word || !holds(Word::unpack(word)) {
         brief.store(0, Ordering::Relaxed);
     }
 }
@@ -239,7 +244,7 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
 pub(crate) fn record_of(fd: c_int) -> Option<u16> {
     let entry = entry(fd)?;
     let word = Word::unpack(entry.word.load(Ordering::Relaxed));
-    if word.epoch == epoch() {
+    if holds(word) {
         if word.record != 0 || (word.kind != Kind::Tcp && word.kind != Kind::Unknown) {
             keep_brief(fd, entry, word.pack());
             return word.record.checked_sub(1);
@@ -271,10 +276,10 @@ fn early(fd: c_int, entry: &Entry) -> Option<u16> {
 #[inline(never)]
 pub(crate) fn look_again(fd: c_int) -> Option<u16> {
     let entry = entry(fd)?;
-    if !state::may_ask() || state::epoch() & GIVEN_UP != 0 {
+    let now = epoch();
+    if !state::may_ask() || now == 0 {
         return None;
     }
-    let now = epoch();
     let before = entry.word.load(Ordering::Relaxed);
     let old = Word::unpack(before);
     let (kind, cookie) = match raw::socket_option::<u64>(fd, libc::SO_COOKIE) {

@@ -204,3 +204,27 @@ fn what_was_told_to_the_library_leaves_the_environment() {
     unsafe { environment::withdraw(list.as_mut_ptr()) };
     assert_eq!(list[..3], [first, last, core::ptr::null_mut()]);
 }
+
+/// Last, in a process of its own: it cannot be taken back.
+#[test]
+fn a_table_that_was_given_up_knows_nothing() {
+    if std::env::var_os("TIELINE_TEST_GIVES_UP").is_none() {
+        let own = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new(own);
+        child.args(["--exact", "tests::a_table_that_was_given_up_knows_nothing"]);
+        let output = child.env("TIELINE_TEST_GIVES_UP", "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let (near, _far) = connection();
+    let fd = near.as_raw_fd();
+    for _ in 0..6 {
+        seen::input(fd, 1);
+    }
+    assert_eq!(table::kind(fd), Kind::Tcp);
+    crate::state::shares_memory();
+    assert_eq!(table::kind(fd), Kind::Unknown);
+    assert_eq!(table::record_of(fd), None);
+    seen::made(fd, Kind::Tcp);
+    assert_eq!(table::kind(fd), Kind::Unknown);
+}
