@@ -3,7 +3,7 @@
 use libc::{c_int, c_uint, c_ulong, c_void};
 use sockets_rules::layout::Note;
 
-use crate::hook::hooks;
+use crate::hook::{hooks, system};
 use crate::{seen, state};
 
 hooks! {
@@ -19,7 +19,7 @@ hooks! {
         closing_range(first, last, flags);
         next(first, last, flags)
     }
-    fn closefrom(first: c_int) -> (), else (); |next| {
+    fn closefrom(first: c_int) -> (), else closed_from(first); |next| {
         seen::closing_range(first.max(0) as c_uint, c_uint::MAX);
         next(first)
     }
@@ -48,6 +48,12 @@ hooks! {
         |next| controlled(fd, command, next(fd, command, argument))
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int, as libc::SYS_ioctl;
         |next| next(fd, request, argument)
+}
+
+/// As `closefrom`, where the C library has none: a program that looks for it finds it here.
+fn closed_from(first: c_int) {
+    // SAFETY: the program asked for just that.
+    unsafe { system(libc::SYS_close_range, &[first.max(0) as usize, c_uint::MAX as usize, 0]) };
 }
 
 /// Forgets what `to` was, unless the call changes nothing.
