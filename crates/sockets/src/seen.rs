@@ -138,6 +138,11 @@ pub(crate) fn cloning(flags: u64) {
     }
 }
 
+/// This thread runs: a child that had its memory no longer does.
+pub(crate) fn returned() {
+    state::outside();
+}
+
 /// A fork has come back. Hands its result on.
 pub(crate) fn forked(result: libc::pid_t) -> libc::pid_t {
     if result == 0 {

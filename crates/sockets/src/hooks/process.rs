@@ -18,6 +18,30 @@ hooks! {
     }
 }
 
+hooks! {
+    // What a parent does first after a vfork, when nothing else: it is back in its memory.
+    fn wait(status: *mut c_int) -> pid_t, else -1; |next| {
+        seen::returned();
+        next(status)
+    }
+    fn waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t, else -1; |next| {
+        seen::returned();
+        next(child, status, options)
+    }
+    fn wait3(status: *mut c_int, options: c_int, used: *mut c_void) -> pid_t, else -1; |next| {
+        seen::returned();
+        next(status, options, used)
+    }
+    fn wait4(child: pid_t, status: *mut c_int, options: c_int, used: *mut c_void) -> pid_t, as libc::SYS_wait4; |next| {
+        seen::returned();
+        next(child, status, options, used)
+    }
+    fn waitid(kind: c_int, id: libc::id_t, found: *mut c_void, options: c_int) -> c_int, else -1; |next| {
+        seen::returned();
+        next(kind, id, found, options)
+    }
+}
+
 /// Hooks on calls that execute a program, in this process or in a new one.
 macro_rules! executing {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
