@@ -88,7 +88,22 @@ impl Lane {
             }
         }
         self.runs = 0;
-        Ok(())
+        self.check_library()
+    }
+
+    /// The dynamic linker ignores what it cannot preload: then both sides would be plain, and nothing would ever differ.
+    fn check_library(&mut self) -> Result<()> {
+        let Some(library) = &self.side.preload else { return Ok(()) };
+        let pid = self.shared.front(Front::ServerPid).load(Ordering::SeqCst);
+        let maps =
+            std::fs::read_to_string(format!("/proc/{pid}/maps")).context("what the executor has loaded")?;
+        let path = library.canonicalize().unwrap_or_else(|_| library.clone());
+        if maps.lines().any(|line| line.ends_with(&*path.to_string_lossy())) {
+            return Ok(());
+        }
+        let library = library.display().to_string();
+        self.stop();
+        bail!("{library} is not loaded into the executor: is it a shared library for this machine?")
     }
 
     /// Kills the server and what is left of its program.
