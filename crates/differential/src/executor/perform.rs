@@ -72,6 +72,8 @@ fn dispatch(context: &Context, at: usize, call: &Call) -> String {
         | Call::Mask { .. }
         | Call::Kill { .. }
         | Call::Fork { .. }
+        | Call::PosixSpawn { .. }
+        | Call::Limit { .. }
         | Call::Spawn { .. }
         | Call::Exec { .. }
         | Call::Exit { .. }
@@ -123,6 +125,11 @@ fn lives(context: &Context, call: &Call) -> String {
         }
         Call::Fork { actor } => fork(context, *actor),
         Call::Spawn { actor } => spawn(context, *actor),
+        Call::PosixSpawn { actor, fd, onto } => {
+            let dup = fd.zip(*onto).map(|(fd, onto)| (context.fd(fd), context.fd(onto)));
+            posix_spawn(context, *actor, dup)
+        }
+        Call::Limit { descriptors } => say::outcome(process::limit_descriptors(u64::from(*descriptors))),
         Call::Exec { environment } => {
             let arguments = ["differential", super::ROLE, "resume", &context.path, &context.me.0.to_string()];
             let keep = *environment == Environment::Kept;
@@ -159,6 +166,19 @@ fn fork(context: &Context, actor: Actor) -> String {
         actor::live(&context.other(actor, true));
     }
     if child.is_ok() { format!("= %{}", child.ret) } else { say::outcome(child) }
+}
+
+fn posix_spawn(context: &Context, actor: Actor, dup: Option<(i32, i32)>) -> String {
+    if whereabouts(context, actor).is_some() {
+        return "there is one already".to_owned();
+    }
+    context.shared.inherit_slots(context.founder, actor);
+    context.shared.mail(actor, Mail::Founder).store(u32::from(actor.0), Ordering::SeqCst);
+    let arguments = ["differential", super::ROLE, "join", &context.path, &actor.0.to_string()];
+    match process::spawn("/proc/self/exe", &arguments.map(str::to_owned), dup) {
+        (0, pid) => format!("= %{pid}"),
+        (error, _) => format!("= {}", say::errno(error)),
+    }
 }
 
 fn spawn(context: &Context, actor: Actor) -> String {

@@ -59,7 +59,7 @@ fn race(model: &mut Model) -> Program {
 /// What may come next, with how often it shall.
 type Move = (usize, fn(&mut Model));
 
-const MOVES: [Move; 34] = [
+const MOVES: [Move; 35] = [
     (5, openings::open),
     (19, traffic::send),
     (16, traffic::receive),
@@ -91,7 +91,8 @@ const MOVES: [Move; 34] = [
     (2, descriptors::wrong),
     (2, lives::multiply),
     (3, lives::signal),
-    (1, lives::mask),
+    (2, lives::mask),
+    (1, lives::limit),
     (1, lives::exec),
     (1, lives::end),
 ];
