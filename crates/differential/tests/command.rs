@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use differential::control::{Lane, Side};
+
 /// Runs it to its end.
 fn differential(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_differential")).args(arguments).stdin(Stdio::null()).output().unwrap()
@@ -163,4 +165,20 @@ fn a_server_that_is_killed_is_told_or_replaced_and_nothing_hangs() {
         status => assert_eq!(status, Some(3), "{said}"),
     }
     are_gone(&servers);
+}
+
+#[test]
+fn lanes_that_are_over_leave_no_memory_and_no_descriptor() {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let side = Side { executor: env!("CARGO_BIN_EXE_differential").into(), ..Side::default() };
+    let program = differential::generate::program(3);
+    drop(Lane::new(side.clone(), 0).unwrap());
+    let before = open();
+    let mut logs = Vec::new();
+    for _ in 0..20 {
+        logs.push(Lane::new(side.clone(), 0).unwrap().run(&program, Duration::ZERO).unwrap().results.len());
+    }
+    assert_eq!(logs, [program.steps.len(); 20]);
+    // Other tests of this binary may have a few open at this moment.
+    assert!(open() < before + 15, "{before} descriptors became {}", open());
 }

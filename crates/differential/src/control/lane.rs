@@ -49,6 +49,7 @@ impl Lane {
     /// No memory, or the executor cannot be started.
     pub fn new(side: Side, cpu: usize) -> Result<Self> {
         let (shared, path) = Shared::create()?;
+        // From here on the lane gives back what it took, also if it cannot start.
         let mut lane = Self { side, shared, path, cpu, server: None, runs: 0 };
         lane.start()?;
         Ok(lane)
@@ -172,5 +173,6 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.stop();
+        self.shared.discard();
     }
 }
