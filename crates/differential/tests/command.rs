@@ -1,13 +1,16 @@
-//! The command as its users meet it: right, wrong, interrupted, and with its helpers killed.
+//! The command as its users meet it: right, wrong, with something to find, interrupted, and with its helpers killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::zombie_processes, reason = "who starts a long run waits for it")]
+
+mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use differential::control::{Lane, Side};
+use differential::program::Program;
 
 /// Runs it to its end.
 fn differential(arguments: &[&str]) -> Output {
@@ -40,6 +43,41 @@ fn a_seed_is_shown_replayed_and_counted() {
     let value: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!((value["programs"].as_u64(), value["seed"].as_u64()), (Some(20), Some(5)));
     assert_eq!(value["different"], serde_json::json!([]));
+}
+
+#[test]
+fn what_differs_is_saved_small_and_replayed() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("found-{}", std::process::id()));
+    let library = common::planted("").preload.unwrap();
+    let under = ["--preload", library.to_str().unwrap(), "--env", "DIFFERENTIAL_PLANT=dup-loses-nonblock"];
+    let with = |words: &[&str]| differential(&[words, &under].concat());
+    let run = with(&[
+        "run",
+        "--programs",
+        "2000",
+        "--enough",
+        "1",
+        "--quiet",
+        "--json",
+        "--save",
+        folder.to_str().unwrap(),
+    ]);
+    assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
+    let value: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let saved = value["saved"][0].as_str().expect("a file is saved").to_owned();
+    assert!(std::fs::read_to_string(&saved).unwrap().contains("# What differed, of seed"));
+    let replayed = with(&["replay", &saved]);
+    assert_eq!(replayed.status.code(), Some(1), "{}", text(&replayed.stdout));
+    assert!(text(&replayed.stdout).lines().any(|line| line.starts_with('!')));
+    let again = with(&["shrink", &saved, "--seconds", "20"]);
+    assert_eq!(again.status.code(), Some(1), "{}", text(&again.stderr));
+    let small = Program::parse(&text(&again.stdout)).unwrap();
+    assert!(small.steps.len() <= 8, "{}", small.text());
+    // Without the library there is nothing to see.
+    assert_eq!(differential(&["replay", &saved]).status.code(), Some(0));
+    let none = differential(&["shrink", &saved]);
+    assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0), "{}", text(&none.stderr));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
