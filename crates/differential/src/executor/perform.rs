@@ -7,7 +7,7 @@ use shm::sync::Ordering;
 use super::context::Context;
 use super::{actor, descriptors, races, readiness, say, traffic};
 use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario, Signal};
-use crate::program::{Actor, Step};
+use crate::program::{ACTORS, Actor, Step};
 use crate::shared::Mail;
 use crate::sys::process::{self, Action};
 
@@ -139,11 +139,11 @@ fn lives(context: &Context, call: &Call) -> String {
         Call::Wait { actor } => {
             let Some((pid, _)) = whereabouts(context, *actor) else { return "nobody".to_owned() };
             let (outcome, status) = process::waitpid(pid, 0);
-            if outcome.is_ok() {
-                format!("= %{} {}", outcome.ret, say::status(status))
-            } else {
-                say::outcome(outcome)
+            if !outcome.is_ok() {
+                return say::outcome(outcome);
             }
+            forget(context, pid);
+            format!("= %{} {}", outcome.ret, say::status(status))
         }
         _ => "not a call of this kind".to_owned(),
     }
@@ -153,6 +153,16 @@ fn lives(context: &Context, call: &Call) -> String {
 fn whereabouts(context: &Context, actor: Actor) -> Option<(i32, i32)> {
     let word = |word| context.shared.mail(actor, word).load(Ordering::SeqCst).cast_signed();
     (word(Mail::Pid) > 0).then(|| (word(Mail::Pid), word(Mail::Tid)))
+}
+
+/// The number may be given to a stranger now, who must not get this program's signals.
+fn forget(context: &Context, pid: i32) {
+    for actor in (0..ACTORS as u8).map(Actor) {
+        let word = context.shared.mail(actor, Mail::Pid);
+        if word.load(Ordering::SeqCst).cast_signed() == pid {
+            word.store(0, Ordering::SeqCst);
+        }
+    }
 }
 
 fn fork(context: &Context, actor: Actor) -> String {

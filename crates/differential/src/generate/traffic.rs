@@ -51,9 +51,10 @@ pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id),
     if !fits(model, &object, len) {
         return false;
     }
-    // Two messages wake a reader of a stream twice, or once.
+    // Two messages wake a reader of a stream twice, or once; and who is told of the first one's error is chance.
     let alone = model.all().len() == 1;
-    let by = if by == SendBy::Sendmmsg && object.is_stream() && !alone { SendBy::Sendmsg } else { by };
+    let chance = !alone && (object.is_stream() || model.is_waited_for(id));
+    let by = if by == SendBy::Sendmmsg && chance { SendBy::Sendmsg } else { by };
     let bad = model.random.percent(3);
     model.step(actor, Call::Send { fd: slot, len, by, flags, name, bad });
     if !bad {
