@@ -11,13 +11,13 @@ use clap::{Args, Parser, Subcommand};
     after_help = "Examples:\n  \
         differential run --programs 2000 --seed 1\n      \
         the kernel against itself: nothing may differ\n  \
-        differential run --programs 2000 --preload target/debug/libtieline_sockets.so --save found\n      \
+        differential run --programs 2000 --preload target/debug/libtieline-sockets.so --save found\n      \
         the kernel against a library; what differs is made small and saved\n  \
         differential show 17\n      \
         the program of seed 17\n  \
-        differential replay found/seed-17.txt --preload target/debug/libtieline_sockets.so\n      \
+        differential replay found/seed-17.txt --preload target/debug/libtieline-sockets.so\n      \
         what each call came to, on both sides\n  \
-        differential shrink found/seed-17.txt --preload target/debug/libtieline_sockets.so\n\n\
+        differential shrink found/seed-17.txt --preload target/debug/libtieline-sockets.so\n\n\
         Exit status: 0 nothing differs, 1 something does, 2 wrong usage, 3 interrupted, 4 could not run.\n\
         How to read a difference: docs/differential.md"
 )]

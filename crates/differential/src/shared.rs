@@ -94,6 +94,11 @@ impl Shared {
         Ok(Self { memory: Mapping::open(path, SIZE)? })
     }
 
+    /// Gives the memory back, when nobody uses it any more.
+    pub fn discard(&self) {
+        self.memory.discard();
+    }
+
     /// A word at the front.
     #[must_use]
     pub fn front(&self, word: Front) -> &AtomicU32 {

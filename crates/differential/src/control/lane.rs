@@ -49,6 +49,7 @@ impl Lane {
     /// No memory, or the executor cannot be started.
     pub fn new(side: Side, cpu: usize) -> Result<Self> {
         let (shared, path) = Shared::create()?;
+        // From here on the lane gives back what it took, also if it cannot start.
         let mut lane = Self { side, shared, path, cpu, server: None, runs: 0 };
         lane.start()?;
         Ok(lane)
@@ -88,7 +89,22 @@ impl Lane {
             }
         }
         self.runs = 0;
-        Ok(())
+        self.check_library()
+    }
+
+    /// The dynamic linker ignores what it cannot preload: then both sides would be plain, and nothing would ever differ.
+    fn check_library(&mut self) -> Result<()> {
+        let Some(library) = &self.side.preload else { return Ok(()) };
+        let pid = self.shared.front(Front::ServerPid).load(Ordering::SeqCst);
+        let maps =
+            std::fs::read_to_string(format!("/proc/{pid}/maps")).context("what the executor has loaded")?;
+        let path = library.canonicalize().unwrap_or_else(|_| library.clone());
+        if maps.lines().any(|line| line.ends_with(&*path.to_string_lossy())) {
+            return Ok(());
+        }
+        let library = library.display().to_string();
+        self.stop();
+        bail!("{library} is not loaded into the executor: is it a shared library for this machine?")
     }
 
     /// Kills the server and what is left of its program.
@@ -157,5 +173,6 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.stop();
+        self.shared.discard();
     }
 }

@@ -62,7 +62,7 @@ impl<'p> Stage<'p> {
 
     /// Goes through all steps, then has each process look at its descriptors.
     pub(super) fn play(&mut self) {
-        self.meet(Actor(0));
+        self.meet(Actor(0), "");
         for (at, step) in self.program.steps.iter().enumerate() {
             let result = self.take(at, step);
             self.results.push(result);
@@ -89,11 +89,13 @@ impl<'p> Stage<'p> {
         Log { results: self.results, tables: self.tables, ends }
     }
 
-    /// Waits until a new actor is there.
-    fn meet(&mut self, actor: Actor) {
+    /// Waits until a new actor is there, unless its process ends before that.
+    fn meet(&mut self, actor: Actor, result: &str) {
+        let pid = result.strip_prefix("= %").and_then(|pid| pid.parse().ok());
         let mut time = GLANCE;
         while self.mail(actor, Mail::Alive) == 0 {
-            if Instant::now() > self.deadline {
+            if pid.is_some_and(|pid| look(pid) == Task::Gone) || Instant::now() > self.deadline {
+                self.roles[actor.index()] = Role::Dead;
                 return;
             }
             self.pause(&mut time);
@@ -183,7 +185,11 @@ impl<'p> Stage<'p> {
     /// Whether nobody else is needed for the call to return.
     fn ends_by_itself(&self, step: &Step) -> bool {
         match step.call {
-            Call::Exec { .. } | Call::Fork { .. } | Call::Spawn { .. } | Call::Exit { .. } => true,
+            Call::Exec { .. }
+            | Call::Fork { .. }
+            | Call::PosixSpawn { .. }
+            | Call::Spawn { .. }
+            | Call::Exit { .. } => true,
             // The kernel lets a dead process be waited for a moment after it shows it as dead.
             Call::Wait { actor } => step.wait || self.roles[actor.index()] == Role::Dead,
             _ => step.wait,
@@ -208,8 +214,10 @@ impl<'p> Stage<'p> {
     /// What a step does to the cast.
     fn follow(&mut self, step: &Step, result: &str) {
         match &step.call {
-            Call::Fork { actor } if result.starts_with("= %") => self.meet(*actor),
-            Call::Spawn { actor } if result.starts_with("= 0") => self.meet(*actor),
+            Call::Fork { actor } | Call::PosixSpawn { actor, .. } if result.starts_with("= %") => {
+                self.meet(*actor, result)
+            }
+            Call::Spawn { actor } if result.starts_with("= 0") => self.meet(*actor, result),
             Call::Exec { .. } if result.starts_with("= 0") => {
                 let founder = self.mail(step.actor, Mail::Founder);
                 for other in self.cast().filter(|other| *other != step.actor) {

@@ -17,14 +17,18 @@ pub(super) fn live(context: &Context) -> ! {
     obey(context)
 }
 
-/// Lives on after an exec, which was the step that it has to report.
-pub(super) fn resume(shared: Shared, path: &str, me: Actor) -> ! {
+/// Lives in a new image: on after an exec, which was the step that it has to report, or as somebody new.
+pub(super) fn resume(shared: Shared, path: &str, me: Actor, after_exec: bool) -> ! {
     let Ok(program) = Program::parse(&shared.program()) else { process::exit(97) };
     let founder = Actor(shared.mail(me, Mail::Founder).load(Ordering::SeqCst) as u8);
     let context = Context { founder, me, ..Context::first(shared, program, path) };
+    // An exec keeps its clock; a new process has none.
+    process::end_after(super::LIFETIME);
     be_born(&context);
-    let order = shared.mail(me, Mail::Order).load(Ordering::SeqCst);
-    report(&context, order, "= 0 in a new image".to_owned());
+    if after_exec {
+        let order = shared.mail(me, Mail::Order).load(Ordering::SeqCst);
+        report(&context, order, "= 0 in a new image".to_owned());
+    }
     obey(&context)
 }
 

@@ -23,14 +23,17 @@ pub const ROLE: &str = "execute";
 /// A process that is left alone ends itself after so many seconds.
 pub(crate) const LIFETIME: u32 = 40;
 
-/// What the executor does with its arguments, behind [`ROLE`]: `serve PATH`, or `resume PATH ACTOR`.
+/// What the executor does with its arguments, behind [`ROLE`]: `serve PATH`, `resume PATH ACTOR` after an exec, or
+/// `join PATH ACTOR` as a new process.
 pub fn main(arguments: &[String]) -> ! {
     match arguments {
         [verb, path] if verb == "serve" => serve(path),
-        [verb, path, actor] if verb == "resume" => match (Shared::open(path), actor.parse()) {
-            (Ok(shared), Ok(actor)) => actor::resume(shared, path, Actor(actor)),
-            _ => process::exit(98),
-        },
+        [verb, path, actor] if verb == "resume" || verb == "join" => {
+            match (Shared::open(path), actor.parse()) {
+                (Ok(shared), Ok(actor)) => actor::resume(shared, path, Actor(actor), verb == "resume"),
+                _ => process::exit(98),
+            }
+        }
         _ => process::exit(99),
     }
 }

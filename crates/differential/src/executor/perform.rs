@@ -7,7 +7,7 @@ use shm::sync::Ordering;
 use super::context::Context;
 use super::{actor, descriptors, races, readiness, say, traffic};
 use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario, Signal};
-use crate::program::{Actor, Step};
+use crate::program::{ACTORS, Actor, Step};
 use crate::shared::Mail;
 use crate::sys::process::{self, Action};
 
@@ -72,6 +72,8 @@ fn dispatch(context: &Context, at: usize, call: &Call) -> String {
         | Call::Mask { .. }
         | Call::Kill { .. }
         | Call::Fork { .. }
+        | Call::PosixSpawn { .. }
+        | Call::Limit { .. }
         | Call::Spawn { .. }
         | Call::Exec { .. }
         | Call::Exit { .. }
@@ -123,6 +125,11 @@ fn lives(context: &Context, call: &Call) -> String {
         }
         Call::Fork { actor } => fork(context, *actor),
         Call::Spawn { actor } => spawn(context, *actor),
+        Call::PosixSpawn { actor, fd, onto } => {
+            let dup = fd.zip(*onto).map(|(fd, onto)| (context.fd(fd), context.fd(onto)));
+            posix_spawn(context, *actor, dup)
+        }
+        Call::Limit { descriptors } => say::outcome(process::limit_descriptors(u64::from(*descriptors))),
         Call::Exec { environment } => {
             let arguments = ["differential", super::ROLE, "resume", &context.path, &context.me.0.to_string()];
             let keep = *environment == Environment::Kept;
@@ -132,11 +139,11 @@ fn lives(context: &Context, call: &Call) -> String {
         Call::Wait { actor } => {
             let Some((pid, _)) = whereabouts(context, *actor) else { return "nobody".to_owned() };
             let (outcome, status) = process::waitpid(pid, 0);
-            if outcome.is_ok() {
-                format!("= %{} {}", outcome.ret, say::status(status))
-            } else {
-                say::outcome(outcome)
+            if !outcome.is_ok() {
+                return say::outcome(outcome);
             }
+            forget(context, pid);
+            format!("= %{} {}", outcome.ret, say::status(status))
         }
         _ => "not a call of this kind".to_owned(),
     }
@@ -146,6 +153,16 @@ fn lives(context: &Context, call: &Call) -> String {
 fn whereabouts(context: &Context, actor: Actor) -> Option<(i32, i32)> {
     let word = |word| context.shared.mail(actor, word).load(Ordering::SeqCst).cast_signed();
     (word(Mail::Pid) > 0).then(|| (word(Mail::Pid), word(Mail::Tid)))
+}
+
+/// The number may be given to a stranger now, who must not get this program's signals.
+fn forget(context: &Context, pid: i32) {
+    for actor in (0..ACTORS as u8).map(Actor) {
+        let word = context.shared.mail(actor, Mail::Pid);
+        if word.load(Ordering::SeqCst).cast_signed() == pid {
+            word.store(0, Ordering::SeqCst);
+        }
+    }
 }
 
 fn fork(context: &Context, actor: Actor) -> String {
@@ -159,6 +176,19 @@ fn fork(context: &Context, actor: Actor) -> String {
         actor::live(&context.other(actor, true));
     }
     if child.is_ok() { format!("= %{}", child.ret) } else { say::outcome(child) }
+}
+
+fn posix_spawn(context: &Context, actor: Actor, dup: Option<(i32, i32)>) -> String {
+    if whereabouts(context, actor).is_some() {
+        return "there is one already".to_owned();
+    }
+    context.shared.inherit_slots(context.founder, actor);
+    context.shared.mail(actor, Mail::Founder).store(u32::from(actor.0), Ordering::SeqCst);
+    let arguments = ["differential", super::ROLE, "join", &context.path, &actor.0.to_string()];
+    match process::spawn("/proc/self/exe", &arguments.map(str::to_owned), dup) {
+        (0, pid) => format!("= %{pid}"),
+        (error, _) => format!("= {}", say::errno(error)),
+    }
 }
 
 fn spawn(context: &Context, actor: Actor) -> String {

@@ -16,7 +16,12 @@ pub(super) fn duplicate(model: &mut Model) {
         }
         2 => {
             let (with, _) = openings::make(model);
-            let (to, least) = (model.new_slot(), model.random.within(0, 40));
+            // High ones too, where a library may keep its own.
+            let high = model
+                .random
+                .pick(&[100, 255, 256, 500, 512, 900, 1000, 1023])
+                .filter(|_| model.random.percent(35));
+            let (to, least) = (model.new_slot(), high.unwrap_or_else(|| model.random.within(0, 40)));
             model.step(actor, Call::DupFd { fd, to, least, with });
             model.put(actor, to, Some(id));
         }

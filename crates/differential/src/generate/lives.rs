@@ -1,6 +1,7 @@
 //! Processes, threads and signals.
 
 use super::model::{Model, Player};
+use super::waits;
 use crate::program::call::{Disposition, Environment, KillBy, MaskHow, Signal};
 use crate::program::{ACTORS, Actor, Call, SLOTS, Slot, Step};
 
@@ -42,8 +43,14 @@ pub(super) fn multiply(model: &mut Model) {
     let processes =
         model.all().iter().map(|actor| model.process(*actor)).collect::<std::collections::BTreeSet<_>>();
     if processes.len() < 3 && model.random.percent(50) {
-        model.step(actor, Call::Fork { actor: free });
         let parent = model.process(actor);
+        if model.random.percent(12) {
+            let fd = model.find_for(actor, |_| true).map(|(slot, _)| slot);
+            let onto = model.find_for(actor, |_| true).map(|(slot, _)| slot);
+            model.step(actor, Call::PosixSpawn { actor: free, fd, onto });
+        } else {
+            model.step(actor, Call::Fork { actor: free });
+        }
         model.players[free.index()] = Some(Player { process: free, blocked: None });
         model.slots[free.index()] = model.slots[parent.index()];
         model.handled[free.index()] = model.handled[parent.index()].clone();
@@ -103,13 +110,33 @@ pub(super) fn signal(model: &mut Model) {
     }
 }
 
-/// Signals held back, or let through.
+/// Signals held back, or let through: by the mask, or while somebody waits.
 pub(super) fn mask(model: &mut Model) {
     let Some(actor) = model.anyone() else { return };
-    if model.disposition(actor, Signal::Usr1) != Disposition::Default {
+    let handled =
+        matches!(model.disposition(actor, Signal::Usr1), Disposition::Handler | Disposition::Restart);
+    if handled && model.random.percent(60) {
+        model.step(actor, Call::Mask { signal: Signal::Usr1, how: MaskHow::Block });
+        if model.random.percent(80) {
+            model.step(actor, Call::Kill { actor, signal: Signal::Usr1, by: KillBy::Thread });
+        }
+        waits::open(model, actor);
+        model.step(actor, Call::Mask { signal: Signal::Usr1, how: MaskHow::Unblock });
+    } else if model.disposition(actor, Signal::Usr1) != Disposition::Default {
         let how: MaskHow = model.random.choice();
         model.step(actor, Call::Mask { signal: Signal::Usr1, how });
     }
+}
+
+/// Few descriptors, so that the next ones fail; and enough again.
+pub(super) fn limit(model: &mut Model) {
+    let Some(actor) = model.anyone() else { return };
+    let descriptors = model.random.within(3, 14);
+    model.step(actor, Call::Limit { descriptors });
+    for _ in 0..model.random.within(1, 2) {
+        super::openings::open(model);
+    }
+    model.step(actor, Call::Limit { descriptors: 1024 });
 }
 
 /// The same actor in a new image; other threads of its process end.

@@ -3,6 +3,7 @@
 //! Programs begin with one to three connections of some kind, and most of what follows happens on them: random calls alone
 //! would mostly see `EBADF`.
 
+mod connections;
 mod descriptors;
 mod lives;
 mod model;
@@ -58,24 +59,24 @@ fn race(model: &mut Model) -> Program {
 /// What may come next, with how often it shall.
 type Move = (usize, fn(&mut Model));
 
-const MOVES: [Move; 34] = [
+const MOVES: [Move; 35] = [
     (5, openings::open),
     (19, traffic::send),
     (16, traffic::receive),
     (5, traffic::blocked_receive),
     (2, traffic::bulk),
-    (4, traffic::half_close),
+    (4, connections::half_close),
     (2, traffic::sendfile),
     (2, traffic::splice),
     (4, traffic::pass),
-    (2, traffic::queued),
-    (5, traffic::options),
-    (3, traffic::addresses),
+    (2, connections::queued),
+    (5, connections::options),
+    (3, connections::addresses),
     (2, traffic::stdio),
-    (2, traffic::connect_more),
-    (2, traffic::reconnect),
-    (2, traffic::refused),
-    (1, traffic::kept_name),
+    (2, connections::connect_more),
+    (2, connections::reconnect),
+    (2, connections::refused),
+    (1, connections::kept_name),
     (7, waits::poll),
     (4, waits::epoll_new),
     (4, waits::epoll_change),
@@ -90,7 +91,8 @@ const MOVES: [Move; 34] = [
     (2, descriptors::wrong),
     (2, lives::multiply),
     (3, lives::signal),
-    (1, lives::mask),
+    (2, lives::mask),
+    (1, lives::limit),
     (1, lives::exec),
     (1, lives::end),
 ];

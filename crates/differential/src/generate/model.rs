@@ -238,8 +238,12 @@ impl Model {
     /// Whether this actor may wait for these: others can go on, and nobody waits for the same.
     pub(super) fn may_block(&self, actor: Actor, on: &[Id]) -> bool {
         let others = self.idle().into_iter().filter(|other| *other != actor).count();
-        let waited_for = self.players.iter().flatten().filter_map(|player| player.blocked.as_ref()).flatten();
-        others > 0 && !waited_for.into_iter().any(|id| on.contains(id))
+        others > 0 && !on.iter().any(|id| self.is_waited_for(*id))
+    }
+
+    /// Whether somebody waits for this.
+    pub(super) fn is_waited_for(&self, id: Id) -> bool {
+        self.players.iter().flatten().filter_map(|player| player.blocked.as_ref()).any(|on| on.contains(&id))
     }
 
     /// It waits now.

@@ -110,7 +110,8 @@ fn connect_and_accept(model: &mut Model, actor: Actor, server: (Slot, Id), _: Ki
     let others = model.idle();
     let other = model.random.pick(&others).filter(|other| model.process(*other) == model.process(actor));
     let first = other.filter(|other| *other != actor && model.may_block(*other, &[server.1]));
-    if let Some(first) = first.filter(|_| model.random.percent(60)) {
+    let waits = !model.objects[server.1].nonblock && model.random.percent(60);
+    if let Some(first) = first.filter(|_| waits) {
         // It waits in accept before there is anybody to accept.
         accept(model, first, server);
         model.block(first, vec![server.1]);

@@ -193,6 +193,20 @@ fn sender_of(model: &Model, id: Id) -> Option<(Actor, Slot)> {
     })
 }
 
+/// A wait that lets signals through.
+pub(super) fn open(model: &mut Model, actor: Actor) {
+    let Some((fd, _)) =
+        model.find_for(actor, |object| object.what == What::Epoll).filter(|_| model.random.percent(40))
+    else {
+        let Some((fd, _)) = model.find_for(actor, |object| object.what != What::Epoll) else { return };
+        let by = if model.random.percent(50) { PollBy::PpollOpen } else { PollBy::PselectOpen };
+        let set = vec![Polled { fd, events: Set::of(&[PollEvent::In]) }];
+        return model.waiting_step(actor, Call::Poll { by, set, timeout: 2 });
+    };
+    let by = if model.random.percent(50) { EpollBy::PwaitOpen } else { EpollBy::Pwait2Open };
+    model.waiting_step(actor, Call::EpollWait { fd, by, max: 8, timeout: 2 });
+}
+
 /// A wait that runs out.
 pub(super) fn timed(model: &mut Model) {
     if model.waits_left == 0 {

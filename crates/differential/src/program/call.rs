@@ -44,8 +44,11 @@ choices! {
         Accepting = "acceptconn", NoDelay = "nodelay", Cork = "cork", KeepIdle = "keepidle", KeepCount = "keepcnt",
         UserTimeout = "usertimeout", V6Only = "v6only", Tos = "tos", Ttl = "ttl", PeerCred = "peercred",
     }
-    /// Which function waits for readiness.
-    PollBy { Poll = "poll", Ppoll = "ppoll", Select = "select", Pselect = "pselect", PollChk = "poll_chk" }
+    /// Which function waits for readiness. `*_open` let every signal through while they wait.
+    PollBy {
+        Poll = "poll", Ppoll = "ppoll", Select = "select", Pselect = "pselect", PollChk = "poll_chk",
+        PpollOpen = "ppoll_open", PselectOpen = "pselect_open",
+    }
     /// What poll looks for.
     PollEvent { In = "in", Pri = "pri", Out = "out", Rdhup = "rdhup" }
     /// What an epoll set does with a member.
@@ -54,8 +57,11 @@ choices! {
     EpollEvent {
         In = "in", Pri = "pri", Out = "out", Rdhup = "rdhup", Edge = "edge", Oneshot = "oneshot", Exclusive = "exclusive",
     }
-    /// Which function waits on an epoll set.
-    EpollBy { Wait = "wait", Pwait = "pwait", Pwait2 = "pwait2", Raw = "raw" }
+    /// Which function waits on an epoll set. `*_open` let every signal through while they wait.
+    EpollBy {
+        Wait = "wait", Pwait = "pwait", Pwait2 = "pwait2", Raw = "raw", PwaitOpen = "pwait_open",
+        Pwait2Open = "pwait2_open",
+    }
     /// Signals that programs use.
     Signal { Usr1 = "usr1", Usr2 = "usr2", Pipe = "pipe", Urg = "urg", Kill = "kill", Term = "term" }
     /// What a signal does.
@@ -209,6 +215,11 @@ calls! {
     Kill "kill" { actor: Actor, signal: Signal, by: KillBy }
     Fork "fork" { actor: Actor }
     Spawn "spawn" { actor: Actor }
+    /// A new process in a new image of the executor, made by `posix_spawn`; in it `onto`'s number is `fd`, by a file action,
+    /// which no library sees.
+    PosixSpawn "posix_spawn" { actor: Actor, fd: Option<Slot>, onto: Option<Slot> }
+    /// How many descriptors the process may have: `RLIMIT_NOFILE`.
+    Limit "limit" { descriptors: u32 }
     /// The same actor goes on in a new image of the executor.
     Exec "exec" { environment: Environment }
     Exit "exit" { status: u8 }

@@ -6,11 +6,13 @@ use std::os::fd::AsRawFd as _;
 use anyhow::{Context as _, Result, bail};
 use shm::sync::AtomicU32;
 
-/// A shared mapping of a fixed size, which stays until the process ends.
+/// A shared mapping of a fixed size, whose addresses stay until the process ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Mapping {
     base: *mut u8,
     len: usize,
+    /// What the path leads to, in the process that made it; else -1.
+    fd: i32,
 }
 
 // SAFETY: the mapping is never removed; words in it are reached as atomics, bytes by copies, and the protocol on it
@@ -35,8 +37,8 @@ impl Mapping {
         if unsafe { libc::ftruncate(fd, len as libc::off_t) } != 0 {
             return Err(std::io::Error::last_os_error()).context("no memory for a lane (ftruncate)");
         }
-        // The descriptor stays open: it is what the path leads to.
-        Ok((Self::map(fd, len)?, format!("/proc/{}/fd/{fd}", std::process::id())))
+        let mapping = Self { fd, ..Self::map(fd, len)? };
+        Ok((mapping, format!("/proc/{}/fd/{fd}", std::process::id())))
     }
 
     /// Opens memory that another process made. Leaves no descriptor behind.
@@ -71,7 +73,16 @@ impl Mapping {
         if base == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error()).context("the shared memory cannot be mapped");
         }
-        Ok(Self { base: base.cast(), len })
+        Ok(Self { base: base.cast(), len, fd: -1 })
+    }
+
+    /// Gives the memory back and closes the path. Copies of this stay valid, and see zeroes.
+    pub fn discard(&self) {
+        // SAFETY: the range is this mapping; its pages are replaced by zeroes. The descriptor is this mapping's own.
+        unsafe {
+            libc::madvise(self.base.cast(), self.len, libc::MADV_REMOVE);
+            libc::close(self.fd);
+        }
     }
 
     /// The word at a multiple of four.

@@ -19,21 +19,31 @@ fn time(milliseconds: i32) -> Option<libc::timespec> {
     })
 }
 
+/// A mask that lets every signal through.
+fn nothing_held_back() -> libc::sigset_t {
+    // SAFETY: a signal set of zeroes is empty.
+    unsafe { zeroed() }
+}
+
+/// As C wants what may be left out.
+fn pointer<T>(value: Option<&T>) -> *const T {
+    value.map_or(std::ptr::null(), std::ptr::from_ref)
+}
+
 /// `poll`, or another function with its meaning. Answers are written into `set`.
 #[must_use]
 pub fn poll(set: &mut [(i32, i16, i16)], by: PollBy, timeout: i32) -> Outcome {
-    if matches!(by, PollBy::Select | PollBy::Pselect) {
+    if matches!(by, PollBy::Select | PollBy::Pselect | PollBy::PselectOpen) {
         return select(set, by, timeout);
     }
     let mut fds: Vec<libc::pollfd> =
         set.iter().map(|(fd, events, _)| libc::pollfd { fd: *fd, events: *events, revents: 0 }).collect();
     let (place, count) = (fds.as_mut_ptr(), fds.len() as libc::nfds_t);
     let outcome = observed(|| match by {
-        PollBy::Ppoll => {
-            let time = time(timeout);
-            let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            // SAFETY: the array is as long as said; the time lives or is null; no mask.
-            unsafe { libc::ppoll(place, count, time, std::ptr::null()) }
+        PollBy::Ppoll | PollBy::PpollOpen => {
+            let (time, open) = (time(timeout), (by == PollBy::PpollOpen).then(nothing_held_back));
+            // SAFETY: the array is as long as said; the time and the mask live or are null.
+            unsafe { libc::ppoll(place, count, pointer(time.as_ref()), pointer(open.as_ref())) }
         }
         // SAFETY: the array is as long as said.
         PollBy::PollChk => unsafe { __poll_chk(place, count, timeout, size_of_val(fds.as_slice())) },
@@ -65,10 +75,11 @@ fn select(set: &mut [(i32, i16, i16)], by: PollBy, timeout: i32) -> Outcome {
     let [read, write, except] = &mut sets;
     let outcome = observed(|| {
         let time = time(timeout);
-        if by == PollBy::Pselect {
-            let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            // SAFETY: the sets live, hold numbers below `limit`; the time lives or is null; no mask.
-            return unsafe { libc::pselect(limit, read, write, except, time, std::ptr::null()) };
+        if by != PollBy::Select {
+            let open = (by == PollBy::PselectOpen).then(nothing_held_back);
+            let (time, open) = (pointer(time.as_ref()), pointer(open.as_ref()));
+            // SAFETY: the sets live, hold numbers below `limit`; the time and the mask live or are null.
+            return unsafe { libc::pselect(limit, read, write, except, time, open) };
         }
         let mut time = time.map(|time| libc::timeval { tv_sec: time.tv_sec, tv_usec: time.tv_nsec / 1000 });
         let time = time.as_mut().map_or(null_mut(), std::ptr::from_mut);
@@ -107,18 +118,21 @@ pub fn epoll_ctl(fd: i32, op: i32, member: i32, events: u32, data: u64) -> Outco
 pub fn epoll_wait(fd: i32, by: EpollBy, max: i32, timeout: i32) -> (Outcome, Vec<(u32, u64)>) {
     let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; usize::try_from(max).unwrap_or(0).max(1)];
     let place = events.as_mut_ptr();
+    let open = matches!(by, EpollBy::PwaitOpen | EpollBy::Pwait2Open).then(nothing_held_back);
+    let mask = pointer(open.as_ref());
     let outcome = observed(|| match by {
-        // SAFETY: `place` has room for `max` events; no mask. So for each of these calls, whose times live or are null.
+        // SAFETY: `place` has room for `max` events.
         EpollBy::Wait => i64::from(unsafe { libc::epoll_wait(fd, place, max, timeout) }),
-        // SAFETY: see above.
-        EpollBy::Pwait => i64::from(unsafe { libc::epoll_pwait(fd, place, max, timeout, std::ptr::null()) }),
-        EpollBy::Pwait2 => {
-            let time = time(timeout);
-            let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            // SAFETY: see above.
-            i64::from(unsafe { epoll_pwait2(fd, place, max, time, std::ptr::null()) })
+        EpollBy::Pwait | EpollBy::PwaitOpen => {
+            // SAFETY: as above; the mask lives or is null.
+            i64::from(unsafe { libc::epoll_pwait(fd, place, max, timeout, mask) })
         }
-        // SAFETY: see above.
+        EpollBy::Pwait2 | EpollBy::Pwait2Open => {
+            let time = time(timeout);
+            // SAFETY: as above; the time lives or is null.
+            i64::from(unsafe { epoll_pwait2(fd, place, max, pointer(time.as_ref()), mask) })
+        }
+        // SAFETY: as above; no mask.
         EpollBy::Raw => unsafe { libc::syscall(libc::SYS_epoll_pwait, fd, place, max, timeout, 0, 8) },
     });
     events.truncate(outcome.count());

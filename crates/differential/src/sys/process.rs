@@ -111,6 +111,46 @@ pub fn exec(path: &str, arguments: &[String], keep_environment: bool) -> Outcome
     })
 }
 
+/// `posix_spawn` of this very program with these arguments, in which the second number is the first one's file: an error
+/// number, and the new process.
+#[must_use]
+pub fn spawn(path: &str, arguments: &[String], dup: Option<(i32, i32)>) -> (i32, i32) {
+    unsafe extern "C" {
+        static environ: *const *mut libc::c_char;
+    }
+    let path = super::memory::c_string(path);
+    let arguments: Vec<CString> = arguments.iter().map(|text| super::memory::c_string(text)).collect();
+    let mut pointers: Vec<*mut libc::c_char> =
+        arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
+    pointers.push(std::ptr::null_mut());
+    let mut pid = 0;
+    // SAFETY: the actions are made before they are used and destroyed after; pointers are to live C strings and end with
+    // null; nobody changes the environment.
+    let error = unsafe {
+        let mut actions: libc::posix_spawn_file_actions_t = zeroed();
+        libc::posix_spawn_file_actions_init(&mut actions);
+        if let Some((fd, onto)) = dup {
+            libc::posix_spawn_file_actions_adddup2(&mut actions, fd, onto);
+        }
+        let none = std::ptr::null();
+        let error = libc::posix_spawn(&mut pid, path.as_ptr(), &actions, none, pointers.as_ptr(), environ);
+        libc::posix_spawn_file_actions_destroy(&mut actions);
+        error
+    };
+    (error, pid)
+}
+
+/// `setrlimit` of the number of descriptors, the soft limit.
+#[must_use]
+pub fn limit_descriptors(count: u64) -> Outcome {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit lives.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_cur = count.min(limit.rlim_max);
+    // SAFETY: the limit lives.
+    observed(|| unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })
+}
+
 /// `waitpid`: what it returned, and the status.
 pub fn waitpid(pid: i32, flags: i32) -> (Outcome, i32) {
     let mut status = 0;

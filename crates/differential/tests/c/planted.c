@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *plant = "";
@@ -44,6 +45,7 @@ static void note(int fd, int what) { if (in_table(fd)) known[fd] = what; }
 int socket(int domain, int type, int protocol) {
     NEXT(int, "socket", int, int, int);
     int fd = next(domain, type, protocol);
+    if (fd < 0 && errno == EMFILE && is("emfile-as-enfile")) errno = ENFILE;
     if (fd >= 0) note(fd, 1);
     return fd;
 }
@@ -257,6 +259,11 @@ int poll(struct pollfd *fds, nfds_t count, int timeout) {
     return ready;
 }
 
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *mask) {
+    NEXT(int, "ppoll", struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+    return next(fds, count, time, is("mask-forgotten") ? NULL : mask);
+}
+
 int epoll_ctl(int fd, int op, int member, struct epoll_event *event) {
     NEXT(int, "epoll_ctl", int, int, int, struct epoll_event *);
     struct epoll_event changed;
@@ -308,6 +315,18 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *len) {
     }
     if (is("stale-after-fork") && in_table(fd) && half[fd] && option == SO_TYPE) { errno = EBADF; return -1; }
     return next(fd, level, option, value, len);
+}
+
+int fcntl(int fd, int command, ...) {
+    NEXT(int, "fcntl", int, int, long);
+    va_list list;
+    va_start(list, command);
+    long argument = va_arg(list, long);
+    va_end(list);
+    if (is("dupfd-low") && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) argument = argument > 0 ? 1 : 0;
+    if (is("private-in-the-way") && (command == F_DUPFD || command == F_DUPFD_CLOEXEC) && argument == 512) argument++;
+    if (is("nonblock-cached") && command == F_SETFL) return 0;
+    return next(fd, command, argument);
 }
 
 int ioctl(int fd, unsigned long request, ...) {

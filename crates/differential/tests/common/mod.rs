@@ -32,7 +32,16 @@ pub(crate) fn sockets() -> Option<PathBuf> {
 
 /// The project's own library: as it is installed, or (as cargo links it) with faults that can be chosen.
 pub(crate) fn own_library(planted: bool) -> Option<Side> {
-    let sockets = sockets()?;
+    // Built once: a library that is linked anew while somebody loads it is none.
+    static PLAIN: OnceLock<Option<PathBuf>> = OnceLock::new();
+    static PLANTED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = if planted { &PLANTED } else { &PLAIN };
+    let library = built.get_or_init(|| sockets().map(|folder| build(&folder, planted))).clone()?;
+    Some(Side { preload: Some(library), ..plain() })
+}
+
+/// Builds it as `./run build` does, in a folder of the tests' own.
+fn build(sockets: &Path, planted: bool) -> PathBuf {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(if planted { "sockets-planted" } else { "sockets" });
     let mut build = Command::new(env!("CARGO"));
@@ -46,19 +55,18 @@ pub(crate) fn own_library(planted: bool) -> Option<Side> {
         "sockets",
         "--target-dir",
     ]);
-    build.arg(&folder).current_dir(&sockets);
+    build.arg(&folder).current_dir(sockets);
     if planted {
         build.args(["--features", "planted"]);
     }
     must(&mut build);
-    let mut library = folder.join("inside/libtieline_sockets.so");
-    if !planted {
-        let linked = folder.join("libtieline-sockets.so");
-        let rlib = library.with_extension("rlib");
-        must(Command::new(sockets.join("link.sh")).args([&rlib, &linked]));
-        library = linked;
+    let library = folder.join("inside/libtieline_sockets.so");
+    if planted {
+        return library;
     }
-    Some(Side { preload: Some(library), ..plain() })
+    let linked = folder.join("libtieline-sockets.so");
+    must(Command::new(sockets.join("link.sh")).args([&library.with_extension("rlib"), &linked]));
+    linked
 }
 
 fn must(command: &mut Command) {
