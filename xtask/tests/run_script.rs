@@ -210,12 +210,16 @@ fn what_is_installed_is_what_is_removed() {
     fs::write(target.join("tieline"), "#!/bin/sh\necho help\n").unwrap();
     fs::set_permissions(target.join("tieline"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(target.join("libsisci.so"), "a library").unwrap();
-    // That is none to link with: the program of the benchmarks is pretended too.
+    // That is none to link with: what a compiler makes is pretended too.
+    let made = |name: &str| target.join(name).display().to_string();
     pretence.program(
         "cc",
         &format!(
-            "case \"$*\" in *measure.c*) echo program >'{}' ;; esac",
-            target.join("tieline-sisci-measure").display()
+            "case \"$*\" in *sisci/measure.c*) echo program >'{}' ;; *sockets/measure.c*) echo program >'{}' ;; \
+             *libtieline-sockets.so*) echo library >'{}' ;; esac",
+            made("tieline-sisci-measure"),
+            made("tieline-sockets-measure"),
+            made("libtieline-sockets.so")
         ),
     );
     let prefix = pretence.folder.join("usr");
@@ -235,9 +239,13 @@ fn what_is_installed_is_what_is_removed() {
     for file in list.lines() {
         assert!(Path::new(file).exists(), "{file}");
     }
-    for file in
-        ["include/sisci_api.h", "include/dis/dis_types.h", "lib64/libsisci.so", "lib/pkgconfig/sisci.pc"]
-    {
+    for file in [
+        "include/sisci_api.h",
+        "include/dis/dis_types.h",
+        "lib64/libsisci.so",
+        "lib/pkgconfig/sisci.pc",
+        "lib64/libtieline-sockets.so",
+    ] {
         assert!(unique.contains(prefix.join(file).to_str().unwrap()), "{file}: {list}");
     }
     let module = fs::read_to_string(prefix.join("lib/pkgconfig/sisci.pc")).unwrap();
