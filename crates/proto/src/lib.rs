@@ -15,5 +15,6 @@ pub mod fault;
 pub mod ids;
 pub mod manager;
 pub mod session;
+pub mod stream;
 pub mod time;
 pub mod wire;
