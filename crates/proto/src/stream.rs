@@ -142,6 +142,11 @@ pub enum Do {
     ResetBell,
     /// Ring the bell of the other end.
     RingBell,
+    /// Ring the bell of the own end: others who hold it sleep.
+    RingOwnBell,
+    /// Let a reader that is at work finish (a few microseconds); answer [`Saw::Woken`]: [`Woken::Timer`] if it must have been
+    /// stopped over it.
+    Pause,
     /// Wait in the kernel; answer [`Saw::Woken`].
     Sleep(Watch),
     /// The machine has ended.

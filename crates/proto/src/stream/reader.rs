@@ -116,7 +116,10 @@ impl Reader {
             (At::Consenting, _) => self.look(),
             (At::SeesRecall, Saw::Value(value)) => {
                 self.recall = value;
-                self.go(At::SeesPath, Do::Load(Word::Path))
+                if self.withdrawn {
+                    return self.go(At::SeesPath, Do::Load(Word::Path));
+                }
+                self.go(At::SeesTail, Do::Load(Word::Tail))
             }
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;

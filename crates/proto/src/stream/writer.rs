@@ -8,8 +8,12 @@
 //! - *Handing back* unread bytes, of which no reader takes any meanwhile: `Cut` moves to where they will have been given to the
 //!   kernel, then `Path` says so, then [`Word::Base`] makes them void in the ring, then the kernel gets them. How many it has
 //!   got is always `Cut` less what the kernel counts.
-//! - *Recalling*: readers are asked to leave the ring alone ([`Word::Recall`], fence); if none holds their lock, none will take a
+//! - *Recalling*: readers are asked to leave the ring alone ([`Word::Recall`], fence); once none holds their lock, none will take a
 //!   byte, and the bytes are handed back.
+//!
+//! So whatever the kernel gets, bytes or the end, comes when nothing is unread in the ring, and a reader past the library
+//! finds the whole stream in the kernel. The one exception is a reader that was stopped (by a debugger, say) while it held
+//! the lock: the ring's bytes stay then, and the readers' rule keeps them in order.
 
 use super::{Do, Outcome, Saw, Watch, Woken, Word, consent, path, span};
 
@@ -46,19 +50,20 @@ enum At {
     PublishedFence,
     SeesAsleep,
     Ringing,
-    SeesReader,
     // Waiting for room.
     Resting,
     ResettingBell,
     Arming,
     LooksAgainHead,
     LooksAgainConsent,
+    LooksAgainPath,
     Asleep,
     Disarming(Woken),
     // Recall.
     Recalling,
     RecallFence,
     SeesReadLock,
+    Pausing,
     Excusing,
     ExcusedFence,
     ExcusedSeesAsleep,
@@ -75,6 +80,8 @@ enum At {
     // Leaving the ring for the kernel; then the readers may want to know.
     Leaving,
     LeftFence,
+    LeftSeesRoomWanted,
+    LeftRingsOwn,
     LeftSeesAsleep,
     LeftRings,
     // Opening.
@@ -180,9 +187,6 @@ impl Writer {
             (At::PublishedFence, _) => self.go(At::SeesAsleep, Do::Load(Word::Asleep)),
             (At::SeesAsleep, Saw::Value(0)) | (At::Ringing, _) => self.end(Outcome::Moved(self.moved)),
             (At::SeesAsleep, Saw::Value(_)) => self.go(At::Ringing, Do::RingBell),
-            // A reader that sleeps in the library looks at the ring before it believes the end.
-            (At::SeesReader, Saw::Value(0)) => self.recall(),
-            (At::SeesReader, Saw::Value(_)) => self.leave(),
             (At::Sending, Saw::Moved(count)) => self.end(Outcome::Moved(count)),
             (At::Sending, Saw::WouldBlock) => self.wait_for_kernel(),
             (At::Sending, _) => self.end(Outcome::Kernel),
@@ -208,11 +212,13 @@ impl Writer {
             | At::Arming
             | At::LooksAgainHead
             | At::LooksAgainConsent
+            | At::LooksAgainPath
             | At::Asleep
             | At::Disarming(_) => self.rest(saw),
             At::Recalling
             | At::RecallFence
             | At::SeesReadLock
+            | At::Pausing
             | At::Excusing
             | At::ExcusedFence
             | At::ExcusedSeesAsleep
@@ -272,7 +278,7 @@ impl Writer {
         self.head = head;
         let unread = unread.to - unread.from;
         match self.occasion {
-            Occasion::Finish if unread > 0 => self.go(At::SeesReader, Do::Load(Word::Asleep)),
+            Occasion::Finish if unread > 0 => self.recall(),
             Occasion::Finish => self.leave(),
             Occasion::Overdue if unread > 0 => self.recall(),
             Occasion::Visit | Occasion::Overdue => self.end(Outcome::Moved(0)),
@@ -310,10 +316,14 @@ impl Writer {
             (At::LooksAgainHead, Saw::Value(head)) if head != self.head => self.disarm(Woken::Look),
             (At::LooksAgainHead, Saw::Value(_)) => self.go(At::LooksAgainConsent, Do::Load(Word::Consent)),
             (At::LooksAgainConsent, Saw::Value(consent::OPEN)) => {
+                self.go(At::LooksAgainPath, Do::Load(Word::Path))
+            }
+            (At::LooksAgainPath, Saw::Value(path::RING)) => {
                 let watch = Watch { readable: false, writable: false, hangup: true, bell: true };
                 self.go(At::Asleep, Do::Sleep(watch))
             }
-            (At::LooksAgainConsent, _) => self.disarm(Woken::Look),
+            // Somebody else who holds this end has handed the ring's bytes back.
+            (At::LooksAgainConsent | At::LooksAgainPath, _) => self.disarm(Woken::Look),
             (At::Asleep, Saw::Woken(why)) => self.disarm(why),
             (At::Disarming(Woken::Stop), _) => {
                 self.go(At::Ended(Outcome::WouldBlock), Do::Done(Outcome::WouldBlock))
@@ -343,7 +353,10 @@ impl Writer {
             (At::Recalling, _) => self.go(At::RecallFence, Do::Fence),
             (At::RecallFence, _) => self.go(At::SeesReadLock, Do::Load(Word::ReadLock)),
             (At::SeesReadLock, Saw::Value(0)) => self.hand_back(),
-            (At::SeesReadLock, Saw::Value(_)) => {
+            // It looked before it was asked, and will be through at once; it takes no more after that.
+            (At::SeesReadLock, Saw::Value(_)) => self.go(At::Pausing, Do::Pause),
+            (At::Pausing, Saw::Woken(Woken::Look)) => self.go(At::SeesReadLock, Do::Load(Word::ReadLock)),
+            (At::Pausing, _) => {
                 self.recall = 0;
                 self.go(At::Excusing, Do::Store(Word::Recall, 0))
             }
@@ -356,7 +369,7 @@ impl Writer {
         }
     }
 
-    /// A reader is at work, so what lies in the ring is seen.
+    /// A reader was stopped at work. It sees what lies in the ring before what goes through the kernel from here on.
     fn excused(&mut self) -> Do {
         match self.occasion {
             Occasion::Write if !self.is_hung_up => {
@@ -413,7 +426,11 @@ impl Writer {
             // The connection is dead, and the kernel will say how.
             (At::BackSends, _) => self.leave(),
             (At::Leaving, _) => self.go(At::LeftFence, Do::Fence),
-            (At::LeftFence, _) => self.go(At::LeftSeesAsleep, Do::Load(Word::Asleep)),
+            (At::LeftFence, _) => self.go(At::LeftSeesRoomWanted, Do::Load(Word::RoomWanted)),
+            (At::LeftSeesRoomWanted, Saw::Value(0)) | (At::LeftRingsOwn, _) => {
+                self.go(At::LeftSeesAsleep, Do::Load(Word::Asleep))
+            }
+            (At::LeftSeesRoomWanted, Saw::Value(_)) => self.go(At::LeftRingsOwn, Do::RingOwnBell),
             (At::LeftSeesAsleep, Saw::Value(0)) | (At::LeftRings, _) => self.send(),
             (At::LeftSeesAsleep, Saw::Value(_)) => self.go(At::LeftRings, Do::RingBell),
             // The caller answered what was not asked: end, and leave nothing locked.

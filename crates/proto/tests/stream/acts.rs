@@ -1,6 +1,6 @@
 //! What a machine wants done, done to the world: the library's part, which the mutants get wrong.
 
-use proto::stream::{Do, Held, Saw, Word};
+use proto::stream::{Do, Held, Saw, Woken, Word};
 
 use crate::mutants::{self, Mutant};
 use crate::steps::{Broken, deliver};
@@ -58,6 +58,12 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             }
             Saw::Nothing
         }
+        Do::RingOwnBell => {
+            world.flush(who);
+            world.bells[usize::from(!case.is_writer(who))] = true;
+            Saw::Nothing
+        }
+        Do::Pause => Saw::Woken(Woken::Look),
         Do::Put { at, len } => {
             for i in 0..len {
                 let place = ((at + i) % u64::from(case.ring)) as usize;

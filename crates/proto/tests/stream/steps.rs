@@ -77,7 +77,9 @@ fn of_process(case: &Case, world: &World, who: usize, out: &mut Vec<Choice>) {
                     out.push(Choice::Step { who, all: false });
                 }
             }
-            if case.timers && matches!(next, Do::Sleep(watch) if watch.bell) {
+            if case.timers && matches!(next, Do::Sleep(watch) if watch.bell)
+                || case.stops && next == Do::Pause
+            {
                 out.push(Choice::Timer(who));
             }
         }
@@ -164,25 +166,30 @@ fn wakes(case: &Case, world: &World, who: usize, watch: Watch) -> Option<Woken> 
 /// Lets it happen, and after it what nobody else can see or change.
 pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> {
     happen(case, world, choice)?;
-    if let Choice::Step { who, .. } | Choice::Timer(who) | Choice::Visit(who) | Choice::Overdue(who) = choice
-    {
-        while case.mutant != Some(Mutant::NoLock)
-            && world.processes[who].next.is_some_and(|next| is_private(case, who, next))
-        {
-            happen(case, world, Choice::Step { who, all: true })?;
-        }
+    let (Choice::Step { who, .. } | Choice::Timer(who) | Choice::Visit(who) | Choice::Overdue(who)) = choice
+    else {
+        return Ok(());
+    };
+    while case.mutant != Some(Mutant::NoLock) && is_private(case, world, who) {
+        happen(case, world, Choice::Step { who, all: true })?;
     }
     Ok(())
 }
 
-/// Looks at words that only the holder of its lock changes, and bytes that nobody knows of yet.
-fn is_private(case: &Case, who: usize, next: Do) -> bool {
-    match next {
-        Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall) | Do::Put { .. } => {
-            case.is_writer(who)
+/// Looks at words that only the holder of its lock changes, bytes that nobody knows of yet, the way to the lock.
+fn is_private(case: &Case, world: &World, who: usize) -> bool {
+    let process = &world.processes[who];
+    match process.next {
+        Some(Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall) | Do::Put { .. }) => {
+            case.is_writer(who) && world.words[Word::WriteLock as usize] == who as u64 + 1
         }
-        Do::Load(Word::Head) => !case.is_writer(who),
-        _ => false,
+        Some(Do::Load(Word::Head)) => !case.is_writer(who),
+        Some(Do::Fence) => process.stores.is_empty(),
+        Some(_) => false,
+        None => {
+            let op = world.op(case, who);
+            !matches!(op, None | Some(Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd | Op::Renew))
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Case {
     pub(crate) overdue: bool,
     /// Sleeps may end by a timer; without, the stream has to finish without any.
     pub(crate) timers: bool,
+    /// Readers may be stopped for long while they hold their lock.
+    pub(crate) stops: bool,
     /// Stores wait in a buffer, as the processor's do.
     pub(crate) buffered: bool,
     /// A withdrawal may fail, and so end the connection.
