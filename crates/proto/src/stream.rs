@@ -231,6 +231,7 @@ struct Span {
 /// Checks the three positions against each other, whoever wrote them. `None`: no honest end writes these.
 fn span(head: u64, base: u64, tail: u64, capacity: u64) -> Option<Span> {
     let from = head.max(base);
-    // Nobody publishes what has no room, nor takes what was not published.
-    (from <= tail && tail - from <= capacity).then_some(Span { from, to: tail })
+    // Nobody publishes what has no room, nor takes what was not published; and no stream is that long.
+    let is_sound = from <= tail && tail - from <= capacity && tail < u64::MAX - capacity;
+    is_sound.then_some(Span { from, to: tail })
 }

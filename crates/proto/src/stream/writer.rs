@@ -70,6 +70,7 @@ enum At {
     ExcusedRings,
     // Handing back.
     BackAsksWritten,
+    BackOwnCut,
     BackSeesHead,
     BackCuts,
     BackTurns,
@@ -113,20 +114,24 @@ pub struct Writer {
     /// A sleep has ended in a way after which waiting for the reader is over.
     is_overdue: bool,
     is_hung_up: bool,
+    /// Somebody has written past the library since the ring was opened.
+    is_foreign: bool,
     path: u64,
     tail: u64,
     base: u64,
     recall: u64,
     cut: u64,
     written: u64,
+    /// What the reader was last seen to have taken: never more than it has.
     head: u64,
     moved: u64,
 }
 
 impl Writer {
-    /// A call with `want` bytes (0 where the occasion is no write).
+    /// A call with `want` bytes (0 where the occasion is no write). `head` is what [`Writer::head`] said after an earlier call in
+    /// this process, else 0.
     #[must_use]
-    pub fn new(occasion: Occasion, capacity: u64, want: u64, may_open: bool) -> Self {
+    pub fn new(occasion: Occasion, capacity: u64, want: u64, may_open: bool, head: u64) -> Self {
         Self {
             at: At::Start,
             occasion,
@@ -135,15 +140,22 @@ impl Writer {
             may_open,
             is_overdue: false,
             is_hung_up: false,
+            is_foreign: false,
             path: path::TCP,
             tail: 0,
             base: 0,
             recall: 0,
             cut: 0,
             written: 0,
-            head: 0,
+            head,
             moved: 0,
         }
+    }
+
+    /// What the reader was last seen to have taken: saves the next call a look.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        self.head
     }
 
     /// The same call when the caller has seen that the other end hung up: whether it still reads is for the kernel to find
@@ -175,7 +187,7 @@ impl Writer {
                 self.recall = value;
                 self.begin()
             }
-            (At::SeesConsent, Saw::Value(consent::OPEN)) => self.go(At::SeesHead, Do::Load(Word::Head)),
+            (At::SeesConsent, Saw::Value(consent::OPEN)) => self.consented(),
             // Withdrawn: no reader takes a byte of the ring while the path is the ring.
             (At::SeesConsent, Saw::Value(_)) => self.hand_back(),
             (At::SeesHead, Saw::Value(head)) => self.with_head(head),
@@ -247,7 +259,7 @@ impl Writer {
 
     fn lock(&mut self) -> Do {
         // Nothing that was seen before a sleep is believed after it.
-        let again = Self::new(self.occasion, self.capacity, self.want, self.may_open);
+        let again = Self::new(self.occasion, self.capacity, self.want, self.may_open, self.head);
         *self = Self { is_overdue: self.is_overdue, is_hung_up: self.is_hung_up, ..again };
         self.go(At::Locking, Do::Lock(Word::WriteLock))
     }
@@ -267,6 +279,18 @@ impl Writer {
             _ if self.may_open => self.go(At::OpenSeesConsent, Do::Load(Word::Consent)),
             _ => self.send(),
         }
+    }
+
+    /// The reader's count changes with every read, so its cache line is only fetched when the ring seems too full.
+    #[inline]
+    fn consented(&mut self) -> Do {
+        let is_write = matches!(self.occasion, Occasion::Write | Occasion::WriteNow);
+        let room = span(self.head, self.base, self.tail, self.capacity)
+            .map_or(0, |unread| self.capacity - (unread.to - unread.from));
+        if is_write && room >= self.want.min(self.capacity) {
+            return self.with_head(self.head);
+        }
+        self.go(At::SeesHead, Do::Load(Word::Head))
     }
 
     /// The ring may be used, and the reader has taken `head` bytes of it.
@@ -348,6 +372,11 @@ impl Writer {
         self.go(At::Recalling, Do::Store(Word::Recall, 1))
     }
 
+    fn excuse(&mut self) -> Do {
+        self.recall = 0;
+        self.go(At::Excusing, Do::Store(Word::Recall, 0))
+    }
+
     fn recalling(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
             (At::Recalling, _) => self.go(At::RecallFence, Do::Fence),
@@ -356,10 +385,7 @@ impl Writer {
             // It looked before it was asked, and will be through at once; it takes no more after that.
             (At::SeesReadLock, Saw::Value(_)) => self.go(At::Pausing, Do::Pause),
             (At::Pausing, Saw::Woken(Woken::Look)) => self.go(At::SeesReadLock, Do::Load(Word::ReadLock)),
-            (At::Pausing, _) => {
-                self.recall = 0;
-                self.go(At::Excusing, Do::Store(Word::Recall, 0))
-            }
+            (At::Pausing, _) => self.excuse(),
             // A reader that looked meanwhile has left the ring alone, and may have gone to sleep over it.
             (At::Excusing, _) => self.go(At::ExcusedFence, Do::Fence),
             (At::ExcusedFence, _) => self.go(At::ExcusedSeesAsleep, Do::Load(Word::Asleep)),
@@ -369,9 +395,11 @@ impl Writer {
         }
     }
 
-    /// A reader was stopped at work. It sees what lies in the ring before what goes through the kernel from here on.
+    /// A reader was stopped at work, or what is in the ring cannot go back. It is seen before what goes through the kernel from
+    /// here on.
     fn excused(&mut self) -> Do {
         match self.occasion {
+            _ if self.is_foreign => self.leave(),
             Occasion::Write if !self.is_hung_up => {
                 self.is_overdue = false;
                 self.go(At::SeesConsent, Do::Load(Word::Consent))
@@ -391,8 +419,14 @@ impl Writer {
         match (self.at, saw) {
             (At::BackAsksWritten, Saw::Value(written)) => {
                 self.written = written;
-                self.go(At::BackSeesHead, Do::Load(Word::Head))
+                self.go(At::BackOwnCut, Do::Load(Word::Cut))
             }
+            // Somebody wrote past the library, and the ring's bytes belong before that: they have to stay.
+            (At::BackOwnCut, Saw::Value(cut)) if self.written > cut => {
+                self.is_foreign = true;
+                if self.recall == 0 { self.leave() } else { self.excuse() }
+            }
+            (At::BackOwnCut, Saw::Value(_)) => self.go(At::BackSeesHead, Do::Load(Word::Head)),
             (At::BackSeesHead, Saw::Value(head)) => {
                 let Some(unread) = span(head, self.base, self.tail, self.capacity) else {
                     return self.end(Outcome::Corrupt);
@@ -470,7 +504,7 @@ impl Writer {
             (At::OpenFence, _) => self.go(At::OpenLooksAgain, Do::Load(Word::Consent)),
             (At::OpenLooksAgain, Saw::Value(consent::OPEN)) => {
                 self.path = path::RING;
-                self.go(At::SeesHead, Do::Load(Word::Head))
+                self.consented()
             }
             (At::OpenLooksAgain, _) => self.leave(),
             _ => self.end(Outcome::Corrupt),

@@ -17,6 +17,9 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
         }
         Do::Unlock(word) => {
             late_copy(case, world, who)?;
+            if let Some(cut) = world.processes[who].memory.cut.take() {
+                world.store(case, who, Word::Cut, cut);
+            }
             world.store(case, who, word, 0);
             Saw::Nothing
         }
@@ -111,9 +114,6 @@ fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> 
         Word::Tail => {
             // From here on the program is told that they are written.
             world.committed += (value - before) as u32;
-            if let Some(cut) = world.processes[who].memory.cut.take() {
-                world.store(case, who, Word::Cut, cut);
-            }
         }
         Word::Head if world.processes[who].memory.late.is_none() => deliver_copied(world, who)?,
         _ => {}

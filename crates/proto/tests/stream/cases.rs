@@ -15,6 +15,7 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
         reset_on_death: false,
         overdue: false,
         timers: false,
+        spurious: false,
         stops: false,
         buffered: true,
         may_abort: false,
@@ -22,16 +23,28 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
     }
 }
 
+/// A size of a case: the second one if the searches may take minutes and gigabytes (`TIELINE_STREAM_SEARCH=large`).
+pub(crate) fn small(usual: u32, large: u32) -> u32 {
+    if std::env::var_os("TIELINE_STREAM_SEARCH").is_some_and(|value| value == "large") {
+        large
+    } else {
+        usual
+    }
+}
+
 /// Searches, prints the size of what was searched, and fails with the way to the fault.
 pub(crate) fn holds(case: &Case) {
-    let searched = search(case, 4_000_000);
+    let searched = search(case, small(1_000_000, 30_000_000) as usize);
     println!("{}: {} states, {} steps", case.name, searched.states, searched.steps);
     if let Some(fault) = searched.fault {
         panic!("{}: {}\n{}", case.name, fault.what, fault.trace.join("\n"));
     }
 }
 
-use Op::{Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, TryRead, TryWrite, Withdraw, Write};
+use Op::{
+    Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, TryRead, TryWrite, Withdraw, Write,
+    WriteHungUp,
+};
 
 #[test]
 fn a_writer_that_waits() {
@@ -54,10 +67,18 @@ fn a_writer_that_does_not_wait() {
 #[test]
 fn several_holders() {
     let one = [Write(1), Close];
-    holds(&Case { buffered: false, ..case("two writers", &[&one, &[Write(2), Close]], &[&[ReadToEnd(2)]]) });
-    holds(&Case {
+    let base = Case {
         buffered: false,
-        ..case("two readers", &[&[Write(2), Close]], &[&[ReadToEnd(1)], &[ReadToEnd(1)]])
+        ring: small(1, 2),
+        pipe: small(1, 2),
+        ..case("two writers", &[&one, &one], &[&[ReadToEnd(2)]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "two readers",
+        writers: vec![vec![Write(small(1, 2)), Close]],
+        readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
+        ..base
     });
 }
 
@@ -74,7 +95,9 @@ fn a_writer_is_killed() {
     holds(&Case { name: "killed while it hands back", writers: vec![tries.to_vec()], ..base.clone() });
     holds(&Case {
         name: "one of two writers killed",
-        writers: vec![tries.to_vec(), vec![Write(1), Close]],
+        ring: 1,
+        pipe: small(1, 2),
+        writers: vec![vec![TryWrite(1), TryWrite(1), Close], vec![Close]],
         ..base
     });
 }
@@ -85,11 +108,13 @@ fn a_reader_is_killed() {
     holds(&Case { buffered: false, kill: vec![1], ..base.clone() });
     holds(&Case {
         name: "one of two readers killed",
+        ring: small(1, 2),
+        pipe: small(1, 2),
         buffered: false,
         timers: true,
         kill: vec![1],
         readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
-        writers: vec![vec![Write(2), Close]],
+        writers: vec![vec![Write(small(1, 2)), Close]],
         ..base
     });
 }
@@ -154,6 +179,27 @@ fn who_is_not_seen() {
         overdue: false,
         writers: vec![vec![RawWrite(2), Write(2), Close]],
         readers: vec![vec![RawRead(1)], vec![ReadToEnd(2)]],
+        ..base
+    });
+}
+
+#[test]
+fn wake_ups_for_no_reason_and_readers_that_stop() {
+    let base = case("spurious wake-ups", &[&[Write(2), Write(1), Close]], &[&[ReadToEnd(2)]]);
+    holds(&Case { buffered: false, spurious: true, ..base.clone() });
+    let tries = [TryWrite(2), TryWrite(1), Write(1), Close];
+    holds(&Case {
+        name: "a reader that stops",
+        buffered: false,
+        stops: true,
+        writers: vec![tries.to_vec()],
+        ..base.clone()
+    });
+    let half_closed = [Write(1), WriteHungUp(1), Write(1), Close];
+    holds(&Case {
+        name: "the other half is closed",
+        buffered: false,
+        writers: vec![half_closed.to_vec()],
         ..base
     });
 }

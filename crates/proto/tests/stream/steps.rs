@@ -7,7 +7,7 @@ use proto::stream::{Do, Outcome, Saw, Watch, Woken, Word};
 
 use crate::acts::act;
 use crate::mutants::Mutant;
-use crate::world::{Case, Machine, Op, World};
+use crate::world::{Case, Machine, Op, Process, World};
 
 /// Something that can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub(crate) enum Choice {
     Arrive,
     /// Its sleep ends by its timer.
     Timer(usize),
+    /// Its sleep ends for no reason.
+    Wake(usize),
     /// The library is called in an idle writer.
     Visit(usize),
     Overdue(usize),
@@ -33,7 +35,7 @@ impl Choice {
     /// Things that need not happen for the stream to finish.
     pub(crate) fn is_help(self, case: &Case) -> bool {
         match self {
-            Self::Kill(_) => false,
+            Self::Kill(_) | Self::Wake(_) => false,
             Self::Timer(_) | Self::Overdue(_) => case.timers,
             _ => true,
         }
@@ -76,6 +78,9 @@ fn of_process(case: &Case, world: &World, who: usize, out: &mut Vec<Choice>) {
                 if can_be_partial(world, next) {
                     out.push(Choice::Step { who, all: false });
                 }
+            }
+            if case.spurious && matches!(next, Do::Sleep(_)) {
+                out.push(Choice::Wake(who));
             }
             if case.timers && matches!(next, Do::Sleep(watch) if watch.bell)
                 || case.stops && next == Do::Pause
@@ -166,7 +171,11 @@ fn wakes(case: &Case, world: &World, who: usize, watch: Watch) -> Option<Woken> 
 /// Lets it happen, and after it what nobody else can see or change.
 pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> {
     happen(case, world, choice)?;
-    let (Choice::Step { who, .. } | Choice::Timer(who) | Choice::Visit(who) | Choice::Overdue(who)) = choice
+    let (Choice::Step { who, .. }
+    | Choice::Timer(who)
+    | Choice::Wake(who)
+    | Choice::Visit(who)
+    | Choice::Overdue(who)) = choice
     else {
         return Ok(());
     };
@@ -200,17 +209,21 @@ fn happen(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> 
             world.flush_one(who);
         }
         Choice::Kill(who) => kill(case, world, who),
+        Choice::Wake(who) => return go_on(case, world, who, Saw::Woken(Woken::Look)),
         Choice::Timer(who) => return go_on(case, world, who, Saw::Woken(Woken::Timer)),
         Choice::Visit(who) => return enter(case, world, who, Occasion::Visit),
         Choice::Overdue(who) => return enter(case, world, who, Occasion::Overdue),
-        Choice::Step { who, all } => match { world.processes[who].next } {
-            None => return begin(case, world, who),
-            Some(Do::Sleep(_)) if resets_bell_late(case, world, who) => {}
-            Some(next) => {
-                let saw = act(case, world, who, next, all)?;
-                return go_on(case, world, who, saw);
-            }
-        },
+        Choice::Step { who, all } => {
+            let next = world.processes[who].next;
+            return match next {
+                None => begin(case, world, who),
+                Some(Do::Sleep(_)) if resets_bell_late(case, world, who) => Ok(()),
+                Some(next) => {
+                    let saw = act(case, world, who, next, all)?;
+                    go_on(case, world, who, saw)
+                }
+            };
+        }
     }
     Ok(())
 }
@@ -252,19 +265,25 @@ fn end_of_writers(case: &Case, world: &mut World, by_reset: bool) {
 
 fn enter(case: &Case, world: &mut World, who: usize, occasion: Occasion) -> Result<(), Broken> {
     let ring = u64::from(case.ring);
-    world.processes[who].machine = Machine::Writing(Writer::new(occasion, ring, 0, true));
+    world.processes[who].machine =
+        Machine::Writing(Writer::new(occasion, ring, 0, true, world.processes[who].head));
     go_on(case, world, who, Saw::Nothing)
 }
 
 /// The next operation of a process.
 fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
     let Some(op) = world.op(case, who) else { return Ok(()) };
-    let (ring, moved, reached) =
-        (u64::from(case.ring), world.processes[who].moved, world.processes[who].reached);
-    let writer = |occasion, want: u32| Machine::Writing(Writer::new(occasion, ring, u64::from(want), true));
+    let Process { moved, reached, head, .. } = world.processes[who];
+    let ring = u64::from(case.ring);
+    let writer =
+        |occasion, want: u32| Machine::Writing(Writer::new(occasion, ring, u64::from(want), true, head));
     let reader = |want: u32, wait| Machine::Reading(Reader::new(ring, u64::from(want), wait, true, reached));
     world.processes[who].machine = match op {
         Op::Write(count) => writer(Occasion::Write, count - moved),
+        Op::WriteHungUp(count) => {
+            let writer = Writer::new(Occasion::Write, ring, u64::from(count - moved), true, head);
+            Machine::Writing(writer.hung_up())
+        }
         Op::TryWrite(count) => writer(Occasion::WriteNow, count - moved),
         Op::Close => writer(Occasion::Finish, 0),
         Op::Read(count) => reader(count - moved, true),
@@ -353,8 +372,10 @@ fn go_on(case: &Case, world: &mut World, who: usize, saw: Saw) -> Result<(), Bro
     let next = world.processes[who].machine.step(saw);
     world.processes[who].next = next;
     let Some(Do::Done(outcome)) = next else { return Ok(()) };
-    if let Machine::Reading(reader) = world.processes[who].machine {
-        world.processes[who].reached = reader.reached();
+    match world.processes[who].machine {
+        Machine::Reading(reader) => world.processes[who].reached = reader.reached(),
+        Machine::Writing(writer) => world.processes[who].head = writer.head(),
+        _ => {}
     }
     let was = world.processes[who].machine;
     world.processes[who].machine = Machine::Idle;
@@ -380,7 +401,7 @@ fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result
             end_of_writers(case, world, false);
             Ok(())
         }
-        (Outcome::Moved(count), Some(Op::Write(want))) => {
+        (Outcome::Moved(count), Some(Op::Write(want) | Op::WriteHungUp(want))) => {
             world.processes[who].moved += count as u32;
             if world.processes[who].moved == want {
                 finish_op(world, who);

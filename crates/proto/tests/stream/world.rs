@@ -16,6 +16,8 @@ pub(crate) const WORDS: usize = 11;
 pub(crate) enum Op {
     /// Writes so many bytes and may be kept waiting.
     Write(u32),
+    /// As [`Op::Write`], after it was seen that the other end has hung up (or has only shut down its writing half).
+    WriteHungUp(u32),
     /// Tries to write so many bytes without waiting; what does not go is not written.
     TryWrite(u32),
     /// Writes so many bytes past the library.
@@ -55,6 +57,8 @@ pub(crate) struct Case {
     pub(crate) overdue: bool,
     /// Sleeps may end by a timer; without, the stream has to finish without any.
     pub(crate) timers: bool,
+    /// Sleeps may end for no reason.
+    pub(crate) spurious: bool,
     /// Readers may be stopped for long while they hold their lock.
     pub(crate) stops: bool,
     /// Stores wait in a buffer, as the processor's do.
@@ -97,6 +101,8 @@ pub(crate) struct Process {
     pub(crate) is_of_op: bool,
     /// What [`Reader::reached`] said last.
     pub(crate) reached: u64,
+    /// What [`Writer::head`] said last.
+    pub(crate) head: u64,
     /// Stores that the others do not see yet.
     pub(crate) stores: VecDeque<(Word, u64)>,
     /// Bytes copied from the ring, not yet taken.
@@ -147,6 +153,7 @@ impl World {
             next: None,
             is_of_op: false,
             reached: 0,
+            head: 0,
             stores: VecDeque::new(),
             copied: Vec::new(),
             memory: crate::mutants::Memory::default(),
