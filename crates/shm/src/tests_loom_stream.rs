@@ -92,6 +92,7 @@ impl Stream {
                 self.word(word).swap(1, Ordering::SeqCst);
                 self.fence();
             }
+            // Release: the next taker's Acquire sees what was done under the lock, every load's what was stored before.
             Do::Unlock(word) => self.word(word).store(0, Ordering::Release),
             Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
             Do::Store(word, value) => self.word(word).store(value, Ordering::Release),

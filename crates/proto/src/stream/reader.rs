@@ -5,6 +5,8 @@
 //! - The lock is taken by a sequentially consistent operation, and only then [`Word::Recall`] is looked at: either the writer
 //!   that recalls sees the lock, or this reader sees the recall.
 //! - [`Word::Tail`] before [`Word::Cut`]: whoever sees a byte of the ring sees the cut that it stands behind.
+//! - [`Word::Base`] before [`Word::Tail`], which it never passes: where the consent is withdrawn, the writer may publish and
+//!   hand back between the two looks.
 //! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring before it gave the
 //!   counted bytes (or the end) to the kernel is then visible; not more than was counted is read.
 
@@ -20,9 +22,9 @@ enum At {
     Consenting,
     SeesRecall,
     SeesPath,
+    SeesBase,
     SeesTail,
     SeesCut,
-    SeesBase,
     AsksTaken,
     Counting,
     Receiving,
@@ -119,10 +121,14 @@ impl Reader {
                 if self.withdrawn {
                     return self.go(At::SeesPath, Do::Load(Word::Path));
                 }
-                self.go(At::SeesTail, Do::Load(Word::Tail))
+                self.go(At::SeesBase, Do::Load(Word::Base))
             }
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;
+                self.go(At::SeesBase, Do::Load(Word::Base))
+            }
+            (At::SeesBase, Saw::Value(value)) => {
+                self.base = value;
                 self.go(At::SeesTail, Do::Load(Word::Tail))
             }
             (At::SeesTail, Saw::Value(value)) => {
@@ -131,10 +137,6 @@ impl Reader {
             }
             (At::SeesCut, Saw::Value(value)) => {
                 self.cut = value;
-                self.go(At::SeesBase, Do::Load(Word::Base))
-            }
-            (At::SeesBase, Saw::Value(value)) => {
-                self.base = value;
                 self.looked()
             }
             (At::AsksTaken, Saw::Value(taken)) => self.placed(taken),

@@ -15,8 +15,8 @@ enum At {
     ResettingBell,
     Arming,
     SeesPath,
-    SeesTail,
     SeesBase,
+    SeesTail,
     OwnHead,
     Asleep,
     Disarming(Option<Outcome>),
@@ -56,14 +56,14 @@ impl Withdraw {
             (At::Arming, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;
-                if value == path::TCP { self.go(At::SeesTail, Do::Load(Word::Tail)) } else { self.sleep() }
-            }
-            (At::SeesTail, Saw::Value(value)) => {
-                self.tail = value;
-                self.go(At::SeesBase, Do::Load(Word::Base))
+                if value == path::TCP { self.go(At::SeesBase, Do::Load(Word::Base)) } else { self.sleep() }
             }
             (At::SeesBase, Saw::Value(value)) => {
                 self.base = value;
+                self.go(At::SeesTail, Do::Load(Word::Tail))
+            }
+            (At::SeesTail, Saw::Value(value)) => {
+                self.tail = value;
                 self.go(At::OwnHead, Do::Load(Word::Head))
             }
             (At::OwnHead, Saw::Value(head)) => {

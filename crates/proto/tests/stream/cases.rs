@@ -157,6 +157,16 @@ fn a_consent_is_withdrawn() {
 }
 
 #[test]
+fn one_of_two_readers_withdraws() {
+    let base = case(
+        "one of two withdraws",
+        &[&[Write(small(1, 2)), Close]],
+        &[&[Withdraw, RawToEnd], &[ReadToEnd(1)]],
+    );
+    holds(&Case { buffered: false, ring: small(1, 2), pipe: small(1, 2), ..base });
+}
+
+#[test]
 fn who_is_not_seen() {
     let base = Case {
         buffered: false,
