@@ -56,6 +56,8 @@ pub mod path {
     pub const RING: u64 = 1;
     /// Unread ring bytes are being handed back to the kernel; new bytes follow them there.
     pub const BACK: u64 = 2;
+    /// The writing half was shut down: new bytes go to the kernel, which refuses them.
+    pub const SHUT: u64 = 3;
 }
 
 /// Values of [`Word::Consent`].

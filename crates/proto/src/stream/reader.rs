@@ -5,8 +5,9 @@
 //! - The lock is taken by a sequentially consistent operation, and only then [`Word::Recall`] is looked at: either the writer
 //!   that recalls sees the lock, or this reader sees the recall.
 //! - [`Word::Tail`] before [`Word::Cut`]: whoever sees a byte of the ring sees the cut that it stands behind.
-//! - [`Word::Base`] before [`Word::Tail`], which it never passes: where the consent is withdrawn, the writer may publish and
-//!   hand back between the two looks.
+//! - While the ring is none of the readers' business (recalled, or the consent withdrawn) the writer publishes, hands back and
+//!   opens between two looks. Then of its words only [`Word::Cut`] is used, which was looked at last: the kernel's bytes
+//!   before it come next.
 //! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring before it gave the
 //!   counted bytes (or the end) to the kernel is then visible; not more than was counted is read.
 
@@ -229,12 +230,16 @@ impl Reader {
     /// The ring is no business of readers now. A writer that has left the ring hands nothing back any more, and neither can
     /// one that has finished or is dead.
     fn frozen(&self) -> bool {
-        let is_asked = self.recall != 0 || (self.withdrawn && self.path != path::TCP);
+        let is_returning = matches!(self.path, path::RING | path::BACK);
+        let is_asked = self.recall != 0 || (self.withdrawn && is_returning);
         is_asked && !self.is_hung_up && !matches!(self.held, Some(Held::End | Held::Error))
     }
 
     #[inline]
     fn looked(&mut self) -> Do {
+        if self.frozen() {
+            return self.go(At::AsksTaken, Do::AskTaken);
+        }
         let Some(due) = span(self.head, self.base, self.tail, self.capacity) else {
             return self.end(Outcome::Corrupt);
         };
@@ -252,6 +257,9 @@ impl Reader {
 
     /// There are bytes in the ring; they stand behind the cut.
     fn placed(&mut self, taken: u64) -> Do {
+        if self.frozen() {
+            return self.nothing_due(self.cut.saturating_sub(taken));
+        }
         let Some(due) = span(self.head, self.base, self.tail, self.capacity) else {
             return self.end(Outcome::Corrupt);
         };
@@ -264,8 +272,10 @@ impl Reader {
             // An honest kernel delivers what was written before a FIN: the writer died while it handed back, and the last
             // of the ring is what did not get through.
             Some(Held::End) => match self.tail.checked_sub(missing) {
-                Some(from) => self.take(Span { from: from.max(self.head), to: self.tail }),
-                None => self.end(Outcome::Corrupt),
+                Some(from) if missing <= self.capacity => {
+                    self.take(Span { from: from.max(self.head), to: self.tail })
+                }
+                _ => self.end(Outcome::Corrupt),
             },
             // A reset loses what was on its way, so that the ring's bytes do not join on.
             Some(Held::Error) => self.end(Outcome::Kernel),
@@ -275,14 +285,7 @@ impl Reader {
 
     #[inline]
     fn reached_cut(&mut self, due: Span) -> Do {
-        if due.from == due.to {
-            self.nothing_due(u64::MAX)
-        } else if self.frozen() {
-            // What the kernel holds comes after the frozen bytes.
-            self.nothing_due(0)
-        } else {
-            self.take(due)
-        }
+        if due.from == due.to { self.nothing_due(u64::MAX) } else { self.take(due) }
     }
 
     #[inline]

@@ -56,7 +56,11 @@ impl Withdraw {
             (At::Arming, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;
-                if value == path::TCP { self.go(At::SeesBase, Do::Load(Word::Base)) } else { self.sleep() }
+                if matches!(value, path::RING | path::BACK) {
+                    self.sleep()
+                } else {
+                    self.go(At::SeesBase, Do::Load(Word::Base))
+                }
             }
             (At::SeesBase, Saw::Value(value)) => {
                 self.base = value;

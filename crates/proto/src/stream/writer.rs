@@ -30,8 +30,10 @@ pub enum Occasion {
     Visit,
     /// Ring bytes lie unread for long and nobody is seen to read: take them back.
     Overdue,
-    /// The program is about to shut down its writing half, to close, or to write in a way that is not seen.
+    /// The program is about to close, or to write in a way that is not seen.
     Finish,
+    /// The program is about to shut down the writing half, for everybody who holds it.
+    ShutDown,
 }
 
 /// What follows a look at a word of the other end, or a store to an own one.
@@ -277,8 +279,9 @@ impl Writer {
                 }
                 self.go(At::SeesConsent, Do::Load(Word::Consent))
             }
+            path::TCP if self.occasion == Occasion::ShutDown => self.leave(),
             _ if self.want == 0 => self.end(Outcome::Moved(0)),
-            _ if self.may_open => self.go(At::OpenSeesConsent, Do::Load(Word::Consent)),
+            path::TCP if self.may_open => self.go(At::OpenSeesConsent, Do::Load(Word::Consent)),
             _ => self.send(),
         }
     }
@@ -304,8 +307,8 @@ impl Writer {
         self.head = head;
         let unread = unread.to - unread.from;
         match self.occasion {
-            Occasion::Finish if unread > 0 => self.recall(),
-            Occasion::Finish => self.leave(),
+            Occasion::Finish | Occasion::ShutDown if unread > 0 => self.recall(),
+            Occasion::Finish | Occasion::ShutDown => self.leave(),
             Occasion::Overdue if unread > 0 => self.recall(),
             Occasion::Visit | Occasion::Overdue => self.end(Outcome::Moved(0)),
             Occasion::Write | Occasion::WriteNow if unread < self.capacity && !self.is_hung_up => {
@@ -327,7 +330,9 @@ impl Writer {
 
     fn wait_for_kernel(&mut self) -> Do {
         match self.occasion {
-            Occasion::Write | Occasion::Finish => self.go(At::UnlockingToWait, Do::Unlock(Word::WriteLock)),
+            Occasion::Write | Occasion::Finish | Occasion::ShutDown => {
+                self.go(At::UnlockingToWait, Do::Unlock(Word::WriteLock))
+            }
             _ => self.end(Outcome::WouldBlock),
         }
     }

@@ -186,7 +186,7 @@ fn room(case: &Case, world: &World, most: u64, all: bool) -> usize {
 }
 
 fn send(case: &Case, world: &mut World, bytes: &[u32]) -> Saw {
-    if world.end_is_gone(case, false) {
+    if world.end_is_gone(case, false) || world.kernel.finished {
         return Saw::Broken;
     }
     if bytes.is_empty() {

@@ -42,7 +42,7 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, TryRead, TryWrite, Withdraw, Write,
+    Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite, Withdraw, Write,
     WriteHungUp,
 };
 
@@ -74,6 +74,11 @@ fn several_holders() {
         ..case("two writers", &[&one, &one], &[&[ReadToEnd(2)]])
     };
     holds(&base);
+    holds(&Case {
+        name: "one of two writers shuts down",
+        writers: vec![vec![TryWrite(1), Close], vec![Write(1), ShutDown]],
+        ..base.clone()
+    });
     holds(&Case {
         name: "two readers",
         writers: vec![vec![Write(small(1, 2)), Close]],

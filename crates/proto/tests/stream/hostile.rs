@@ -46,8 +46,14 @@ fn saw(what: Do, (number, pick): (u64, u8)) -> Saw {
 }
 
 fn machines(capacity: u64, want: u64) -> Vec<Machine> {
-    let occasions =
-        [Occasion::Write, Occasion::WriteNow, Occasion::Visit, Occasion::Overdue, Occasion::Finish];
+    let occasions = [
+        Occasion::Write,
+        Occasion::WriteNow,
+        Occasion::Visit,
+        Occasion::Overdue,
+        Occasion::Finish,
+        Occasion::ShutDown,
+    ];
     let mut machines: Vec<_> =
         occasions.map(|occasion| Machine::Writing(Writer::new(occasion, capacity, want, true, 0))).into();
     for may_wait in [true, false] {

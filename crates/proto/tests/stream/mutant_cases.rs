@@ -137,9 +137,3 @@ fn a_reader_past_the_library_needs_the_recall() {
     let base = case("unseen reader", &[&[Write(2), Close]], &[&[Read(1), RawToEnd]]);
     is_found(Mutant::RecallIgnoresLock, &Case { timers: true, overdue: true, ..unbuffered(base) });
 }
-
-#[test]
-fn a_tail_looked_at_early() {
-    let base = case("one of two withdraws", &[&[Write(2), Close]], &[&[Withdraw, RawToEnd], &[ReadToEnd(1)]]);
-    is_found(Mutant::TailBeforeBase, &Case { ring: 1, pipe: 1, ..unbuffered(base) });
-}

@@ -21,8 +21,6 @@ pub(crate) enum Mutant {
     CutAfterTail,
     /// The cut is looked at before the tail.
     CutBeforeTail,
-    /// The tail is looked at before the base.
-    TailBeforeBase,
     /// What others have read from the kernel is not counted.
     CountsOwnReadsOnly,
     /// The end of the stream is counted as a byte that was read.
@@ -83,11 +81,6 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
         (Mutant::CutBeforeTail, Word::Recall) => {
             let cut = world.load(who, Word::Cut);
             remember(world, who, Word::Cut, cut);
-        }
-        (Mutant::TailBeforeBase, Word::Tail) if !is_writer => return old,
-        (Mutant::TailBeforeBase, Word::Recall) => {
-            let tail = world.load(who, Word::Tail);
-            remember(world, who, Word::Tail, tail);
         }
         (Mutant::OpenWithoutRecheck, Word::Consent) if is_writer => return remember(world, who, word, old),
         (Mutant::RecallIgnoresLock, Word::ReadLock) => return 0,

@@ -286,6 +286,7 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
         }
         Op::TryWrite(count) => writer(Occasion::WriteNow, count - moved),
         Op::Close => writer(Occasion::Finish, 0),
+        Op::ShutDown => writer(Occasion::ShutDown, 0),
         Op::Read(count) => reader(count - moved, true),
         Op::TryRead => reader(1, false),
         Op::ReadToEnd(size) => reader(size, true),
@@ -393,9 +394,15 @@ fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result
     match (outcome, world.op(case, who)) {
         (Outcome::Corrupt, _) => Err("a writer called the words corrupt".into()),
         _ if !is_of_op => Ok(()),
+        // Somebody else has shut the writing half down.
+        (Outcome::Kernel, Some(_)) if world.kernel.finished => {
+            finish_op(world, who);
+            Ok(())
+        }
         (Outcome::Kernel, _) if !world.end_is_gone(case, false) => Err("a write failed".into()),
-        (_, Some(Op::Close)) => {
+        (_, Some(op @ (Op::Close | Op::ShutDown))) => {
             world.flush(who);
+            world.kernel.finished |= op == Op::ShutDown;
             world.processes[who].has_closed = true;
             finish_op(world, who);
             end_of_writers(case, world, false);

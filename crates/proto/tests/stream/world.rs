@@ -24,6 +24,8 @@ pub(crate) enum Op {
     RawWrite(u32),
     /// Lets go of the descriptor, through the library.
     Close,
+    /// Shuts down the writing half for all who hold it, and lets go.
+    ShutDown,
     /// Waits until it has read so many bytes.
     Read(u32),
     /// One read that does not wait.

@@ -117,7 +117,7 @@ impl Writer {
     }
 
     pub(super) fn leave(&mut self) -> Do {
-        self.path = path::TCP;
-        self.go(At::Leaving, Do::Store(Word::Path, path::TCP))
+        self.path = if self.occasion == Occasion::ShutDown { path::SHUT } else { path::TCP };
+        self.go(At::Leaving, Do::Store(Word::Path, self.path))
     }
 }
