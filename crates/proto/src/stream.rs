@@ -237,3 +237,41 @@ fn span(head: u64, base: u64, tail: u64, capacity: u64) -> Option<Span> {
     let is_sound = from <= tail && tail - from <= capacity && tail < u64::MAX - capacity;
     is_sound.then_some(Span { from, to: tail })
 }
+
+/// The kernel says that the other end has finished writing: was it closed with bytes unread, which TCP would call a reset?
+///
+/// `its_path` is [`Word::Path`] of the direction that ended; the three positions are of the opposite one, which this end
+/// writes. An end that only shuts down its writing half says so in its path first, and may go on reading.
+#[must_use]
+pub fn is_reset(its_path: u64, head: u64, base: u64, tail: u64, capacity: u64) -> bool {
+    its_path != path::SHUT && span(head, base, tail, capacity).is_none_or(|unread| unread.from < unread.to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_a_reset_if_bytes_were_left_unread() {
+        assert!(is_reset(path::TCP, 3, 0, 5, 4));
+        assert!(!is_reset(path::TCP, 5, 0, 5, 4), "all read");
+        assert!(!is_reset(path::RING, 3, 5, 5, 4), "all handed back, so the kernel knows");
+        assert!(!is_reset(path::SHUT, 3, 0, 5, 4), "only half closed");
+        assert!(is_reset(path::RING, 6, 0, 5, 4), "words that make no sense");
+    }
+
+    #[test]
+    fn positions_are_checked_against_each_other() {
+        assert_eq!(span(3, 0, 5, 4), Some(Span { from: 3, to: 5 }));
+        assert_eq!(span(3, 4, 5, 4), Some(Span { from: 4, to: 5 }));
+        assert_eq!(span(0, 0, 5, 4), None, "more than the ring holds");
+        assert_eq!(span(6, 0, 5, 4), None, "taken before it was published");
+        assert_eq!(span(u64::MAX - 1, 0, u64::MAX, 4), None, "no stream is that long");
+    }
+
+    #[test]
+    fn the_machines_are_small() {
+        // One of each may live on the stack of a call that a program makes from a small stack.
+        assert!(size_of::<writer::Writer>() <= 128 && size_of::<reader::Reader>() <= 160);
+    }
+}
