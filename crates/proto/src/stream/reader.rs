@@ -13,6 +13,17 @@
 
 use super::{Do, Held, Outcome, Saw, Span, Watch, Woken, Word, consent, path, span};
 
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Bytes.
+    Read,
+    /// Bytes that stay (`MSG_PEEK`, which the caller also gives to [`Do::Receive`]).
+    Peek,
+    /// How many could be read (`poll`, `FIONREAD`): at least one that is next, not all that will come.
+    Look,
+}
+
 /// Where a read call stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum At {
@@ -55,6 +66,7 @@ pub struct Reader {
     /// Room in the caller's buffer.
     want: u64,
     may_wait: bool,
+    purpose: Purpose,
     /// This call is seen by the library, and so may those after it be.
     opens: bool,
     /// The highest cut that is known to have been reached. It stays true whatever happens, so it is kept between calls.
@@ -84,6 +96,7 @@ impl Reader {
             capacity,
             want,
             may_wait,
+            purpose: Purpose::Read,
             opens,
             reached,
             head: 0,
@@ -97,6 +110,12 @@ impl Reader {
             held: None,
             taking: Span { from: 0, to: 0 },
         }
+    }
+
+    /// The same call for another purpose.
+    #[must_use]
+    pub fn to(self, purpose: Purpose) -> Self {
+        Self { purpose, ..self }
     }
 
     /// The highest cut known to have been reached: saves the next call asking the kernel.
@@ -154,6 +173,9 @@ impl Reader {
                 self.look()
             }
             (At::Receiving, _) => self.end(Outcome::WouldBlock),
+            (At::Taking, _) if self.purpose == Purpose::Peek => {
+                self.end(Outcome::Moved(self.taking.to - self.taking.from))
+            }
             (At::Taking, _) => self.go(At::Taken, Do::Store(Word::Head, self.taking.to)),
             (At::Taken, _) => self.go(At::TakenFence, Do::Fence),
             (At::TakenFence, _) => self.go(At::SeesRoomWanted, Do::Load(Word::RoomWanted)),
@@ -191,7 +213,8 @@ impl Reader {
             (At::Disarming(why), _) => {
                 // Nothing that was seen before the sleep is believed after it.
                 let again = Self::new(self.capacity, self.want, self.may_wait, self.opens, self.reached);
-                *self = Self { is_hung_up: self.is_hung_up || why == Woken::Hangup, ..again };
+                *self =
+                    Self { is_hung_up: self.is_hung_up || why == Woken::Hangup, ..again.to(self.purpose) };
                 self.go(At::Locking, Do::Lock(Word::ReadLock))
             }
             // The caller answered what was not asked: end, and leave nothing locked.
@@ -294,6 +317,9 @@ impl Reader {
         if len == 0 {
             return self.end(Outcome::Kernel);
         }
+        if self.purpose == Purpose::Look {
+            return self.end(Outcome::Moved(len));
+        }
         self.taking = Span { from: due.from, to: due.from + len };
         self.go(At::Taking, Do::Take { at: due.from, len })
     }
@@ -304,6 +330,9 @@ impl Reader {
             None => self.go(At::Counting, Do::Count),
             Some(Held::Bytes(count)) if limit > 0 => {
                 let most = count.min(limit).min(self.want);
+                if self.purpose == Purpose::Look {
+                    return self.end(Outcome::Moved(most));
+                }
                 self.go(At::Receiving, Do::Receive { most })
             }
             Some(Held::End | Held::Error) => self.end(Outcome::Kernel),

@@ -4,7 +4,7 @@ use proto::stream::{Do, Held, Saw, Woken, Word};
 
 use crate::mutants::{self, Mutant};
 use crate::steps::{Broken, deliver};
-use crate::world::{Case, World};
+use crate::world::{Case, Op, World};
 
 /// Does it and says what the machine sees of it.
 pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
@@ -75,7 +75,11 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             Saw::Nothing
         }
         Do::Take { at, len } => {
-            world.processes[who].copied = ring_bytes(case, world, at, len);
+            let bytes = ring_bytes(case, world, at, len);
+            if is_peek(case, world, who) {
+                return peeked(world, bytes);
+            }
+            world.processes[who].copied = bytes;
             if is(Mutant::CopyAfterHead) {
                 world.processes[who].memory.late = Some((at, len));
             }
@@ -93,6 +97,20 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             in_kernel(case, world, who, what, all)?
         }
     })
+}
+
+fn is_peek(case: &Case, world: &World, who: usize) -> bool {
+    matches!(world.op(case, who), Some(Op::Peek(_)))
+}
+
+/// Bytes that a reader saw and left: the next ones?
+fn peeked(world: &World, bytes: Vec<u32>) -> Result<Saw, Broken> {
+    let is_next = bytes.iter().zip(world.delivered..).all(|(&byte, next)| byte == next);
+    if is_next {
+        Ok(Saw::Nothing)
+    } else {
+        Err(format!("{bytes:?} seen where byte {} is next", world.delivered))
+    }
 }
 
 fn silence(case: &Case, world: &mut World, who: usize) {
@@ -157,6 +175,11 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
             let most =
                 if case.mutant == Some(Mutant::ReadsMoreThanCounted) { kernel.arrived as u64 } else { most };
             let most = if all { most } else { 1 };
+            if is_peek(case, world, who) {
+                let bytes: Vec<u32> = world.kernel.queue.iter().copied().take(most as usize).collect();
+                peeked(world, bytes)?;
+                return Ok(Saw::Moved(most));
+            }
             match crate::steps::receive(case, world, who, most as usize)? {
                 0 => Saw::WouldBlock,
                 count => Saw::Moved(count),

@@ -44,8 +44,8 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite, Withdraw, Write,
-    WriteHungUp,
+    Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite,
+    Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -63,6 +63,8 @@ fn a_writer_that_does_not_wait() {
         buffered: false,
         ..case("tries on both sides", &[&tries], &[&[TryRead, TryRead, ReadToEnd(2)]])
     });
+    let looks = [Look, Peek(2), Look, ReadToEnd(2)];
+    holds(&Case { buffered: false, ..case("looks and peeks", &[&tries], &[&looks]) });
     holds(&case("tries, stores delayed", &[&[TryWrite(2), TryWrite(2), Close]], &[&[ReadToEnd(2)]]));
 }
 

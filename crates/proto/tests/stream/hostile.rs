@@ -2,7 +2,7 @@
 //! ring, and holds its lock only while it works.
 
 use proptest::prelude::*;
-use proto::stream::reader::Reader;
+use proto::stream::reader::{Purpose, Reader};
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
 use proto::stream::{Do, Held, Saw, Woken, Word};
@@ -56,8 +56,10 @@ fn machines(capacity: u64, want: u64) -> Vec<Machine> {
     ];
     let mut machines: Vec<_> =
         occasions.map(|occasion| Machine::Writing(Writer::new(occasion, capacity, want, true, 0))).into();
-    for may_wait in [true, false] {
-        machines.push(Machine::Reading(Reader::new(capacity, want, may_wait, true, 0)));
+    for (may_wait, purpose) in
+        [(true, Purpose::Read), (false, Purpose::Read), (true, Purpose::Peek), (false, Purpose::Look)]
+    {
+        machines.push(Machine::Reading(Reader::new(capacity, want, may_wait, true, 0).to(purpose)));
     }
     machines.push(Machine::Withdrawing(Withdraw::new(capacity)));
     machines

@@ -41,7 +41,9 @@ fn reads(dice: &mut Dice, count: usize, withdraws: bool) -> Vec<Op> {
     for _ in 0..count {
         match dice.below(12) {
             0 if withdraws => ops.extend([Op::Withdraw, Op::RawRead(1 + dice.below(3) as u32), Op::Renew]),
-            0..5 => ops.push(Op::TryRead),
+            0..3 => ops.push(Op::TryRead),
+            3 => ops.push(Op::Look),
+            4 => ops.push(Op::Peek(1 + dice.below(9) as u32)),
             _ => ops.push(Op::Read(1 + dice.below(40) as u32)),
         }
     }

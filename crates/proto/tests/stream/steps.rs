@@ -1,6 +1,6 @@
 //! What can happen next, and what comes of it. A wrong byte is found here, where it is taken.
 
-use proto::stream::reader::Reader;
+use proto::stream::reader::{Purpose, Reader};
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
 use proto::stream::{Do, Outcome, Saw, Watch, Woken, Word};
@@ -277,7 +277,8 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
     let ring = u64::from(case.ring);
     let writer =
         |occasion, want: u32| Machine::Writing(Writer::new(occasion, ring, u64::from(want), true, head));
-    let reader = |want: u32, wait| Machine::Reading(Reader::new(ring, u64::from(want), wait, true, reached));
+    let plain = |want: u32, wait| Reader::new(ring, u64::from(want), wait, true, reached);
+    let reader = |want: u32, wait| Machine::Reading(plain(want, wait));
     world.processes[who].machine = match op {
         Op::Write(count) => writer(Occasion::Write, count - moved),
         Op::WriteHungUp(count) => {
@@ -289,6 +290,8 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
         Op::ShutDown => writer(Occasion::ShutDown, 0),
         Op::Read(count) => reader(count - moved, true),
         Op::TryRead => reader(1, false),
+        Op::Look => Machine::Reading(plain(9, false).to(Purpose::Look)),
+        Op::Peek(most) => Machine::Reading(plain(most, true).to(Purpose::Peek)),
         Op::ReadToEnd(size) => reader(size, true),
         Op::Withdraw => Machine::Withdrawing(Withdraw::new(ring)),
         Op::Renew => {
@@ -434,6 +437,14 @@ fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<
             at_end(world)?;
             finish_op(world, who);
         }
+        // So many bytes of the stream are written and were not read.
+        Outcome::Moved(count) if op == Some(Op::Look) => {
+            finish_op(world, who);
+            if u64::from(world.committed - world.delivered) < count {
+                return Err(format!("{count} bytes to read, and that many are not there"));
+            }
+        }
+        Outcome::Moved(_) if matches!(op, Some(Op::Peek(_))) => finish_op(world, who),
         Outcome::Moved(count) => {
             world.processes[who].moved += count as u32;
             if matches!(op, Some(Op::ReadToEnd(_))) {

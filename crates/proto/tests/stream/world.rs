@@ -30,6 +30,10 @@ pub(crate) enum Op {
     Read(u32),
     /// One read that does not wait.
     TryRead,
+    /// Looks how many bytes could be read, without waiting.
+    Look,
+    /// Waits for so many bytes at most, and leaves them there.
+    Peek(u32),
     /// Reads until the end, with a buffer of so many bytes.
     ReadToEnd(u32),
     /// Withdraws the consent.
