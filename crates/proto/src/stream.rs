@@ -104,9 +104,11 @@ pub enum Do {
     /// Ask the kernel how many bytes this end has taken from it: [`count::taken`]. Answer [`Saw::Value`], or
     /// [`Saw::Unknown`].
     AskTaken,
-    /// Ask the kernel how many bytes this end has given to it: [`count::written`]. Answer [`Saw::Value`].
+    /// Ask the kernel how many bytes this end has given to it: [`count::written`]. Answer [`Saw::Value`], or
+    /// [`Saw::Unknown`].
     AskWritten,
-    /// Ask what the kernel holds for the reader, taking nothing; answer [`Saw::Kernel`].
+    /// Ask what the kernel holds for the reader, taking nothing, not even an error (`FIONREAD`; if that says nothing, `poll`, and
+    /// `FIONREAD` again if it says readable; never `recv`, which takes the error also with `MSG_PEEK`). Answer [`Saw::Kernel`].
     Count,
     /// Copy ring bytes from this position to the caller's buffer.
     Take {

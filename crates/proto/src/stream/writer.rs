@@ -389,6 +389,8 @@ impl Writer {
             (At::OpenAsksWritten, Saw::Value(written)) => {
                 self.go(At::OpenCuts, Do::Store(Word::Cut, written))
             }
+            // Nothing is lost by staying with the kernel.
+            (At::OpenAsksWritten, _) => self.send(),
             (At::OpenCuts, _) => self.go(At::OpenTurns, Do::Store(Word::Path, path::RING)),
             (At::OpenTurns, _) => self.go(At::OpenFence, Do::Fence),
             (At::OpenFence, _) => self.go(At::OpenLooksAgain, Do::Load(Word::Consent)),

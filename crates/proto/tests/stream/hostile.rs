@@ -21,9 +21,8 @@ fn answer() -> impl Strategy<Value = (u64, u8)> {
 /// An answer of the right kind, with any content.
 fn saw(what: Do, (number, pick): (u64, u8)) -> Saw {
     match what {
-        Do::Load(_) | Do::AskWritten => Saw::Value(number),
-        Do::AskTaken if pick == 0 => Saw::Unknown,
-        Do::AskTaken => Saw::Value(number),
+        Do::AskTaken | Do::AskWritten if pick == 0 => Saw::Unknown,
+        Do::Load(_) | Do::AskTaken | Do::AskWritten => Saw::Value(number),
         Do::Count => Saw::Kernel(match pick {
             0 => Held::Nothing,
             1 => Held::End,

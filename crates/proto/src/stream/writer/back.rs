@@ -60,11 +60,9 @@ impl Writer {
                 self.written = written;
                 self.go(At::BackOwnCut, Do::Load(Word::Cut))
             }
+            (At::BackAsksWritten, _) => self.stay(),
             // Somebody wrote past the library, and the ring's bytes belong before that: they have to stay.
-            (At::BackOwnCut, Saw::Value(cut)) if self.written > cut => {
-                self.is_foreign = true;
-                if self.recall == 0 { self.leave() } else { self.excuse() }
-            }
+            (At::BackOwnCut, Saw::Value(cut)) if self.written > cut => self.stay(),
             (At::BackOwnCut, Saw::Value(_)) => self.go(At::BackSeesHead, Do::Load(Word::Head)),
             (At::BackSeesHead, Saw::Value(head)) => {
                 let Some(unread) = span(head, self.base, self.tail, self.capacity) else {
@@ -109,6 +107,12 @@ impl Writer {
             // The caller answered what was not asked: end, and leave nothing locked.
             _ => self.end(Outcome::Corrupt),
         }
+    }
+
+    /// The ring's bytes cannot go back; what is written from here on goes behind them.
+    fn stay(&mut self) -> Do {
+        self.is_foreign = true;
+        if self.recall == 0 { self.leave() } else { self.excuse() }
     }
 
     fn void(&mut self) -> Do {
