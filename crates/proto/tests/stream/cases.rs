@@ -36,7 +36,7 @@ pub(crate) fn small(usual: u32, large: u32) -> u32 {
 pub(crate) fn holds(case: &Case) {
     // Delayed stores are the larger search of most cases.
     let case = &Case { buffered: case.buffered || small(0, 1) == 1, ..case.clone() };
-    let searched = search(case, small(1_000_000, 30_000_000) as usize);
+    let searched = search(case, small(1_500_000, 30_000_000) as usize);
     println!("{}: {} states, {} steps", case.name, searched.states, searched.steps);
     if let Some(fault) = searched.fault {
         panic!("{}: {}\n{}", case.name, fault.what, fault.trace.join("\n"));
@@ -221,4 +221,11 @@ fn wake_ups_for_no_reason_and_readers_that_stop() {
         writers: vec![half_closed.to_vec()],
         ..base
     });
+}
+
+#[test]
+fn anybody_dies() {
+    let write = [TryWrite(small(1, 2)), Close];
+    let base = case("one of two and two dies", &[&write, &[Close]], &[&[ReadToEnd(1)], &[TryRead]]);
+    holds(&Case { buffered: false, ring: 1, pipe: 1, kill: vec![0, 1, 2, 3], timers: true, ..base });
 }
