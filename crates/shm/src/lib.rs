@@ -40,6 +40,8 @@ pub mod region;
 pub mod ring;
 pub mod shareable;
 pub mod sync;
+#[cfg(all(test, loom))]
+mod tests_loom_stream;
 pub mod window;
 
 pub use error::{Error, Result};

@@ -1,0 +1,221 @@
+//! What a machine wants done, done to the world: the library's part, which the mutants get wrong.
+
+use proto::stream::{Do, Held, Saw, Woken, Word};
+
+use crate::mutants::{self, Mutant};
+use crate::steps::{Broken, deliver};
+use crate::world::{Case, Op, World};
+
+/// Does it and says what the machine sees of it.
+pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
+    let is = |mutant| case.mutant == Some(mutant);
+    Ok(match what {
+        Do::Lock(word) => {
+            world.flush(who);
+            world.words[word as usize] = who as u64 + 1;
+            Saw::Nothing
+        }
+        Do::Unlock(word) => {
+            late_copy(case, world, who)?;
+            if let Some(cut) = world.processes[who].memory.cut.take() {
+                world.store(case, who, Word::Cut, cut);
+            }
+            world.store(case, who, word, 0);
+            Saw::Nothing
+        }
+        Do::Load(word) => Saw::Value(mutants::load(case, world, who, word)),
+        Do::Store(word, value) => {
+            store(case, world, who, word, value)?;
+            Saw::Nothing
+        }
+        Do::Increase(word) | Do::Decrease(word) => {
+            let up = matches!(what, Do::Increase(_));
+            let value = world.load(who, word);
+            let value = if up { value + 1 } else { value.saturating_sub(1) };
+            if is(Mutant::PlainArming) {
+                world.store(case, who, word, value);
+            } else {
+                world.flush(who);
+                world.words[word as usize] = value;
+            }
+            world.processes[who].memory.is_armed = up && is(Mutant::NoLookAfterArming);
+            Saw::Nothing
+        }
+        Do::Fence => {
+            if !is(Mutant::NoFence) {
+                world.flush(who);
+            }
+            Saw::Nothing
+        }
+        Do::ResetBell => {
+            if !is(Mutant::LateBellReset) {
+                silence(case, world, who);
+            }
+            Saw::Nothing
+        }
+        Do::RingBell => {
+            // A system call, so everything stored before is visible to whom it wakes.
+            world.flush(who);
+            if !is(Mutant::NoBell) {
+                world.bells[usize::from(case.is_writer(who))] = true;
+            }
+            Saw::Nothing
+        }
+        Do::RingOwnBell => {
+            world.flush(who);
+            world.bells[usize::from(!case.is_writer(who))] = true;
+            Saw::Nothing
+        }
+        Do::Pause => Saw::Woken(Woken::Look),
+        Do::Put { at, len } => {
+            for i in 0..len {
+                let place = ((at + i) % u64::from(case.ring)) as usize;
+                world.ring[place] = world.committed + i as u32;
+            }
+            Saw::Nothing
+        }
+        Do::Take { at, len } => {
+            let bytes = ring_bytes(case, world, at, len);
+            if is_peek(case, world, who) {
+                return peeked(world, bytes);
+            }
+            world.processes[who].copied = bytes;
+            if is(Mutant::CopyAfterHead) {
+                world.processes[who].memory.late = Some((at, len));
+            }
+            Saw::Nothing
+        }
+        Do::Sleep(watch) => Saw::Woken(crate::steps::woken(case, world, who, watch)),
+        Do::Done(_) => Saw::Nothing,
+        Do::AskTaken
+        | Do::AskWritten
+        | Do::Count
+        | Do::Receive { .. }
+        | Do::Send { .. }
+        | Do::SendRing { .. } => {
+            world.flush(who);
+            in_kernel(case, world, who, what, all)?
+        }
+    })
+}
+
+fn is_peek(case: &Case, world: &World, who: usize) -> bool {
+    matches!(world.op(case, who), Some(Op::Peek(_)))
+}
+
+/// Bytes that a reader saw and left: the next ones?
+fn peeked(world: &World, bytes: Vec<u32>) -> Result<Saw, Broken> {
+    let is_next = bytes.iter().zip(world.delivered..).all(|(&byte, next)| byte == next);
+    if is_next {
+        Ok(Saw::Nothing)
+    } else {
+        Err(format!("{bytes:?} seen where byte {} is next", world.delivered))
+    }
+}
+
+fn silence(case: &Case, world: &mut World, who: usize) {
+    world.bells[usize::from(!case.is_writer(who))] = false;
+}
+
+fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> Result<(), Broken> {
+    match (word, case.mutant) {
+        (Word::Base, Some(Mutant::NoBase)) => return Ok(()),
+        (Word::Cut, Some(Mutant::CutAfterTail)) => {
+            world.processes[who].memory.cut = Some(value);
+            return Ok(());
+        }
+        _ => {}
+    }
+    let before = world.load(who, word);
+    world.store(case, who, word, value);
+    match word {
+        Word::Tail => {
+            // From here on the program is told that they are written.
+            world.committed += (value - before) as u32;
+        }
+        Word::Head if world.processes[who].memory.late.is_none() => deliver_copied(world, who)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn deliver_copied(world: &mut World, who: usize) -> Result<(), Broken> {
+    let copied = std::mem::take(&mut world.processes[who].copied);
+    copied.into_iter().try_for_each(|byte| deliver(world, byte))
+}
+
+fn late_copy(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
+    let Some((at, len)) = world.processes[who].memory.late.take() else { return Ok(()) };
+    world.processes[who].copied = ring_bytes(case, world, at, len);
+    deliver_copied(world, who)
+}
+
+fn ring_bytes(case: &Case, world: &World, at: u64, len: u64) -> Vec<u32> {
+    (at..at + len).map(|i| world.ring[(i % u64::from(case.ring)) as usize]).collect()
+}
+
+fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
+    let kernel = &world.kernel;
+    Ok(match what {
+        Do::AskTaken if kernel.reset && kernel.arrived > 0 => Saw::Unknown,
+        Do::AskTaken => Saw::Value(match case.mutant {
+            Some(Mutant::CountsOwnReadsOnly) => world.processes[who].memory.took,
+            Some(Mutant::FinIsAByte) => kernel.taken + u64::from(kernel.fin_arrived),
+            Some(Mutant::UnreadIsTaken) => kernel.taken + kernel.arrived as u64,
+            _ => kernel.taken,
+        }),
+        Do::AskWritten => Saw::Value(kernel.written),
+        Do::Count => Saw::Kernel(match kernel.arrived {
+            0 if kernel.reset => Held::Error,
+            0 if kernel.fin_arrived => Held::End,
+            0 => Held::Nothing,
+            count => Held::Bytes(count as u64),
+        }),
+        Do::Receive { most } => {
+            let most =
+                if case.mutant == Some(Mutant::ReadsMoreThanCounted) { kernel.arrived as u64 } else { most };
+            let most = if all { most } else { 1 };
+            if is_peek(case, world, who) {
+                let bytes: Vec<u32> = world.kernel.queue.iter().copied().take(most as usize).collect();
+                peeked(world, bytes)?;
+                return Ok(Saw::Moved(most));
+            }
+            match crate::steps::receive(case, world, who, most as usize)? {
+                0 => Saw::WouldBlock,
+                count => Saw::Moved(count),
+            }
+        }
+        Do::Send { most } => {
+            let room = room(case, world, most, all);
+            let bytes: Vec<u32> = (world.committed..).take(room).collect();
+            let saw = send(case, world, &bytes);
+            if let Saw::Moved(count) = saw {
+                world.committed += count as u32;
+            }
+            saw
+        }
+        Do::SendRing { at, len } => {
+            let room = room(case, world, len, all);
+            let bytes = ring_bytes(case, world, at, room as u64);
+            send(case, world, &bytes)
+        }
+        _ => Saw::Nothing,
+    })
+}
+
+fn room(case: &Case, world: &World, most: u64, all: bool) -> usize {
+    let most = if all { most } else { 1 };
+    (case.pipe as usize - world.kernel.queue.len()).min(most as usize)
+}
+
+fn send(case: &Case, world: &mut World, bytes: &[u32]) -> Saw {
+    if world.end_is_gone(case, false) || world.kernel.finished {
+        return Saw::Broken;
+    }
+    if bytes.is_empty() {
+        return Saw::WouldBlock;
+    }
+    world.kernel.queue.extend(bytes);
+    world.kernel.written += bytes.len() as u64;
+    Saw::Moved(bytes.len() as u64)
+}

@@ -1,0 +1,231 @@
+//! Small cases, each with every interleaving.
+
+use crate::search::search;
+use crate::world::{Case, Op};
+
+pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> Case {
+    let owned = |programs: &[&[Op]]| programs.iter().map(|program| program.to_vec()).collect();
+    Case {
+        name,
+        ring: 2,
+        pipe: 2,
+        writers: owned(writers),
+        readers: owned(readers),
+        kill: vec![],
+        reset_on_death: false,
+        overdue: false,
+        timers: false,
+        spurious: false,
+        stops: false,
+        buffered: true,
+        may_abort: false,
+        mutant: None,
+    }
+}
+
+/// A size of a case: the second one if the searches may take minutes and gigabytes (`TIELINE_STREAM_SEARCH=large`).
+pub(crate) fn small(usual: u32, large: u32) -> u32 {
+    if std::env::var_os("TIELINE_STREAM_SEARCH").is_some_and(|value| value == "large") {
+        large
+    } else {
+        usual
+    }
+}
+
+/// Searches, prints the size of what was searched, and fails with the way to the fault.
+pub(crate) fn holds(case: &Case) {
+    // Delayed stores are the larger search of most cases.
+    let case = &Case { buffered: case.buffered || small(0, 1) == 1, ..case.clone() };
+    let searched = search(case, small(1_500_000, 30_000_000) as usize);
+    println!("{}: {} states, {} steps", case.name, searched.states, searched.steps);
+    if let Some(fault) = searched.fault {
+        panic!("{}: {}\n{}", case.name, fault.what, fault.trace.join("\n"));
+    }
+}
+
+use Op::{
+    Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite,
+    Withdraw, Write, WriteHungUp,
+};
+
+#[test]
+fn a_writer_that_waits() {
+    holds(&case("three bytes one by one", &[&[Write(1), Write(1), Write(1), Close]], &[&[ReadToEnd(1)]]));
+    holds(&case("more than the ring holds", &[&[Write(3), Close]], &[&[ReadToEnd(2)]]));
+    holds(&Case { buffered: false, ..case("two laps", &[&[Write(5), Close]], &[&[ReadToEnd(2)]]) });
+}
+
+#[test]
+fn a_writer_that_does_not_wait() {
+    let tries = [TryWrite(1), TryWrite(2), TryWrite(1), Close];
+    holds(&Case { buffered: false, ..case("tries", &[&tries], &[&[ReadToEnd(1)]]) });
+    holds(&Case {
+        buffered: false,
+        ..case("tries on both sides", &[&tries], &[&[TryRead, TryRead, ReadToEnd(2)]])
+    });
+    let looks = [Look, Peek(2), Look, ReadToEnd(2)];
+    holds(&Case { buffered: false, ..case("looks and peeks", &[&tries], &[&looks]) });
+    holds(&case("tries, stores delayed", &[&[TryWrite(2), TryWrite(2), Close]], &[&[ReadToEnd(2)]]));
+}
+
+#[test]
+fn several_holders() {
+    let one = [Write(1), Close];
+    let base = Case {
+        buffered: false,
+        ring: small(1, 2),
+        pipe: small(1, 2),
+        ..case("two writers", &[&one, &one], &[&[ReadToEnd(2)]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "one of two writers shuts down",
+        writers: vec![vec![TryWrite(1), Close], vec![Write(1), ShutDown]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "two readers",
+        writers: vec![vec![Write(small(1, 2)), Close]],
+        readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
+        ..base
+    });
+}
+
+#[test]
+fn a_writer_is_killed() {
+    let base = Case {
+        buffered: false,
+        kill: vec![0],
+        ..case("killed writer", &[&[Write(3), Close]], &[&[ReadToEnd(1)]])
+    };
+    holds(&base);
+    holds(&Case { name: "killed writer, reset", reset_on_death: true, ..base.clone() });
+    let tries = [TryWrite(2), TryWrite(2), Close];
+    holds(&Case { name: "killed while it hands back", writers: vec![tries.to_vec()], ..base.clone() });
+    holds(&Case {
+        name: "one of two writers killed",
+        ring: 1,
+        pipe: small(1, 2),
+        writers: vec![vec![TryWrite(1), TryWrite(1), Close], vec![Close]],
+        ..base
+    });
+}
+
+#[test]
+fn a_reader_is_killed() {
+    let base = case("killed reader", &[&[Write(4), Close]], &[&[ReadToEnd(1)]]);
+    holds(&Case { buffered: false, kill: vec![1], ..base.clone() });
+    holds(&Case {
+        name: "one of two readers killed",
+        ring: small(1, 2),
+        pipe: small(1, 2),
+        buffered: false,
+        timers: true,
+        kill: vec![1],
+        readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
+        writers: vec![vec![Write(small(1, 2)), Close]],
+        ..base
+    });
+}
+
+#[test]
+fn a_consent_is_withdrawn() {
+    let base = case("withdrawn", &[&[Write(2), Close]], &[&[Read(1), Withdraw, RawToEnd]]);
+    holds(&base);
+    let renewed = [Read(1), Withdraw, Renew, ReadToEnd(2)];
+    holds(&Case {
+        name: "withdrawn and renewed",
+        buffered: false,
+        readers: vec![renewed.to_vec()],
+        writers: vec![vec![Write(2), Write(1), Close]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn, impatient",
+        buffered: false,
+        timers: true,
+        may_abort: true,
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn, writer killed",
+        buffered: false,
+        kill: vec![0],
+        may_abort: true,
+        readers: vec![vec![Read(1), Withdraw, ReadToEnd(1)]],
+        ..base.clone()
+    });
+    let tries = [TryWrite(2), TryWrite(1), Close];
+    holds(&Case {
+        name: "withdrawn while the writer tries",
+        buffered: false,
+        may_abort: true,
+        writers: vec![tries.to_vec()],
+        ..base
+    });
+}
+
+#[test]
+fn one_of_two_readers_withdraws() {
+    let base = case(
+        "one of two withdraws",
+        &[&[Write(small(1, 2)), Close]],
+        &[&[Withdraw, RawToEnd], &[ReadToEnd(1)]],
+    );
+    holds(&Case { buffered: false, ring: small(1, 2), pipe: small(1, 2), ..base });
+}
+
+#[test]
+fn who_is_not_seen() {
+    let base = Case {
+        buffered: false,
+        timers: true,
+        overdue: true,
+        ..case("unseen reader", &[&[Write(3), Close]], &[&[Read(1), RawToEnd]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "unseen writer after a seen one",
+        timers: false,
+        overdue: false,
+        writers: vec![vec![Write(2), RawWrite(1), Close]],
+        readers: vec![vec![ReadToEnd(2)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "another holder reads before the cut",
+        timers: false,
+        overdue: false,
+        writers: vec![vec![RawWrite(2), Write(2), Close]],
+        readers: vec![vec![RawRead(1)], vec![ReadToEnd(2)]],
+        ..base
+    });
+}
+
+#[test]
+fn wake_ups_for_no_reason_and_readers_that_stop() {
+    let base = case("spurious wake-ups", &[&[Write(2), Write(1), Close]], &[&[ReadToEnd(2)]]);
+    holds(&Case { buffered: false, spurious: true, ..base.clone() });
+    let tries = [TryWrite(2), TryWrite(1), Write(1), Close];
+    holds(&Case {
+        name: "a reader that stops",
+        buffered: false,
+        stops: true,
+        writers: vec![tries.to_vec()],
+        ..base.clone()
+    });
+    let half_closed = [Write(1), WriteHungUp(1), Write(1), Close];
+    holds(&Case {
+        name: "the other half is closed",
+        buffered: false,
+        writers: vec![half_closed.to_vec()],
+        ..base
+    });
+}
+
+#[test]
+fn anybody_dies() {
+    let write = [TryWrite(small(1, 2)), Close];
+    let base = case("one of two and two dies", &[&write, &[Close]], &[&[ReadToEnd(1)], &[TryRead]]);
+    holds(&Case { buffered: false, ring: 1, pipe: 1, kill: vec![0, 1, 2, 3], timers: true, ..base });
+}

@@ -1,0 +1,15 @@
+//! The cut-over of a stream between the kernel and a ring, in all interleavings of small cases and at random in large ones.
+//!
+//! Start with `world` (what there is), then `steps` (what can happen), then `cases`.
+// What is not as expected ends the test; how much was searched is printed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod acts;
+mod cases;
+mod hostile;
+mod mutant_cases;
+mod mutants;
+mod random;
+mod search;
+mod steps;
+mod world;

@@ -1,0 +1,139 @@
+//! Each way to get it wrong is found: the search can see.
+
+use Op::{Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, TryRead, TryWrite, Withdraw, Write};
+
+use crate::cases::case;
+use crate::mutants::Mutant;
+use crate::search::search;
+use crate::world::{Case, Op};
+
+/// The case as it is holds; with the mutant something is found.
+fn is_found(mutant: Mutant, base: &Case) {
+    let searched = search(&Case { mutant: Some(mutant), ..base.clone() }, 2_000_000);
+    let Some(fault) = searched.fault else {
+        panic!("{mutant:?} was not noticed in {} states of {:?}", searched.states, base.name)
+    };
+    println!("{mutant:?}: {} after {} steps, {} states", fault.what, fault.trace.len(), searched.states);
+    let sound = search(base, 2_000_000);
+    assert!(sound.fault.is_none(), "{}: {:#?}", base.name, sound.fault);
+}
+
+fn unbuffered(base: Case) -> Case {
+    Case { buffered: false, ..base }
+}
+
+fn simple() -> Case {
+    case("two bytes", &[&[Write(1), Write(1)]], &[&[Read(1), Read(1)]])
+}
+
+#[test]
+fn a_fence_that_is_none() {
+    is_found(Mutant::NoFence, &simple());
+}
+
+#[test]
+fn arming_without_an_order() {
+    is_found(Mutant::PlainArming, &simple());
+}
+
+#[test]
+fn no_look_after_arming() {
+    is_found(Mutant::NoLookAfterArming, &unbuffered(simple()));
+}
+
+#[test]
+fn a_bell_silenced_too_late() {
+    is_found(Mutant::LateBellReset, &unbuffered(simple()));
+}
+
+#[test]
+fn a_bell_that_is_not_rung() {
+    is_found(Mutant::NoBell, &unbuffered(simple()));
+}
+
+/// Bytes go through the kernel first, because the reader comes late or another holder writes there.
+fn cut_behind_bytes() -> Case {
+    unbuffered(case("a cut behind bytes", &[&[RawWrite(1), Write(1), Close]], &[&[ReadToEnd(2)]]))
+}
+
+#[test]
+fn a_cut_published_late() {
+    is_found(Mutant::CutAfterTail, &cut_behind_bytes());
+}
+
+#[test]
+fn a_cut_looked_at_early() {
+    is_found(Mutant::CutBeforeTail, &cut_behind_bytes());
+}
+
+#[test]
+fn unread_bytes_counted_as_read() {
+    is_found(Mutant::UnreadIsTaken, &cut_behind_bytes());
+}
+
+#[test]
+fn a_fin_counted_as_a_byte() {
+    let killed = unbuffered(case("killed writer", &[&[RawWrite(1), Write(1), Close]], &[&[ReadToEnd(1)]]));
+    is_found(Mutant::FinIsAByte, &Case { kill: vec![0], ..killed });
+}
+
+#[test]
+fn another_holder_is_not_counted() {
+    let base = case("another holder", &[&[RawWrite(1), Write(1), Close]], &[&[RawRead(1)], &[ReadToEnd(1)]]);
+    is_found(Mutant::CountsOwnReadsOnly, &unbuffered(base));
+}
+
+#[test]
+fn the_end_believed_before_the_ring_is_empty() {
+    let killed = unbuffered(case("killed writer", &[&[Write(1), Close]], &[&[ReadToEnd(1)]]));
+    is_found(Mutant::NoLookAfterCounting, &Case { kill: vec![0], ..killed });
+}
+
+#[test]
+fn more_is_read_than_was_counted() {
+    let base = case("a full ring", &[&[Write(1), TryWrite(1), TryWrite(1), Close]], &[&[ReadToEnd(2)]]);
+    is_found(Mutant::ReadsMoreThanCounted, &Case { ring: 1, stops: true, ..unbuffered(base) });
+}
+
+#[test]
+fn bytes_recalled_from_under_a_reader() {
+    let base = case("a full ring", &[&[TryWrite(1), TryWrite(1), Close]], &[&[TryRead, ReadToEnd(1)]]);
+    is_found(Mutant::RecallIgnoresLock, &Case { ring: 1, ..unbuffered(base) });
+}
+
+#[test]
+fn bytes_handed_back_that_stay_valid() {
+    let base = case("withdrawn", &[&[Write(2), Close]], &[&[Read(1), Withdraw, ReadToEnd(1)]]);
+    is_found(Mutant::NoBase, &unbuffered(base));
+}
+
+#[test]
+fn a_ring_opened_without_a_second_look() {
+    let base = case("withdrawn", &[&[Write(1), Write(1), Close]], &[&[TryRead, Withdraw, RawToEnd]]);
+    is_found(Mutant::OpenWithoutRecheck, &base);
+}
+
+#[test]
+fn a_ring_opened_again_while_unread() {
+    let tries = [Write(2), TryWrite(1), Write(1), Close];
+    let base = case("a stopped reader", &[&tries], &[&[ReadToEnd(1)]]);
+    is_found(Mutant::OpenWhileUnread, &Case { ring: 2, stops: true, ..unbuffered(base) });
+}
+
+#[test]
+fn room_given_back_before_it_was_read() {
+    let base = case("a full ring", &[&[Write(1), Write(1), Close]], &[&[ReadToEnd(1)]]);
+    is_found(Mutant::CopyAfterHead, &Case { ring: 1, ..unbuffered(base) });
+}
+
+#[test]
+fn locks_that_exclude_nobody() {
+    let base = case("two readers", &[&[Write(1), Close]], &[&[ReadToEnd(1)], &[TryRead]]);
+    is_found(Mutant::NoLock, &Case { ring: 1, pipe: 1, ..unbuffered(base) });
+}
+
+#[test]
+fn a_reader_past_the_library_needs_the_recall() {
+    let base = case("unseen reader", &[&[Write(2), Close]], &[&[Read(1), RawToEnd]]);
+    is_found(Mutant::RecallIgnoresLock, &Case { timers: true, overdue: true, ..unbuffered(base) });
+}

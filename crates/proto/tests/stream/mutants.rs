@@ -1,0 +1,98 @@
+//! Ways to get the protocol wrong. The machines stay as they are; what is wrong is how their wishes are carried out: a fence
+//! that is none, a look that repeats what was seen before, a count that leaves somebody out.
+
+use proto::stream::{Word, path};
+
+use crate::world::{Case, WORDS, World};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Mutant {
+    /// Fences order nothing.
+    NoFence,
+    /// The words of sleepers are stored plainly.
+    PlainArming,
+    /// After arming, what was seen before is believed.
+    NoLookAfterArming,
+    /// The bell is made silent after the look, right before sleeping.
+    LateBellReset,
+    /// Nobody rings.
+    NoBell,
+    /// The cut is published after the first bytes behind it.
+    CutAfterTail,
+    /// The cut is looked at before the tail.
+    CutBeforeTail,
+    /// What others have read from the kernel is not counted.
+    CountsOwnReadsOnly,
+    /// The end of the stream is counted as a byte that was read.
+    FinIsAByte,
+    /// What has arrived is counted as read.
+    UnreadIsTaken,
+    /// After counting what the kernel holds, the ring is not looked at again.
+    NoLookAfterCounting,
+    /// The kernel is read without regard to what was counted.
+    ReadsMoreThanCounted,
+    /// Bytes are recalled although a reader is at work.
+    RecallIgnoresLock,
+    /// What was handed back stays valid in the ring.
+    NoBase,
+    /// The ring is opened without looking at the consent again.
+    OpenWithoutRecheck,
+    /// The ring is opened while bytes of it are unread.
+    OpenWhileUnread,
+    /// Room is given back before it was read.
+    CopyAfterHead,
+    /// Locks exclude nobody.
+    NoLock,
+}
+
+/// What a mutant remembers; empty without one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Memory {
+    pub(crate) seen: [Option<u64>; WORDS],
+    pub(crate) is_armed: bool,
+    pub(crate) has_reset: bool,
+    pub(crate) cut: Option<u64>,
+    pub(crate) late: Option<(u64, u64)>,
+    /// Bytes read from the kernel by this process.
+    pub(crate) took: u64,
+}
+
+impl Memory {
+    pub(crate) fn end_call(&mut self) {
+        *self = Self { took: self.took, ..Self::default() };
+    }
+}
+
+/// What a process sees in a word of either end.
+pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u64 {
+    let now = match word {
+        Word::ReadLock | Word::WriteLock => world.lock_holder(who, word),
+        _ => world.load(who, word),
+    };
+    let Some(mutant) = case.mutant else { return now };
+    let old = world.processes[who].memory.seen[word as usize].unwrap_or(now);
+    let is_writer = case.is_writer(who);
+    match (mutant, word) {
+        (Mutant::NoLookAfterArming, _) if world.processes[who].memory.is_armed => return old,
+        (Mutant::NoLookAfterCounting, Word::Tail | Word::Cut | Word::Base | Word::Recall) if !is_writer => {
+            return remember(world, who, word, old);
+        }
+        (Mutant::CutBeforeTail, Word::Cut) if !is_writer => return old,
+        (Mutant::CutBeforeTail, Word::Recall) => {
+            let cut = world.load(who, Word::Cut);
+            remember(world, who, Word::Cut, cut);
+        }
+        (Mutant::OpenWithoutRecheck, Word::Consent) if is_writer => return remember(world, who, word, old),
+        (Mutant::RecallIgnoresLock, Word::ReadLock) => return 0,
+        (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {
+            return world.load(who, Word::Tail);
+        }
+        _ => {}
+    }
+    remember(world, who, word, now)
+}
+
+fn remember(world: &mut World, who: usize, word: Word, value: u64) -> u64 {
+    world.processes[who].memory.seen[word as usize] = Some(value);
+    value
+}

@@ -1,0 +1,463 @@
+//! What can happen next, and what comes of it. A wrong byte is found here, where it is taken.
+
+use proto::stream::reader::{Purpose, Reader};
+use proto::stream::withdraw::Withdraw;
+use proto::stream::writer::{Occasion, Writer};
+use proto::stream::{Do, Outcome, Saw, Watch, Woken, Word};
+
+use crate::acts::act;
+use crate::mutants::Mutant;
+use crate::world::{Case, Machine, Op, Process, World};
+
+/// Something that can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Choice {
+    /// A process goes one step on; a kernel call moves one byte only, if not `all`.
+    Step {
+        who: usize,
+        all: bool,
+    },
+    /// Its oldest store becomes visible.
+    Flush(usize),
+    /// A byte, or the end, arrives at the reading end.
+    Arrive,
+    /// Its sleep ends by its timer.
+    Timer(usize),
+    /// Its sleep ends for no reason.
+    Wake(usize),
+    /// The library is called in an idle writer.
+    Visit(usize),
+    Overdue(usize),
+    Kill(usize),
+}
+
+impl Choice {
+    /// Things that need not happen for the stream to finish.
+    pub(crate) fn is_help(self, case: &Case) -> bool {
+        match self {
+            Self::Kill(_) | Self::Wake(_) => false,
+            Self::Timer(_) | Self::Overdue(_) => case.timers,
+            _ => true,
+        }
+    }
+}
+
+/// What broke a promise.
+pub(crate) type Broken = String;
+
+/// Everything that can happen now.
+pub(crate) fn choices(case: &Case, world: &World, out: &mut Vec<Choice>) {
+    out.clear();
+    if world.aborted {
+        return;
+    }
+    let kernel = &world.kernel;
+    if kernel.arrived < kernel.queue.len() || (kernel.finished && !kernel.fin_arrived) {
+        out.push(Choice::Arrive);
+    }
+    for who in 0..world.processes.len() {
+        of_process(case, world, who, out);
+    }
+}
+
+fn of_process(case: &Case, world: &World, who: usize, out: &mut Vec<Choice>) {
+    let process = &world.processes[who];
+    if !process.is_alive {
+        return;
+    }
+    if !process.stores.is_empty() {
+        out.push(Choice::Flush(who));
+    }
+    if case.kill.contains(&who) && !world.has_killed {
+        out.push(Choice::Kill(who));
+    }
+    match process.next {
+        Some(next) => {
+            if is_enabled(case, world, who, next) {
+                out.push(Choice::Step { who, all: true });
+                if can_be_partial(world, next) {
+                    out.push(Choice::Step { who, all: false });
+                }
+            }
+            if case.spurious && matches!(next, Do::Sleep(_)) {
+                out.push(Choice::Wake(who));
+            }
+            if case.timers && matches!(next, Do::Sleep(watch) if watch.bell)
+                || case.stops && next == Do::Pause
+            {
+                out.push(Choice::Timer(who));
+            }
+        }
+        None => {
+            if world.op(case, who).is_some_and(|op| may_begin(case, world, op)) {
+                out.push(Choice::Step { who, all: true });
+            }
+            if case.is_writer(who) && !process.has_closed {
+                if case.withdraws() {
+                    out.push(Choice::Visit(who));
+                }
+                if case.overdue {
+                    out.push(Choice::Overdue(who));
+                }
+            }
+        }
+    }
+}
+
+/// Raw calls are single steps, and happen when the kernel lets them.
+fn may_begin(case: &Case, world: &World, op: Op) -> bool {
+    let kernel = &world.kernel;
+    match op {
+        Op::RawWrite(_) => kernel.queue.len() < case.pipe as usize || world.end_is_gone(case, false),
+        Op::RawRead(_) | Op::RawToEnd => kernel.arrived > 0 || kernel.fin_arrived || kernel.reset,
+        _ => true,
+    }
+}
+
+fn is_enabled(case: &Case, world: &World, who: usize, next: Do) -> bool {
+    match next {
+        Do::Lock(_) if case.mutant == Some(Mutant::NoLock) => true,
+        Do::Lock(word) => world.lock_holder(who, word) == 0,
+        Do::Sleep(_)
+            if case.mutant == Some(Mutant::LateBellReset) && !world.processes[who].memory.has_reset =>
+        {
+            true
+        }
+        Do::Sleep(watch) => wakes(case, world, who, watch).is_some(),
+        _ => true,
+    }
+}
+
+fn can_be_partial(world: &World, next: Do) -> bool {
+    match next {
+        Do::Receive { most } => most > 1 && world.kernel.arrived > 1,
+        Do::Send { most } | Do::SendRing { len: most, .. } => most > 1,
+        _ => false,
+    }
+}
+
+/// What a wait that ends finds. Only called when it ends.
+pub(crate) fn woken(case: &Case, world: &World, who: usize, watch: Watch) -> Woken {
+    wakes(case, world, who, watch).unwrap_or(Woken::Look)
+}
+
+/// The mutant that makes its bell silent right before it sleeps.
+fn resets_bell_late(case: &Case, world: &mut World, who: usize) -> bool {
+    let is_first = case.mutant == Some(Mutant::LateBellReset) && !world.processes[who].memory.has_reset;
+    if is_first {
+        world.bells[usize::from(!case.is_writer(who))] = false;
+        world.processes[who].memory.has_reset = true;
+    }
+    is_first
+}
+
+fn wakes(case: &Case, world: &World, who: usize, watch: Watch) -> Option<Woken> {
+    let kernel = &world.kernel;
+    let is_writer = case.is_writer(who);
+    if watch.bell && world.bells[usize::from(!is_writer)] {
+        return Some(Woken::Look);
+    }
+    let has_hung_up =
+        if is_writer { world.end_is_gone(case, false) } else { kernel.reset || kernel.fin_arrived };
+    if watch.readable && (kernel.arrived > 0 || has_hung_up) {
+        return Some(Woken::Look);
+    }
+    if watch.writable && (kernel.queue.len() < case.pipe as usize || has_hung_up) {
+        return Some(Woken::Look);
+    }
+    (watch.hangup && has_hung_up).then_some(Woken::Hangup)
+}
+
+/// Lets it happen, and after it what nobody else can see or change.
+pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> {
+    happen(case, world, choice)?;
+    let (Choice::Step { who, .. }
+    | Choice::Timer(who)
+    | Choice::Wake(who)
+    | Choice::Visit(who)
+    | Choice::Overdue(who)) = choice
+    else {
+        return Ok(());
+    };
+    while case.mutant != Some(Mutant::NoLock) && is_private(case, world, who) {
+        happen(case, world, Choice::Step { who, all: true })?;
+    }
+    Ok(())
+}
+
+/// Looks at words that only the holder of its lock changes, bytes that nobody knows of yet, the way to the lock.
+fn is_private(case: &Case, world: &World, who: usize) -> bool {
+    let process = &world.processes[who];
+    match process.next {
+        Some(Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall) | Do::Put { .. }) => {
+            case.is_writer(who) && world.words[Word::WriteLock as usize] == who as u64 + 1
+        }
+        Some(Do::Load(Word::Head)) => !case.is_writer(who),
+        Some(Do::Fence) => process.stores.is_empty(),
+        Some(_) => false,
+        None => {
+            let op = world.op(case, who);
+            !matches!(op, None | Some(Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd | Op::Renew))
+        }
+    }
+}
+
+fn happen(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> {
+    match choice {
+        Choice::Arrive => arrive(world),
+        Choice::Flush(who) => {
+            world.flush_one(who);
+        }
+        Choice::Kill(who) => kill(case, world, who),
+        Choice::Wake(who) => return go_on(case, world, who, Saw::Woken(Woken::Look)),
+        Choice::Timer(who) => return go_on(case, world, who, Saw::Woken(Woken::Timer)),
+        Choice::Visit(who) => return enter(case, world, who, Occasion::Visit),
+        Choice::Overdue(who) => return enter(case, world, who, Occasion::Overdue),
+        Choice::Step { who, all } => {
+            let next = world.processes[who].next;
+            return match next {
+                None => begin(case, world, who),
+                Some(Do::Sleep(_)) if resets_bell_late(case, world, who) => Ok(()),
+                Some(next) => {
+                    let saw = act(case, world, who, next, all)?;
+                    go_on(case, world, who, saw)
+                }
+            };
+        }
+    }
+    Ok(())
+}
+
+fn arrive(world: &mut World) {
+    let kernel = &mut world.kernel;
+    if kernel.arrived < kernel.queue.len() {
+        kernel.arrived += 1;
+    } else {
+        kernel.fin_arrived = true;
+    }
+}
+
+fn kill(case: &Case, world: &mut World, who: usize) {
+    // What the processor has retired becomes visible, whoever dies.
+    world.flush(who);
+    world.has_killed = true;
+    let process = &mut world.processes[who];
+    process.is_alive = false;
+    process.next = None;
+    process.machine = Machine::Idle;
+    process.copied.clear();
+    end_of_writers(case, world, case.reset_on_death);
+}
+
+/// The kernel counts who holds the descriptor.
+fn end_of_writers(case: &Case, world: &mut World, by_reset: bool) {
+    if world.kernel.finished || !world.end_is_gone(case, true) {
+        return;
+    }
+    let kernel = &mut world.kernel;
+    if by_reset {
+        kernel.queue.truncate(kernel.arrived);
+        kernel.reset = true;
+    } else {
+        kernel.finished = true;
+    }
+}
+
+fn enter(case: &Case, world: &mut World, who: usize, occasion: Occasion) -> Result<(), Broken> {
+    let ring = u64::from(case.ring);
+    world.processes[who].machine =
+        Machine::Writing(Writer::new(occasion, ring, 0, true, world.processes[who].head));
+    go_on(case, world, who, Saw::Nothing)
+}
+
+/// The next operation of a process.
+fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
+    let Some(op) = world.op(case, who) else { return Ok(()) };
+    let Process { moved, reached, head, .. } = world.processes[who];
+    let ring = u64::from(case.ring);
+    let writer =
+        |occasion, want: u32| Machine::Writing(Writer::new(occasion, ring, u64::from(want), true, head));
+    let plain = |want: u32, wait| Reader::new(ring, u64::from(want), wait, true, reached);
+    let reader = |want: u32, wait| Machine::Reading(plain(want, wait));
+    world.processes[who].machine = match op {
+        Op::Write(count) => writer(Occasion::Write, count - moved),
+        Op::WriteHungUp(count) => {
+            let writer = Writer::new(Occasion::Write, ring, u64::from(count - moved), true, head);
+            Machine::Writing(writer.hung_up())
+        }
+        Op::TryWrite(count) => writer(Occasion::WriteNow, count - moved),
+        Op::Close => writer(Occasion::Finish, 0),
+        Op::ShutDown => writer(Occasion::ShutDown, 0),
+        Op::Read(count) => reader(count - moved, true),
+        Op::TryRead => reader(1, false),
+        Op::Look => Machine::Reading(plain(9, false).to(Purpose::Look)),
+        Op::Peek(most) => Machine::Reading(plain(most, true).to(Purpose::Peek)),
+        Op::ReadToEnd(size) => reader(size, true),
+        Op::Withdraw => Machine::Withdrawing(Withdraw::new(ring)),
+        Op::Renew => {
+            world.words[Word::Consent as usize] = proto::stream::consent::NONE;
+            finish_op(world, who);
+            return Ok(());
+        }
+        Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd => return raw(case, world, who, op),
+    };
+    world.processes[who].is_of_op = true;
+    go_on(case, world, who, Saw::Nothing)
+}
+
+fn finish_op(world: &mut World, who: usize) {
+    world.processes[who].op += 1;
+    world.processes[who].moved = 0;
+}
+
+/// A call past the library, of one byte.
+fn raw(case: &Case, world: &mut World, who: usize, op: Op) -> Result<(), Broken> {
+    world.flush(who);
+    let moved = match op {
+        Op::RawWrite(_) => {
+            if world.end_is_gone(case, false) {
+                finish_op(world, who);
+                return Ok(());
+            }
+            world.kernel.queue.push_back(world.committed);
+            world.kernel.written += 1;
+            world.committed += 1;
+            1
+        }
+        _ if world.kernel.arrived > 0 => {
+            receive(case, world, who, 1)?;
+            1
+        }
+        _ => {
+            at_end(world)?;
+            finish_op(world, who);
+            return Ok(());
+        }
+    };
+    world.processes[who].moved += moved;
+    if matches!(op, Op::RawWrite(count) | Op::RawRead(count) if world.processes[who].moved == count) {
+        finish_op(world, who);
+    }
+    Ok(())
+}
+
+/// A reader is told the end: has everything been read?
+fn at_end(world: &World) -> Result<(), Broken> {
+    if world.kernel.reset || world.at_risk || world.delivered == world.committed {
+        return Ok(());
+    }
+    Err(format!("the end after {} of {} bytes", world.delivered, world.committed))
+}
+
+pub(crate) fn receive(case: &Case, world: &mut World, who: usize, most: usize) -> Result<u64, Broken> {
+    let count = most.min(world.kernel.arrived);
+    for _ in 0..count {
+        let byte = world.kernel.queue.pop_front().ok_or("the kernel's queue is shorter than it says")?;
+        world.kernel.arrived -= 1;
+        world.kernel.taken += 1;
+        deliver(world, byte)?;
+    }
+    if case.mutant == Some(Mutant::CountsOwnReadsOnly) {
+        world.processes[who].memory.took += count as u64;
+    }
+    Ok(count as u64)
+}
+
+pub(crate) fn deliver(world: &mut World, byte: u32) -> Result<(), Broken> {
+    if byte != world.delivered {
+        return Err(format!("byte {byte} where byte {} belongs", world.delivered));
+    }
+    world.delivered += 1;
+    Ok(())
+}
+
+/// Tells a machine what it saw and notes what it wants next.
+fn go_on(case: &Case, world: &mut World, who: usize, saw: Saw) -> Result<(), Broken> {
+    let next = world.processes[who].machine.step(saw);
+    world.processes[who].next = next;
+    let Some(Do::Done(outcome)) = next else { return Ok(()) };
+    match world.processes[who].machine {
+        Machine::Reading(reader) => world.processes[who].reached = reader.reached(),
+        Machine::Writing(writer) => world.processes[who].head = writer.head(),
+        _ => {}
+    }
+    let was = world.processes[who].machine;
+    world.processes[who].machine = Machine::Idle;
+    world.processes[who].next = None;
+    world.processes[who].memory.end_call();
+    match was {
+        Machine::Writing(_) => wrote(case, world, who, outcome),
+        _ => read(case, world, who, outcome),
+    }
+}
+
+fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<(), Broken> {
+    let is_of_op = world.processes[who].is_of_op;
+    world.processes[who].is_of_op = false;
+    match (outcome, world.op(case, who)) {
+        (Outcome::Corrupt, _) => Err("a writer called the words corrupt".into()),
+        _ if !is_of_op => Ok(()),
+        // Somebody else has shut the writing half down.
+        (Outcome::Kernel, Some(_)) if world.kernel.finished => {
+            finish_op(world, who);
+            Ok(())
+        }
+        (Outcome::Kernel, _) if !world.end_is_gone(case, false) => Err("a write failed".into()),
+        (_, Some(op @ (Op::Close | Op::ShutDown))) => {
+            world.flush(who);
+            world.kernel.finished |= op == Op::ShutDown;
+            world.processes[who].has_closed = true;
+            finish_op(world, who);
+            end_of_writers(case, world, false);
+            Ok(())
+        }
+        (Outcome::Moved(count), Some(Op::Write(want) | Op::WriteHungUp(want))) => {
+            world.processes[who].moved += count as u32;
+            if world.processes[who].moved == want {
+                finish_op(world, who);
+            }
+            Ok(())
+        }
+        _ => {
+            finish_op(world, who);
+            Ok(())
+        }
+    }
+}
+
+fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<(), Broken> {
+    let op = world.op(case, who);
+    match outcome {
+        Outcome::Corrupt if !world.kernel.reset => return Err("a reader called the words corrupt".into()),
+        Outcome::Unreturned if !case.may_abort && !world.has_killed => {
+            return Err("a withdrawal failed".into());
+        }
+        Outcome::Corrupt | Outcome::Unreturned => world.aborted = true,
+        Outcome::Kernel => {
+            at_end(world)?;
+            finish_op(world, who);
+        }
+        // So many bytes of the stream are written and were not read.
+        Outcome::Moved(count) if op == Some(Op::Look) => {
+            finish_op(world, who);
+            if u64::from(world.committed - world.delivered) < count {
+                return Err(format!("{count} bytes to read, and that many are not there"));
+            }
+        }
+        Outcome::Moved(_) if matches!(op, Some(Op::Peek(_))) => finish_op(world, who),
+        Outcome::Moved(count) => {
+            world.processes[who].moved += count as u32;
+            if matches!(op, Some(Op::ReadToEnd(_))) {
+                world.processes[who].moved = 0;
+            } else if !matches!(op, Some(Op::Read(want)) if world.processes[who].moved < want) {
+                finish_op(world, who);
+            }
+        }
+        Outcome::WouldBlock | Outcome::Withdrawn => finish_op(world, who),
+        Outcome::Returning => {
+            world.at_risk = true;
+            finish_op(world, who);
+        }
+    }
+    Ok(())
+}

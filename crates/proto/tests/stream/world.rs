@@ -1,0 +1,249 @@
+//! Two ends, several processes each, and the kernel between them: everything that a step can change.
+
+use std::collections::VecDeque;
+
+use proto::stream::reader::Reader;
+use proto::stream::withdraw::Withdraw;
+use proto::stream::writer::Writer;
+use proto::stream::{Do, Saw, Word};
+
+use crate::mutants::Mutant;
+
+pub(crate) const WORDS: usize = 11;
+
+/// What a process does, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Op {
+    /// Writes so many bytes and may be kept waiting.
+    Write(u32),
+    /// As [`Op::Write`], after it was seen that the other end has hung up (or has only shut down its writing half).
+    WriteHungUp(u32),
+    /// Tries to write so many bytes without waiting; what does not go is not written.
+    TryWrite(u32),
+    /// Writes so many bytes past the library.
+    RawWrite(u32),
+    /// Lets go of the descriptor, through the library.
+    Close,
+    /// Shuts down the writing half for all who hold it, and lets go.
+    ShutDown,
+    /// Waits until it has read so many bytes.
+    Read(u32),
+    /// One read that does not wait.
+    TryRead,
+    /// Looks how many bytes could be read, without waiting.
+    Look,
+    /// Waits for so many bytes at most, and leaves them there.
+    Peek(u32),
+    /// Reads until the end, with a buffer of so many bytes.
+    ReadToEnd(u32),
+    /// Withdraws the consent.
+    Withdraw,
+    /// Gives it again.
+    Renew,
+    /// Reads so many bytes past the library.
+    RawRead(u32),
+    /// Reads past the library until the end.
+    RawToEnd,
+}
+
+/// A case: who does what, and what may happen.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) ring: u32,
+    /// Bytes that the kernel holds on their way.
+    pub(crate) pipe: u32,
+    pub(crate) writers: Vec<Vec<Op>>,
+    pub(crate) readers: Vec<Vec<Op>>,
+    /// Processes (writers first) of which one may be killed, at any step.
+    pub(crate) kill: Vec<usize>,
+    /// The death of the last writer is a reset: bytes on their way are lost, what arrived is not.
+    pub(crate) reset_on_death: bool,
+    /// Idle writers look in on their own accord when bytes lie unread for long.
+    pub(crate) overdue: bool,
+    /// Sleeps may end by a timer; without, the stream has to finish without any.
+    pub(crate) timers: bool,
+    /// Sleeps may end for no reason.
+    pub(crate) spurious: bool,
+    /// Readers may be stopped for long while they hold their lock.
+    pub(crate) stops: bool,
+    /// Stores wait in a buffer, as the processor's do.
+    pub(crate) buffered: bool,
+    /// A withdrawal may fail, and so end the connection.
+    pub(crate) may_abort: bool,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+/// The machine that a process is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Machine {
+    Idle,
+    Writing(Writer),
+    Reading(Reader),
+    Withdrawing(Withdraw),
+}
+
+impl Machine {
+    pub(crate) fn step(&mut self, saw: Saw) -> Option<Do> {
+        match self {
+            Self::Idle => None,
+            Self::Writing(machine) => Some(machine.step(saw)),
+            Self::Reading(machine) => Some(machine.step(saw)),
+            Self::Withdrawing(machine) => Some(machine.step(saw)),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub(crate) is_alive: bool,
+    pub(crate) has_closed: bool,
+    /// Index of the operation, and what it has moved.
+    pub(crate) op: usize,
+    pub(crate) moved: u32,
+    pub(crate) machine: Machine,
+    pub(crate) next: Option<Do>,
+    /// The machine does the operation, and is not only there on a visit.
+    pub(crate) is_of_op: bool,
+    /// What [`Reader::reached`] said last.
+    pub(crate) reached: u64,
+    /// What [`Writer::head`] said last.
+    pub(crate) head: u64,
+    /// Stores that the others do not see yet.
+    pub(crate) stores: VecDeque<(Word, u64)>,
+    /// Bytes copied from the ring, not yet taken.
+    pub(crate) copied: Vec<u32>,
+    /// For mutants: what they remember.
+    pub(crate) memory: crate::mutants::Memory,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Kernel {
+    /// Bytes given and not taken; the first `arrived` can be read.
+    pub(crate) queue: VecDeque<u32>,
+    pub(crate) arrived: usize,
+    pub(crate) written: u64,
+    pub(crate) taken: u64,
+    /// No more will be written.
+    pub(crate) finished: bool,
+    pub(crate) fin_arrived: bool,
+    pub(crate) reset: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) words: [u64; WORDS],
+    pub(crate) ring: Vec<u32>,
+    pub(crate) kernel: Kernel,
+    pub(crate) processes: Vec<Process>,
+    /// Bells of the writing and of the reading end.
+    pub(crate) bells: [bool; 2],
+    /// Bytes that writers were told are written, and that readers got: also the number of the next.
+    pub(crate) committed: u32,
+    pub(crate) delivered: u32,
+    pub(crate) has_killed: bool,
+    /// Somebody had to reset the connection.
+    pub(crate) aborted: bool,
+    /// A reader went on before everything was handed back.
+    pub(crate) at_risk: bool,
+}
+
+impl World {
+    pub(crate) fn new(case: &Case) -> Self {
+        let process = Process {
+            is_alive: true,
+            has_closed: false,
+            op: 0,
+            moved: 0,
+            machine: Machine::Idle,
+            next: None,
+            is_of_op: false,
+            reached: 0,
+            head: 0,
+            stores: VecDeque::new(),
+            copied: Vec::new(),
+            memory: crate::mutants::Memory::default(),
+        };
+        Self {
+            words: [0; WORDS],
+            ring: vec![u32::MAX; case.ring as usize],
+            kernel: Kernel::default(),
+            processes: vec![process; case.writers.len() + case.readers.len()],
+            bells: [false; 2],
+            committed: 0,
+            delivered: 0,
+            has_killed: false,
+            aborted: false,
+            at_risk: false,
+        }
+    }
+
+    /// The operation that a process is at; none if it is through.
+    pub(crate) fn op(&self, case: &Case, who: usize) -> Option<Op> {
+        let ops = case.ops(who);
+        ops.get(self.processes[who].op).copied()
+    }
+
+    /// Nobody who lives has anything left to do.
+    pub(crate) fn is_done(&self, case: &Case) -> bool {
+        self.aborted
+            || (0..self.processes.len()).all(|who| {
+                let process = &self.processes[who];
+                !process.is_alive || (self.op(case, who).is_none() && process.next.is_none())
+            })
+    }
+
+    pub(crate) fn end_is_gone(&self, case: &Case, is_writing: bool) -> bool {
+        let mut of_end = (0..self.processes.len()).filter(|&who| case.is_writer(who) == is_writing);
+        of_end.all(|who| self.processes[who].has_closed || !self.processes[who].is_alive)
+    }
+
+    /// What a process sees in a word: its own newest store, else what everybody sees.
+    pub(crate) fn load(&self, who: usize, word: Word) -> u64 {
+        let own = self.processes[who].stores.iter().rev().find(|(stored, _)| *stored == word);
+        own.map_or(self.words[word as usize], |(_, value)| *value)
+    }
+
+    pub(crate) fn store(&mut self, case: &Case, who: usize, word: Word, value: u64) {
+        if case.buffered {
+            self.processes[who].stores.push_back((word, value));
+        } else {
+            self.words[word as usize] = value;
+        }
+    }
+
+    /// Everybody sees what a process has stored.
+    pub(crate) fn flush(&mut self, who: usize) {
+        while self.flush_one(who) {}
+    }
+
+    pub(crate) fn flush_one(&mut self, who: usize) -> bool {
+        let first = self.processes[who].stores.pop_front();
+        if let Some((word, value)) = first {
+            self.words[word as usize] = value;
+        }
+        first.is_some()
+    }
+
+    /// A lock's word, where 0 also stands for a holder that died.
+    pub(crate) fn lock_holder(&self, who: usize, word: Word) -> u64 {
+        let value = self.load(who, word);
+        let is_dead = value > 0 && !self.processes[value as usize - 1].is_alive;
+        if is_dead { 0 } else { value }
+    }
+}
+
+impl Case {
+    pub(crate) fn ops(&self, who: usize) -> &[Op] {
+        if self.is_writer(who) { &self.writers[who] } else { &self.readers[who - self.writers.len()] }
+    }
+
+    /// Some reader withdraws its consent, so that writers have to look in.
+    pub(crate) fn withdraws(&self) -> bool {
+        self.readers.iter().flatten().any(|op| *op == Op::Withdraw)
+    }
+
+    pub(crate) fn is_writer(&self, who: usize) -> bool {
+        who < self.writers.len()
+    }
+}
