@@ -64,6 +64,13 @@ fn numbers_that_become_something_else() {
 }
 
 #[test]
+fn what_a_call_was_given_may_be_gone_when_it_is_back() {
+    let _watchdog = Watchdog::usual("taken");
+    let said = equal("taken", &[], &[]);
+    assert!(said.starts_with("sent: 160000\n") && said.contains("EFAULT"), "{said}");
+}
+
+#[test]
 fn children_of_all_kinds() {
     let _watchdog = Watchdog::usual("processes");
     let said = equal("processes", &[], &[]);

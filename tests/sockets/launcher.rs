@@ -165,3 +165,35 @@ fn without_a_place_for_statistics_it_runs_all_the_same() {
         assert!(text(&output.stderr).contains("nothing is counted"), "{output:?}");
     }
 }
+
+#[test]
+fn a_child_that_was_built_with_a_sanitizer_starts() {
+    let _watchdog = Watchdog::usual("sanitized children");
+    let source = made().join("sanitized.c");
+    std::fs::write(&source, "#include <stdio.h>\nint main(void) { puts(\"child\"); return 0; }").unwrap();
+    let path = made().join("sanitized");
+    let built = Command::new("cc").arg("-fsanitize=address").arg(&source).arg("-o").arg(&path).output();
+    if !built.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: no runtime for -fsanitize=address");
+        return;
+    }
+    let script = format!("echo parent; ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 {}", path.display());
+    let expected = (Some(0), "parent\nchild\n".to_owned(), String::new());
+    assert_eq!(run(&["run", "sh", "-c", &script]), expected);
+}
+
+#[test]
+fn where_no_long_file_may_be_written_the_program_runs_uncounted() {
+    let _watchdog = Watchdog::usual("short files");
+    let folder = made().join("short");
+    let mut command = tieline(&["run", "echo", "runs"]);
+    let limited = format!("ulimit -f 0; exec {} run echo runs", command.get_program().display());
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &limited]).stdin(Stdio::null());
+    for (name, value) in command.env("TIELINE_RUNTIME_DIR", &folder).get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
+    let output = shell.output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "runs\n".into()), "{output:?}");
+}

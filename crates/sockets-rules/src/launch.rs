@@ -128,6 +128,11 @@ fn value_of<'e>(environment: &'e [OsString], name: &str) -> Option<&'e OsStr> {
     })
 }
 
+/// Options of the address sanitizer, and the one by which its runtime does not insist on being first: nobody puts it first where an
+/// entered program starts one that was built with it.
+const SANITIZER: &str = "ASAN_OPTIONS";
+const ANY_ORDER: &str = "verify_asan_link_order=0";
+
 /// The environment with the library in it. What else is loaded stays, in its order, behind it; but the runtime of an address
 /// sanitizer comes first, as it insists.
 fn with_library(
@@ -152,6 +157,14 @@ fn with_library(
     set(&mut environment, PRELOAD, &list.join(OsStr::new(":")));
     unset(&mut environment, ENV_STATISTICS);
     unset(&mut environment, ENV_CHILDREN);
+    if !options.no_children {
+        let told = value_of(&environment, SANITIZER).unwrap_or_default().to_owned();
+        if !told.to_string_lossy().contains("verify_asan_link_order") {
+            let both: Vec<&OsStr> =
+                [&*told, OsStr::new(ANY_ORDER)].into_iter().filter(|it| !it.is_empty()).collect();
+            set(&mut environment, SANITIZER, &both.join(OsStr::new(":")));
+        }
+    }
     if let Some(file) = &options.statistics {
         set(&mut environment, ENV_STATISTICS, file.as_os_str());
     }
@@ -208,6 +221,8 @@ pub fn library(named: Option<&OsStr>, own: &Path) -> Result<PathBuf, LaunchError
 mod tests {
     use super::*;
 
+    const ANY: &str = "ASAN_OPTIONS=verify_asan_link_order=0";
+
     fn options() -> Options {
         Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false }
     }
@@ -225,26 +240,27 @@ mod tests {
         let plain = Program::default();
         assert_eq!(
             environment(&["A=1"], &plain, &options()),
-            texts(&["A=1", "LD_PRELOAD=/l/libtieline-sockets.so"])
+            texts(&["A=1", "LD_PRELOAD=/l/libtieline-sockets.so", ANY])
         );
         let chain = ["LD_PRELOAD=/j/libjemalloc.so.2 b.so", "A=1"];
-        let want = texts(&["LD_PRELOAD=/l/libtieline-sockets.so:/j/libjemalloc.so.2:b.so", "A=1"]);
+        let want = texts(&["LD_PRELOAD=/l/libtieline-sockets.so:/j/libjemalloc.so.2:b.so", "A=1", ANY]);
         assert_eq!(environment(&chain, &plain, &options()), want);
         // Started by a program that has it already.
         let again = ["LD_PRELOAD=/old/libtieline-sockets.so:b.so", "TIELINE_SOCKETS_CHILDREN=0"];
         assert_eq!(
             environment(&again, &plain, &options()),
-            texts(&["LD_PRELOAD=/l/libtieline-sockets.so:b.so"])
+            texts(&["LD_PRELOAD=/l/libtieline-sockets.so:b.so", ANY])
         );
     }
 
     #[test]
     fn a_sanitizer_comes_first() {
         let needs = Program { sanitizer: Some("libasan.so.8".into()), ..Program::default() };
-        let want = texts(&["LD_PRELOAD=libasan.so.8:/l/libtieline-sockets.so"]);
+        let want = texts(&["LD_PRELOAD=libasan.so.8:/l/libtieline-sockets.so", ANY]);
         assert_eq!(environment(&[], &needs, &options()), want);
-        let has = ["LD_PRELOAD=b.so:/x/libasan.so.8"];
-        let want = texts(&["LD_PRELOAD=/x/libasan.so.8:/l/libtieline-sockets.so:b.so"]);
+        let has = ["LD_PRELOAD=b.so:/x/libasan.so.8", "ASAN_OPTIONS=detect_leaks=0"];
+        let both = "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0";
+        let want = texts(&["LD_PRELOAD=/x/libasan.so.8:/l/libtieline-sockets.so:b.so", both]);
         assert_eq!(environment(&has, &needs, &options()), want);
     }
 

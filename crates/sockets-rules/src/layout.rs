@@ -98,8 +98,6 @@ pub enum Note {
     Forked,
     /// A program was executed.
     Executed,
-    /// Descriptors were sent to another process.
-    Passed,
     /// Descriptors came from another process.
     Received,
     /// A stream of the C library was put on a descriptor.
@@ -116,12 +114,11 @@ pub enum Note {
 
 impl Note {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::Copied,
         Self::ClosedInBulk,
         Self::Forked,
         Self::Executed,
-        Self::Passed,
         Self::Received,
         Self::Streamed,
         Self::Moved,
@@ -138,7 +135,6 @@ impl Note {
             Self::ClosedInBulk => "closed in bulk",
             Self::Forked => "child made",
             Self::Executed => "program executed",
-            Self::Passed => "descriptor passed on",
             Self::Received => "descriptor received",
             Self::Streamed => "stream on a descriptor",
             Self::Moved => "moved by the kernel",

@@ -97,6 +97,11 @@ pub fn create(path: &Path, fresh: bool) -> Result<()> {
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // A longer file than the process may write would end it by a signal.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < layout::FILE_BYTES as u64) {
+        return Err(failed("cannot make")(rustix::io::Errno::FBIG.into()));
+    }
     // Under its final name it is complete from the beginning.
     // One of a process of this number that was killed.
     drop(std::fs::remove_file(&own));

@@ -55,6 +55,11 @@ fn look_again(fd: c_int) {
     table::look_again(fd);
 }
 
+/// Whether this is known to be a connection of TCP.
+pub(crate) fn is_connection(fd: c_int) -> bool {
+    !state::outside() && table::kind(fd) == Kind::Tcp
+}
+
 /// A call made a descriptor, or failed. Hands its result on.
 pub(crate) fn made(fd: c_int, kind: Kind) -> c_int {
     if fd >= 0 && !state::outside() {
@@ -160,17 +165,6 @@ pub(crate) unsafe fn received(message: *const libc::msghdr) {
     // SAFETY: the caller's promise.
     if !state::outside() && unsafe { for_each_passed(message, table::forget) } {
         page::note(Note::Received);
-    }
-}
-
-/// A message was sent: what descriptors went with it.
-///
-/// # Safety
-/// The message must be one that the kernel has just read.
-pub(crate) unsafe fn sent(message: *const libc::msghdr) {
-    // SAFETY: the caller's promise.
-    if !state::outside() && unsafe { for_each_passed(message, |_| ()) } {
-        page::note(Note::Passed);
     }
 }
 

@@ -16,11 +16,8 @@ hooks! {
         result
     }
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, hot 5; |next| {
+        // The message is not looked at: before the call it may be no address at all, and after it belongs to whoever was told.
         let result = next(fd, message, flags);
-        if result >= 0 {
-            // SAFETY: the kernel has just read the message.
-            unsafe { seen::sent(message) };
-        }
         seen::output(fd, result);
         result
     }
@@ -38,13 +35,10 @@ hooks! {
     }
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg; |next| {
         let result = next(fd, messages, count, flags);
-        for at in 0..result.max(0) as usize {
-            // SAFETY: so many messages the kernel has just sent.
-            unsafe {
-                let message = messages.add(at);
-                seen::sent(&raw const (*message).msg_hdr);
-                seen::output(fd, (*message).msg_len as ssize_t);
-            }
+        // Of a connection the lengths are the caller's to look at; datagrams are not counted.
+        for at in 0..if seen::is_connection(fd) { result.max(0) as usize } else { 0 } {
+            // SAFETY: so many lengths the kernel has just written.
+            unsafe { seen::output(fd, (*messages.add(at)).msg_len as ssize_t) };
         }
         result
     }

@@ -8,8 +8,8 @@ use sockets_rules::layout::Note;
 use super::close::{closing_range, controlled, replacing};
 use super::limits::filtering;
 use crate::hook::{Slot, nothing};
-use crate::seen;
 use crate::table::Kind;
+use crate::{raw, seen, state};
 
 type Code = unsafe extern "C-unwind" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
 
@@ -66,9 +66,13 @@ extern "C" fn cloning(number: c_long, first: usize) -> Code {
     match number {
         libc::SYS_vfork => seen::cloning((libc::CLONE_VM | libc::CLONE_VFORK) as u64),
         libc::SYS_clone => seen::cloning(first as u64),
-        // SAFETY: the call's own argument: flags stand first in what it points to, which the kernel reads next. (Null: it fails.)
-        _ if first != 0 => seen::cloning(unsafe { *(first as *const u64) }),
-        _ => {}
+        // Flags stand first in what it points to. Where that is no address, the call fails.
+        _ => match raw::peek(first) {
+            Some(flags) => seen::cloning(flags),
+            None if state::may_ask() => {}
+            // Nobody may be asked: the worst is taken for granted.
+            None => state::shares_memory(),
+        },
     }
     NEXT.get()
 }
@@ -100,7 +104,7 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         libc::SYS_close => seen::closing(a as c_int),
         libc::SYS_dup2 | libc::SYS_dup3 => replacing(a as c_int, b as c_int),
         libc::SYS_close_range => closing_range(a as c_uint, b as c_uint, c as c_int),
-        libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => crate::state::shares_memory(),
+        libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => state::shares_memory(),
         libc::SYS_seccomp => filtering(),
         libc::SYS_prctl if a as c_int == libc::PR_SET_SECCOMP => filtering(),
         libc::SYS_execve | libc::SYS_execveat => seen::note(Note::Executed),
@@ -112,7 +116,9 @@ fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
     let fd = a as c_int;
     match number {
         libc::SYS_read | libc::SYS_recvfrom | libc::SYS_readv => seen::input(fd, result as isize),
-        libc::SYS_write | libc::SYS_sendto | libc::SYS_writev => seen::output(fd, result as isize),
+        libc::SYS_write | libc::SYS_sendto | libc::SYS_writev | libc::SYS_sendmsg => {
+            seen::output(fd, result as isize)
+        }
         libc::SYS_socket => {
             drop_number(seen::made(result as c_int, Kind::of_socket(fd, b as c_int, c as c_int)))
         }
@@ -124,11 +130,6 @@ fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
             // SAFETY: the kernel has just filled the message in.
             unsafe { seen::received(b as *const libc::msghdr) };
             seen::input(fd, result as isize);
-        }
-        libc::SYS_sendmsg => {
-            // SAFETY: the kernel has just read the message.
-            unsafe { seen::sent(b as *const libc::msghdr) };
-            seen::output(fd, result as isize);
         }
         libc::SYS_open
         | libc::SYS_openat
