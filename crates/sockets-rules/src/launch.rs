@@ -293,7 +293,7 @@ mod tests {
     fn a_program_that_cannot_be_entered_keeps_its_environment() {
         let start = prepare(&texts(&["sh", "-c", "true"]), texts(&["PATH=/bin"]), &options()).unwrap();
         assert_eq!((start.path.as_path(), start.barred.as_ref()), (Path::new("/bin/sh"), None));
-        assert_eq!(start.environment.len(), 2);
+        assert_eq!(start.environment.len(), 3);
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text");
         std::fs::write(&text, "exit 3\n").unwrap();

@@ -107,7 +107,8 @@ pub fn create(path: &Path, fresh: bool) -> Result<()> {
     drop(std::fs::remove_file(&own));
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own);
     let made = made.and_then(|mut file| {
-        file.set_len(layout::FILE_BYTES as u64)?;
+        // All room is taken now: processes store to it without asking anybody.
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, layout::FILE_BYTES as u64)?;
         let mut page = vec![0; layout::HEAD_BYTES];
         page[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());
         file.write_all(&page)?;

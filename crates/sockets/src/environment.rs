@@ -49,6 +49,7 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
     unsafe {
         if let Some(path) = find(environment, STATISTICS) {
             keep(path);
+            crate::page::map_file();
         }
         #[cfg(feature = "planted")]
         crate::planted::choose(find(environment, b"TIELINE_SOCKETS_PLANT="));

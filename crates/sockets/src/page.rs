@@ -1,15 +1,16 @@
 //! Counting: where the numbers stand that `tieline sockets stat` reads.
 //!
-//! Until a process has used a connection they stand in memory of its own. Then, once, it looks for the file that the launcher made,
-//! takes a slot in it, and goes on counting there. Without a file, without a free slot, on a file system that could run full
-//! under a mapping, after a filter of system calls was set: it goes on in its own memory, and there are no statistics.
+//! Until a process has used a connection they stand in memory of its own. Then, once, it takes a slot in the file that the launcher
+//! made, and goes on counting there. Without a file, without a free slot, on a file system that could run full under a mapping:
+//! it goes on in its own memory, and there are no statistics.
 //!
-//! For that moment there is a descriptor of the library's own, closed before the hook returns: the only one that it ever has.
+//! The constructor maps the file, whole: then there is one thread, and nobody who could close, copy or inherit the descriptor that
+//! this takes. It is the only one that the library ever has.
 
 use libc::{c_char, c_int, c_long};
 use sockets_rules::layout::{self, Note, Reason, head, record};
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::{environment, raw, state};
 
 /// A record's number (plus one) when all are taken.
@@ -26,6 +27,8 @@ pub(crate) enum Way {
 
 /// The numbers of a process without a slot.
 static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layout::SLOT_WORDS];
+/// The file, once it is mapped; also in the children of forks.
+static FILE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether a slot was looked for.
 static LOOKED: AtomicU32 = AtomicU32::new(0);
 /// Which records are taken.
@@ -197,10 +200,6 @@ pub(crate) fn forked(slot: *mut AtomicU64) {
         }
     }
     LOOKED.store(0, Ordering::Relaxed);
-    if !slot.is_null() && state::may_ask() {
-        // SAFETY: the parent's slot, which nothing here names any more; a new process has one thread.
-        unsafe { raw::call(libc::SYS_munmap, [slot as usize, layout::SLOT_BYTES, 0, 0, 0, 0]) };
-    }
 }
 
 fn store_own(at: usize, value: u64) {
@@ -211,19 +210,43 @@ fn store_own(at: usize, value: u64) {
     }
 }
 
-/// Looks for the file, and takes a slot in it.
+/// Maps the file. Called by the constructor alone.
+pub(crate) fn map_file() {
+    let Some(path) = environment::statistics() else { return };
+    if address_space_is_limited() {
+        // What is taken here the program would miss.
+        return;
+    }
+    if let Some(file) = File::open(path) {
+        FILE.store(file.map().unwrap_or(core::ptr::null_mut()), Ordering::Relaxed);
+        file.close();
+    }
+}
+
+fn address_space_is_limited() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let arguments = [libc::RLIMIT_AS as usize, (&raw mut limit) as usize, 0, 0, 0, 0];
+    // SAFETY: writes the limit.
+    let asked = unsafe { raw::call(libc::SYS_getrlimit, arguments) };
+    asked != 0 || limit.rlim_cur != libc::RLIM_INFINITY
+}
+
+/// Takes a slot in the file, and goes on counting there.
 #[cold]
 #[inline(never)]
 fn attach() {
-    let Some(path) = environment::statistics() else { return };
-    if !state::may_ask() {
+    let file = FILE.load(Ordering::Relaxed);
+    if file.is_null() || !state::may_ask() {
         return;
     }
-    let Some(file) = File::open(path) else { return };
-    let Some(slot) = file.take_slot() else { return };
+    // SAFETY: the file's first page, which stays mapped.
+    let head = unsafe { core::slice::from_raw_parts(file, layout::HEAD_BYTES / 8) };
+    let Some(number) = claim(head) else { return };
+    // SAFETY: within the file, as `number` is below SLOTS.
+    let slot = unsafe { file.add(layout::HEAD_BYTES / 8 + number * layout::SLOT_WORDS) };
     for (at, own) in OWN.iter().enumerate() {
         let counted = own.load(Ordering::Relaxed);
-        // SAFETY: within the slot, which was just mapped and is not yet named.
+        // SAFETY: within the slot, which nobody else has.
         unsafe { (*slot.add(at)).store(counted, Ordering::Relaxed) };
     }
     // SAFETY: as above.
@@ -231,7 +254,7 @@ fn attach() {
     state::set_slot(slot);
 }
 
-/// The file of statistics, while a slot is looked for. Has no destructor, as nothing in a hook has.
+/// The file of statistics, while it is mapped. Has no destructor, as nothing here has.
 struct File(usize);
 
 impl File {
@@ -239,7 +262,9 @@ impl File {
     fn open(path: *const c_char) -> Option<Self> {
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         // SAFETY: a path that ends with 0.
-        let fd = unsafe { raw::call(libc::SYS_open, [path as usize, flags as usize, 0, 0, 0, 0]) };
+        let fd = unsafe {
+            raw::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path as usize, flags as usize, 0, 0, 0])
+        };
         let file = Self(usize::try_from(fd).ok()?);
         if file.is_ours() && file.cannot_run_full() {
             Some(file)
@@ -271,6 +296,8 @@ impl File {
             && stat.st_mode & 0o022 == 0
             && stat.st_uid as isize == user
             && stat.st_size as usize == layout::FILE_BYTES
+            // All of it is there already: a store to a page that the file system has no room for would end the program.
+            && stat.st_blocks as usize * 512 >= layout::FILE_BYTES
     }
 
     /// Only file systems on which room that was reserved is there when it is written: elsewhere a store could end the program.
@@ -285,37 +312,13 @@ impl File {
         [libc::TMPFS_MAGIC, libc::EXT4_SUPER_MAGIC, libc::OVERLAYFS_SUPER_MAGIC, XFS].contains(&kind)
     }
 
-    fn map(&self, at: usize, length: usize) -> Option<*mut AtomicU64> {
+    fn map(&self) -> Option<*mut AtomicU64> {
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let shared = libc::MAP_SHARED as usize;
         // SAFETY: a new mapping, wherever the kernel likes.
-        let mapped = unsafe {
-            raw::call(libc::SYS_mmap, [0, length, protection, libc::MAP_SHARED as usize, self.0, at])
-        };
+        let mapped =
+            unsafe { raw::call(libc::SYS_mmap, [0, layout::FILE_BYTES, protection, shared, self.0, 0]) };
         (mapped > 0).then_some(mapped as *mut AtomicU64)
-    }
-
-    /// Takes a free slot, or that of a process that is no more, and maps it. Closes the file.
-    fn take_slot(self) -> Option<*mut AtomicU64> {
-        let head = self.map(0, layout::HEAD_BYTES);
-        let slot = head.and_then(|head| {
-            // SAFETY: the page that was just mapped.
-            let words = unsafe { core::slice::from_raw_parts(head, layout::HEAD_BYTES / 8) };
-            let number = claim(words)?;
-            let at = layout::HEAD_BYTES + number * layout::SLOT_BYTES;
-            // Reserved first: a store to a page that the file system has no room for would end the program.
-            let reserved = self.call(libc::SYS_fallocate, [0, at, layout::SLOT_BYTES]) == 0;
-            let slot = if reserved { self.map(at, layout::SLOT_BYTES) } else { None };
-            if slot.is_none() {
-                words.get(layout::OWNERS + number)?.store(0, Ordering::Relaxed);
-            }
-            slot
-        });
-        if let Some(head) = head {
-            // SAFETY: the page that was mapped above, which nothing names any more.
-            unsafe { raw::call(libc::SYS_munmap, [head as usize, layout::HEAD_BYTES, 0, 0, 0, 0]) };
-        }
-        self.close();
-        slot
     }
 }
 
