@@ -11,14 +11,15 @@ use crate::{
 
 pub(super) const MPICH: Case = Case {
     name: "mpich",
-    what: "MPICH over libfabric's TCP provider, two processes, no shared memory",
+    what: "MPICH over the TCP of UCX or libfabric, two processes, no shared memory",
     needs: &[("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")],
     open: |room| {
         let program = compile(&room, "mpicc.mpich")?;
         // Without these it would not use TCP at all inside a machine.
         let script = Script::new(room, &["mpirun.mpich", "-n", "2", &program], "round trips/s")
             .variable("MPIR_CVAR_NOLOCAL", "1")
-            .variable("MPIR_CVAR_CH4_OFI_ENABLE_SHM", "0")
+            .variable("UCX_TLS", "tcp,self")
+            .variable("UCX_NET_DEVICES", "lo")
             .variable("FI_PROVIDER", "tcp")
             .variable("FI_TCP_IFACE", "lo")
             .variable("HYDRA_IFACE", "lo");
