@@ -131,6 +131,37 @@ fn wrong_usage_is_told_apart_from_what_cannot_run() {
 }
 
 #[test]
+fn what_only_prints_installs_and_builds_nothing() {
+    let pretence = Pretence::new(
+        "list",
+        "99.0.0",
+        "case \"$*\" in *\"--package cli\"*) echo built >\"$0.built\" ;; esac",
+    );
+    pretence.program("apt-get", "echo installed >\"$0.called\"");
+    pretence.program("sudo", "echo asked >\"$0.called\"");
+    let release = pretence.folder.join("target/release");
+    fs::create_dir_all(&release).unwrap();
+    // A test that lists one program, and takes one option only.
+    let test = release.join("tieline-test-programs");
+    fs::write(&test, "#!/bin/sh\ncase \"$*\" in --list) echo redis ;; *) echo unknown >&2; exit 2 ;; esac\n")
+        .unwrap();
+    fs::set_permissions(&test, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let output = pretence.run(&["test-programs", "--list"]);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout).as_str()),
+        (Some(0), "redis\n"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = pretence.run(&["test-programs", "--fly"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    for trace in ["apt-get.called", "sudo.called", "cargo.built"] {
+        assert!(!pretence.folder.join(trace).exists(), "{trace}");
+    }
+}
+
+#[test]
 fn an_old_rust_is_named_with_the_next_step() {
     let output = Pretence::new("old", "1.63.0", CARGO).run(&["build"]);
     assert_eq!(output.status.code(), Some(4));

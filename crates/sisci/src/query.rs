@@ -9,7 +9,6 @@ use crate::descriptor::Descriptor;
 use crate::dma::ENTRIES_MAX;
 use crate::flags;
 use crate::handle::Handle;
-
 use crate::library::Library;
 use crate::local::LocalSegment;
 use crate::map::{Map, Target};

@@ -6,7 +6,8 @@
 //!
 //! What it must never do: differ, for the program, from its own absence. So in a hook there is no allocation, no lock, no
 //! thread, no thread-local variable, no print, no panic, and no change of errno that the next definition did not make. Hooks
-//! run in signal handlers, between `vfork` and `exec`, before any constructor, and after a seccomp filter was set.
+//! run in signal handlers, between `vfork` and `exec`, before any constructor, and after a seccomp filter was set. Where it
+//! still falls short is in `docs/sockets.md`.
 //!
 //! Where to start reading: [`hook`], which says what a hook is; [`seen`], what hooks tell; [`table`], what is known. The reasons
 //! are in `docs/adr/0005-in-the-program.md`.

@@ -50,8 +50,7 @@ fn word(at: usize) -> &'static AtomicU64 {
     if slot.is_null() {
         &OWN[at]
     } else {
-        // SAFETY: a slot is mapped for as long as it is named, and never taken away from under a thread: only a new process of
-        // one thread gives its parent's back. `at` lies in it.
+        // SAFETY: a slot lies in the file that the constructor mapped, which stays mapped for good. `at` lies in it.
         unsafe { &*slot.add(at) }
     }
 }

@@ -48,7 +48,7 @@ static WIPED: Wiped = Wiped {
 
 /// The epoch, for a child that finds it wiped.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
-/// The slot, for a child to give back.
+/// The slot, for a child to learn from what its parent knew.
 static SLOT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The process that the table describes; 0 before the first hook.

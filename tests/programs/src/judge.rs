@@ -115,10 +115,10 @@ fn both(case: &Case, tieline: &Path, blocks: u32, seconds: u32, outcome: &mut Ou
     let mut library = open(Mode::Library(tieline.to_owned())).map_err(Trouble::Library)?;
     let expected = plain.check().context("check").map_err(Trouble::Plain)?;
     let said = library.check().context("check").map_err(Trouble::Library)?;
-    outcome.lines = expected.len();
     if let Some(difference) = difference(&expected, &said) {
         return Err(Trouble::Library(anyhow::anyhow!(difference)));
     }
+    outcome.lines = expected.len();
     outcome.unit = plain.unit();
     for number in 0..blocks {
         let block = block(number, &mut *plain, &mut *library, seconds)?;

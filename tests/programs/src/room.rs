@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::running::{Running, Said};
+use crate::running::{self, Running, Said};
 
 /// Longest that one program may take.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -158,12 +158,13 @@ impl Room {
     }
 
     /// Waits until somebody listens at a port.
-    pub(crate) fn wait_for(&self, port: u16, server: &mut Running) -> Result<()> {
+    pub(crate) fn wait_for(&self, port: u16, server: &Running) -> Result<()> {
         let start = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             if let Some(reason) = server.ended()? {
                 bail!("the server ended: {reason}");
             }
+            running::check_interrupted()?;
             if start.elapsed() > START {
                 bail!("nobody listens at port {port} after {} s: {}", START.as_secs(), server.complaint());
             }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
@@ -48,6 +48,8 @@ pub(crate) fn check_interrupted() -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
+    /// It was waited for, with its group gone: from then on its number may be somebody else's.
+    is_reaped: bool,
     program: String,
     out: PathBuf,
     err: PathBuf,
@@ -96,7 +98,7 @@ impl Running {
         let [out, err] = ["out", "err"].map(|name| folder.join(format!(".{number}.{name}")));
         command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?).process_group(0);
         let child = command.spawn().with_context(|| format!("starting {program}"))?;
-        Ok(Self { child, program: program.to_owned(), out, err })
+        Ok(Self { child, is_reaped: false, program: program.to_owned(), out, err })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -105,13 +107,25 @@ impl Running {
 
     /// Sends a signal to the program alone.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
-        let Some(pid) = Pid::from_raw(self.child.id() as i32) else { bail!("no process") };
-        Ok(rustix::process::kill_process(pid, signal)?)
+        Ok(rustix::process::kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Result<Option<String>> {
-        Ok(self.child.try_wait()?.map(|status| format!("{status}: {}", self.complaint())))
+    /// Why it ended, if it has.
+    pub(crate) fn ended(&self) -> Result<Option<String>> {
+        Ok(self.is_over()?.then(|| self.complaint()))
+    }
+
+    /// Whether it has ended. It is not waited for: as long as it is not, its number and its group's are nobody else's.
+    fn is_over(&self) -> Result<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?.is_some())
+    }
+
+    /// Ends whoever is left of the group, and then waits for its leader.
+    fn reap(&mut self) -> Result<ExitStatus> {
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.is_reaped = true;
+        Ok(self.child.wait()?)
     }
 
     /// What it said last, on standard error or else on standard output.
@@ -128,16 +142,14 @@ impl Running {
     /// Waits for its end.
     pub(crate) fn finish(mut self, patience: Duration) -> Result<Said> {
         let start = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait()? {
-                break status;
-            }
+        while !self.is_over()? {
             check_interrupted()?;
             if start.elapsed() > patience {
                 bail!("{} has not ended after {} s: {}", self.program, patience.as_secs(), self.complaint());
             }
             std::thread::sleep(LOOK);
-        };
+        }
+        let status = self.reap()?;
         let [out, err] = [&self.out, &self.err].map(fs::read);
         let [out, err] = [out?, err?].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Said { program: self.program.clone(), status, out, err })
@@ -146,18 +158,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(group) = Pid::from_raw(self.child.id() as i32) else { return };
-        // The group still has this id as long as its leader is not waited for; a leader that has been has gone politely.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill_process_group(group, Signal::TERM);
+        if !self.is_reaped {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);
             let start = Instant::now();
-            while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < GRACE {
+            while matches!(self.is_over(), Ok(false)) && start.elapsed() < GRACE {
                 std::thread::sleep(LOOK);
             }
+            let _ = self.reap();
         }
-        // Whoever of the group is left.
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = self.child.wait();
         let _ = fs::remove_file(&self.out);
         let _ = fs::remove_file(&self.err);
     }

@@ -22,7 +22,7 @@ pub(super) const REDIS: Case = Case {
         let port = room.port()?;
         let data = room.folder("data")?;
         let port_text = port.to_string();
-        let mut server = room.start(
+        let server = room.start(
             "redis-server",
             &[
                 "--port",
@@ -35,7 +35,7 @@ pub(super) const REDIS: Case = Case {
                 &data.display().to_string(),
             ],
         )?;
-        room.wait_for(port, &mut server)?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         Ok(Box::new(Redis { room, port: port_text, _server: server }))
     },
@@ -86,11 +86,11 @@ pub(super) const MEMCACHED: Case = Case {
     open: |room| {
         let port = room.port()?;
         let port_text = port.to_string();
-        let mut server = room.start(
+        let server = room.start(
             "memcached",
             &["-p", &port_text, "-U", "0", "-l", "127.0.0.1", "-t", "2", "-u", "nobody"],
         )?;
-        room.wait_for(port, &mut server)?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         script::Script::python(room, "memcached.py", include_str!("../../files/memcached.py"), "requests/s")?
             .with_server(server, port)
@@ -116,8 +116,8 @@ pub(super) const POSTGRES: Case = Case {
             ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=16MB"];
         let mut arguments = vec!["-D", &data, "-p", &port_text];
         settings.iter().for_each(|setting| arguments.extend(["-c", setting]));
-        let mut server = room.start(&tool("postgres"), &arguments)?;
-        room.wait_for(port, &mut server)?;
+        let server = room.start(&tool("postgres"), &arguments)?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         Ok(Box::new(Postgres { room, port: port_text, filled: false, _server: server }))
     },

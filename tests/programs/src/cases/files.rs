@@ -30,8 +30,8 @@ pub(super) const SSH: Case = Case {
         );
         let config = room.file("sshd_config", config)?.display().to_string();
         // Its path is whole: it starts itself again for every connection.
-        let mut server = room.start("/usr/sbin/sshd", &["-D", "-e", "-f", &config])?;
-        room.wait_for(port, &mut server)?;
+        let server = room.start("/usr/sbin/sshd", &["-D", "-e", "-f", &config])?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         Ok(Box::new(Ssh { room, keys, port: port.to_string(), _server: server }))
     },
@@ -123,8 +123,8 @@ pub(super) const RSYNC: Case = Case {
         );
         let config = room.file("rsyncd.conf", config)?.display().to_string();
         let arguments = ["--daemon", "--no-detach", "--config", &config, "--address", "127.0.0.1"];
-        let mut server = room.start("rsync", &[&arguments[..], &["--port", &port.to_string()]].concat())?;
-        room.wait_for(port, &mut server)?;
+        let server = room.start("rsync", &[&arguments[..], &["--port", &port.to_string()]].concat())?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         Ok(Box::new(Rsync { room, port, _server: server }))
     },

@@ -43,8 +43,8 @@ pub(super) const HAPROXY: Case = Case {
             nginx.port
         );
         let path = room.file("haproxy.cfg", config)?;
-        let mut server = room.start("haproxy", &["-db", "-f", &path.display().to_string()])?;
-        room.wait_for(port, &mut server)?;
+        let server = room.start("haproxy", &["-db", "-f", &path.display().to_string()])?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         Ok(Box::new(Haproxy { nginx, port, _server: server }))
     },
@@ -76,9 +76,9 @@ impl Nginx {
         let port = room.port()?;
         let listen = if tls { certificate(&room)? } else { String::new() };
         let path = room.file("nginx.conf", config(&room, port, tls, &listen))?;
-        let mut server =
+        let server =
             room.start("nginx", &["-e", &room.text("error.log"), "-c", &path.display().to_string()])?;
-        room.wait_for(port, &mut server)?;
+        room.wait_for(port, &server)?;
         room.must_be_in(&server)?;
         Ok(Self { room, port, tls, server })
     }

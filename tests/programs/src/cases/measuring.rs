@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use crate::{
     case::{Case, Session},
     room::Room,
-    running::Running,
+    running::{self, Running},
 };
 
 pub(super) const IPERF3: Case = Case {
@@ -15,20 +15,20 @@ pub(super) const IPERF3: Case = Case {
     open: |room| {
         let port = room.port()?;
         let port_text = port.to_string();
-        let mut server =
-            room.start("iperf3", &["-s", "--forceflush", "-B", "127.0.0.1", "-p", &port_text])?;
+        let server = room.start("iperf3", &["-s", "--forceflush", "-B", "127.0.0.1", "-p", &port_text])?;
         // It would take a connection that says nothing for a client: its first word is enough.
-        wait_for_words(&mut server, "Server listening")?;
+        wait_for_words(&server, "Server listening")?;
         room.must_be_in(&server)?;
         Ok(Box::new(Iperf3 { room, port: port_text, _server: server }))
     },
 };
 
-fn wait_for_words(server: &mut Running, words: &str) -> Result<()> {
+fn wait_for_words(server: &Running, words: &str) -> Result<()> {
     for _ in 0..3000 {
         if server.said().contains(words) {
             return Ok(());
         }
+        running::check_interrupted()?;
         if let Some(reason) = server.ended()? {
             anyhow::bail!("the server ended: {reason}");
         }
@@ -79,8 +79,8 @@ pub(super) const SOCKPERF: Case = Case {
     open: |room| {
         let port = room.port()?;
         let port_text = port.to_string();
-        let mut server = room.start("sockperf", &["server", "--tcp", "-i", "127.0.0.1", "-p", &port_text])?;
-        wait_for_words(&mut server, "listen")?;
+        let server = room.start("sockperf", &["server", "--tcp", "-i", "127.0.0.1", "-p", &port_text])?;
+        wait_for_words(&server, "listen")?;
         room.must_be_in(&server)?;
         Ok(Box::new(Sockperf { room, port: port_text, _server: server }))
     },

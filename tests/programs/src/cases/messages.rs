@@ -72,7 +72,7 @@ impl Session for Pvm {
     fn check(&mut self) -> Result<Vec<String>> {
         let folder = self.room.folder("pvm")?.display().to_string();
         let variables = [("PVM_TMP", folder.as_str()), ("PVM_ROOT", "/usr/lib/pvm3"), ("PVM_VMID", "")];
-        let mut daemon: Running = self.room.start_with("/usr/bin/pvmd", &["-nlocalhost"], &variables)?;
+        let daemon: Running = self.room.start_with("/usr/bin/pvmd", &["-nlocalhost"], &variables)?;
         // It says where it listens in a file; the library of the program reads that.
         for _ in 0..1000 {
             if std::fs::read_dir(&folder)?

@@ -10,7 +10,7 @@ use crate::{
 
 /// Not the first in the path, which may be a shell script that chooses one.
 const PYTHON_PATH: &str = "/usr/bin/python3";
-pub(super) const PYTHON_NEEDED: Need = (PYTHON_PATH, "python3-minimal");
+pub(super) const PYTHON_NEEDED: Need = (PYTHON_PATH, "python3");
 
 /// A program that is run with `check`, or with `load SECONDS`, and then says `rate N` in its last line.
 pub(super) struct Script {
@@ -116,9 +116,19 @@ pub(super) const GO: Case = Case {
     open: |room| {
         let path = room.file("sockets.go", include_str!("../../files/sockets.go"))?.display().to_string();
         let program = room.text("sockets");
+        // Compiled packages are kept with what else was built: both modes need them.
+        let cache = std::env::current_exe()?.with_file_name("programs-go");
         room.prepare(
             "env",
-            &["GOCACHE=/tmp/tieline-programs-go", "GO111MODULE=off", "go", "build", "-o", &program, &path],
+            &[
+                &format!("GOCACHE={}", cache.display()),
+                "GO111MODULE=off",
+                "go",
+                "build",
+                "-o",
+                &program,
+                &path,
+            ],
         )?;
         Ok(Box::new(Script::new(room, &[&program], "round trips/s")))
     },

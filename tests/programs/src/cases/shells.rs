@@ -50,8 +50,8 @@ impl Inetd {
             "127.0.0.1:{echo} stream tcp nowait {user} /bin/cat cat\n127.0.0.1:{sort} stream tcp nowait {user} /usr/bin/sort sort\n"
         );
         let config = room.file("inetd.conf", config)?.display().to_string();
-        let mut server = room.start("/usr/sbin/inetd", &["-i", &config])?;
-        room.wait_for(echo, &mut server)?;
+        let server = room.start("/usr/sbin/inetd", &["-i", &config])?;
+        room.wait_for(echo, &server)?;
         room.must_be_in(&server)?;
         Ok(Self { room, echo, sort, _server: server })
     }
