@@ -1,0 +1,283 @@
+//! A client that keeps many questions in flight: each has a number that its answer carries, is repeated when no answer came in
+//! time, and given up in the end. Answers that come twice, too late or to nobody are counted and dropped.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::header::{Mad, refusal};
+use crate::transport::{Address, MadTransport, TransportError};
+use crate::values::{Method, Status};
+
+/// How many, how long, how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Questions in flight; 0 is what the transport has room for.
+    pub window: usize,
+    /// Until a question is repeated.
+    pub timeout: Duration,
+    /// Repetitions before it is given up.
+    pub retries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { window: 0, timeout: Duration::from_millis(500), retries: 3 }
+    }
+}
+
+/// What became of a question.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Answered.
+    Answer(Box<Mad>),
+    /// Answered with a refusal.
+    Refused(Box<Mad>, Status),
+    /// Not answered, though repeated.
+    Silent,
+    /// Could not be delivered, though repeated: the network said so.
+    Unreachable,
+}
+
+impl Outcome {
+    /// The answer, if it is one.
+    #[must_use]
+    pub fn answer(&self) -> Option<&Mad> {
+        match self {
+            Self::Answer(mad) => Some(mad),
+            _ => None,
+        }
+    }
+}
+
+/// A question's end.
+#[derive(Debug, Clone)]
+pub struct Done<K> {
+    /// What the asker knows it by.
+    pub key: K,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What was counted on the way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Datagrams sent, repetitions included.
+    pub sent: u64,
+    /// Repetitions.
+    pub repeated: u64,
+    /// Answers that were wanted.
+    pub answered: u64,
+    /// Datagrams that were no answer to a question in flight: doubles, late ones, strangers'.
+    pub strays: u64,
+    /// Questions that were given up.
+    pub given_up: u64,
+}
+
+#[derive(Debug)]
+struct Flight<K> {
+    key: K,
+    to: Address,
+    mad: Mad,
+    due: Duration,
+    tries: u32,
+    /// The network said at least once that it can't be delivered.
+    undelivered: bool,
+}
+
+/// The client. `K` is what the asker knows a question by.
+#[derive(Debug)]
+pub struct Windowed<K> {
+    limits: Limits,
+    next: u32,
+    flights: HashMap<u32, Flight<K>>,
+    /// When each flight is due, soonest first.
+    due: BTreeSet<(Duration, u32)>,
+    waiting: VecDeque<(Address, Mad, K)>,
+    tally: Tally,
+}
+
+/// The part of the transaction's number that stays the sender's own on all transports; the upper half is the agent's.
+fn number(mad: &Mad) -> u32 {
+    mad.header().transaction() as u32
+}
+
+impl<K> Windowed<K> {
+    /// None in flight.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        // Not the same numbers as the asker before, whose late answers may still come.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Self::starting_at(limits, since.subsec_nanos())
+    }
+
+    /// The same with a first number: for those who want to repeat a run exactly.
+    #[must_use]
+    pub fn starting_at(limits: Limits, first: u32) -> Self {
+        Self {
+            limits,
+            next: first,
+            flights: HashMap::new(),
+            due: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Asks, as soon as there is room. The answer comes out of [`drive`](Self::drive).
+    pub fn ask(&mut self, to: Address, mad: Mad, key: K) {
+        self.waiting.push_back((to, mad, key));
+    }
+
+    /// Questions that have no end yet.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.flights.len() + self.waiting.len()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Sends what there is room for, and takes in what came; waits for at most `wait` while nothing ends. Questions that ended are
+    /// appended to `done`.
+    ///
+    /// # Errors
+    /// Those of the transport; the questions stay.
+    pub fn drive<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        wait: Duration,
+        done: &mut Vec<Done<K>>,
+    ) -> Result<(), TransportError> {
+        let until = transport.now() + wait;
+        let before = done.len();
+        loop {
+            self.fill(transport)?;
+            let mut came = 0;
+            while let Some(received) = transport.receive(Duration::ZERO)? {
+                self.take(&received.mad, received.undelivered, transport.now(), done);
+                came += 1;
+                // Room was made: what waits goes out before the next is taken in, so that neither side runs dry.
+                if came % 4 == 0 {
+                    self.fill(transport)?;
+                }
+            }
+            let now = transport.now();
+            self.expire(transport, now, done)?;
+            if done.len() > before || self.open() == 0 || now >= until {
+                return Ok(());
+            }
+            if came > 0 {
+                continue;
+            }
+            let next = self.due.first().map_or(until, |(due, _)| (*due).min(until));
+            if let Some(received) = transport.receive(next.saturating_sub(now))? {
+                self.take(&received.mad, received.undelivered, transport.now(), done);
+            }
+        }
+    }
+
+    fn fill<T: MadTransport + ?Sized>(&mut self, transport: &mut T) -> Result<(), TransportError> {
+        let window = if self.limits.window == 0 { transport.room() } else { self.limits.window };
+        while self.flights.len() < window {
+            let Some((to, mut mad, key)) = self.waiting.pop_front() else { break };
+            while self.flights.contains_key(&self.next) {
+                self.next = self.next.wrapping_add(1);
+            }
+            mad.header_mut().set_transaction(self.next.into());
+            if !transport.send(&to, &mad)? {
+                self.waiting.push_front((to, mad, key));
+                break;
+            }
+            self.tally.sent += 1;
+            let due = transport.now() + self.limits.timeout;
+            self.due.insert((due, self.next));
+            self.flights.insert(self.next, Flight { key, to, mad, due, tries: 0, undelivered: false });
+            self.next = self.next.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, mad: &Mad, undelivered: bool, now: Duration, done: &mut Vec<Done<K>>) {
+        let number = number(mad);
+        let Some(flight) =
+            self.flights.get_mut(&number).filter(|flight| answers(&flight.mad, mad, undelivered))
+        else {
+            self.tally.strays += 1;
+            return;
+        };
+        if undelivered {
+            // It is due at once, and so it is repeated as often as one that stays silent.
+            flight.undelivered = true;
+            self.due.remove(&(flight.due, number));
+            // A moment later, not at once: what was in the way may pass.
+            flight.due = now + self.limits.timeout / 64;
+            self.due.insert((flight.due, number));
+            return;
+        }
+        let busy = refusal(mad).filter(|status| status.is_busy()).is_some();
+        if busy && flight.tries < self.limits.retries {
+            // Asked again when its time is over.
+            return;
+        }
+        let due = flight.due;
+        self.due.remove(&(due, number));
+        if let Some(flight) = self.flights.remove(&number) {
+            self.tally.answered += 1;
+            let outcome = match refusal(mad) {
+                None => Outcome::Answer(Box::new(*mad)),
+                Some(status) => Outcome::Refused(Box::new(*mad), status),
+            };
+            done.push(Done { key: flight.key, outcome });
+        }
+    }
+
+    fn expire<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        now: Duration,
+        done: &mut Vec<Done<K>>,
+    ) -> Result<(), TransportError> {
+        while let Some(&(due, number)) = self.due.first().filter(|(due, _)| *due <= now) {
+            let Some(flight) = self.flights.get_mut(&number) else {
+                self.due.remove(&(due, number));
+                continue;
+            };
+            if flight.tries < self.limits.retries {
+                if !transport.send(&flight.to, &flight.mad)? {
+                    break;
+                }
+                flight.tries += 1;
+                flight.due = now + self.limits.timeout;
+                self.due.remove(&(due, number));
+                self.due.insert((flight.due, number));
+                self.tally.sent += 1;
+                self.tally.repeated += 1;
+                continue;
+            }
+            self.due.remove(&(due, number));
+            if let Some(flight) = self.flights.remove(&number) {
+                self.tally.given_up += 1;
+                let outcome = if flight.undelivered { Outcome::Unreachable } else { Outcome::Silent };
+                done.push(Done { key: flight.key, outcome });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is `mad` the answer to `question` (or the question itself, come back), and not something else with the same number?
+fn answers(question: &Mad, mad: &Mad, undelivered: bool) -> bool {
+    let (asked, got) = (question.header(), mad.header());
+    let method = match asked.method() {
+        asked if undelivered => asked,
+        Method::SET => Method::GET_RESPONSE,
+        asked => Method(asked.0 | 0x80),
+    };
+    asked.class() == got.class()
+        && asked.attribute() == got.attribute()
+        && asked.modifier() == got.modifier()
+        && got.method() == method
+}
