@@ -1,5 +1,6 @@
 //! Questions a second at a fabric simulator's socket: `rate BASE NODE [QUESTIONS [WINDOW]]`.
 #![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "its result is what it prints")]
 
 use std::time::{Duration, Instant};
 

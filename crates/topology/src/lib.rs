@@ -1,0 +1,15 @@
+//! Switched fabrics as graphs.
+//!
+//! What it is for: [`graph`] holds a fabric's nodes, ports and cables in compressed rows, and [`build`] makes well-known
+//! shapes of any size.
+//!
+//! What it must never do: talk to a device or to the network; guess silently about what a file means; panic on a file of a
+//! stranger.
+//!
+//! Where to start reading: [`graph::Graph`], then [`build::fat_tree`].
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod graph;
+
+pub use graph::{Graph, GraphBuilder, GraphError, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Speed, Width};
