@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::header::{Mad, refusal};
 use crate::transport::{Address, MadTransport, TransportError};
-use crate::values::{Method, Status};
+use crate::values::{Class, Method, Status};
 
 /// How many, how long, how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,7 +276,11 @@ fn answers(question: &Mad, mad: &Mad, undelivered: bool) -> bool {
         Method::SET => Method::GET_RESPONSE,
         asked => Method(asked.0 | 0x80),
     };
-    asked.class() == got.class()
+    let same_route = asked.class() != Class::DIRECTED
+        || question.smp().header().hop_count() == mad.smp().header().hop_count()
+            && question.smp().initial_path() == mad.smp().initial_path();
+    same_route
+        && asked.class() == got.class()
         && asked.attribute() == got.attribute()
         && asked.modifier() == got.modifier()
         && got.method() == method

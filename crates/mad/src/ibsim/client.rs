@@ -1,7 +1,7 @@
 //! A client of the simulator's sockets, without the library that stock programs are preloaded with.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,9 +41,12 @@ pub struct IbsimTransport {
 /// The name of the client's sockets: the process, and one more for each further client of one process. Numbers that
 /// processes can't have, so that a client that was preloaded into the same process keeps its own.
 fn next_name() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+    static NEXT: Mutex<u32> = Mutex::new(0);
     let process = rustix::process::getpid().as_raw_nonzero().get() as u32;
-    (NEXT.fetch_add(1, Ordering::Relaxed) % 0x100 + 1) << 23 | process & 0x7f_ffff
+    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    *next = next.wrapping_add(1);
+    // Servers print it as a signed number.
+    (*next % 0x80 + 1) << 23 | process & 0x7f_ffff
 }
 
 impl IbsimTransport {

@@ -1,0 +1,14 @@
+//! A live switched fabric, from both sides.
+//!
+//! What it is for: [`sweep`] asks its way through a fabric and makes a graph of what it finds, with a list of what is
+//! doubtful; [`counters`] reads the counters of all ports at once. [`agents`] is the other side: the management agents of a
+//! fabric that is simulated from a graph; [`server`] lets programs of others see that fabric.
+//!
+//! What it must never do: change a fabric that it looks at (only the simulated one is ever set, by who is allowed to); clear
+//! a counter; crash, hang or guess silently, whatever a fabric answers.
+//!
+//! Where to start reading: [`sweep::sweep`]; then [`agents::Agents`] and [`server::serve`].
+#![forbid(unsafe_code)]
+
+pub mod counters;
+pub mod sweep;

@@ -1,0 +1,136 @@
+//! Finds a fabric: from the port where it stands it asks its way from switch to switch by directed routes, with many questions in
+//! flight, and makes a graph of the answers. Nothing is set.
+//!
+//! Every link between switches is asked about from both ends. What does not fit together is asked again, and what still does not
+//! is said: [`Doubt`].
+
+use std::time::Duration;
+
+use mad::header::Path;
+use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo};
+use mad::windowed::{Limits, Tally};
+use mad::{MadTransport, TransportError};
+use topology::{Graph, NodeIx, PortIx};
+
+mod doubt;
+mod explore;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub use doubt::{Doubt, Spot};
+use explore::Explorer;
+pub use settle::link_spec;
+
+/// How to sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Questions in flight, and how long each may take.
+    pub limits: Limits,
+    /// Nodes after which it gives up: no fabric has more LIDs, but a faulty switch may invent any number.
+    pub most_nodes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limits: Limits::default(), most_nodes: 0x1_0000 }
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Nodes found so far.
+    pub nodes: usize,
+    /// Questions that have no answer yet.
+    pub open: usize,
+    /// Datagrams so far.
+    pub tally: Tally,
+}
+
+/// Why there is no result at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// Datagrams can't be sent.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// Not even the node where it stands answers.
+    #[error("the local node does not answer; see whether its driver is loaded and the port exists")]
+    Deaf,
+    /// It was told to stop.
+    #[error("stopped after {0} nodes")]
+    Stopped(usize),
+}
+
+/// What a node said of itself.
+#[derive(Debug, Clone)]
+pub struct NodeFacts {
+    /// What it is.
+    pub info: NodeInfo,
+    /// Its text; `None` where it did not say.
+    pub description: Option<NodeDescription>,
+    /// Of a switch; `None` where it did not say.
+    pub switch: Option<SwitchInfo>,
+    /// The way by which it was asked.
+    pub path: Path,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Found {
+    /// The fabric. Node 0 is where the sweep stood; the others follow in the order of their distance and port numbers.
+    pub graph: Graph,
+    /// What the nodes said, by [`NodeIx`].
+    pub nodes: Vec<NodeFacts>,
+    /// What was said of the ports, by [`PortIx`]; `None` where nothing was.
+    pub ports: Vec<Option<PortInfo>>,
+    /// What does not fit.
+    pub doubts: Vec<Doubt>,
+    /// Datagrams.
+    pub tally: Tally,
+    /// How long it took, by the transport's clock.
+    pub took: Duration,
+}
+
+impl Found {
+    /// What a node said of itself.
+    #[must_use]
+    pub fn node(&self, node: NodeIx) -> Option<&NodeFacts> {
+        self.nodes.get(node.index())
+    }
+
+    /// What was said of a port.
+    #[must_use]
+    pub fn port(&self, port: PortIx) -> Option<&PortInfo> {
+        self.ports.get(port.index())?.as_ref()
+    }
+}
+
+/// Sweeps the fabric behind `transport`. `progress` is told now and then; `stop` is asked now and then, and ends it.
+///
+/// # Errors
+/// When there is nothing to stand on: no transport, no local node; or `stop` said so. All else is a [`Doubt`].
+pub fn sweep<T: MadTransport + ?Sized>(
+    transport: &mut T,
+    options: &Options,
+    progress: &mut dyn FnMut(&Progress),
+    stop: &dyn Fn() -> bool,
+) -> Result<Found, SweepError> {
+    let begun = transport.now();
+    let mut explorer = Explorer::new(options);
+    explorer.start();
+    // Each round settles which ends belong together. What contradicts itself is asked anew, and may turn out to be a node of
+    // its own; then there is more to explore.
+    for round in 0.. {
+        explorer.run(transport, progress, stop)?;
+        if explorer.nodes.is_empty() {
+            return Err(SweepError::Deaf);
+        }
+        if round == settle::MOST_ROUNDS || !explorer.contradictions(round == 0) {
+            break;
+        }
+    }
+    let mut found = explorer.finish();
+    found.took = transport.now().saturating_sub(begun);
+    Ok(found)
+}

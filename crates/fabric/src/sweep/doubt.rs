@@ -1,0 +1,159 @@
+//! What a sweep found doubtful.
+
+use std::fmt;
+
+use mad::header::Path;
+use mad::values::{Guid, PortState, Status};
+
+/// A port, as people find it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    /// The node's text.
+    pub name: String,
+    /// Its GUID.
+    pub guid: Guid,
+    /// The port.
+    pub port: u8,
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` ({}) port {}", self.name, self.guid, self.port)
+    }
+}
+
+/// Something that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// The link is up, and nobody answers behind it.
+    Silent {
+        /// From where it was asked.
+        at: Spot,
+        /// The network said that it can't be delivered.
+        undeliverable: bool,
+    },
+    /// The link was up, and is not any more.
+    WentDown {
+        /// Where.
+        at: Spot,
+    },
+    /// Who answers behind a link says something that can't be.
+    Nonsense {
+        /// From where it was asked.
+        at: Spot,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A node answered, and then not any more, or not to this.
+    Mute {
+        /// Which.
+        name: String,
+        /// Its GUID.
+        guid: Guid,
+        /// Questions without an answer.
+        unanswered: usize,
+    },
+    /// A node refuses a question that it should answer.
+    Refused {
+        /// Which, and about which port (0: about itself).
+        at: Spot,
+        /// The attribute.
+        attribute: u16,
+        /// Why.
+        status: Status,
+    },
+    /// Several nodes have one GUID.
+    DuplicateGuid {
+        /// The GUID.
+        guid: Guid,
+        /// Ways to them.
+        paths: Vec<Path>,
+    },
+    /// Two ports have one GUID.
+    DuplicatePortGuid {
+        /// The GUID.
+        guid: Guid,
+        /// The one.
+        a: Spot,
+        /// The other.
+        b: Spot,
+    },
+    /// Two ports have one LID.
+    DuplicateLid {
+        /// The LID.
+        lid: u16,
+        /// The one.
+        a: Spot,
+        /// The other.
+        b: Spot,
+    },
+    /// The two ends of a link do not agree on who is at the other.
+    OneWay {
+        /// Who says that there is a link.
+        at: Spot,
+        /// To whom.
+        to: Spot,
+        /// What the other says of its end.
+        other: String,
+    },
+    /// A port is wired to itself.
+    Loopback {
+        /// Which.
+        at: Spot,
+    },
+    /// A host or router has a cable that leads to nothing that was found: its peer did not say so.
+    Unmatched {
+        /// Who is said to be there.
+        at: Spot,
+        /// State of its port, as it says.
+        state: PortState,
+    },
+    /// Farther away than a directed route reaches.
+    TooFar {
+        /// The last port that was reached.
+        at: Spot,
+    },
+    /// There were more nodes than was allowed for.
+    TooMany {
+        /// How many were kept.
+        kept: usize,
+    },
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent { at, undeliverable } => {
+                let how = if *undeliverable { "can't be reached" } else { "does not answer" };
+                write!(f, "{at}: the link is up, and what is behind it {how}")
+            }
+            Self::WentDown { at } => write!(f, "{at}: the link went down during the sweep"),
+            Self::Nonsense { at, what } => write!(f, "{at}: what is behind it says nonsense: {what}"),
+            Self::Mute { name, guid, unanswered } => {
+                write!(f, "`{name}` ({guid}) left {unanswered} questions without an answer")
+            }
+            Self::Refused { at, attribute, status } => {
+                write!(f, "{at}: refuses attribute {attribute:#06x}: {status}")
+            }
+            Self::DuplicateGuid { guid, paths } => {
+                write!(f, "{} nodes have the GUID {guid}, at the directed routes", paths.len())?;
+                paths.iter().try_for_each(|path| write!(f, " {path}"))
+            }
+            Self::DuplicatePortGuid { guid, a, b } => {
+                write!(f, "two ports have the GUID {guid}: {a}, and {b}")
+            }
+            Self::DuplicateLid { lid, a, b } => write!(f, "two ports have the LID {lid}: {a}, and {b}"),
+            Self::OneWay { at, to, other } => write!(f, "{at} leads to {to}, which says: {other}"),
+            Self::Loopback { at } => write!(f, "{at} is wired to itself"),
+            Self::Unmatched { at, state } => {
+                write!(f, "{at} is {state}, and nothing that was found is at its other end")
+            }
+            Self::TooFar { at } => {
+                write!(f, "{at}: what is behind it is farther than a directed route reaches")
+            }
+            Self::TooMany { kept } => {
+                write!(f, "there are more nodes than the {kept} that are kept: is one inventing them?")
+            }
+        }
+    }
+}

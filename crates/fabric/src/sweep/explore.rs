@@ -1,0 +1,355 @@
+//! The questions of a sweep, and what becomes of the answers.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use mad::header::{Path, Smp};
+use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo, attribute};
+use mad::values::{Guid, Method, NodeKind, PhysicalState, PortState};
+use mad::windowed::{Done, Outcome, Windowed};
+use mad::{Address, Mad, MadTransport};
+
+use super::{Doubt, Options, Progress, Spot, SweepError};
+
+/// Ports that a node may have.
+const MOST_PORTS: u8 = 254;
+/// A node that left so many questions in a row unanswered is not asked any more by this way.
+const PATIENCE: u32 = 3;
+/// Other ways to a node that are remembered, for when the first one breaks.
+const OTHER_WAYS: usize = 3;
+
+/// What is asked. Numbers are indices of [`Explorer::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Who stands here?
+    Local,
+    /// Who is behind this port?
+    Behind(usize, u8),
+    Description(usize),
+    Switch(usize),
+    Port(usize, u8),
+}
+
+/// Who is said to be behind a port: the node's answer to a question that came in by that link.
+pub(super) type Claim = NodeInfo;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub info: NodeInfo,
+    pub description: Option<NodeDescription>,
+    pub switch: Option<SwitchInfo>,
+    pub path: Path,
+    pub other_ways: Vec<Path>,
+    /// By port number.
+    pub ports: Vec<Option<PortInfo>>,
+    /// By port number.
+    pub behind: Vec<Option<Claim>>,
+    /// Ports that were found to lead to a node of their own, whose GUID another has too.
+    pub instance: HashMap<u8, usize>,
+    /// Behind which port of which node it was found; of the first one nothing.
+    pub found_at: Option<(usize, u8)>,
+    unanswered_in_a_row: u32,
+    pub unanswered: usize,
+}
+
+pub(super) struct Explorer {
+    options: Options,
+    client: Windowed<(Question, bool)>,
+    /// Questions, and whether they were asked before by another way.
+    pub pending: VecDeque<(Question, bool)>,
+    pub nodes: Vec<Node>,
+    pub by_guid: HashMap<Guid, Vec<usize>>,
+    pub doubts: Vec<Doubt>,
+    /// Ports behind which nobody answered, and whether the network said that it can't be delivered.
+    pub silent: BTreeMap<(usize, u8), bool>,
+    too_many: bool,
+}
+
+impl Explorer {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            options: *options,
+            client: Windowed::new(options.limits),
+            pending: VecDeque::new(),
+            nodes: Vec::new(),
+            by_guid: HashMap::new(),
+            doubts: Vec::new(),
+            silent: BTreeMap::new(),
+            too_many: false,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        self.pending.push_back((Question::Local, false));
+    }
+
+    pub(super) fn tally(&self) -> mad::windowed::Tally {
+        self.client.tally()
+    }
+
+    /// Until there is nothing more to ask.
+    pub(super) fn run<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        progress: &mut dyn FnMut(&Progress),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), SweepError> {
+        let mut done = Vec::new();
+        // So many are given to the client that it never runs dry, and so few that what turned out to be in vain is not asked.
+        let ahead = transport.room().max(self.options.limits.window) * 2;
+        loop {
+            while self.client.open() < ahead {
+                let Some((question, again)) = self.pending.pop_front() else { break };
+                if let Some(mad) = self.datagram(question) {
+                    self.client.ask(Address::DIRECTED, mad, (question, again));
+                }
+            }
+            if self.client.open() == 0 {
+                return Ok(());
+            }
+            self.client.drive(transport, Duration::from_millis(100), &mut done)?;
+            for Done { key, outcome } in done.drain(..) {
+                self.take(key.0, key.1, outcome);
+            }
+            progress(&Progress {
+                nodes: self.nodes.len(),
+                open: self.client.open() + self.pending.len(),
+                tally: self.client.tally(),
+            });
+            if stop() {
+                return Err(SweepError::Stopped(self.nodes.len()));
+            }
+        }
+    }
+
+    /// The question as a datagram; `None` where it is not worth asking any more.
+    fn datagram(&mut self, question: Question) -> Option<Mad> {
+        let (node, attribute, modifier) = match question {
+            Question::Local => {
+                return Some(Smp::directed(Method::GET, attribute::NODE_INFO, 0, &Path::LOCAL));
+            }
+            Question::Behind(node, port) => {
+                let path = self.nodes.get(node)?.path.then(port);
+                if path.is_none() {
+                    let at = self.spot(node, port);
+                    self.doubts.push(Doubt::TooFar { at });
+                }
+                return Some(Smp::directed(Method::GET, attribute::NODE_INFO, 0, &path?));
+            }
+            Question::Description(node) => (node, attribute::NODE_DESCRIPTION, 0),
+            Question::Switch(node) => (node, attribute::SWITCH_INFO, 0),
+            Question::Port(node, port) => (node, attribute::PORT_INFO, port.into()),
+        };
+        let node = self.nodes.get_mut(node)?;
+        if node.unanswered_in_a_row >= PATIENCE {
+            node.unanswered += 1;
+            return None;
+        }
+        Some(Smp::directed(Method::GET, attribute, modifier, &node.path))
+    }
+
+    fn take(&mut self, question: Question, again: bool, outcome: Outcome) {
+        match (question, &outcome) {
+            (_, Outcome::Answer(mad)) => self.answered(question, mad),
+            (Question::Local, _) => {}
+            (Question::Behind(node, port), Outcome::Refused(_, status)) => {
+                let (at, status) = (self.spot(node, port), *status);
+                self.doubts.push(Doubt::Nonsense { at, what: format!("NodeInfo refused: {status}") });
+            }
+            (Question::Behind(node, port), _) => {
+                self.silent.insert((node, port), matches!(outcome, Outcome::Unreachable));
+            }
+            (
+                Question::Description(node) | Question::Switch(node) | Question::Port(node, _),
+                Outcome::Refused(mad, status),
+            ) => {
+                self.alive(node);
+                let port = if let Question::Port(_, port) = question { port } else { 0 };
+                let (at, attribute) = (self.spot(node, port), mad.header().attribute());
+                // Ports of a host need only answer for themselves.
+                if !matches!(question, Question::Port(node, port) if !self.is_own_port(node, port)) {
+                    self.doubts.push(Doubt::Refused { at, attribute, status: *status });
+                }
+            }
+            (Question::Description(node) | Question::Switch(node) | Question::Port(node, _), _) => {
+                self.unanswered(node, question, again);
+            }
+        }
+    }
+
+    fn answered(&mut self, question: Question, mad: &Mad) {
+        match question {
+            Question::Local => {
+                if let Err(what) = plausible(mad.data()) {
+                    let at = Spot { name: "local node".to_owned(), guid: Guid(0), port: 0 };
+                    self.doubts.push(Doubt::Nonsense { at, what });
+                } else if self.nodes.is_empty() {
+                    self.add(mad.data(), Path::LOCAL, None);
+                }
+            }
+            Question::Behind(node, port) => self.behind(node, port, mad.data()),
+            Question::Description(node) => {
+                self.alive(node);
+                self.nodes[node].description = Some(*mad.data());
+            }
+            Question::Switch(node) => {
+                self.alive(node);
+                self.nodes[node].switch = Some(*mad.data());
+            }
+            Question::Port(node, port) => {
+                self.alive(node);
+                self.port(node, port, mad.data());
+            }
+        }
+    }
+
+    fn alive(&mut self, node: usize) {
+        self.nodes[node].unanswered_in_a_row = 0;
+    }
+
+    fn unanswered(&mut self, node: usize, question: Question, again: bool) {
+        let it = &mut self.nodes[node];
+        it.unanswered_in_a_row += 1;
+        if it.unanswered_in_a_row == PATIENCE
+            && let Some(path) = it.other_ways.pop()
+        {
+            it.path = path;
+            it.unanswered_in_a_row = 0;
+        }
+        if again {
+            it.unanswered += 1;
+        } else {
+            self.pending.push_back((question, true));
+        }
+    }
+
+    /// A new node: all that there is to ask of it.
+    pub(super) fn add(
+        &mut self,
+        info: &NodeInfo,
+        path: Path,
+        found_at: Option<(usize, u8)>,
+    ) -> Option<usize> {
+        if self.nodes.len() >= self.options.most_nodes {
+            if !self.too_many {
+                self.too_many = true;
+                self.doubts.push(Doubt::TooMany { kept: self.nodes.len() });
+            }
+            return None;
+        }
+        let (node, ports) = (self.nodes.len(), info.ports());
+        self.by_guid.entry(info.node_guid()).or_default().push(node);
+        let count = usize::from(ports) + 1;
+        self.nodes.push(Node {
+            info: *info,
+            description: None,
+            switch: None,
+            path,
+            other_ways: Vec::new(),
+            ports: vec![None; count],
+            behind: vec![None; count],
+            instance: HashMap::new(),
+            found_at,
+            unanswered_in_a_row: 0,
+            unanswered: 0,
+        });
+        self.pending.push_back((Question::Description(node), false));
+        let switch = info.kind() == NodeKind::SWITCH;
+        if switch {
+            self.pending.push_back((Question::Switch(node), false));
+        }
+        for port in u8::from(!switch)..=ports {
+            self.pending.push_back((Question::Port(node, port), false));
+        }
+        Some(node)
+    }
+
+    /// Is it a port by which datagrams go on from this node: any of a switch, and where the sweep stands its own?
+    pub(super) fn leads_on(&self, node: usize, port: u8) -> bool {
+        let info = &self.nodes[node].info;
+        let switch = info.kind() == NodeKind::SWITCH;
+        port > 0 && (switch || node == 0 && port == info.local_port())
+    }
+
+    fn is_own_port(&self, node: usize, port: u8) -> bool {
+        let info = &self.nodes[node].info;
+        info.kind() == NodeKind::SWITCH || info.local_port() == port
+    }
+
+    fn port(&mut self, node: usize, port: u8, info: &PortInfo) {
+        let before = self.nodes[node].ports[usize::from(port)].replace(*info);
+        if !is_up(info) && self.silent.remove(&(node, port)).is_some() {
+            let at = self.spot(node, port);
+            self.doubts.push(Doubt::WentDown { at });
+        }
+        if before.is_none() && self.leads_on(node, port) && is_up(info) {
+            self.pending.push_back((Question::Behind(node, port), false));
+        }
+    }
+
+    fn behind(&mut self, node: usize, port: u8, info: &NodeInfo) {
+        if let Err(what) = plausible(info) {
+            let at = self.spot(node, port);
+            self.doubts.push(Doubt::Nonsense { at, what });
+            return;
+        }
+        self.silent.remove(&(node, port));
+        self.nodes[node].behind[usize::from(port)] = Some(*info);
+        let Some(path) = self.nodes[node].path.then(port) else { return };
+        let same = self
+            .by_guid
+            .get(&info.node_guid())
+            .and_then(|nodes| nodes.iter().copied().find(|other| alike(&self.nodes[*other].info, info)));
+        match same {
+            Some(other) => {
+                let ways = &mut self.nodes[other].other_ways;
+                if ways.len() < OTHER_WAYS {
+                    ways.push(path);
+                }
+            }
+            None => {
+                self.add(info, path, Some((node, port)));
+            }
+        }
+    }
+
+    /// The port as people find it.
+    pub(super) fn spot(&self, node: usize, port: u8) -> Spot {
+        let Some(it) = self.nodes.get(node) else {
+            return Spot { name: String::new(), guid: Guid(0), port };
+        };
+        let name = it.description.as_ref().map(NodeDescription::to_text).unwrap_or_default();
+        Spot { name, guid: it.info.node_guid(), port }
+    }
+}
+
+/// Is there a partner at the other end?
+pub(super) fn is_up(info: &PortInfo) -> bool {
+    info.physical_state() == PhysicalState::LINK_UP || info.state() >= PortState::INITIALIZE
+}
+
+/// May these be two answers of one node, asked by different ports?
+pub(super) fn alike(a: &NodeInfo, b: &NodeInfo) -> bool {
+    a.kind() == b.kind()
+        && a.ports() == b.ports()
+        && a.system_guid() == b.system_guid()
+        && a.device() == b.device()
+        && a.vendor() == b.vendor()
+        && (a.kind() != NodeKind::SWITCH || a.port_guid() == b.port_guid())
+}
+
+fn plausible(info: &NodeInfo) -> Result<(), String> {
+    if info.kind().name().is_none() {
+        return Err(format!("a node of kind {}", info.kind()));
+    }
+    if info.node_guid() == Guid(0) {
+        return Err("a node without a GUID".to_owned());
+    }
+    if !(1..=MOST_PORTS).contains(&info.ports()) {
+        return Err(format!("a node of {} ports", info.ports()));
+    }
+    if info.local_port() > info.ports() || info.local_port() == 0 && info.kind() != NodeKind::SWITCH {
+        return Err(format!("asked by port {} of {}", info.local_port(), info.ports()));
+    }
+    Ok(())
+}
