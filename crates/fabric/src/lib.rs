@@ -10,5 +10,7 @@
 //! Where to start reading: [`sweep::sweep`]; then [`agents::Agents`] and [`server::serve`].
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod counters;
+pub mod server;
 pub mod sweep;

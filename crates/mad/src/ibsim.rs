@@ -102,6 +102,39 @@ pub struct ClientInfo {
     pub node: [u8; 32],
 }
 
+impl ClientInfo {
+    /// From the data of a control message.
+    ///
+    /// # Errors
+    /// Too few bytes.
+    pub fn read(data: &[u8]) -> Result<Self, crate::layout::TooShort> {
+        Self::read_from_prefix(data).map(|(info, _)| info).map_err(|_| crate::layout::TooShort {
+            what: "client",
+            needed: size_of::<Self>(),
+            there: data.len(),
+        })
+    }
+
+    /// The name of the node to be at.
+    #[must_use]
+    pub fn node_name(&self) -> String {
+        let bytes = self.node.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    /// Writes the answer: the client's number, and the node where it is (as much of its name as fits).
+    pub fn answer(mut self, client: u32, node: &str, data: &mut [u8; CONTROL_DATA]) {
+        self.id = client.to_ne_bytes();
+        self.node = [0; 32];
+        let mut end = node.len().min(31);
+        while !node.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.node[..end].copy_from_slice(&node.as_bytes()[..end]);
+        data[..size_of::<Self>()].copy_from_slice(self.as_bytes());
+    }
+}
+
 /// A packet: 288 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

@@ -1,0 +1,263 @@
+//! The management agents of a simulated fabric: what its nodes answer when they are asked, and how datagrams get to them.
+//!
+//! The state is that of hardware: ports with their links, tables, counters. It changes when a manager sets it, and when somebody
+//! pulls a cable ([`Agents::unlink`]). Datagrams are counted where they pass, as traffic is.
+
+use std::collections::HashMap;
+
+use mad::header::CLASS_PORT_INFO;
+use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo};
+use mad::values::{Guid, PhysicalState, PortState};
+use mad::{Lid, Mad};
+use topology::{Graph, Kind, NodeIx, PortIx};
+
+mod bring_up;
+pub mod counting;
+mod make;
+mod management;
+mod performance;
+mod port_info;
+mod route;
+pub mod standing;
+#[cfg(test)]
+mod tests;
+pub mod traps;
+
+pub use counting::Counters;
+pub use route::Carried;
+pub use traps::Trap;
+
+/// Entries of a switch's linear table: all LIDs of one port.
+pub(crate) const LINEAR_CAPACITY: u16 = Lid::LAST_UNICAST.0 + 1;
+/// Entries of a switch's multicast table: all that its attribute can name.
+pub(crate) const MULTICAST_CAPACITY: u16 = 0x3ff * 32;
+/// Partition keys of a port.
+pub(crate) const PARTITION_CAPACITY: u16 = 128;
+/// GUIDs of a port.
+pub(crate) const GUID_CAPACITY: u8 = 128;
+/// Entries of each table of priority.
+pub(crate) const ARBITRATION_CAPACITY: u8 = 64;
+
+/// What a switch has beside its ports.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SwitchState {
+    pub(crate) info: SwitchInfo,
+    /// As far as it was set; 255 beyond.
+    pub(crate) linear: Vec<u8>,
+    /// By position and block.
+    pub(crate) multicast: HashMap<(u8, u16), [u8; 64]>,
+}
+
+/// What a port has.
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    pub(crate) info: PortInfo,
+    pub(crate) counters: Counters,
+    /// The cable was pulled.
+    pub(crate) pulled: bool,
+    /// Thousandths of what comes in that are lost.
+    pub(crate) loses: u32,
+}
+
+/// Tables of a port that most never get: by attribute and the part of it.
+type Tables = HashMap<(PortIx, u16, u32), [u8; 64]>;
+
+/// A simulated fabric.
+#[derive(Debug)]
+pub struct Agents {
+    pub(crate) graph: Graph,
+    pub(crate) nodes: Vec<(NodeInfo, NodeDescription)>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) switches: HashMap<NodeIx, SwitchState>,
+    pub(crate) tables: Tables,
+    pub(crate) traps: Vec<Trap>,
+    transaction: u64,
+    random: u64,
+}
+
+impl Agents {
+    /// The graph that it was made from. Cables that were pulled are still in it.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// A node by its text or its GUID (`0x…`); the first of several with the same text.
+    #[must_use]
+    pub fn node(&self, named: &str) -> Option<NodeIx> {
+        if let Some(guid) = named.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+            return self.graph.nodes().find(|node| self.nodes[node.index()].0.node_guid() == Guid(guid));
+        }
+        self.graph.nodes().find(|node| self.nodes[node.index()].1.to_text() == named)
+    }
+
+    /// Where a program that runs on this node stands: a switch's port 0, a host's first port that has a cable, or else its first.
+    #[must_use]
+    pub fn place(&self, node: NodeIx) -> Option<PortIx> {
+        if self.graph.kind(node) == Kind::Switch {
+            return self.graph.port(node, 0);
+        }
+        let mut ports = self.graph.ports(node).skip(1);
+        ports.find(|port| self.graph.peer(*port).is_some()).or_else(|| self.graph.port(node, 1))
+    }
+
+    /// A port as it would answer.
+    #[must_use]
+    pub fn port_info(&self, port: PortIx) -> &PortInfo {
+        &self.ports[port.index()].info
+    }
+
+    /// What a node would answer that is asked by this port.
+    #[must_use]
+    pub fn node_info(&self, port: PortIx) -> NodeInfo {
+        let node = self.graph.owner(port);
+        let mut info = self.nodes[node.index()].0;
+        info.set_local_port(self.graph.number(port));
+        if self.graph.kind(node) != Kind::Switch {
+            info.set_port_guid(Guid(self.graph.port_guid(port)));
+            if info.port_guid() == Guid(0) {
+                info.set_port_guid(Guid(info.node_guid().0.wrapping_add(self.graph.number(port).into())));
+            }
+        }
+        info
+    }
+
+    /// A node's text.
+    #[must_use]
+    pub fn description(&self, node: NodeIx) -> String {
+        self.nodes[node.index()].1.to_text()
+    }
+
+    /// Gives a node another text, of which its manager is told.
+    pub fn describe(&mut self, node: NodeIx, text: &str) {
+        self.nodes[node.index()].1 = NodeDescription::new(text);
+        if let Some(port) = self.place(node) {
+            self.trap_capability(port, true);
+        }
+    }
+
+    /// Counters of a port.
+    #[must_use]
+    pub fn counters(&self, port: PortIx) -> &Counters {
+        &self.ports[port.index()].counters
+    }
+
+    /// Counters of a port, to be changed.
+    pub fn counters_mut(&mut self, port: PortIx) -> &mut Counters {
+        &mut self.ports[port.index()].counters
+    }
+
+    /// So many thousandths of what comes in by this port are lost from now on.
+    pub fn lose(&mut self, port: PortIx, thousandths: u32) {
+        self.ports[port.index()].loses = thousandths;
+    }
+
+    /// A subnet manager begins or ends behind a port.
+    pub fn set_is_sm(&mut self, port: PortIx, is: bool) {
+        let info = &mut self.ports[port.index()].info;
+        let before = info.capability_mask();
+        let bit = mad::sm::capability::IS_SM;
+        let after = if is { before | bit } else { before & !bit };
+        if before != after {
+            info.set_capability_mask(after);
+            self.trap_capability(port, false);
+        }
+    }
+
+    /// The other end of a port's cable, if it has one that was not pulled.
+    #[must_use]
+    pub fn peer(&self, port: PortIx) -> Option<PortIx> {
+        self.graph.peer(port).filter(|_| !self.ports[port.index()].pulled)
+    }
+
+    /// Is the link up, physically?
+    #[must_use]
+    pub fn is_up(&self, port: PortIx) -> bool {
+        self.ports[port.index()].info.physical_state() == PhysicalState::LINK_UP
+    }
+
+    /// Pulls a cable. False: there is none, or it was pulled before.
+    pub fn unlink(&mut self, port: PortIx) -> bool {
+        let Some(peer) = self.peer(port) else { return false };
+        self.ports[port.index()].pulled = true;
+        self.ports[peer.index()].pulled = true;
+        self.link_down(port, peer);
+        true
+    }
+
+    /// Puts a cable back that was pulled. False: there is none, or it is not pulled.
+    pub fn relink(&mut self, port: PortIx) -> bool {
+        let Some(peer) = self.graph.peer(port).filter(|_| self.ports[port.index()].pulled) else {
+            return false;
+        };
+        self.ports[port.index()].pulled = false;
+        self.ports[peer.index()].pulled = false;
+        self.train(port, peer);
+        true
+    }
+
+    /// Both ends lose each other.
+    pub(crate) fn link_down(&mut self, a: PortIx, b: PortIx) {
+        for end in [a, b] {
+            let port = &mut self.ports[end.index()];
+            if port.info.physical_state() == PhysicalState::LINK_UP {
+                port.info.set_physical_state(PhysicalState::POLLING);
+                port.counters.link_downed += 1;
+            }
+            if port.info.state() != PortState::DOWN {
+                port.info.set_state(PortState::DOWN);
+                self.state_changed(end);
+            }
+        }
+    }
+
+    /// Both ends look for each other, and the link comes up unless one is switched off.
+    pub(crate) fn train(&mut self, a: PortIx, b: PortIx) {
+        let looks = |port: PortIx| {
+            matches!(
+                self.ports[port.index()].info.physical_state(),
+                PhysicalState::POLLING | PhysicalState::LINK_UP
+            )
+        };
+        if !looks(a) || !looks(b) {
+            return;
+        }
+        for end in [a, b] {
+            let info = &mut self.ports[end.index()].info;
+            let changed = info.state() != PortState::INITIALIZE;
+            info.set_physical_state(PhysicalState::LINK_UP).set_state(PortState::INITIALIZE);
+            if changed {
+                self.state_changed(end);
+            }
+        }
+    }
+
+    /// A port has another state than before: its switch notes it, and tells its manager.
+    pub(crate) fn state_changed(&mut self, port: PortIx) {
+        let node = self.graph.owner(port);
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.info.set_state_change(true);
+            self.trap_link_state(node);
+        }
+    }
+
+    /// SplitMix64, for losses.
+    pub(crate) fn dice(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// The port that has a node's address: a switch's port 0, a host's own.
+    pub(crate) fn end_port(&self, port: PortIx) -> PortIx {
+        let node = self.graph.owner(port);
+        if self.graph.kind(node) == Kind::Switch { self.graph.port(node, 0).unwrap_or(port) } else { port }
+    }
+}
+
+/// An attribute that all general classes have.
+pub(crate) fn asks_class_port_info(mad: &Mad) -> bool {
+    mad.header().attribute() == CLASS_PORT_INFO
+}

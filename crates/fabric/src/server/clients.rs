@@ -1,0 +1,108 @@
+//! The programs that are connected.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+
+use mad::Mad;
+use mad::values::Class;
+use topology::PortIx;
+
+/// Datagrams for a program that has no room at the moment; further ones are lost, the oldest first.
+const WAITING: usize = 1024;
+/// Questions of a program whose answers are still expected.
+const ASKED: usize = 4096;
+
+/// One program.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// The number that its sockets' names have.
+    pub name: u32,
+    /// Its datagrams come here, and it is connected to where they are expected.
+    pub socket: OwnedFd,
+    /// Where it stands.
+    pub port: PortIx,
+    /// It is a subnet manager.
+    pub is_sm: bool,
+    /// Classes of which it has sent something: only those does it listen to.
+    speaks: [bool; 256],
+    /// Its questions to other programs, newest last.
+    asked: VecDeque<(u64, u8)>,
+    /// What it had no room for.
+    pub waiting: VecDeque<Vec<u8>>,
+}
+
+impl Client {
+    pub(super) fn new(name: u32, socket: OwnedFd, port: PortIx, is_sm: bool) -> Self {
+        Self {
+            name,
+            socket,
+            port,
+            is_sm,
+            speaks: [false; 256],
+            asked: VecDeque::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// It has sent this.
+    pub(super) fn sent(&mut self, mad: &Mad) {
+        let header = mad.header();
+        if let Some(speaks) = self.speaks.get_mut(usize::from(header.class().0)) {
+            *speaks = true;
+        }
+    }
+
+    /// It has sent this question to another program.
+    pub(super) fn asks(&mut self, mad: &Mad) {
+        if self.asked.len() >= ASKED {
+            self.asked.pop_front();
+        }
+        self.asked.push_back((mad.header().transaction(), mad.header().class().0));
+    }
+
+    /// Is this the answer to a question of its? Then it is so only once.
+    pub(super) fn expects(&mut self, mad: &Mad) -> bool {
+        let wanted = (mad.header().transaction(), mad.header().class().0);
+        let at = self.asked.iter().rposition(|asked| *asked == wanted);
+        at.is_some_and(|at| self.asked.remove(at).is_some())
+    }
+
+    pub(super) fn speaks(&self, class: Class) -> bool {
+        self.speaks.get(usize::from(class.0)).copied().unwrap_or(false)
+    }
+
+    /// Keeps what it had no room for. False: it or an older one is lost.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> bool {
+        let room = self.waiting.len() < WAITING;
+        if !room {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(bytes.to_vec());
+        room
+    }
+}
+
+/// All programs, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    pub by_number: BTreeMap<u32, Client>,
+}
+
+impl Clients {
+    /// The lowest number that nobody has.
+    pub(super) fn free_number(&self) -> u32 {
+        let taken = self.by_number.keys().copied();
+        (0..)
+            .zip(taken.map(Some).chain(std::iter::repeat(None)))
+            .find(|(free, taken)| Some(*free) != *taken)
+            .map_or(0, |(free, _)| free)
+    }
+
+    /// Programs at a node's port that may be told this.
+    pub(super) fn at(&self, port: PortIx) -> impl Iterator<Item = (u32, &Client)> {
+        self.by_number
+            .iter()
+            .filter(move |(_, client)| client.port == port)
+            .map(|(number, client)| (*number, client))
+    }
+}

@@ -1,0 +1,173 @@
+//! Commands to a served fabric, a line each. Names with blanks stand in double quotes; a node may be named by `0x` and its GUID.
+//!
+//! | line | what it does |
+//! |---|---|
+//! | `unlink NODE PORT` | pulls the cable |
+//! | `relink NODE PORT` | puts it back |
+//! | `down NODE` | pulls all cables of a node |
+//! | `up NODE` | puts them back |
+//! | `counter NODE PORT NAME VALUE` | sets a counter |
+//! | `counters NODE PORT` | says all counters |
+//! | `describe NODE TEXT` | gives a node another text |
+//! | `lose NODE PORT THOUSANDTHS` | loses that many of what comes in |
+//! | `port NODE PORT` | says state, LID and peer |
+//! | `clients` | says who is connected |
+//! | `quit` | ends the server |
+//!
+//! The answer is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
+
+use mad::values::PortState;
+use topology::{NodeIx, PortIx};
+
+use crate::agents::{Agents, Counters};
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Pulls (or puts back, if the last is true) the cable of a port, or of all.
+    Link(String, Option<u8>, bool),
+    /// Sets a counter.
+    Counter(String, u8, String, u64),
+    /// Says all counters.
+    Counters(String, u8),
+    /// Gives a node another text.
+    Describe(String, String),
+    /// Loses thousandths of what comes in.
+    Lose(String, u8, u32),
+    /// Says how a port is.
+    Port(String, u8),
+    /// Says who is connected.
+    Clients,
+    /// Ends the server.
+    Quit,
+}
+
+const WORDS: &str = "unlink, relink, down, up, counter, counters, describe, lose, port, clients or quit";
+
+impl Command {
+    /// The command of a line; `None` of an empty one, or of one that begins with `#`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &str) -> Result<Option<Self>, String> {
+        let words = split(line)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let named = |node: &str| node.to_owned();
+        Ok(Some(match words.as_slice() {
+            [] => return Ok(None),
+            [first, ..] if first.starts_with('#') => return Ok(None),
+            ["unlink", node, port] => Self::Link(named(node), Some(number(port)?), false),
+            ["relink", node, port] => Self::Link(named(node), Some(number(port)?), true),
+            ["down", node] => Self::Link(named(node), None, false),
+            ["up", node] => Self::Link(named(node), None, true),
+            ["counter", node, port, name, value] => {
+                Self::Counter(named(node), number(port)?, named(name), number(value)?)
+            }
+            ["counters", node, port] => Self::Counters(named(node), number(port)?),
+            ["describe", node, text] => Self::Describe(named(node), named(text)),
+            ["lose", node, port, thousandths] => Self::Lose(named(node), number(port)?, number(thousandths)?),
+            ["port", node, port] => Self::Port(named(node), number(port)?),
+            ["clients"] => Self::Clients,
+            ["quit"] => Self::Quit,
+            [word, ..] => {
+                return Err(format!(
+                    "`{word}` with {} words behind it is no command; they are {WORDS}",
+                    words.len() - 1
+                ));
+            }
+        }))
+    }
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// Why it can't be.
+    pub fn obey(&self, agents: &mut Agents) -> Result<String, String> {
+        match self {
+            Self::Link(node, Some(port), up) => {
+                let port = find(agents, node, *port)?;
+                let done = if *up { agents.relink(port) } else { agents.unlink(port) };
+                let why = if *up { "no cable that was pulled" } else { "no cable" };
+                if done { Ok("ok".to_owned()) } else { Err(format!("that port of `{node}` has {why}")) }
+            }
+            Self::Link(node, None, up) => {
+                let ports: Vec<PortIx> = agents.graph().ports(find_node(agents, node)?).collect();
+                let done = ports
+                    .into_iter()
+                    .filter(|port| if *up { agents.relink(*port) } else { agents.unlink(*port) });
+                Ok(format!("ok {} cables", done.count()))
+            }
+            Self::Counter(node, port, name, value) => {
+                let port = find(agents, node, *port)?;
+                let counter = agents.counters_mut(port).named(name);
+                *counter.ok_or_else(|| {
+                    format!("there is no counter `{name}`; they are {}", Counters::NAMES.join(", "))
+                })? = *value;
+                Ok("ok".to_owned())
+            }
+            Self::Counters(node, port) => {
+                let port = find(agents, node, *port)?;
+                let all: Vec<String> =
+                    agents.counters(port).all().map(|(name, value)| format!("{name}={value}")).collect();
+                Ok(format!("ok {}", all.join(" ")))
+            }
+            Self::Describe(node, text) => {
+                let node = find_node(agents, node)?;
+                agents.describe(node, text);
+                Ok("ok".to_owned())
+            }
+            Self::Lose(node, port, thousandths) => {
+                let port = find(agents, node, *port)?;
+                agents.lose(port, *thousandths);
+                Ok("ok".to_owned())
+            }
+            Self::Port(node, port) => {
+                let port = find(agents, node, *port)?;
+                let info = agents.port_info(port);
+                let state: PortState = info.state();
+                let peer = agents.peer(port).map_or_else(
+                    || "nobody".to_owned(),
+                    |peer| {
+                        format!(
+                            "\"{}\" {}",
+                            agents.description(agents.graph().owner(peer)),
+                            agents.graph().number(peer)
+                        )
+                    },
+                );
+                Ok(format!("ok {state} {} lid {} peer {peer}", info.physical_state(), info.lid()))
+            }
+            Self::Clients | Self::Quit => Err("only a server can do that".to_owned()),
+        }
+    }
+}
+
+fn find_node(agents: &Agents, named: &str) -> Result<NodeIx, String> {
+    agents.node(named).ok_or_else(|| format!("there is no node `{named}`"))
+}
+
+fn find(agents: &Agents, named: &str, number: u8) -> Result<PortIx, String> {
+    let node = find_node(agents, named)?;
+    let port = agents.graph().port(node, number);
+    port.ok_or_else(|| format!("`{named}` has no port {number}: it has {}", agents.graph().port_count(node)))
+}
+
+fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
+    word.parse().map_err(|_| format!("`{word}` is not a number that fits here"))
+}
+
+/// The words of a line; what stands in double quotes is one.
+fn split(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        let (word, behind) = if let Some(quoted) = rest.strip_prefix('"') {
+            quoted.split_once('"').ok_or_else(|| "a quote is not closed".to_owned())?
+        } else {
+            rest.split_once(char::is_whitespace).unwrap_or((rest, ""))
+        };
+        words.push(word.to_owned());
+        rest = behind.trim_start();
+    }
+    Ok(words)
+}

@@ -1,0 +1,132 @@
+//! The socket on which commands are taken.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use mad::TransportError;
+
+use super::{Event, Server, Source, command};
+
+/// Longest command.
+const MOST_BYTES: usize = 4096;
+/// Commanders at once.
+const MOST_LINES: usize = 64;
+
+/// The socket, and who is connected to it.
+#[derive(Debug)]
+pub(super) struct ControlSocket {
+    path: PathBuf,
+    listener: UnixListener,
+    lines: BTreeMap<u32, (UnixStream, Vec<u8>)>,
+    next: u32,
+}
+
+impl ControlSocket {
+    pub(super) fn new(path: &Path) -> Result<Self, TransportError> {
+        let failed = |cause| TransportError::Io {
+            what: format!("make the control socket {}", path.display()),
+            cause,
+            next: "name a path that does not exist in a folder that may be written to",
+        };
+        // One that a server left behind which was killed: nobody listens.
+        if UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), listener, lines: BTreeMap::new(), next: 0 })
+    }
+
+    pub(super) fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // It may have been removed by somebody else, which is as well.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Server {
+    pub(super) fn accept_line(&mut self) -> Result<(), TransportError> {
+        let Some(commands) = self.commands.as_mut() else { return Ok(()) };
+        let Ok((stream, _)) = commands.listener.accept() else { return Ok(()) };
+        if commands.lines.len() >= MOST_LINES || stream.set_nonblocking(true).is_err() {
+            return Ok(());
+        }
+        let number = commands.next;
+        commands.next = commands.next.wrapping_add(1);
+        let Ok(watched) = stream.try_clone() else { return Ok(()) };
+        commands.lines.insert(number, (stream, Vec::new()));
+        self.watch(watched, Source::Line(number))
+    }
+
+    pub(super) fn read_line(&mut self, number: u32, event: &mut dyn FnMut(Event)) {
+        let Some((stream, so_far)) =
+            self.commands.as_mut().and_then(|commands| commands.lines.get_mut(&number))
+        else {
+            return;
+        };
+        let mut bytes = [0; 1024];
+        let ended = match stream.read(&mut bytes) {
+            Ok(0) => true,
+            Ok(len) => {
+                so_far.extend_from_slice(bytes.get(..len).unwrap_or_default());
+                false
+            }
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        let mut lines = Vec::new();
+        while let Some(end) = so_far.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = so_far.drain(..=end).collect();
+            lines.push(String::from_utf8_lossy(&line).trim().to_owned());
+        }
+        let too_long = so_far.len() > MOST_BYTES;
+        for line in lines {
+            let answer = self.command(&line);
+            event(Event::Command { line, answer: answer.clone() });
+            self.say(number, &answer);
+        }
+        if too_long {
+            self.say(number, "error: a command is one line of at most 4096 bytes");
+        }
+        if (ended || too_long)
+            && let Some(commands) = self.commands.as_mut()
+        {
+            commands.lines.remove(&number);
+        }
+    }
+
+    /// One who does not read its answers loses them.
+    fn say(&mut self, number: u32, answer: &str) {
+        let lines = self.commands.as_mut().map(|commands| &mut commands.lines);
+        if let Some((stream, _)) = lines.and_then(|lines| lines.get_mut(&number)) {
+            let _ = stream.write_all(format!("{answer}\n").as_bytes());
+        }
+    }
+
+    fn command(&mut self, line: &str) -> String {
+        match command::Command::parse(line) {
+            Ok(None) => "ok".to_owned(),
+            Ok(Some(command::Command::Quit)) => {
+                self.quit = true;
+                "ok".to_owned()
+            }
+            Ok(Some(command::Command::Clients)) => {
+                let said = self.clients.by_number.iter().map(|(number, client)| {
+                    let node = self.agents.graph().owner(client.port);
+                    let sm = if client.is_sm { " sm" } else { "" };
+                    format!("{number} at \"{}\"{sm}; ", self.agents.description(node))
+                });
+                format!("ok {}", said.collect::<String>())
+            }
+            Ok(Some(command)) => command.obey(&mut self.agents).unwrap_or_else(|why| format!("error: {why}")),
+            Err(why) => format!("error: {why}"),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Messages and packets of programs.
+
+use mad::ibsim::{
+    ClientInfo, Control, MAGIC, Packet, control, inward_name, lid_from_wire, lid_to_wire, outward_name,
+};
+use mad::values::{Class, Gid, Method};
+use mad::{Address, Layout, Lid, Mad};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, connect, recv, recvfrom, send, sendto,
+};
+use topology::PortIx;
+
+use super::clients::Client;
+use super::{Event, Server, Source, TURN, sockets};
+use crate::agents::Carried;
+
+/// What programs take for "could not be delivered": the system's number for a timeout.
+const TIMED_OUT: u32 = 110;
+
+/// Both kinds of messages are plain bytes.
+fn bytes_of(control: &Control) -> [u8; 80] {
+    zerocopy::transmute!(*control)
+}
+
+impl Server {
+    pub(super) fn control_messages(&mut self, event: &mut dyn FnMut(Event)) {
+        for _ in 0..TURN {
+            let mut bytes = [0; 256];
+            let (len, _, from) = match recvfrom(&self.control, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok(came) => came,
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+            };
+            let message: Option<[u8; 80]> = bytes.get(..len).and_then(|bytes| bytes.try_into().ok());
+            let message: Option<Control> = message.map(|bytes| zerocopy::transmute!(bytes));
+            let (Some(mut message), Some(from)) = (message.filter(|message| message.magic == MAGIC), from)
+            else {
+                event(Event::Garbage { on: "control", len });
+                continue;
+            };
+            if !self.obey(&mut message, event) {
+                message.kind = control::ERROR;
+            }
+            self.reply(&message, &from);
+        }
+    }
+
+    /// To a program that does not take it in at once it is not sent: it waits for an answer, and would be the first to.
+    fn reply(&self, message: &Control, to: &SocketAddrAny) {
+        let _ = sendto(&self.control, &bytes_of(message), SendFlags::DONTWAIT | SendFlags::NOSIGNAL, to);
+    }
+
+    fn obey(&mut self, message: &mut Control, event: &mut dyn FnMut(Event)) -> bool {
+        if message.kind == control::CONNECT {
+            return match self.connect(message, event) {
+                Ok(()) => true,
+                Err(why) => {
+                    event(Event::Refused { why });
+                    false
+                }
+            };
+        }
+        let number = message.client;
+        let Some(client) = self.clients.by_number.get(&number) else { return false };
+        let port = client.port;
+        let info = *self.agents.port_info(port);
+        let data = &mut message.data;
+        match message.kind {
+            control::DISCONNECT => self.leave(number, false, event),
+            control::PORT => {
+                data[..2].copy_from_slice(&info.lid().0.to_ne_bytes());
+                data[2] = info.state().0;
+            }
+            control::VENDOR => {
+                let node = self.agents.node_info(port);
+                data[..4].copy_from_slice(&node.vendor().to_ne_bytes());
+                data[4..8].copy_from_slice(&u32::from(node.device()).to_ne_bytes());
+                data[8..12].copy_from_slice(&node.revision().to_ne_bytes());
+                data[16..24].copy_from_slice(&1_u64.to_ne_bytes());
+            }
+            control::GID => {
+                let gid = Gid::new(info.gid_prefix(), self.agents.node_info(port).port_guid());
+                data[..16].copy_from_slice(&gid.0);
+            }
+            control::GUID => {
+                data[..8].copy_from_slice(&self.agents.node_info(port).node_guid().0.to_be_bytes())
+            }
+            control::NODE_INFO => {
+                data.fill(0);
+                let node = self.agents.node_info(port);
+                if let Ok(out) = mad::sm::NodeInfo::view_mut(data) {
+                    *out = node;
+                }
+            }
+            control::PORT_INFO => {
+                let graph = self.agents.graph();
+                let asked = graph.port(graph.owner(port), data[0]).filter(|_| data[0] != 0).unwrap_or(port);
+                let info = *self.agents.port_info(asked);
+                if let Ok(out) = mad::sm::PortInfo::view_mut(data) {
+                    *out = info;
+                }
+            }
+            control::SET_IS_SM => {
+                let is = data[..4] != [0; 4];
+                if let Some(client) = self.clients.by_number.get_mut(&number) {
+                    client.is_sm = is;
+                }
+                self.tell_is_sm(port);
+            }
+            control::PARTITIONS => {
+                data.fill(0);
+                data[..2].fill(0xff);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn connect(&mut self, message: &mut Control, event: &mut dyn FnMut(Event)) -> Result<(), String> {
+        let Ok(info) = ClientInfo::read(&message.data) else {
+            return Err("a message without a name".to_owned());
+        };
+        let named = info.node_name();
+        let name = u32::from_ne_bytes(info.id);
+        let Some(port) = self.place(&named) else {
+            return Err(format!("there is no node `{named}` to be at"));
+        };
+        // One that died without a word and came again with the same name.
+        let before =
+            self.clients.by_number.iter().find(|(_, client)| client.name == name).map(|(number, _)| *number);
+        if let Some(before) = before {
+            self.leave(before, true, event);
+        }
+        self.sweep_dead(event);
+        let number = self.clients.free_number();
+        let opened = sockets::bound(&outward_name(&self.base, number)).and_then(|socket| {
+            connect(&socket, &SocketAddrUnix::new_abstract_name(&inward_name(&self.base, name))?)?;
+            Ok(socket)
+        });
+        let socket = opened
+            .map_err(|error| format!("no socket for program {name}: {}", std::io::Error::from(error)))?;
+        self.watch(&socket, Source::Client(number)).map_err(|error| error.to_string())?;
+        let is_sm = info.is_sm != [0; 4];
+        self.clients.by_number.insert(number, Client::new(name, socket, port, is_sm));
+        self.tell_is_sm(port);
+        self.served.clients += 1;
+        let node = self.agents.description(self.agents.graph().owner(port));
+        info.answer(number, &node, &mut message.data);
+        event(Event::Came { client: number, node });
+        Ok(())
+    }
+
+    /// The port says whether a subnet manager is behind it.
+    fn tell_is_sm(&mut self, port: PortIx) {
+        let is = self.clients.at(port).any(|(_, client)| client.is_sm);
+        self.agents.set_is_sm(port, is);
+    }
+
+    pub(super) fn leave(&mut self, number: u32, vanished: bool, event: &mut dyn FnMut(Event)) {
+        let Some(client) = self.clients.by_number.remove(&number) else { return };
+        self.tell_is_sm(client.port);
+        event(Event::Went { client: number, vanished });
+    }
+
+    /// Programs that are gone without a word: nobody has their socket any more.
+    fn sweep_dead(&mut self, event: &mut dyn FnMut(Event)) {
+        let gone = |client: &Client| {
+            SocketAddrUnix::new_abstract_name(&inward_name(&self.base, client.name))
+                .and_then(|name| connect(&client.socket, &name))
+                .is_err()
+        };
+        let dead: Vec<u32> = self
+            .clients
+            .by_number
+            .iter()
+            .filter(|(_, client)| gone(client))
+            .map(|(number, _)| *number)
+            .collect();
+        dead.into_iter().for_each(|number| self.leave(number, true, event));
+    }
+
+    pub(super) fn packets(&mut self, number: u32, event: &mut dyn FnMut(Event)) {
+        self.flush(number, event);
+        for _ in 0..TURN {
+            let Some(client) = self.clients.by_number.get_mut(&number) else { return };
+            let mut bytes = [0; 512];
+            match recv(&client.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => match bytes.get(..len).and_then(|bytes| <[u8; 288]>::try_from(bytes).ok()) {
+                    Some(bytes) => {
+                        let packet: Packet = zerocopy::transmute!(bytes);
+                        client.sent(&Mad(packet.mad));
+                        self.packet(number, packet, event);
+                    }
+                    None => event(Event::Garbage { on: "packets", len }),
+                },
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => return self.leave(number, true, event),
+            }
+        }
+    }
+
+    fn packet(&mut self, number: u32, mut packet: Packet, event: &mut dyn FnMut(Event)) {
+        let Some(client) = self.clients.by_number.get_mut(&number) else { return };
+        self.served.datagrams += 1;
+        let mad = Mad(packet.mad);
+        let lid = lid_from_wire(packet.to_lid);
+        let to =
+            Address { lid, queue_pair: u32::from_be(packet.to_queue_pair), queue_key: 0, service_level: 0 };
+        let port = client.port;
+        match self.agents.carry(port, &to, &mad) {
+            Carried::Answered(from, answer) => {
+                self.served.answered += 1;
+                packet.mad = answer.0;
+                let own = self.agents.port_info(port).lid();
+                let directed = lid == Lid::PERMISSIVE;
+                packet.from_lid = if directed { packet.to_lid } else { lid_to_wire(from) };
+                packet.to_lid = if directed { packet.to_lid } else { lid_to_wire(own) };
+                std::mem::swap(&mut packet.to_queue_pair, &mut packet.from_queue_pair);
+                packet.status = 0;
+                self.send(number, &packet, event);
+            }
+            Carried::Arrived(at, from, arrived) => {
+                let question = !mad.header().method().is_response();
+                if self.hand(number, at, from, &packet, &arrived, event) {
+                    self.served.handed += 1;
+                } else if question {
+                    self.undelivered(number, packet, event);
+                }
+            }
+            Carried::Taken => {}
+            Carried::Lost => self.undelivered(number, packet, event),
+        }
+    }
+
+    /// The program gets its datagram back. An answer that got lost is nobody's affair but the asker's.
+    fn undelivered(&mut self, number: u32, mut packet: Packet, event: &mut dyn FnMut(Event)) {
+        self.served.lost += 1;
+        if !Mad(packet.mad).header().method().is_response() {
+            packet.status = TIMED_OUT.to_be();
+            self.send(number, &packet, event);
+        }
+    }
+
+    /// Hands a datagram to the program behind a port that it is for. False: there is none.
+    fn hand(
+        &mut self,
+        from: u32,
+        at: PortIx,
+        lid: Lid,
+        packet: &Packet,
+        mad: &Mad,
+        event: &mut dyn FnMut(Event),
+    ) -> bool {
+        let header = mad.header();
+        let (class, method) = (header.class(), header.method());
+        let response = method.is_response();
+        let receiver = if response {
+            let wanting = self.clients.by_number.iter_mut().filter(|(_, client)| client.port == at);
+            wanting
+                .filter(|(_, client)| client.speaks(class))
+                .find_map(|(number, client)| client.expects(mad).then_some(*number))
+        } else {
+            let report = method == Method::REPORT;
+            let to_sm = |client: &Client| client.is_sm && !report;
+            let all: Vec<(u32, &Client)> = self.clients.at(at).collect();
+            let sm = all.iter().find(|(_, client)| to_sm(client));
+            // Only who speaks a class listens to it: programs that don't have no queue for it.
+            sm.or_else(|| {
+                all.iter().find(|(number, client)| client.speaks(class) && (report || *number != from))
+            })
+            .map(|(number, _)| *number)
+        };
+        let Some(receiver) = receiver else { return false };
+        if !response && let Some(client) = self.clients.by_number.get_mut(&from) {
+            client.asks(mad);
+        }
+        let mut packet = *packet;
+        packet.mad = mad.0;
+        packet.from_lid = if class == Class::DIRECTED { packet.from_lid } else { lid_to_wire(lid) };
+        packet.status = 0;
+        self.send(receiver, &packet, event);
+        true
+    }
+
+    fn send(&mut self, number: u32, packet: &Packet, event: &mut dyn FnMut(Event)) {
+        let Some(client) = self.clients.by_number.get_mut(&number) else { return };
+        let bytes: [u8; 288] = zerocopy::transmute!(*packet);
+        // In order: what waits goes first.
+        let sent = if client.waiting.is_empty() {
+            send(&client.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        } else {
+            Err(Errno::AGAIN)
+        };
+        match sent {
+            Ok(_) => {}
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
+                if !client.keep(&bytes) {
+                    self.served.dropped += 1;
+                }
+            }
+            Err(_) => self.leave(number, true, event),
+        }
+    }
+
+    /// Sends what a program had no room for before.
+    fn flush(&mut self, number: u32, event: &mut dyn FnMut(Event)) {
+        let Some(client) = self.clients.by_number.get_mut(&number) else { return };
+        while let Some(bytes) = client.waiting.front() {
+            match send(&client.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => drop(client.waiting.pop_front()),
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => return,
+                Err(_) => return self.leave(number, true, event),
+            }
+        }
+    }
+
+    pub(super) fn flush_all(&mut self, event: &mut dyn FnMut(Event)) -> bool {
+        let behind = |(number, client): (&u32, &Client)| (!client.waiting.is_empty()).then_some(*number);
+        let waiting: Vec<u32> = self.clients.by_number.iter().filter_map(behind).collect();
+        waiting.iter().for_each(|number| self.flush(*number, event));
+        !waiting.is_empty()
+    }
+
+    /// Traps that are due go to the managers of the ports that send them.
+    pub(super) fn send_traps(&mut self, event: &mut dyn FnMut(Event)) {
+        if !self.agents.has_traps() {
+            return;
+        }
+        let now = self.now();
+        for (port, to, mad) in self.agents.due_traps(now) {
+            let Carried::Arrived(at, from, mad) = self.agents.carry_trap(port, to, &mad) else { continue };
+            let manager = self.clients.at(at).find(|(_, client)| client.is_sm).map(|(number, _)| number);
+            let Some(manager) = manager else { continue };
+            let mut packet = Packet::new(&mad);
+            packet.to_lid = lid_to_wire(to);
+            packet.from_lid = lid_to_wire(from);
+            self.served.traps += 1;
+            self.send(manager, &packet, event);
+        }
+    }
+}
