@@ -29,8 +29,8 @@ pub use traps::Trap;
 
 /// Entries of a switch's linear table: all LIDs of one port.
 pub(crate) const LINEAR_CAPACITY: u16 = Lid::LAST_UNICAST.0 + 1;
-/// Entries of a switch's multicast table: all that its attribute can name.
-pub(crate) const MULTICAST_CAPACITY: u16 = 0x3ff * 32;
+/// Entries of a switch's multicast table: all LIDs of groups.
+pub(crate) const MULTICAST_CAPACITY: u16 = 0x3fff;
 /// Partition keys of a port.
 pub(crate) const PARTITION_CAPACITY: u16 = 128;
 /// GUIDs of a port.
@@ -71,6 +71,7 @@ pub struct Agents {
     pub(crate) switches: HashMap<NodeIx, SwitchState>,
     pub(crate) tables: Tables,
     pub(crate) traps: Vec<Trap>,
+    pub(crate) extended_errors: bool,
     transaction: u64,
     random: u64,
 }
@@ -145,6 +146,12 @@ impl Agents {
     /// Counters of a port, to be changed.
     pub fn counters_mut(&mut self, port: PortIx) -> &mut Counters {
         &mut self.ports[port.index()].counters
+    }
+
+    /// Do nodes say that their counters of 64 bits hold errors too? Not unless told: the library by which stock programs speak to a
+    /// simulator cuts the last 32 bytes of each datagram, where some of those counters stand.
+    pub fn announce_extended_errors(&mut self, announce: bool) {
+        self.extended_errors = announce;
     }
 
     /// So many thousandths of what comes in by this port are lost from now on.

@@ -41,6 +41,7 @@ impl Agents {
             switches,
             tables: HashMap::new(),
             traps: Vec::new(),
+            extended_errors: false,
             transaction: 0,
             random: 1,
             graph,

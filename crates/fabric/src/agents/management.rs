@@ -34,6 +34,11 @@ impl Agents {
             attribute::LANE_MAP => self.lane_map(port, mad, set, modifier),
             attribute::LANE_ARBITRATION => self.arbitration(port, mad, set, modifier),
             attribute::LED_INFO => self.table(port, attribute::LED_INFO, 0, LedInfo::LEN, mad, set, |_| ()),
+            // A vendor's own, which managers ask of its devices: no speed but the standard's.
+            attribute::VENDOR_PORT_INFO => {
+                clear(mad);
+                Status::OK
+            }
             _ => Status::ATTRIBUTE_NOT_SUPPORTED,
         }
     }
@@ -93,7 +98,7 @@ impl Agents {
         let ports = self.graph.port_count(node);
         let Some(switch) = self.switches.get_mut(&node) else { return Status::ATTRIBUTE_NOT_SUPPORTED };
         let (position, block) = ((modifier >> 28) as u8, (modifier & 0x1ff) as u16);
-        if block >= MULTICAST_CAPACITY / 32 || u16::from(position) * 16 > u16::from(ports) {
+        if block > MULTICAST_CAPACITY / 32 || u16::from(position) * 16 > u16::from(ports) {
             return Status::BAD_FIELD;
         }
         let data = &mut mad.0[DATA_AT..DATA_AT + 64];

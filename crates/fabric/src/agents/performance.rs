@@ -22,7 +22,7 @@ impl Agents {
                 .set_capability_mask(
                     capability::ALL_PORT_SELECT | capability::EXTENDED_WIDTH | capability::XMIT_WAIT,
                 )
-                .set_capability_mask2(EXTENDED_ERRORS)
+                .set_capability_mask2(if self.extended_errors { EXTENDED_ERRORS } else { 0 })
                 .set_response_time(18);
             *mad.data_mut() = info;
             return if method == Method::GET { Status::OK } else { Status::METHOD_NOT_SUPPORTED };
