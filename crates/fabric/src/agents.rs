@@ -12,7 +12,7 @@ use mad::{Lid, Mad};
 use topology::{Graph, Kind, NodeIx, PortIx};
 
 mod bring_up;
-pub mod counting;
+
 mod make;
 mod management;
 mod performance;
@@ -23,7 +23,7 @@ pub mod standing;
 mod tests;
 pub mod traps;
 
-pub use counting::Counters;
+pub use crate::counting::Counters;
 pub use route::Carried;
 pub use traps::Trap;
 

@@ -12,5 +12,6 @@
 
 pub mod agents;
 pub mod counters;
+pub mod counting;
 pub mod server;
 pub mod sweep;

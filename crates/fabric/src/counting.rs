@@ -104,6 +104,11 @@ macro_rules! extended {
             pub(crate) fn store_extended(&mut self, from: &PortCountersExtended, $select: u64) {
                 $( if $select & 1 << $bit != 0 { self.$name = from.$name(); } )*
             }
+
+            /// Those that `select` names become the other's again.
+            pub(crate) fn keep_extended(&mut self, other: &Self, $select: u64) {
+                $( if $select & 1 << $bit != 0 { self.$name = other.$name; } )*
+            }
         }
     };
 }
