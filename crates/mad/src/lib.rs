@@ -22,7 +22,6 @@ pub mod in_process;
 pub mod injure;
 pub mod notice;
 pub mod pm;
-pub mod rmpp;
 pub mod sa;
 pub mod sa_records;
 pub mod sm;

@@ -1,4 +1,0 @@
-//! Multi-packet transfers: tables that are longer than one datagram.
-
-/// placeholder
-pub const SEGMENT: usize = crate::sa::DATA_LEN;
