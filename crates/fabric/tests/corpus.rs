@@ -1,5 +1,12 @@
 //! The corpus of the fuzz target `mad` as an ordinary test, and some dice beside it: a fabric takes any datagram and lives on.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helpers"
+)]
 
 use std::time::Duration;
 

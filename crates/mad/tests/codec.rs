@@ -1,5 +1,12 @@
 //! Properties that every structure has, whatever its fields are.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helpers"
+)]
 
 use mad::layout::Layout;
 use mad::{bits, header, notice, pm, sa, sa_records, sm};

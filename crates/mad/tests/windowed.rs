@@ -1,5 +1,12 @@
 //! The windowed client, on a network in the same process whose time is virtual.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helpers"
+)]
 
 use std::time::Duration;
 
