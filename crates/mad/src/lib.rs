@@ -22,6 +22,7 @@ pub mod in_process;
 pub mod injure;
 pub mod notice;
 pub mod pm;
+pub mod rmpp;
 pub mod sa;
 pub mod sa_records;
 pub mod sm;
