@@ -83,31 +83,20 @@ fn windows_line_ends_and_a_byte_order_mark_change_nothing() {
 #[test]
 fn what_can_t_be_believed_is_doubted_with_its_line() {
     let of = |from, to| doubts(from, to).1;
-    assert_eq!(of("4xXDR", "4xYDR"), [(14, Cause::UnknownRate)]);
-    assert_eq!(of(" lid 22 4xXDR", " lid 22 4xNDR"), [(33, Cause::RateDiffers)]);
-    assert_eq!(of("Switch\t36", "Switch\t9999999999"), [(16, Cause::Dangling), (22, Cause::BadNumber)]);
+    assert_eq!(of("4xXDR", "4xYDR"), [(13, Cause::UnknownRate)]);
+    assert_eq!(of(" lid 22 4xXDR", " lid 22 4xNDR"), [(29, Cause::RateDiffers)]);
+    assert_eq!(of("Switch\t36", "Switch\t9999999999"), [(15, Cause::Dangling), (21, Cause::BadNumber)]);
+    assert_eq!(of("[3]\t", "[66]\t"), [(15, Cause::NoSuchPort), (22, Cause::OneWay)]);
+    assert_eq!(of("[3]\t", "[18446744073709551616]\t"), [(15, Cause::NoSuchPort), (22, Cause::OneWay)]);
+    assert_eq!(of("[36][ext 12]\t\"S-", "[35]\t\"S-"), [(15, Cause::OneWay), (22, Cause::Contradiction)]);
     assert_eq!(
-        of("[3]\t\"S-0002c9020040405", "[66]\t\"S-0002c9020040405"),
-        [(16, Cause::NoSuchPort), (23, Cause::OneWay)]
-            .map(|one| one)
-            .into_iter()
-            .filter(|one| one.0 == 16)
-            .chain([(23, Cause::OneWay)])
-            .collect::<Vec<_>>()
+        of("\"S-0002c90200404050\"[36]", "\"S-ff\"[36]"),
+        [(15, Cause::Dangling), (22, Cause::OneWay)]
     );
-    assert_eq!(of("[36][ext 12]\t\"S-", "[35]\t\"S-"), [(16, Cause::OneWay), (23, Cause::Contradiction)]);
-    assert_eq!(
-        of("\"S-0002c90200404050\"[36][ext 12]", "\"S-00000000000000ff\"[36]"),
-        [(16, Cause::Dangling), (23, Cause::Contradiction)]
-            .into_iter()
-            .take(1)
-            .chain([(23, Cause::OneWay)])
-            .collect::<Vec<_>>()
-    );
-    assert_eq!(of("vendid=0x119f", "vendid=0xzz"), [(26, Cause::BadNumber)]);
-    assert_eq!(of("vendid=0x119f", "ibwarn: [77] mad timeout"), [(26, Cause::NotUnderstood)]);
-    assert_eq!(of("lid 1 lmc 0", "lid 99999 lmc 0"), [(13, Cause::BadNumber)]);
-    assert_eq!(of("caguid=0x2c90300a1b2c0", "caguid=0x2c902004040"), [(30, Cause::DuplicateGuid)]);
+    assert_eq!(of("vendid=0x119f", "vendid=0xzz"), [(24, Cause::BadNumber)]);
+    assert_eq!(of("vendid=0x119f", "ibwarn: [77] mad timeout"), [(24, Cause::NotUnderstood)]);
+    assert_eq!(of("lid 1 lmc 0", "lid 99999 lmc 0"), [(12, Cause::BadNumber)]);
+    assert_eq!(of("caguid=0x2c90300a1b2c0", "caguid=0x2c902004040"), [(28, Cause::DuplicateGuid)]);
     let twice = format!("{DUMP}\n{DUMP}");
     let reading = read(twice.as_bytes(), None).unwrap();
     assert_eq!(reading.doubts.count(Cause::DuplicateNode), 3);
@@ -210,6 +199,6 @@ fn check(bytes: &[u8], forced: Option<Format>) {
         assert_eq!(reading.graph.peer(b), Some(a));
         assert!(a != b && reading.graph.number(a) > 0);
     }
-    crate::recognise::recognise(&reading.graph);
+    assert!((0.0..=1.0).contains(&crate::recognise::recognise(&reading.graph).confidence));
     crate::draw::svg(&reading.graph, &mut std::io::sink()).unwrap();
 }
