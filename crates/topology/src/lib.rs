@@ -1,7 +1,8 @@
 //! Switched fabrics as graphs.
 //!
 //! What it is for: [`graph`] holds a fabric's nodes, ports and cables in compressed rows, [`build`] makes well-known
-//! shapes of any size, [`read`] takes files of others, and [`write`] makes them.
+//! shapes of any size, [`read`] takes files of others, and [`write`] makes them;
+//! [`recognise`] says what shape a fabric has, and [`draw`] draws it.
 //!
 //! What it must never do: talk to a device or to the network; guess silently about what a file means; panic on a file of a
 //! stranger.
@@ -10,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+pub mod draw;
 pub mod graph;
 pub mod read;
+pub mod recognise;
 pub mod write;
 
 pub use graph::{Graph, GraphBuilder, GraphError, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Speed, Width};
