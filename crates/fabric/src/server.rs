@@ -170,6 +170,8 @@ struct Server {
     commands: Option<ControlSocket>,
     started: Instant,
     served: Served,
+    /// When it last looked for programs that are gone.
+    kept_house: Duration,
     quit: bool,
 }
 
@@ -201,6 +203,7 @@ impl Server {
             clients: Clients::default(),
             started: Instant::now(),
             served: Served::default(),
+            kept_house: Duration::ZERO,
             quit: false,
             epoll,
             control,
@@ -237,6 +240,7 @@ impl Server {
             }
         }
         self.send_traps(event);
+        self.housekeeping(event);
         Ok(())
     }
 

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use mad::Mad;
+use mad::ibsim::Packet;
 use mad::values::Class;
 use topology::PortIx;
 
@@ -12,8 +14,19 @@ const WAITING: usize = 1024;
 /// Questions of a program whose answers are still expected.
 const ASKED: usize = 4096;
 
+/// How long a program may take to answer another one's question before that gets it back.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A question of a program to another one.
+struct Asked {
+    transaction: u64,
+    class: u8,
+    at: Duration,
+    /// As it was asked.
+    packet: Packet,
+}
+
 /// One program.
-#[derive(Debug)]
 pub(super) struct Client {
     /// The number that its sockets' names have.
     pub name: u32,
@@ -26,7 +39,7 @@ pub(super) struct Client {
     /// Classes of which it has sent something: only those does it listen to.
     speaks: [bool; 256],
     /// Its questions to other programs, newest last.
-    asked: VecDeque<(u64, u8)>,
+    asked: VecDeque<Asked>,
     /// What it had no room for.
     pub waiting: VecDeque<Vec<u8>>,
 }
@@ -53,17 +66,26 @@ impl Client {
     }
 
     /// It has sent this question to another program.
-    pub(super) fn asks(&mut self, mad: &Mad) {
+    pub(super) fn asks(&mut self, at: Duration, packet: Packet, mad: &Mad) {
         if self.asked.len() >= ASKED {
             self.asked.pop_front();
         }
-        self.asked.push_back((mad.header().transaction(), mad.header().class().0));
+        let (transaction, class) = (mad.header().transaction(), mad.header().class().0);
+        self.asked.push_back(Asked { transaction, class, at, packet });
+    }
+
+    /// Its questions that were not answered in time.
+    pub(super) fn late(&mut self, now: Duration) -> Vec<Packet> {
+        let late = |asked: &Asked| now.saturating_sub(asked.at) >= PATIENCE;
+        // They stand in the order in which they were asked.
+        let count = self.asked.iter().take_while(|asked| late(asked)).count();
+        self.asked.drain(..count).map(|asked| asked.packet).collect()
     }
 
     /// Is this the answer to a question of its? Then it is so only once.
     pub(super) fn expects(&mut self, mad: &Mad) -> bool {
         let wanted = (mad.header().transaction(), mad.header().class().0);
-        let at = self.asked.iter().rposition(|asked| *asked == wanted);
+        let at = self.asked.iter().rposition(|asked| (asked.transaction, asked.class) == wanted);
         at.is_some_and(|at| self.asked.remove(at).is_some())
     }
 
@@ -83,7 +105,7 @@ impl Client {
 }
 
 /// All programs, by their numbers.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Clients {
     pub by_number: BTreeMap<u32, Client>,
 }

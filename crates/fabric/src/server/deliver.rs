@@ -18,6 +18,9 @@ use crate::agents::Carried;
 /// What programs take for "could not be delivered": the system's number for a timeout.
 const TIMED_OUT: u32 = 110;
 
+/// How often [`Server::housekeeping`] is done.
+const HOUSEKEEPING: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// Both kinds of messages are plain bytes.
 fn bytes_of(control: &Control) -> [u8; 80] {
     zerocopy::transmute!(*control)
@@ -273,19 +276,24 @@ impl Server {
             .map(|(number, _)| *number)
         };
         let Some(receiver) = receiver else { return false };
-        if !response && let Some(client) = self.clients.by_number.get_mut(&from) {
-            client.asks(mad);
-        }
+        let asked = *packet;
         let mut packet = *packet;
         packet.mad = mad.0;
         packet.from_lid = if class == Class::DIRECTED { packet.from_lid } else { lid_to_wire(lid) };
         packet.status = 0;
-        self.send(receiver, &packet, event);
+        if !self.send(receiver, &packet, event) {
+            return false;
+        }
+        let now = self.now();
+        if !response && let Some(client) = self.clients.by_number.get_mut(&from) {
+            client.asks(now, asked, mad);
+        }
         true
     }
 
-    fn send(&mut self, number: u32, packet: &Packet, event: &mut dyn FnMut(Event)) {
-        let Some(client) = self.clients.by_number.get_mut(&number) else { return };
+    /// False: the program is gone.
+    fn send(&mut self, number: u32, packet: &Packet, event: &mut dyn FnMut(Event)) -> bool {
+        let Some(client) = self.clients.by_number.get_mut(&number) else { return false };
         let bytes: [u8; 288] = zerocopy::transmute!(*packet);
         // In order: what waits goes first.
         let sent = if client.waiting.is_empty() {
@@ -294,14 +302,36 @@ impl Server {
             Err(Errno::AGAIN)
         };
         match sent {
-            Ok(_) => {}
+            Ok(_) => true,
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
                 if !client.keep(&bytes) {
                     self.served.dropped += 1;
                 }
+                true
             }
-            Err(_) => self.leave(number, true, event),
+            Err(_) => {
+                self.leave(number, true, event);
+                false
+            }
         }
+    }
+
+    /// What the system does for programs of a real fabric: questions to other programs that stay without an answer come back, and
+    /// programs that are gone are noticed.
+    pub(super) fn housekeeping(&mut self, event: &mut dyn FnMut(Event)) {
+        let now = self.now();
+        if now.saturating_sub(self.kept_house) < HOUSEKEEPING {
+            return;
+        }
+        self.kept_house = now;
+        self.sweep_dead(event);
+        let late: Vec<(u32, Packet)> = self
+            .clients
+            .by_number
+            .iter_mut()
+            .flat_map(|(number, client)| client.late(now).into_iter().map(|packet| (*number, packet)))
+            .collect();
+        late.into_iter().for_each(|(number, packet)| self.undelivered(number, packet, event));
     }
 
     /// Sends what a program had no room for before.

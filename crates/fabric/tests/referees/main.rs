@@ -180,6 +180,50 @@ fn collected_are_those(serving: &Serving, found: &Found) {
     assert_eq!(reading.counters.transmit_wait, u64::from(u32::MAX));
 }
 
+/// OpenSM at a node, which writes to this log at once, polls a master every second and gives it up after two.
+fn opensm(serving: &Serving, node: &str, log: &std::path::Path) -> Running {
+    let folder = &serving.folder.0;
+    let conf = folder.join(format!("{node}.conf"));
+    let words = ["opensm", "-c", conf.to_str().unwrap()];
+    assert!(serving.program(node, &words).output().unwrap().status.success());
+    let mut text = std::fs::read_to_string(&conf).unwrap();
+    for (name, value) in
+        [("force_log_flush", "TRUE"), ("sminfo_polling_timeout", "1000"), ("polling_retry_number", "2")]
+    {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        text = text.replace(&line, &format!("{name} {value}"));
+    }
+    std::fs::write(&conf, text).unwrap();
+    // Not by way of `timeout`, which would be killed in its place.
+    let mut command = Command::new("opensm");
+    let like = serving.program(node, &[]);
+    command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(folder).arg("-F").arg(&conf).args(["-e", "-R", "minhop", "-f"]).arg(log);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Running(command.spawn().unwrap())
+}
+
+#[test]
+fn a_standby_takes_over_when_the_master_is_killed() {
+    if missing(&["opensm"]) {
+        return;
+    }
+    let serving = Serving::new("standby", tree(), false);
+    let said =
+        |log: &std::path::Path, what: &str| std::fs::read_to_string(log).unwrap_or_default().contains(what);
+    let (one, other) = (serving.folder.0.join("one.log"), serving.folder.0.join("other.log"));
+    let master = opensm(&serving, "host00000", &one);
+    until("a master", || said(&one, "Entering MASTER"));
+    let standby = opensm(&serving, "host00009", &other);
+    until("a standby", || said(&other, "Entering STANDBY"));
+    assert!(serving.command("clients").matches(" sm").count() == 2);
+    drop(master);
+    until("another master", || said(&other, "Entering MASTER") && said(&other, "SUBNET UP"));
+    assert!(serving.command("clients").matches(" sm").count() == 1);
+    drop(standby);
+    serving.end();
+}
+
 #[test]
 fn opensm_brings_it_up_and_routes_anew_after_a_trap() {
     if missing(&["opensm", "sminfo", "saquery", "ibtracert", "perfquery"]) {
@@ -187,28 +231,8 @@ fn opensm_brings_it_up_and_routes_anew_after_a_trap() {
     }
     let serving = Serving::new("opensm", tree(), false);
     let folder = &serving.folder.0;
-    let conf = folder.join("osm.conf");
-    assert!(serving.program("host00000", &["opensm", "-c", "osm.conf"]).output().unwrap().status.success());
-    let text = std::fs::read_to_string(&conf).unwrap();
-    std::fs::write(&conf, text.replace("force_log_flush FALSE", "force_log_flush TRUE")).unwrap();
     let log = folder.join("osm.log");
-    let words = ["opensm", "-F", "osm.conf", "-e", "-R", "minhop", "-f"];
-    // Not by way of `timeout`, which would be killed in its place.
-    let mut command = Command::new("opensm");
-    let like = serving.program("host00000", &[]);
-    like.get_envs().for_each(|(name, value)| {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    });
-    command
-        .current_dir(folder)
-        .args(&words[1..])
-        .arg(&log)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let opensm = Running(command.spawn().unwrap());
+    let opensm = opensm(&serving, "host00000", &log);
     let ups = || std::fs::read_to_string(&log).unwrap_or_default().matches("SUBNET UP").count();
     until("the first SUBNET UP", || ups() >= 1);
     assert!(serving.run("host00002", &["sminfo"]).contains("SMINFO_MASTER"));
