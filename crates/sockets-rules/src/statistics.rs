@@ -20,8 +20,11 @@ pub enum StatisticsError {
         /// Why not.
         source: std::io::Error,
     },
+    /// It is of another version of this program.
+    #[error("{} is a file of statistics of another version of tieline: run something by this one, or name another", .0.display())]
+    Version(PathBuf),
     /// Something else has its name.
-    #[error("{} is no file of statistics of this version: name another, or remove it", .0.display())]
+    #[error("{} is no file of statistics: name another, or remove it", .0.display())]
     Foreign(PathBuf),
 }
 
@@ -47,15 +50,11 @@ pub struct Counted {
     pub open: Vec<Connection>,
 }
 
-/// Calls and bytes.
+/// Bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Moved {
-    /// Calls that received.
-    pub calls_in: u64,
     /// Bytes that came.
     pub bytes_in: u64,
-    /// Calls that sent.
-    pub calls_out: u64,
     /// Bytes that went.
     pub bytes_out: u64,
 }
@@ -65,9 +64,7 @@ impl Moved {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
-            calls_in: self.calls_in.saturating_add(other.calls_in),
             bytes_in: self.bytes_in.saturating_add(other.bytes_in),
-            calls_out: self.calls_out.saturating_add(other.calls_out),
             bytes_out: self.bytes_out.saturating_add(other.bytes_out),
         }
     }
@@ -82,7 +79,7 @@ pub struct Connection {
     pub fd: u32,
     /// Why it is on TCP.
     pub reason: Option<Reason>,
-    /// What went through it.
+    /// What went through it, if the process has ended: before, the kernel knows.
     pub moved: Moved,
 }
 
@@ -92,8 +89,9 @@ pub fn create(path: &Path, fresh: bool) -> Result<()> {
     match check(path) {
         Ok(()) if !fresh => return Ok(()),
         Err(StatisticsError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+        // Who counts in an old one goes on in it, out of sight.
+        Ok(()) | Err(StatisticsError::Version(_)) => {}
         Err(error) => return Err(error),
-        Ok(()) => {}
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own = path.with_file_name(format!(".{name}.{}", std::process::id()));
@@ -158,8 +156,14 @@ fn open(path: &Path) -> Result<File> {
     let is_ours = metadata.is_file()
         && metadata.size() == layout::FILE_BYTES as u64
         && file.read_exact(&mut magic).is_ok()
-        && u64::from_le_bytes(magic) == layout::MAGIC;
-    if is_ours { Ok(file) } else { Err(StatisticsError::Foreign(path.to_owned())) }
+        && (u64::from_le_bytes(magic) ^ layout::MAGIC) & !layout::VERSION_BITS == 0;
+    if !is_ours {
+        Err(StatisticsError::Foreign(path.to_owned()))
+    } else if u64::from_le_bytes(magic) == layout::MAGIC {
+        Ok(file)
+    } else {
+        Err(StatisticsError::Version(path.to_owned()))
+    }
 }
 
 /// What all processes have counted.
@@ -198,14 +202,8 @@ pub fn read(path: &Path) -> Result<Vec<Counted>> {
 
 fn counted(pid: u32, slot: &[u64]) -> Counted {
     let word = |at: usize| slot.get(at).copied().unwrap_or(0);
-    let moved = |at: usize, [calls_in, bytes_in, calls_out, bytes_out]: [usize; 4]| Moved {
-        calls_in: word(at + calls_in),
-        bytes_in: word(at + bytes_in),
-        calls_out: word(at + calls_out),
-        bytes_out: word(at + bytes_out),
-    };
-    let totals = [head::CALLS_IN, head::BYTES_IN, head::CALLS_OUT, head::BYTES_OUT];
-    let own = [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT];
+    let moved =
+        |[bytes_in, bytes_out]: [usize; 2]| Moved { bytes_in: word(bytes_in), bytes_out: word(bytes_out) };
     let records = (0..layout::RECORDS).map(|at| layout::RECORDS_AT + at * layout::RECORD_WORDS);
     let open = records.filter(|at| word(at + record::COOKIE) != 0).map(|at| {
         let descriptor = word(at + record::DESCRIPTOR);
@@ -214,14 +212,14 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
             cookie: word(at + record::COOKIE),
             fd: descriptor as u32,
             reason: reason.and_then(|reason| Reason::ALL.get(reason).copied()),
-            moved: moved(at, own),
+            moved: moved([at + record::BYTES_IN, at + record::BYTES_OUT]),
         }
     });
     Counted {
         pid,
         connections: word(head::CONNECTIONS),
         unrecorded: word(head::UNRECORDED),
-        closed: moved(0, totals),
+        closed: moved([head::BYTES_IN, head::BYTES_OUT]),
         reasons: Reason::ALL.into_iter().map(|it| (it, word(head::REASONS + it as usize))).collect(),
         notes: Note::ALL.into_iter().map(|it| (it, word(head::NOTES + it as usize))).collect(),
         open: open.collect(),
@@ -251,6 +249,19 @@ mod tests {
         create(&path, true).unwrap();
         assert_eq!(read(&path).unwrap().len(), 0);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn one_of_another_version_is_replaced_and_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        for fresh in [false, true] {
+            create(&path, true).unwrap();
+            put(&path, 0, u64::from_le_bytes(*b"TLsocks1"));
+            assert!(matches!(read(&path), Err(StatisticsError::Version(_))));
+            create(&path, fresh).unwrap();
+            assert_eq!(read(&path).unwrap(), []);
+        }
     }
 
     #[test]
