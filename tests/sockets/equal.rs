@@ -188,6 +188,14 @@ fn threads_that_race() {
 }
 
 #[test]
+fn ten_thousand_connections() {
+    let _watchdog = Watchdog::usual("connections");
+    let said = equal("many", &[], &[]);
+    assert!(said.contains("answered: 1, wrong: 0\n") && said.contains("copied: 1"), "{said}");
+    println!("{said}");
+}
+
+#[test]
 fn before_the_first_constructor_and_after_the_last_destructor() {
     let _watchdog = Watchdog::usual("early");
     equal("early", &[], &[]);
