@@ -28,6 +28,9 @@ pub enum StatisticsError {
     Foreign(PathBuf),
 }
 
+/// Longest path of which the library takes notice, in bytes.
+const LONGEST_PATH_BYTES: usize = 511;
+
 /// Result about statistics.
 pub type Result<T> = std::result::Result<T, StatisticsError>;
 
@@ -86,6 +89,10 @@ pub struct Connection {
 /// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
 pub fn create(path: &Path, fresh: bool) -> Result<()> {
     let failed = |what| move |source| StatisticsError::Io { what, path: path.to_owned(), source };
+    if path.as_os_str().len() > LONGEST_PATH_BYTES {
+        // The library would not say that it counts nothing.
+        return Err(failed("cannot make")(rustix::io::Errno::NAMETOOLONG.into()));
+    }
     match check(path) {
         Ok(()) if !fresh => return Ok(()),
         Err(StatisticsError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
@@ -93,8 +100,7 @@ pub fn create(path: &Path, fresh: bool) -> Result<()> {
         Ok(()) | Err(StatisticsError::Version(_)) => {}
         Err(error) => return Err(error),
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let own = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let own = path.with_file_name(format!(".statistics.{}", std::process::id()));
     // A longer file than the process may write would end it by a signal.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < layout::FILE_BYTES as u64) {
@@ -128,7 +134,12 @@ pub fn default_file(root: &Path) -> PathBuf {
 
 /// As [`create`], in a directory of the user's own, which is made if it is missing.
 pub fn create_private(path: &Path) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+    private_folder(path.parent().unwrap_or(Path::new("/")))?;
+    create(path, false)
+}
+
+/// Has a directory of the user's own, in which nobody else may write.
+pub(crate) fn private_folder(folder: &Path) -> Result<()> {
     let failed = |source| StatisticsError::Io { what: "cannot use", path: folder.to_owned(), source };
     if !folder.exists() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -137,7 +148,7 @@ pub fn create_private(path: &Path) -> Result<()> {
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
         return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
     }
-    create(path, false)
+    Ok(())
 }
 
 /// Whether there is a file of statistics.
