@@ -31,7 +31,7 @@ pub enum LaunchError {
     #[error("{}: no such program", .0.display())]
     NotFound(PathBuf),
     /// It is there, and what it is to be read by is not.
-    #[error("{}: no such program as its interpreter {}", program.display(), interpreter.display())]
+    #[error("{}: its interpreter {interpreter:?} is not there", program.display())]
     NoInterpreter {
         /// The program.
         program: PathBuf,

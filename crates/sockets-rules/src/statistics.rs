@@ -240,6 +240,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
 
     fn put(path: &Path, at: usize, word: u64) {
@@ -300,6 +301,50 @@ mod tests {
         let open = &all[0].open;
         assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 5));
         assert_eq!(open[0].reason, Some(Reason::NotYet));
+    }
+
+    /// A file that begins as one of statistics does, in which these words stand in these places.
+    fn scribbled(words: &[(usize, u64)]) -> Vec<u8> {
+        let mut bytes = vec![0; layout::FILE_BYTES];
+        bytes[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());
+        for (at, word) in words {
+            // The first words of each slot and the owners have a meaning: most are put there.
+            let at = match at % 4 {
+                0 => layout::OWNERS + at / 4 % layout::SLOTS,
+                1 => (layout::HEAD_BYTES + at / 4 % 4 * layout::SLOT_BYTES) / 8,
+                2 => layout::HEAD_BYTES / 8 + at / 4 % (4 * layout::SLOT_WORDS),
+                _ => at / 4 % (layout::FILE_BYTES / 8),
+            };
+            bytes[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+        #[test]
+        fn any_bytes_are_reported_or_refused(
+            words in prop::collection::vec((any::<usize>(), prop_oneof![0..5_u64, Just(u64::from(std::process::id())), any::<u64>()]), 0..60),
+            length in prop_oneof![Just(layout::FILE_BYTES), 0..layout::FILE_BYTES],
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("s");
+            std::fs::write(&path, &scribbled(&words)[..length]).unwrap();
+            let whole = length == layout::FILE_BYTES && !words.iter().any(|(at, _)| at % 4 == 3 && (at / 4).is_multiple_of(layout::FILE_BYTES / 8));
+            match crate::status::report(&path, true) {
+                Ok(report) => {
+                    prop_assert_eq!(length, layout::FILE_BYTES);
+                    let texts = [report.summary(), report.details()];
+                    prop_assert!(texts.iter().all(|text| !text.is_empty()));
+                    let named = report.processes.iter().all(|it| texts[1].contains(&format!("process {} ", it.pid)));
+                    prop_assert!(named, "{}", texts[1]);
+                    // Nobody has this file mapped.
+                    prop_assert!(report.processes.iter().all(|it| !it.running));
+                    prop_assert_eq!(crate::status::report(&path, false).unwrap().processes, vec![]);
+                }
+                Err(error) => prop_assert!(!whole, "{}", error),
+            }
+        }
     }
 
     #[test]

@@ -135,14 +135,26 @@ fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Con
 }
 
 /// Whether a process of this number runs and has the file mapped. The number alone may belong to somebody else by now; one who
-/// lets nobody look at his memory is believed.
+/// lets nobody look at his memory is believed, and so is everybody where the kernel shows no memory at all.
 fn is_running(pid: u32, inode: u64) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => {
-            maps.lines().any(|line| line.split_whitespace().nth(4).is_some_and(|it| it.parse() == Ok(inode)))
+    match std::fs::read(format!("/proc/{pid}/maps")) {
+        // Names in it may be of any bytes.
+        Ok(maps) => maps.split(|byte| *byte == b'\n').any(|line| inode_of(line) == Some(inode)),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && !Path::new("/proc/self/maps").exists() =>
+        {
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+            let asked = pid.map(rustix::process::test_kill_process);
+            matches!(asked, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
         }
         Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
     }
+}
+
+/// The inode in a line of a process's table of mappings.
+fn inode_of(line: &[u8]) -> Option<u64> {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    std::str::from_utf8(words.nth(4)?).ok()?.parse().ok()
 }
 
 fn name(pid: u32) -> String {
@@ -311,6 +323,13 @@ mod tests {
         }
         let line = "  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 12345 1 0 100";
         assert_eq!(socket(line).unwrap().inode, 12345);
+    }
+
+    #[test]
+    fn a_mapping_with_any_name_is_found() {
+        let line = b"7f00-7f01 rw-s 00000000 fd:00 4711                     /tmp/\xff\xfe a b (deleted)";
+        assert_eq!(inode_of(line), Some(4711));
+        assert_eq!((inode_of(b""), inode_of(b"1 2 3 4 x"), inode_of(b"1 2 3")), (None, None, None));
     }
 
     #[test]

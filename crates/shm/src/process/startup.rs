@@ -12,6 +12,8 @@ use crate::sync::{AtomicBool, AtomicU32, Ordering};
 static WERE_CLOSED: AtomicU32 = AtomicU32::new(0);
 /// Whether SIGPIPE was ignored, as it is from `main` on.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Whether one had come and was blocked: to ignore the signal took it away.
+static PIPE_WAS_PENDING: AtomicBool = AtomicBool::new(false);
 
 const STANDARD: [c_int; 3] = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO];
 
@@ -33,6 +35,13 @@ extern "C" fn look() {
         action.assume_init().sa_sigaction == libc::SIG_IGN
     };
     PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
+    let mut waiting = core::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the answer is written to room of its size, and was a valid value before.
+    let pending = unsafe {
+        libc::sigpending(waiting.as_mut_ptr());
+        libc::sigismember(waiting.as_ptr(), libc::SIGPIPE) == 1
+    };
+    PIPE_WAS_PENDING.store(pending, Ordering::Relaxed);
 }
 
 // SAFETY: the section holds pointers to functions of this signature, which the loader calls once each; on x86-64 a function
@@ -92,8 +101,13 @@ pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &m
     }
     let restore = !PIPE_WAS_IGNORED.load(Ordering::Relaxed);
     if restore {
-        // SAFETY: the default is what every process starts with.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        // SAFETY: the default is what every process starts with. A signal that comes again is still blocked.
+        unsafe {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            if PIPE_WAS_PENDING.load(Ordering::Relaxed) {
+                libc::kill(libc::getpid(), libc::SIGPIPE);
+            }
+        }
     }
     // SAFETY: texts that end with 0, in lists that end with a null pointer; all of them outlive the call. The second reads this
     // thread's own variable.

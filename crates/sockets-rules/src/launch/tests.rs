@@ -70,7 +70,7 @@ fn errors_name_what_is_to_blame() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (_, end) = tried(&[script.into()], &options(), &[Errno::NOENT]);
     assert!(
-        end.to_string().ends_with("no such program as its interpreter /nowhere/interpreter")
+        end.to_string().ends_with("its interpreter \"/nowhere/interpreter\" is not there")
             && end.is_not_found()
     );
     let (starts, end) = tried(&texts(&[""]), &options(), &[]);
