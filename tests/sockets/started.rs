@@ -244,3 +244,28 @@ fn an_environment_without_room_for_the_library_is_handed_on_plain() {
     assert_eq!(text(&output.stdout).trim(), list.len().to_string(), "{}", text(&output.stderr).len());
     assert!(text(&output.stderr).contains("the library's name does not fit in"));
 }
+
+#[test]
+fn under_a_low_limit_of_memory_it_runs_plain() {
+    let _watchdog = Watchdog::usual("low limits");
+    let command = tieline(&[]);
+    let binary = tieline_binary().unwrap();
+    let run = |limit: &str, options: &str| {
+        let script = format!(
+            "ulimit {limit}; exec \"$0\" run {options} -- grep -c libtieline-sockets /proc/self/maps"
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).arg(&binary).stdin(Stdio::null());
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.output().unwrap()
+    };
+    let output = run("-d 4000", "");
+    assert_eq!(text(&output.stdout), "0\n", "{output:?}");
+    assert!(text(&output.stderr).contains("the limit of its memory"), "{output:?}");
+    assert_eq!(run("-d 4000", "--strict").status.code(), Some(4));
+    // With a little more it is entered.
+    for limit in ["-d 20000", "-v 40000", "-s 64"] {
+        let output = run(limit, "--strict");
+        assert!(output.status.success() && text(&output.stdout) != "0\n", "{limit}: {output:?}");
+    }
+}

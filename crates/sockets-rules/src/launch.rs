@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use rustix::process::Resource;
 
 use crate::environment::{self, BUILT, can_be_said};
 use crate::program::{self, Barred};
@@ -150,7 +151,7 @@ impl<E, F: FnMut(&Start) -> Result<i32, E>> Attempt<'_, F> {
         let mut start = self.prepare(Path::new(SHELL), words);
         start.barred = start.barred.map(|why| match why {
             // These are not about the shell.
-            Barred::NoPath(_) | Barred::TooLong => why,
+            Barred::NoPath(_) | Barred::LittleMemory | Barred::TooLong => why,
             why => Barred::Interpreter(SHELL.into(), Box::new(why)),
         });
         self.start(start)
@@ -179,11 +180,19 @@ pub fn prepare(path: &Path, words: Vec<OsString>, environment: Vec<OsString>, op
     let program = program::look_at(path, &start.arguments);
     start.likely = !program.unknown;
     let no_path = || (!can_be_said(&options.library)).then(|| Barred::NoPath(options.library.clone()));
-    start.barred = program.barred.clone().or_else(no_path);
+    let no_memory = || has_little_memory().then_some(Barred::LittleMemory);
+    start.barred = program.barred.clone().or_else(no_path).or_else(no_memory);
     if start.barred.is_none() {
         start.environment = environment::with_library(start.environment, &program, options);
     }
     start
+}
+
+/// Whether a limit is so low that a program may start without the library, which takes a good MiB, and not with it.
+fn has_little_memory() -> bool {
+    const LITTLE: u64 = 8 << 20;
+    let limit = |of| rustix::process::getrlimit(of).current;
+    [Resource::Data, Resource::As].into_iter().filter_map(limit).any(|limit| limit < LITTLE)
 }
 
 /// Whether the caller may execute a file, as far as that can be seen.

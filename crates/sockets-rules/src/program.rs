@@ -39,6 +39,8 @@ pub enum Barred {
     OtherLoader(PathBuf),
     /// The library's path can't be said to the loader.
     NoPath(PathBuf),
+    /// A limit leaves no room for the library in its memory.
+    LittleMemory,
     /// With the library's name the environment would be too long for the kernel.
     TooLong,
     /// A script, whose interpreter cannot be entered.
@@ -65,6 +67,9 @@ impl fmt::Display for Barred {
                 "the library's path {} contains a space, a colon or a dollar sign, which the dynamic linker takes for \
                  something else, and there is no runtime directory for a link to it: move it",
                 path.display()
+            ),
+            Self::LittleMemory => f.write_str(
+                "the limit of its memory (`ulimit -d`, `ulimit -v`) is too low for the library to fit in",
             ),
             Self::TooLong => f.write_str(
                 "its arguments and its environment are so long that the library's name does not fit in",

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::kernel;
+use crate::{kernel, layout};
 use crate::statistics::{self, Counted, Moved, Result};
 
 /// What is known of all processes.
@@ -256,6 +256,9 @@ impl Report {
                 process.moved.bytes_out,
                 because.join(", ")
             );
+        }
+        if self.processes.len() >= layout::SLOTS {
+            let _ = writeln!(text, "there is room for {} processes: others are not counted", layout::SLOTS);
         }
         text
     }
