@@ -231,6 +231,13 @@ fn the_dynamic_linker_as_a_command_is_entered_if_its_program_can_be() {
         let counts = ["/bin/grep", "-c", "libtieline-sockets", "/proc/self/maps"];
         let output = command.arg(loader).args(["--argv0", "x"]).args(counts).output().unwrap();
         assert!(output.status.success() && text(&output.stdout).trim() != "0", "{loader:?}: {output:?}");
+        // The command itself by the same way.
+        let binary = installed(&made().join("by-hand"));
+        let mut command = Command::new(loader);
+        command.arg(binary).args(["run", "--strict"]).args(counts).stdin(Stdio::null());
+        command.env_remove("TIELINE_SOCKETS_LIBRARY").env("TIELINE_RUNTIME_DIR", made().join("runtime"));
+        let output = command.output().unwrap();
+        assert!(output.status.success() && text(&output.stdout).trim() != "0", "{loader:?}: {output:?}");
     }
 }
 

@@ -215,7 +215,7 @@ pub fn library(named: Option<&OsStr>, own: &[PathBuf]) -> Result<PathBuf, Launch
         Some(named) => vec![std::path::absolute(named).unwrap_or_else(|_| named.into())],
         None => own.iter().flat_map(|own| beside(own)).collect(),
     };
-    match places.iter().find(|path| path.is_file()) {
+    match places.iter().find(|path| program::may_be_library(path)) {
         Some(path) if named.is_some() => Ok(path.clone()),
         Some(path) => Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())),
         None => {

@@ -240,6 +240,12 @@ fn by_hand(words: &[OsString]) -> Program {
     Program::default()
 }
 
+/// Whether a file can be a library of the same kind as ours.
+pub(crate) fn may_be_library(path: &Path) -> bool {
+    let file = open(path).and_then(|(_, file)| file);
+    file.is_some_and(|file| Elf::read(&file).is_some_and(|elf| elf.is_x86_64()))
+}
+
 /// Whether a library is the runtime of an address sanitizer, which ends the program unless it is loaded first.
 #[must_use]
 pub fn is_sanitizer(library: &OsStr) -> bool {

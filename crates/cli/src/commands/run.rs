@@ -93,13 +93,16 @@ fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outc
     Err(of_launch(end))
 }
 
-/// Where this program may lie: what the kernel says, and where /proc is not mounted the name by which it was started.
+/// Where this program may lie: what the kernel says, which it can't where /proc is not mounted, and which is the dynamic linker where
+/// that was started by hand; and the name by which it was started.
 fn own_paths() -> Vec<PathBuf> {
-    let called = || {
-        let called = Path::new(OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
-        std::fs::canonicalize(called).unwrap_or_else(|_| called.to_owned())
-    };
-    std::env::current_exe().map_or_else(|_| vec![called()], |own| vec![own])
+    let called = Path::new(OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
+    let called = std::fs::canonicalize(called).unwrap_or_else(|_| called.to_owned());
+    let mut all: Vec<PathBuf> = std::env::current_exe().into_iter().collect();
+    if !all.contains(&called) {
+        all.push(called);
+    }
+    all
 }
 
 /// Says what is to be said about a program that will probably start, or refuses it.

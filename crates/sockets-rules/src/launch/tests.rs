@@ -113,7 +113,11 @@ fn the_library_is_looked_for_beside_each_path_of_the_program() {
     std::fs::create_dir_all(folder.path().join("lib64")).unwrap();
     std::fs::create_dir_all(folder.path().join("bin")).unwrap();
     let path = folder.path().join("lib64").join(LIBRARY);
+    // What is no library is none, whatever it is called.
     std::fs::write(&path, "").unwrap();
+    assert!(library(None, &own).is_err() && library(Some(path.as_os_str()), &own).is_err());
+    let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    std::fs::write(&path, &this[..4096]).unwrap();
     assert_eq!(library(None, &own).unwrap(), std::fs::canonicalize(path).unwrap());
     assert!(matches!(library(Some(OsStr::new("/nowhere/l.so")), &own), Err(LaunchError::NoLibrary { .. })));
 }
