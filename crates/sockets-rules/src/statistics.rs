@@ -321,7 +321,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(100))]
+        #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn any_bytes_are_reported_or_refused(
             words in prop::collection::vec((any::<usize>(), prop_oneof![0..5_u64, Just(u64::from(std::process::id())), any::<u64>()]), 0..60),

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::{kernel, layout};
 use crate::statistics::{self, Counted, Moved, Result};
+use crate::{kernel, layout};
 
 /// What is known of all processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
