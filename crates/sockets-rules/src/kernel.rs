@@ -48,7 +48,8 @@ fn dump(family: u8, socket_id: SocketId, all: &mut Vec<Connection>) -> io::Resul
         family,
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::INFO,
-        states: StateFlags::all(),
+        // One that waits for late packets belongs to no process any more.
+        states: StateFlags::all() - StateFlags::TIME_WAIT,
         socket_id,
     };
     let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
