@@ -67,6 +67,9 @@ pub(crate) struct Run {
     /// End after so many differences
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) enough: usize,
+    /// A family of moves that comes more often than others (may be given several times); a wrong name lists them
+    #[arg(long, value_name = "FAMILY")]
+    pub(crate) focus: Vec<String>,
     /// Where programs that differ are saved, made small
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! Many programs on several processors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
@@ -27,6 +28,8 @@ pub struct Plan {
     pub repetitions: usize,
     /// So many differences are enough.
     pub enough: usize,
+    /// Families of moves that come more often: see [`generate::focused`].
+    pub focus: Vec<String>,
 }
 
 /// What came of it.
@@ -40,6 +43,8 @@ pub struct Summary {
     pub different: Vec<(u64, Finding)>,
     /// Seeds that differed at first, and not when repeated.
     pub unstable: Vec<(u64, Finding)>,
+    /// In how many programs each call came.
+    pub calls: BTreeMap<&'static str, u64>,
     /// Each job's programs had a network of their own.
     pub own_network: bool,
 }
@@ -68,11 +73,15 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
                 return Ok(());
             }
             let seed = plan.seed.wrapping_add(at);
-            let program = generate::program(seed);
+            let program = generate::focused(seed, &plan.focus);
             let verdict = judge.compare(&program, plan.repetitions)?;
             let mut summary = locked(&summary);
             summary.ran += 1;
             summary.steps += program.steps.len() as u64;
+            let calls: BTreeSet<_> = program.steps.iter().map(|step| step.call.name()).collect();
+            for call in calls {
+                *summary.calls.entry(call).or_default() += 1;
+            }
             match verdict {
                 Verdict::Same => {}
                 Verdict::Unstable(finding) => summary.unstable.push((seed, finding)),

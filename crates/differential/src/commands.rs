@@ -98,6 +98,10 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
 
 fn run(words: &Run) -> Result<u8> {
     let (plain, library) = sides(&words.under)?;
+    let families = generate::families();
+    if let Some(wrong) = words.focus.iter().find(|name| !families.contains(&name.as_str())) {
+        return Err(Misuse(format!("--focus {wrong}: the families are {}", families.join(" "))).into());
+    }
     let plan = Plan {
         plain,
         library,
@@ -106,6 +110,7 @@ fn run(words: &Run) -> Result<u8> {
         jobs: words.jobs.into(),
         repetitions: words.under.repetitions,
         enough: words.enough.max(1),
+        focus: words.focus.clone(),
     };
     let stop = stop_on_signal()?;
     let start = Instant::now();
@@ -155,14 +160,17 @@ fn line(summary: &Summary, words: &Run, start: Instant) -> String {
 fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Result<Vec<String>> {
     let mut saved = Vec::new();
     for (seed, finding) in &summary.unstable {
-        note(&format!("seed {seed} is unstable:\n{}", differing(&generate::program(*seed), finding)));
+        note(&format!(
+            "seed {seed} is unstable:\n{}",
+            differing(&generate::focused(*seed, &words.focus), finding)
+        ));
     }
     if summary.different.is_empty() {
         return Ok(saved);
     }
     let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), process::processors()[0])?;
     for (seed, finding) in &summary.different {
-        let program = generate::program(*seed);
+        let program = generate::focused(*seed, &words.focus);
         let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT, stop)?;
         let finding = match judge.compare(&small, words.under.repetitions)? {
             Verdict::Different(finding) => finding,
@@ -207,6 +215,7 @@ fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant) -> Str
         "programs": summary.ran,
         "wanted": words.programs,
         "calls": summary.steps,
+        "programs_with": summary.calls,
         "seconds": start.elapsed().as_secs_f64(),
         "different": seeds(&summary.different),
         "unstable": seeds(&summary.unstable),

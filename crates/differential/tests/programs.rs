@@ -20,7 +20,7 @@ use shm::sync::AtomicBool;
 const PROGRAMS: u64 = 2000;
 
 fn plan(library: Side, seed: u64, programs: u64) -> Plan {
-    Plan { plain: plain(), library, seed, programs, jobs: 2, repetitions: 10, enough: 3 }
+    Plan { plain: plain(), library, seed, programs, jobs: 2, repetitions: 10, enough: 3, focus: Vec::new() }
 }
 
 /// Each uses all processors.

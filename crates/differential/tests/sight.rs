@@ -37,6 +37,7 @@ fn are_found(faults: &BTreeSet<String>, under: impl Fn(&str) -> Side) {
             jobs: 2,
             repetitions: 2,
             enough: 1,
+            focus: Vec::new(),
         };
         let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
         match summary.different.first() {

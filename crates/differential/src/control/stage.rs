@@ -91,7 +91,7 @@ impl<'p> Stage<'p> {
 
     /// Waits until a new actor is there, unless its process ends before that.
     fn meet(&mut self, actor: Actor, result: &str) {
-        let pid = result.strip_prefix("= %").and_then(|pid| pid.parse().ok());
+        let pid = result.strip_prefix("= %").and_then(|rest| rest.split(' ').next()?.parse().ok());
         let mut time = GLANCE;
         while self.mail(actor, Mail::Alive) == 0 {
             if pid.is_some_and(|pid| look(pid) == Task::Gone) || Instant::now() > self.deadline {
@@ -188,6 +188,8 @@ impl<'p> Stage<'p> {
             Call::Exec { .. }
             | Call::Fork { .. }
             | Call::PosixSpawn { .. }
+            | Call::Vfork { .. }
+            | Call::VforkExit { .. }
             | Call::Spawn { .. }
             | Call::Exit { .. } => true,
             // The kernel lets a dead process be waited for a moment after it shows it as dead.
@@ -214,7 +216,9 @@ impl<'p> Stage<'p> {
     /// What a step does to the cast.
     fn follow(&mut self, step: &Step, result: &str) {
         match &step.call {
-            Call::Fork { actor } | Call::PosixSpawn { actor, .. } if result.starts_with("= %") => {
+            Call::Fork { actor } | Call::PosixSpawn { actor, .. } | Call::Vfork { actor, .. }
+                if result.starts_with("= %") =>
+            {
                 self.meet(*actor, result)
             }
             Call::Spawn { actor } if result.starts_with("= 0") => self.meet(*actor, result),

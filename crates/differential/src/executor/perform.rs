@@ -5,11 +5,12 @@ use std::time::Instant;
 use shm::sync::Ordering;
 
 use super::context::Context;
-use super::{actor, descriptors, races, readiness, say, traffic};
+use super::{actor, descriptors, odd, races, readiness, say, traffic};
 use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario, Signal};
-use crate::program::{ACTORS, Actor, Step};
+use crate::program::{ACTORS, Actor, Slot, Step};
 use crate::shared::Mail;
 use crate::sys::process::{self, Action};
+use crate::sys::vfork;
 
 /// Makes the call of a step; what is returned is noted.
 pub(super) fn perform(context: &Context, at: usize, step: &Step) -> String {
@@ -73,11 +74,20 @@ fn dispatch(context: &Context, at: usize, call: &Call) -> String {
         | Call::Kill { .. }
         | Call::Fork { .. }
         | Call::PosixSpawn { .. }
+        | Call::Vfork { .. }
         | Call::Limit { .. }
         | Call::Spawn { .. }
         | Call::Exec { .. }
         | Call::Exit { .. }
         | Call::Wait { .. } => lives(context, call),
+        Call::Ring { .. }
+        | Call::Aio { .. }
+        | Call::Cancel { .. }
+        | Call::VforkExit { .. }
+        | Call::Number { .. }
+        | Call::Scarcity { .. }
+        | Call::Crowd { .. }
+        | Call::Wrong { .. } => odd::perform(context, at, call),
         Call::Race { scenario, kind, seed } => race(context, *scenario, *kind, *seed),
         _ => traffic::perform(context, at, call),
     }
@@ -129,6 +139,7 @@ fn lives(context: &Context, call: &Call) -> String {
             let dup = fd.zip(*onto).map(|(fd, onto)| (context.fd(fd), context.fd(onto)));
             posix_spawn(context, *actor, dup)
         }
+        Call::Vfork { actor, close, fd, onto } => vfork(context, *actor, (*close, *fd, *onto)),
         Call::Limit { descriptors } => say::outcome(process::limit_descriptors(u64::from(*descriptors))),
         Call::Exec { environment } => {
             let arguments = ["differential", super::ROLE, "resume", &context.path, &context.me.0.to_string()];
@@ -189,6 +200,23 @@ fn posix_spawn(context: &Context, actor: Actor, dup: Option<(i32, i32)>) -> Stri
         (0, pid) => format!("= %{pid}"),
         (error, _) => format!("= {}", say::errno(error)),
     }
+}
+
+fn vfork(
+    context: &Context,
+    actor: Actor,
+    (close, fd, onto): (Option<Slot>, Option<Slot>, Option<Slot>),
+) -> String {
+    if whereabouts(context, actor).is_some() {
+        return "there is one already".to_owned();
+    }
+    context.shared.inherit_slots(context.founder, actor);
+    context.shared.mail(actor, Mail::Founder).store(u32::from(actor.0), Ordering::SeqCst);
+    let arguments =
+        ["differential", super::ROLE, "join", &context.path, &actor.0.to_string()].map(str::to_owned);
+    let mut plan = odd::child_plan(context, (close, fd, onto), Some(("/proc/self/exe", &arguments)), 95);
+    let child = vfork::make(&mut plan);
+    if child.is_ok() { format!("= %{} child {}", child.ret, odd::told(&plan)) } else { say::outcome(child) }
 }
 
 fn spawn(context: &Context, actor: Actor) -> String {

@@ -61,7 +61,10 @@ fn build(sockets: &Path, planted: bool) -> PathBuf {
     }
     must(&mut build);
     let linked = folder.join("libtieline-sockets.so");
-    must(Command::new(sockets.join("link.sh")).args([folder.join("inside/libtieline_sockets.rlib"), linked.clone()]));
+    must(
+        Command::new(sockets.join("link.sh"))
+            .args([folder.join("inside/libtieline_sockets.rlib"), linked.clone()]),
+    );
     linked
 }
 
