@@ -61,9 +61,9 @@ pub(crate) struct Run {
     /// Seed of the first one; the others' follow it
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// At a time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) jobs: u16,
+    /// At a time; two a processor unless said: one works while the other waits for a timeout
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
     /// End after so many differences
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) enough: usize,

@@ -43,6 +43,8 @@ pub struct Summary {
     pub different: Vec<(u64, Finding)>,
     /// Seeds that differed at first, and not when repeated.
     pub unstable: Vec<(u64, Finding)>,
+    /// Seeds that the library at times does something with that was never seen without it.
+    pub suspicious: Vec<(u64, Finding)>,
     /// In how many programs each call came.
     pub calls: BTreeMap<&'static str, u64>,
     /// Each job's programs had a network of their own.
@@ -85,6 +87,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
             match verdict {
                 Verdict::Same => {}
                 Verdict::Unstable(finding) => summary.unstable.push((seed, finding)),
+                Verdict::Suspicious(finding) => summary.suspicious.push((seed, finding)),
                 Verdict::Different(finding) => summary.different.push((seed, finding)),
             }
             progress(&summary);
@@ -104,6 +107,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
     let mut summary = locked(&summary).clone();
     summary.different.sort_by_key(|(seed, _)| *seed);
     summary.unstable.sort_by_key(|(seed, _)| *seed);
+    summary.suspicious.sort_by_key(|(seed, _)| *seed);
     Ok(summary)
 }
 

@@ -19,6 +19,20 @@ pub fn canonical(log: &Log) -> Vec<String> {
     lines
 }
 
+/// The same lines without who has the same port or process as who.
+pub(crate) fn without_names(lines: &[String]) -> Vec<String> {
+    let strip = |line: &String| {
+        let mut out = String::with_capacity(line.len());
+        let mut parts = line.split('<');
+        out.push_str(parts.next().unwrap_or(""));
+        for part in parts {
+            out.push_str(part.split_once('>').map_or(part, |(_, behind)| behind));
+        }
+        out
+    };
+    lines.iter().map(strip).collect()
+}
+
 #[derive(Default)]
 struct Names {
     known: HashMap<String, usize>,
@@ -102,6 +116,12 @@ mod tests {
         assert_eq!(one, two);
         assert_eq!(one, ["= 0 127.0.0.1:@<0>", "= %<1>", "from=127.0.0.1:@<0>", "@<2>"]);
         assert_ne!(one, lines(&["= 0 127.0.0.1:@5", "= %4", "from=127.0.0.1:@6", "@6"]));
+    }
+
+    #[test]
+    fn without_names_only_the_places_of_ports_are_left() {
+        let lines = lines(&["= 0 127.0.0.1:@4000 from=127.0.0.1:@4001", "= %7"]);
+        assert_eq!(without_names(&lines), ["= 0 127.0.0.1:@ from=127.0.0.1:@", "= %"]);
     }
 
     #[test]

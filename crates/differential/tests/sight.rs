@@ -13,6 +13,7 @@ use differential::control::Side;
 use differential::generate;
 use differential::judge::{Judge, Verdict};
 use differential::shrink::shrink;
+use differential::sys::process::processors;
 use shm::sync::AtomicBool;
 
 /// The budget of one fault: what continuous integration runs.
@@ -34,7 +35,7 @@ fn are_found(faults: &BTreeSet<String>, under: impl Fn(&str) -> Side) {
             library: under(fault),
             seed: 1,
             programs: PROGRAMS,
-            jobs: 2,
+            jobs: 2 * processors().len(),
             repetitions: 2,
             enough: 1,
             focus: Vec::new(),

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::say;
 use super::traffic::pattern;
 use crate::program::Slot;
-use crate::program::call::{AioBy, Call, CrowdBy, NumberOf, PollBy, RingOp};
+use crate::program::call::{AioBy, Call, CancelHow, CrowdBy, NumberOf, PollBy, RingOp};
 use crate::sys::vfork::Plan;
 use crate::sys::{Outcome, aio, cancel, files, poll, process, ring, scarce, transfer, vfork, wrong};
 
@@ -15,6 +15,10 @@ pub(super) fn perform(context: &Context, at: usize, call: &Call) -> String {
     match call {
         Call::Ring { fd: slot, op, len, to } => ring(context, at, (fd(slot), *op, *len as usize), *to),
         Call::Aio { fd: slot, by, len } => aio(at, fd(slot), *by, *len as usize),
+        // Nothing else would end it.
+        Call::Cancel { fd: slot, how: CancelHow::Disabled, .. } if !is_ready(fd(slot), libc::POLLIN) => {
+            "not ready".to_owned()
+        }
         Call::Cancel { fd: slot, at, how } => match cancel::cancel(fd(slot), *at, *how) {
             None => "no thread".to_owned(),
             Some(ended) => {
@@ -94,10 +98,13 @@ fn ring(context: &Context, at: usize, (fd, op, len): (i32, RingOp, usize), to: S
     said
 }
 
+fn is_ready(fd: i32, events: i16) -> bool {
+    poll::poll(&mut [(fd, events, 0)], PollBy::Poll, 0).ret == 1
+}
+
 fn aio(at: usize, fd: i32, by: AioBy, len: usize) -> String {
     let reads = matches!(by, AioBy::Read | AioBy::ListRead);
-    let mut set = [(fd, if reads { libc::POLLIN } else { libc::POLLOUT }, 0)];
-    if fd >= 0 && poll::poll(&mut set, PollBy::Poll, 0).ret != 1 {
+    if fd >= 0 && !is_ready(fd, if reads { libc::POLLIN } else { libc::POLLOUT }) {
         return "not ready".to_owned();
     }
     let mut bytes = if reads { vec![transfer::BLANK; len] } else { pattern(at, len) };

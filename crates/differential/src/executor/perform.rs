@@ -44,7 +44,7 @@ fn judge_time(call: &Call, said: &str, start: Instant) -> &'static str {
 }
 
 /// What programs set `SO_RCVTIMEO` and `SO_SNDTIMEO` to, in milliseconds.
-pub(super) const SOCKET_TIMEOUT: i32 = 20;
+pub(super) const SOCKET_TIMEOUT: i32 = 8;
 
 fn dispatch(context: &Context, at: usize, call: &Call) -> String {
     match call {

@@ -76,7 +76,7 @@ pub struct Ended {
 pub fn cancel(fd: i32, at: CancelAt, how: CancelHow) -> Option<Ended> {
     // SAFETY: memory for semaphores, which are made before they are used.
     let mut places: [libc::sem_t; 2] = unsafe { std::mem::zeroed() };
-    let [ready, go] = places.each_mut().map(|place| Semaphore::at(place));
+    let [ready, go] = places.each_mut().map(Semaphore::at);
     ready.reset();
     go.reset();
     let mut key = 0;

@@ -10,7 +10,7 @@ use crate::program::call::RingOp;
 /// Requests that fit into the ring: the one, and its cancellation.
 const ENTRIES: u32 = 4;
 /// How long a request may take before it is taken back, in nanoseconds.
-const LIMIT: i64 = 20_000_000;
+const LIMIT: i64 = 8_000_000;
 
 /// Where the kernel says that things lie (`struct io_sqring_offsets`, `struct io_cqring_offsets`, linux/io_uring.h).
 #[repr(C)]

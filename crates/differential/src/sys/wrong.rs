@@ -66,7 +66,7 @@ fn vectors(fd: i32, by: WrongBy) -> Outcome {
         .map(|at| libc::iovec { iov_base: (&raw mut much[at % MOST as usize]).cast(), iov_len: 1 })
         .collect();
     let huge = [part, libc::iovec { iov_base: part.iov_base, iov_len: usize::MAX }];
-    // SAFETY, of every call: what can be reached is live and as long as said; what can't is what the callee must refuse.
+    // SAFETY: what can be reached is live and as long as said; what can't is what the callee must refuse.
     counted(|| unsafe {
         match by {
             WrongBy::WritevNowhere => libc::writev(fd, nowhere(), 2),
@@ -106,7 +106,7 @@ fn messages(fd: i32, by: WrongBy) -> Outcome {
         WrongBy::SendmsgName => (message.msg_name, message.msg_namelen) = (nowhere(), 16),
         _ => {}
     }
-    // SAFETY, of every call: as in `vectors`.
+    // SAFETY: as in `vectors`.
     observed(|| unsafe {
         match by {
             WrongBy::SendmsgNowhere => {
@@ -131,7 +131,7 @@ fn readiness(fd: i32, by: WrongBy) -> Outcome {
     let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let none = null_mut();
-    // SAFETY, of every call: as in `vectors`.
+    // SAFETY: as in `vectors`.
     observed(|| unsafe {
         match by {
             WrongBy::PollNowhere => libc::poll(nowhere(), 2, 0),
@@ -157,7 +157,7 @@ fn sockets(fd: i32, by: WrongBy) -> Outcome {
     let (level, option) = (libc::SOL_SOCKET, libc::SO_KEEPALIVE);
     let value = 1_i32;
     let place_of_value = (&raw const value).cast::<c_void>();
-    // SAFETY, of every call: as in `vectors`.
+    // SAFETY: as in `vectors`.
     observed(|| unsafe {
         match by {
             WrongBy::NameNowhere => libc::getsockname(fd, nowhere(), &mut len),
