@@ -38,6 +38,15 @@ struct Names {
     known: HashMap<String, usize>,
 }
 
+/// IPv4 and IPv6 have ports of their own: the same one in both is chance.
+fn family(before: &str) -> &'static str {
+    let host = before.strip_suffix(":@").and_then(|rest| rest.rsplit([' ', '=']).next());
+    match host {
+        Some(host) if !host.contains('.') => "6:",
+        _ => "",
+    }
+}
+
 impl Names {
     /// Replaces the digits behind each `@` and `%` by a letter.
     fn replace(&mut self, text: &str) -> String {
@@ -48,7 +57,7 @@ impl Names {
             let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
             out.push_str(before);
             if digits > 0 {
-                let key = format!("{}{}", &before[at..], &behind[..digits]);
+                let key = format!("{}{}{}", &before[at..], family(before), &behind[..digits]);
                 let next = self.known.len();
                 let number = *self.known.entry(key).or_insert(next);
                 out.push_str(&format!("<{number}>"));
@@ -116,6 +125,8 @@ mod tests {
         assert_eq!(one, two);
         assert_eq!(one, ["= 0 127.0.0.1:@<0>", "= %<1>", "from=127.0.0.1:@<0>", "@<2>"]);
         assert_ne!(one, lines(&["= 0 127.0.0.1:@5", "= %4", "from=127.0.0.1:@6", "@6"]));
+        let families = lines(&["= 0 127.0.0.1:@7 from=01:@7 to=0.0.0.0:@7"]);
+        assert_eq!(families, ["= 0 127.0.0.1:@<0> from=01:@<1> to=0.0.0.0:@<0>"]);
     }
 
     #[test]
