@@ -13,7 +13,7 @@ use differential::compare::side_by_side;
 use differential::control::Side;
 use differential::judge::{Finding, Judge, Verdict};
 use differential::program::Program;
-use differential::sys::process;
+use differential::sys::{process, ring};
 use differential::{campaign, generate, shrink};
 use shm::sync::{AtomicBool, Ordering};
 
@@ -130,6 +130,9 @@ fn run(words: &Run) -> Result<u8> {
     let interrupted = stop.load(Ordering::SeqCst);
     if !summary.own_network && !words.quiet {
         note("differential: no network namespace of its own: ports are shared with the whole machine\n");
+    }
+    if !ring::is_allowed() && !words.quiet {
+        note("differential: this kernel refuses io_uring: requests by rings are refused on both sides\n");
     }
     let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary, &stop)? };
     print(&if words.json {

@@ -12,8 +12,8 @@ use crate::weight::{self, Outcome};
 /// How patient a repetition is: long enough for work that the kernel puts off to be done.
 const PATIENCE: Duration = Duration::from_millis(4);
 
-/// How often what differs only at times is run again on each side.
-const TRIES: usize = 24;
+/// How often what differs only at times is run again on each side: at least, and as long as the library alone does something.
+const TRIES: std::ops::Range<usize> = 24..120;
 /// And for how long at most.
 const TRYING: Duration = Duration::from_secs(4);
 
@@ -114,35 +114,35 @@ impl Judge {
     fn weigh(&mut self, program: &Program, before: (Vec<Outcome>, Vec<Outcome>)) -> Result<Verdict> {
         let (mut plain, mut library) = before;
         let (seen_plain, seen_library) = (plain.len(), library.len());
-        let end = Instant::now() + TRYING;
-        for at in 0..TRIES {
-            if Instant::now() > end {
-                break;
-            }
-            // In a hurry as often as not: patience hides what comes late.
-            let patience = if at % 2 == 0 { Duration::ZERO } else { PATIENCE };
-            plain.push(self.run_plain(program, patience)?);
-            library.push(self.run_other(program, patience));
-        }
-        // What made this program be looked at is no evidence: chance has made it so.
-        let again = weight::of_library_alone(&plain[seen_plain..], &library[seen_library..]);
-        if let Some((strange, times)) = again
-            && weight::chance(times, library.len() - seen_library) < weight::HARDLY
-        {
-            let finding =
-                Finding { plain: plain.swap_remove(0), library: library.swap_remove(seen_library + strange) };
-            return Ok(Verdict::Different(finding));
-        }
         // Two sockets get the same port by chance once in some thousand programs, on either side.
         let nameless =
             |outcomes: &[Outcome]| outcomes.iter().map(|one| without_names(one)).collect::<Vec<_>>();
-        Ok(match weight::of_library_alone(&nameless(&plain), &nameless(&library)) {
-            Some((strange, _)) => Verdict::Suspicious(Finding {
-                plain: plain.swap_remove(0),
-                library: library.swap_remove(strange),
-            }),
-            None => Verdict::Unstable(first(plain, library)),
-        })
+        let end = Instant::now() + TRYING;
+        for tries in 1.. {
+            // In a hurry as often as not: patience hides what comes late.
+            let patience = if tries % 2 == 0 { Duration::ZERO } else { PATIENCE };
+            plain.push(self.run_plain(program, patience)?);
+            library.push(self.run_other(program, patience));
+            // What made this program be looked at is no evidence: chance has made it so.
+            let again = weight::of_library_alone(&plain[seen_plain..], &library[seen_library..]);
+            if let Some((strange, times)) = again
+                && weight::chance(times, tries) < weight::HARDLY
+            {
+                let library = library.swap_remove(seen_library + strange);
+                return Ok(Verdict::Different(Finding { plain: plain.swap_remove(0), library }));
+            }
+            if tries < TRIES.start && Instant::now() < end {
+                continue;
+            }
+            let Some((strange, _)) = weight::of_library_alone(&nameless(&plain), &nameless(&library)) else {
+                break;
+            };
+            if tries >= TRIES.end || Instant::now() >= end {
+                let library = library.swap_remove(strange);
+                return Ok(Verdict::Suspicious(Finding { plain: plain.swap_remove(0), library }));
+            }
+        }
+        Ok(Verdict::Unstable(first(plain, library)))
     }
 
     fn run_plain(&mut self, program: &Program, patience: Duration) -> Result<Vec<String>> {

@@ -43,6 +43,9 @@ fn nothing_differs(what: &str, library: Side, seed: u64, programs: u64) {
     let Summary { ran, steps, different, unstable, suspicious, .. } = summary;
     let seeds: Vec<u64> = unstable.iter().map(|(seed, _)| *seed).collect();
     let strange: Vec<u64> = suspicious.iter().map(|(seed, _)| *seed).collect();
+    if !differential::sys::ring::is_allowed() {
+        println!("NOT RUN by io_uring: this kernel refuses it");
+    }
     println!(
         "{what}: {ran} programs of {steps} calls, {} different, suspicious: {strange:?}, unstable: {seeds:?}",
         different.len()

@@ -240,6 +240,7 @@ fn option_numbers(option: Opt) -> (i32, i32) {
         Opt::KeepIdle => (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
         Opt::KeepCount => (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
         Opt::UserTimeout => (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
+        Opt::SndBuf => (libc::SOL_SOCKET, libc::SO_SNDBUF),
         Opt::DeferAccept => (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
         Opt::FastOpen => (libc::IPPROTO_TCP, libc::TCP_FASTOPEN),
         Opt::FastOpenConnect => (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),

@@ -68,6 +68,7 @@ pub(super) fn options(model: &mut Model) {
             | Opt::Protocol
             | Opt::Accepting
             | Opt::PeerCred
+            | Opt::SndBuf
             | Opt::DeferAccept
             | Opt::FastOpen
             | Opt::FastOpenConnect

@@ -277,21 +277,23 @@ pub(super) fn socket_times(model: &mut Model) {
         model.step(actor, Call::SetOption { fd, option: Opt::RcvTimeo, value: 0 });
         return;
     }
-    // As many datagrams as the kernel lets wait (net.unix.max_dgram_qlen), and one more.
+    // Into the smallest buffer that the kernel gives fit fewer messages than this.
     let Some(actor) = model.anyone() else { return };
     model.waits_left -= 1;
     let (to, other) = (model.new_slot(), model.new_slot());
     model.step(actor, Call::Pair { to, other, kind: Kind::UnixDgram, with: Set::none() });
     model.put(actor, to, None);
     model.put(actor, other, None);
+    model.step(actor, Call::SetOption { fd: to, option: Opt::SndBuf, value: 1 });
     let flags = Set::of(&[SendFlag::Dontwait, SendFlag::Nosignal]);
-    for _ in 0..12 {
-        model.step(actor, Call::Send { fd: to, len: 3, by: SendBy::Send, flags, name: None, bad: false });
+    for _ in 0..9 {
+        model.step(actor, Call::Send { fd: to, len: 700, by: SendBy::Send, flags, name: None, bad: false });
     }
     model.step(actor, Call::SetOption { fd: to, option: Opt::SndTimeo, value: 1 });
     let by = [SendBy::Send, SendBy::Write, SendBy::Sendmsg, SendBy::Writev];
     let by = model.random.pick(&by).unwrap_or(SendBy::Send);
-    model.waiting_step(actor, Call::Send { fd: to, len: 3, by, flags: Set::none(), name: None, bad: false });
+    model
+        .waiting_step(actor, Call::Send { fd: to, len: 700, by, flags: Set::none(), name: None, bad: false });
     model.step(actor, Call::Close { fd: to });
     model.step(actor, Call::Close { fd: other });
 }

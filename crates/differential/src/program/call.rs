@@ -46,6 +46,7 @@ choices! {
         Accepting = "acceptconn", NoDelay = "nodelay", Cork = "cork", KeepIdle = "keepidle", KeepCount = "keepcnt",
         UserTimeout = "usertimeout", V6Only = "v6only", Tos = "tos", Ttl = "ttl", PeerCred = "peercred",
         DeferAccept = "deferaccept", FastOpen = "fastopen", FastOpenConnect = "fastopenconnect",
+        SndBuf = "sndbuf",
     }
     /// Which function waits for readiness. `*_open` let every signal through while they wait.
     PollBy {

@@ -90,6 +90,16 @@ pub struct Rung {
     pub result: Option<i32>,
 }
 
+/// Whether the kernel lets this process have a ring.
+#[must_use]
+pub fn is_allowed() -> bool {
+    // SAFETY: zeroes ask for nothing special.
+    let mut params: Params = unsafe { zeroed() };
+    // SAFETY: the kernel fills the live structure.
+    let setup = observed(|| unsafe { libc::syscall(libc::SYS_io_uring_setup, ENTRIES, &mut params) });
+    setup.is_ok() && super::files::close(setup.fd()).is_ok()
+}
+
 /// Makes a ring, has it do one request, and closes it. `bytes` are sent, or filled.
 #[must_use]
 pub fn ring(op: RingOp, fd: i32, bytes: &mut [u8]) -> Rung {
