@@ -64,7 +64,7 @@ pub(crate) struct Run {
     /// At a time; two a processor unless said: one works while the other waits for a timeout
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,
-    /// End after so many differences
+    /// End after so many differences, or twenty times as many programs that are suspicious
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) enough: usize,
     /// A family of moves that comes more often than others (may be given several times); a wrong name lists them

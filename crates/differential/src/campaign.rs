@@ -11,6 +11,9 @@ use crate::generate;
 use crate::judge::{Finding, Judge, Verdict};
 use crate::sys::process;
 
+/// So many programs that are suspicious tell as much as one that differs, and each takes long.
+const SUSPICIOUS: usize = 20;
+
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -26,7 +29,7 @@ pub struct Plan {
     pub jobs: usize,
     /// How often a program that differs is repeated.
     pub repetitions: usize,
-    /// So many differences are enough.
+    /// So many differences are enough; or twenty times as many programs that are suspicious.
     pub enough: usize,
     /// Families of moves that come more often: see [`generate::focused`].
     pub focus: Vec<String>,
@@ -68,10 +71,11 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
         locked(&summary).own_network &= judge.has_own_network();
         loop {
             let at = next.fetch_add(1, Ordering::SeqCst);
-            if at >= plan.programs
-                || stop.load(Ordering::SeqCst)
-                || locked(&summary).different.len() >= plan.enough
-            {
+            let enough = |summary: &Summary| {
+                summary.different.len() >= plan.enough
+                    || summary.suspicious.len() >= plan.enough.saturating_mul(SUSPICIOUS)
+            };
+            if at >= plan.programs || stop.load(Ordering::SeqCst) || enough(&locked(&summary)) {
                 return Ok(());
             }
             let seed = plan.seed.wrapping_add(at);

@@ -100,9 +100,13 @@ fn wrong_usage_is_named_with_its_line() {
             assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
         }
     }
-    for arguments in
-        [&["run", "--preload", "/nowhere.so"][..], &["run", "--env", "x"], &["walk"], &["run", "--jobs", "0"]]
-    {
+    for arguments in [
+        &["run", "--preload", "/nowhere.so"][..],
+        &["run", "--env", "x"],
+        &["walk"],
+        &["run", "--jobs", "0"],
+        &["run", "--focus", "nothing"],
+    ] {
         assert_eq!(differential(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }

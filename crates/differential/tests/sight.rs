@@ -74,6 +74,27 @@ fn faults_planted_in_the_projects_library_are_found() {
 }
 
 #[test]
+fn a_fault_that_shows_seldom_is_suspicious() {
+    let plan = Plan {
+        plain: plain(),
+        library: planted("seldom"),
+        seed: 1,
+        programs: 150,
+        jobs: 2 * processors().len(),
+        repetitions: 4,
+        enough: 50,
+        focus: vec!["queued".to_owned()],
+    };
+    let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
+    let [different, suspicious, unstable] =
+        [&summary.different, &summary.suspicious, &summary.unstable].map(Vec::len);
+    println!("{different} different, {suspicious} suspicious, {unstable} unstable");
+    // What the library did, and the kernel never: none of it may pass for the kernel's own chance.
+    assert!(suspicious >= 3 && suspicious + different > 10 * unstable);
+    assert!(summary.suspicious.iter().all(|(_, finding)| finding.plain != finding.library));
+}
+
+#[test]
 fn what_is_found_is_made_small() {
     let mut judge = Judge::new(plain(), planted("shutdown-ignored"), 0).unwrap();
     let (program, _) = (1..PROGRAMS)

@@ -197,6 +197,7 @@ impl Rings {
         // SAFETY: `at` is below the number of entries; the kernel reads it only after the tail has moved.
         unsafe { self.requests.add(at as usize).write(request) };
         self.word(self.array + 4 * at as usize).store(at, Ordering::Relaxed);
+        // The kernel's Acquire of the tail, in `io_uring_enter`, sees the request and its place.
         self.word(self.submission_tail).store(at + 1, Ordering::Release);
     }
 
@@ -227,6 +228,7 @@ impl Rings {
         }
         // SAFETY: the tail says that it is there; nothing was taken before, so it is the first one.
         let answer = unsafe { self.base.add(answers).cast::<Answer>().read() };
+        // The kernel's Acquire of the head sees that the answer was read before its place is used again.
         self.word(head).store(first.wrapping_add(1), Ordering::Release);
         (answer.data == 1).then_some(answer.result)
     }

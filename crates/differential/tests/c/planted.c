@@ -370,10 +370,12 @@ int ioctl(int fd, unsigned long request, ...) {
     void *argument = va_arg(list, void *);
     va_end(list);
     int done = next(fd, request, argument);
-    if (done == 0 && request == FIONREAD && is("at-times")) {
+    /* Not among the faults that must be found for certain: one that shows in five of a hundred calls. */
+    int seldom = strcmp(plant, "seldom") == 0;
+    if (done == 0 && request == FIONREAD && (seldom || is("at-times"))) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_nsec / 64 % 10 < 3) *(int *)argument = 0;
+        if (now.tv_nsec / 64 % 100 < (seldom ? 5 : 30)) *(int *)argument = 77;
     }
     if (done == 0 && request == FIONREAD && is("fionread-zero")) *(int *)argument = 0;
     return done;
