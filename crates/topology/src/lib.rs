@@ -11,5 +11,7 @@
 
 pub mod build;
 pub mod graph;
+pub mod quality;
+pub mod routing;
 
 pub use graph::{Graph, GraphBuilder, GraphError, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Speed, Width};

@@ -1,0 +1,1 @@
+//! How good routes are.
