@@ -12,6 +12,7 @@ pub mod lanes;
 pub mod lids;
 pub mod plan;
 pub mod ranks;
+pub mod referee;
 pub mod tables;
 pub mod view;
 mod ways;
