@@ -117,7 +117,7 @@ fn main() {
     let graph = damaged(&fat_tree(&FatTree::new(radix, 3)).unwrap(), percent, seed);
     println!("radix {radix} faults {percent} % seed {seed}");
     let lids = Arc::new(Lids::assign(&graph, 0, |_| None).unwrap());
-    for engine in [Engine::FatTree, Engine::MinHop, Engine::UpDown] {
+    for engine in [Engine::FatTree, Engine::MinHop, Engine::UpDown, Engine::Layered] {
         let begin = Instant::now();
         let routing = route(&graph, &lids, &Request::by(engine)).unwrap();
         judge(&graph, engine.word(), &routing.tables, begin.elapsed().as_secs_f64());

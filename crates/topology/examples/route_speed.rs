@@ -13,6 +13,7 @@ fn main() {
     let engine = match words.next().as_deref() {
         Some("minhop") => Engine::MinHop,
         Some("updown") => Engine::UpDown,
+        Some("layered") => Engine::Layered,
         _ => Engine::FatTree,
     };
     let graph = fat_tree(&FatTree::new(radix, 3)).unwrap();

@@ -9,7 +9,9 @@ pub mod check;
 mod destinations;
 mod fill;
 pub mod lanes;
+mod layered;
 pub mod lids;
+mod order;
 pub mod plan;
 pub mod ranks;
 pub mod referee;
@@ -39,6 +41,8 @@ pub enum Engine {
     UpDown,
     /// Fat trees, damaged ones too.
     FatTree,
+    /// Any graph: shortest ways, free of deadlock by lanes.
+    Layered,
 }
 
 impl Engine {
@@ -49,6 +53,7 @@ impl Engine {
             Self::MinHop => "minhop",
             Self::UpDown => "updown",
             Self::FatTree => "fattree",
+            Self::Layered => "layered",
         }
     }
 }
@@ -93,6 +98,9 @@ pub enum RouteError {
     /// The identifiers are of another graph.
     #[error("the identifiers are of another graph: they end at {0}, and the graph's ports do not")]
     Foreign(u16),
+    /// Data lanes are 1 to 15.
+    #[error("{0} lanes are not possible: a fabric has 1 to 15 data lanes")]
+    Lanes(u8),
 }
 
 /// Computes the tables of all switches.
@@ -102,15 +110,16 @@ pub enum RouteError {
 pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<Routing, RouteError> {
     let view = View::of(graph);
     let mut tables = Tables::empty(Arc::clone(lids), view.switches());
-    let ranks = match request.engine {
-        Engine::FatTree | Engine::MinHop if request.roots.is_empty() => Ranks::of_leaves(&view),
-        Engine::UpDown if request.roots.is_empty() => Ranks::of_centre(&view),
-        _ => Ranks::of_roots(&view, request.roots),
-    };
+    let ranks = ranks_for(&view, request);
     let plan = match request.plan {
         Some(plan) => plan.clone(),
         None => Plan::of(graph, &view, &ranks, lids, request.apart),
     };
+    if request.engine == Engine::Layered {
+        let destinations = Destinations::of(graph, &view, lids, &plan);
+        layered::fill(&view, &ranks, &destinations, request.lanes, &mut tables)?;
+        return Ok(Routing { tables, plan });
+    }
     let ways = match request.engine {
         Engine::MinHop => Ways::shortest(&view),
         _ => Ways::up_down(&view, &ranks),
@@ -127,4 +136,16 @@ pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<R
     };
     filler.fill(&mut tables);
     Ok(Routing { tables, plan })
+}
+
+/// Share of cables between equal ranks above which leaves say nothing about which way is up.
+const NO_TREE: f64 = 0.02;
+
+fn ranks_for(view: &View, request: &Request<'_>) -> Ranks {
+    if !request.roots.is_empty() {
+        return Ranks::of_roots(view, request.roots);
+    }
+    let of_leaves = Ranks::of_leaves(view);
+    let tree = of_leaves.top() > 0 && of_leaves.level_share() < NO_TREE;
+    if tree || request.engine == Engine::FatTree { of_leaves } else { Ranks::of_centre(view) }
 }

@@ -118,14 +118,21 @@ impl View {
     /// Where a port leads: row and port of the switch there.
     #[must_use]
     pub fn beyond(&self, row: usize, port: u8) -> Option<(usize, u8)> {
-        let far = *self.far.get(row * self.stride + usize::from(port))?;
+        let far = self.at(row, port);
         (far < END).then_some(((far >> 8) as usize, far as u8))
     }
 
     /// Does the port lead to a host or router?
     #[must_use]
     pub fn is_end(&self, row: usize, port: u8) -> bool {
-        self.far.get(row * self.stride + usize::from(port)) == Some(&END)
+        self.at(row, port) == END
+    }
+
+    /// The packed far end; a port that no switch has leads nowhere.
+    #[inline]
+    fn at(&self, row: usize, port: u8) -> u32 {
+        let port = usize::from(port);
+        if port < self.stride { self.far[row * self.stride + port] } else { NOWHERE }
     }
 
     /// How many hosts' and routers' ports hang on a row's switch.

@@ -37,6 +37,11 @@ impl Ways {
         Self { chunks: chunks(view, |at, hops| breadth_first(view, at, hops)), ruled: false }
     }
 
+    /// Of nothing.
+    pub(crate) fn none() -> Self {
+        Self { chunks: Vec::new(), ruled: false }
+    }
+
     fn at(&self, row: usize, destination: usize) -> u16 {
         self.chunks[destination / WIDTH][row * WIDTH + destination % WIDTH]
     }
