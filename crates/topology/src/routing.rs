@@ -90,6 +90,8 @@ pub struct Routing {
     pub tables: Tables,
     /// Positions in the tree, for routing again after a fault.
     pub plan: Plan,
+    /// What should be known about it.
+    pub remarks: Vec<String>,
 }
 
 /// Why an engine refuses.
@@ -108,44 +110,104 @@ pub enum RouteError {
 /// # Errors
 /// The engine refuses the graph; the reason names what it lacks.
 pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<Routing, RouteError> {
-    let view = View::of(graph);
-    let mut tables = Tables::empty(Arc::clone(lids), view.switches());
-    let ranks = ranks_for(&view, request);
-    let plan = match request.plan {
-        Some(plan) => plan.clone(),
-        None => Plan::of(graph, &view, &ranks, lids, request.apart),
-    };
-    if request.engine == Engine::Layered {
-        let destinations = Destinations::of(graph, &view, lids, &plan);
-        layered::fill(&view, &ranks, &destinations, request.lanes, &mut tables)?;
-        return Ok(Routing { tables, plan });
+    if let Some((lid, _)) = lids.iter().find(|(_, port)| port.index() >= graph.port_total()) {
+        return Err(RouteError::Foreign(lid));
     }
-    let ways = match request.engine {
-        Engine::MinHop => Ways::shortest(&view),
-        _ => Ways::up_down(&view, &ranks),
-    };
-    let destinations = Destinations::of(graph, &view, lids, &plan);
-    let filler = Filler {
-        view: &view,
-        ranks: Some(&ranks),
-        ways: &ways,
-        plan: &plan,
-        destinations: &destinations,
-        planned: request.engine == Engine::FatTree,
-        prior: request.prior,
-    };
-    filler.fill(&mut tables);
-    Ok(Routing { tables, plan })
+    let view = View::of(graph);
+    let tables = Tables::empty(Arc::clone(lids), view.switches());
+    let job = Job { graph, view: &view, lids, request };
+    match request.engine {
+        Engine::MinHop => Ok(job.shortest(tables)),
+        Engine::Layered => job.layered(tables),
+        Engine::UpDown | Engine::FatTree => Ok(job.up_down(tables)),
+    }
 }
 
 /// Share of cables between equal ranks above which leaves say nothing about which way is up.
 const NO_TREE: f64 = 0.02;
 
-fn ranks_for(view: &View, request: &Request<'_>) -> Ranks {
-    if !request.roots.is_empty() {
-        return Ranks::of_roots(view, request.roots);
+/// What all engines need.
+struct Job<'a> {
+    graph: &'a Graph,
+    view: &'a View,
+    lids: &'a Lids,
+    request: &'a Request<'a>,
+}
+
+impl Job<'_> {
+    fn shortest(&self, mut tables: Tables) -> Routing {
+        let plan = self.plan();
+        self.fill(&mut tables, &Ways::shortest(self.view), &plan);
+        Routing { tables, plan, remarks: Vec::new() }
     }
-    let of_leaves = Ranks::of_leaves(view);
-    let tree = of_leaves.top() > 0 && of_leaves.level_share() < NO_TREE;
-    if tree || request.engine == Engine::FatTree { of_leaves } else { Ranks::of_centre(view) }
+
+    fn layered(&self, mut tables: Tables) -> Result<Routing, RouteError> {
+        let mut plan = self.plan();
+        if self.missing(&Ways::up_down(self.view, plan.ranks())).is_some() {
+            plan = self.plan_of(&Ranks::of_centre(self.view));
+        }
+        let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
+        layered::fill(self.view, plan.ranks(), &destinations, self.request.lanes, &mut tables)?;
+        Ok(Routing { tables, plan, remarks: Vec::new() })
+    }
+
+    fn up_down(&self, mut tables: Tables) -> Routing {
+        let mut remarks = Vec::new();
+        let mut plan = self.plan();
+        let mut ways = Ways::up_down(self.view, plan.ranks());
+        // A former plan may be of no use for what is left of the fabric; and leaves may be wired in ways that no tree has.
+        let tries = [Ranks::of_leaves, Ranks::of_centre];
+        for ranks in tries {
+            let Some((from, to)) = self.missing(&ways) else { break };
+            let name = |row| self.graph.name(self.view.switch(row));
+            remarks.push(format!(
+                "no way up and then down leads from switch `{}` to `{}`: ranks were chosen anew",
+                name(from),
+                name(to)
+            ));
+            plan = self.plan_of(&ranks(self.view));
+            ways = Ways::up_down(self.view, plan.ranks());
+        }
+        self.fill(&mut tables, &ways, &plan);
+        Routing { tables, plan, remarks }
+    }
+
+    fn missing(&self, ways: &Ways) -> Option<(usize, usize)> {
+        ways::unreached(self.view, ways, &self.view.pieces())
+    }
+
+    /// The plan from before, or one of the ranks that the engine begins with.
+    fn plan(&self) -> Plan {
+        match self.request.plan {
+            Some(plan) if plan.rows() == self.view.rows() => plan.clone(),
+            _ => self.plan_of(&self.ranks()),
+        }
+    }
+
+    fn plan_of(&self, ranks: &Ranks) -> Plan {
+        Plan::of(self.graph, self.view, ranks, self.lids, self.request.apart)
+    }
+
+    fn ranks(&self) -> Ranks {
+        if !self.request.roots.is_empty() {
+            return Ranks::of_roots(self.view, self.request.roots);
+        }
+        let of_leaves = Ranks::of_leaves(self.view);
+        let tree = of_leaves.top() > 0 && of_leaves.level_share() < NO_TREE;
+        let wanted = tree || self.request.engine == Engine::FatTree;
+        if wanted { of_leaves } else { Ranks::of_centre(self.view) }
+    }
+
+    fn fill(&self, tables: &mut Tables, ways: &Ways, plan: &Plan) {
+        let filler = Filler {
+            view: self.view,
+            ranks: Some(plan.ranks()),
+            ways,
+            plan,
+            destinations: &Destinations::of(self.graph, self.view, self.lids, plan),
+            planned: self.request.engine == Engine::FatTree,
+            prior: self.request.prior,
+        };
+        filler.fill(tables);
+    }
 }

@@ -93,7 +93,7 @@ impl Checked {
 #[must_use]
 pub fn check(graph: &Graph, tables: &Tables) -> Checked {
     let view = View::of(graph);
-    let pieces = pieces(&view);
+    let pieces = view.pieces();
     let ends: Vec<(u16, PortIx)> = tables.lids().iter().collect();
     let walker = Walker { graph, view: &view, tables, pieces: &pieces };
     // Identifiers go in blocks: their entries stand side by side in every table.
@@ -127,28 +127,6 @@ impl Checked {
         let room = NAMED.saturating_sub(self.findings.len());
         self.findings.extend(part.findings.into_iter().take(room));
     }
-}
-
-/// Which rows hang together: the number of the piece for each.
-fn pieces(view: &View) -> Vec<u32> {
-    let mut piece = vec![u32::MAX; view.rows()];
-    let mut stack = Vec::new();
-    for first in 0..view.rows() {
-        if piece[first] != u32::MAX {
-            continue;
-        }
-        piece[first] = first as u32;
-        stack.push(first);
-        while let Some(row) = stack.pop() {
-            for near in view.neighbours(row) {
-                if piece[near.row as usize] == u32::MAX {
-                    piece[near.row as usize] = first as u32;
-                    stack.push(near.row as usize);
-                }
-            }
-        }
-    }
-    piece
 }
 
 /// Is it a host's or router's identifier?

@@ -31,6 +31,13 @@ struct Left {
     row: u32,
 }
 
+/// The ports that lead to a row, kept for the next destination there.
+struct Choice {
+    row: u32,
+    /// The neighbour that a port leads to, and the port.
+    ports: Vec<(u32, u8)>,
+}
+
 /// Entries a port.
 struct Load {
     stride: usize,
@@ -91,8 +98,9 @@ impl Filler<'_> {
         }
         left.sort_by_key(|left| (left.destination.class, left.destination.number, left.destination.lid));
         let prior = self.prior.and_then(|tables| Some(tables.table(tables.row(self.view.switch(row))?)));
+        let mut choice = Choice { row: u32::MAX, ports: Vec::new() };
         for left in left {
-            let port = self.kept(row, &left, prior).or_else(|| self.least(row, &left, &load));
+            let port = self.kept(row, &left, prior).or_else(|| self.least(row, &left, &load, &mut choice));
             if let Some(port) = port {
                 table[usize::from(left.destination.lid)] = port;
                 load.add(left.destination.class, port);
@@ -129,13 +137,19 @@ impl Filler<'_> {
     }
 
     /// The port that carries least, and of those the one next to where the plan points.
-    fn least(&self, row: usize, left: &Left, load: &Load) -> Option<u8> {
+    fn least(&self, row: usize, left: &Left, load: &Load, choice: &mut Choice) -> Option<u8> {
+        if choice.row != left.row {
+            choice.row = left.row;
+            choice.ports.clear();
+            for near in self.ways.over(self.view, self.ranks, row, left.row as usize) {
+                choice.ports.extend(self.view.cables(row, near).map(|port| (near.row, port)));
+            }
+        }
         let one = &left.destination;
-        let over = self.ways.over(self.view, self.ranks, row, left.row as usize);
-        let ports = over.flat_map(|near| {
-            let distance = self.plan.distance(near.row as usize, one.number);
-            self.view.cables(row, near).map(move |port| (distance, port))
-        });
-        ports.min_by_key(|(distance, port)| (load.of(one.class, *port), *distance, *port)).map(|(_, port)| port)
+        let key = |(over, port): &(u32, u8)| {
+            let distance = if self.planned { self.plan.distance(*over as usize, one.number) } else { 0 };
+            (load.of(one.class, *port), distance, *port)
+        };
+        choice.ports.iter().min_by_key(|port| key(port)).map(|(_, port)| *port)
     }
 }

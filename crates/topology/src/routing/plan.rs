@@ -36,7 +36,7 @@ pub struct Plan {
     divisor: Vec<u32>,
     /// Parallel cables between a rank and the next.
     cables: Vec<u32>,
-    rank: Vec<u16>,
+    ranks: Ranks,
     /// Per row: how many positions it chooses from when it goes up, and where its ports begin in `ports`.
     up: Vec<(u32, u32)>,
     /// Ports by position and cable; 0 is none.
@@ -58,7 +58,7 @@ impl Plan {
         let mut plan = Self {
             divisor: vec![1; levels],
             cables: vec![1; levels],
-            rank: (0..view.rows()).map(|row| ranks.rank(row)).collect(),
+            ranks: ranks.clone(),
             up: Vec::with_capacity(view.rows()),
             ports: Vec::new(),
             number: vec![0; usize::from(lids.top()) + 1],
@@ -168,9 +168,16 @@ impl Plan {
         usize::from(self.class[usize::from(lid)])
     }
 
-    /// Rows in the order in which destinations are numbered.
-    pub(crate) fn along(&self) -> &[u32] {
-        &self.along
+    /// Which way is up.
+    #[must_use]
+    pub fn ranks(&self) -> &Ranks {
+        &self.ranks
+    }
+
+    /// How many switches it places.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.label.len()
     }
 
     /// The port by which a row should go up to the destination of this number; `None` if it is missing.
@@ -180,7 +187,7 @@ impl Plan {
         if among == 0 {
             return None;
         }
-        let rank = usize::from(self.rank[row]);
+        let rank = usize::from(self.ranks.rank(row));
         let (digit, rest) = (number / self.divisor[rank] % among, number / self.divisor[rank] / among);
         let cables = self.cables[rank];
         let port = self.ports[begin as usize + (digit * cables + rest % cables) as usize];
@@ -195,15 +202,15 @@ impl Plan {
             return 0;
         }
         let among = self.among[row];
-        let digit = number / self.divisor[usize::from(self.rank[row]) - 1] % among;
+        let digit = number / self.divisor[usize::from(self.ranks.rank(row)) - 1] % among;
         (label + among - digit) % among
     }
 
     /// Which of several cables between two rows a number takes.
     #[inline]
     pub(crate) fn cable(&self, a: usize, b: usize, number: u32, cables: u32) -> u32 {
-        let rank = usize::from(self.rank[a].min(self.rank[b]));
-        let upper = if self.rank[a] < self.rank[b] { b } else { a };
+        let rank = usize::from(self.ranks.rank(a).min(self.ranks.rank(b)));
+        let upper = if self.ranks.rank(a) < self.ranks.rank(b) { b } else { a };
         let among = if self.label[upper] == NONE { 1 } else { self.among[upper] };
         number / self.divisor[rank] / among % cables
     }
@@ -224,10 +231,10 @@ impl Shape {
     fn of(view: &View, ranks: &Ranks) -> Self {
         let mut shape = Self::none(view.rows());
         let pods: Vec<Vec<u32>> =
-            (0..=ranks.top()).map(|top| pieces(view, |row| ranks.rank(row) <= top)).collect();
-        let mut parents = pieces(view, |_| true);
+            (0..=ranks.top()).map(|top| view.pieces_of(|row| ranks.rank(row) <= top)).collect();
+        let mut parents = view.pieces();
         for rank in 1..=ranks.top() {
-            let planes = pieces(view, |row| ranks.rank(row) >= rank);
+            let planes = view.pieces_of(|row| ranks.rank(row) >= rank);
             shape.place(ranks, rank, &parents, &planes, &pods[usize::from(rank)]);
             parents = planes;
         }
@@ -275,30 +282,4 @@ impl Shape {
             }
         }
     }
-}
-
-/// Which rows hang together by cables between rows that are `in_it`: the lowest row of the piece, for each row.
-fn pieces(view: &View, in_it: impl Fn(usize) -> bool) -> Vec<u32> {
-    let mut piece: Vec<u32> = vec![NONE; view.rows()];
-    let mut stack = Vec::new();
-    for first in 0..view.rows() {
-        if piece[first] != NONE {
-            continue;
-        }
-        piece[first] = first as u32;
-        if !in_it(first) {
-            continue;
-        }
-        stack.push(first);
-        while let Some(row) = stack.pop() {
-            for near in view.neighbours(row) {
-                let near = near.row as usize;
-                if piece[near] == NONE && in_it(near) {
-                    piece[near] = first as u32;
-                    stack.push(near);
-                }
-            }
-        }
-    }
-    piece
 }

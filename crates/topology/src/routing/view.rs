@@ -167,6 +167,37 @@ impl View {
         Some((self.row(graph.owner(far))?, graph.number(far)))
     }
 
+    /// Which rows hang together: the lowest row of the piece, for each.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<u32> {
+        self.pieces_of(|_| true)
+    }
+
+    /// Which of some rows hang together by cables between them; any other row is a piece of its own.
+    pub(crate) fn pieces_of(&self, in_it: impl Fn(usize) -> bool) -> Vec<u32> {
+        let mut piece = vec![u32::MAX; self.rows()];
+        let mut stack = Vec::new();
+        for first in 0..self.rows() {
+            if piece[first] != u32::MAX {
+                continue;
+            }
+            piece[first] = first as u32;
+            if in_it(first) {
+                stack.push(first);
+            }
+            while let Some(row) = stack.pop() {
+                for near in self.neighbours(row) {
+                    let near = near.row as usize;
+                    if piece[near] == u32::MAX && in_it(near) {
+                        piece[near] = first as u32;
+                        stack.push(near);
+                    }
+                }
+            }
+        }
+        piece
+    }
+
     /// Number of a channel: of the cable that leaves a row by a port.
     #[must_use]
     pub(crate) fn channel(&self, row: usize, port: u8) -> usize {

@@ -111,25 +111,37 @@ fn chunks(view: &View, fill: impl Fn(usize, &mut [u16]) + Sync) -> Vec<Vec<u16>>
 }
 
 fn breadth_first(view: &View, at: usize, hops: &mut [u16]) {
-    let mut queue = Vec::with_capacity(view.rows());
+    let mut queue: Vec<u32> = Vec::with_capacity(view.rows());
+    let mut column_hops = vec![NONE; view.rows()];
     for column in 0..WIDTH.min(view.rows() - at) {
+        column_hops.fill(NONE);
         queue.clear();
-        queue.push(at + column);
-        hops[(at + column) * WIDTH + column] = 0;
+        queue.push((at + column) as u32);
+        column_hops[at + column] = 0;
         let mut next = 0;
         while next < queue.len() {
-            let row = queue[next];
+            let row = queue[next] as usize;
             next += 1;
-            let further = (hops[row * WIDTH + column] + 1).min(NONE - 1);
+            let further = (column_hops[row] + 1).min(NONE - 1);
             for near in view.neighbours(row) {
-                let there = &mut hops[near.row as usize * WIDTH + column];
+                let there = &mut column_hops[near.row as usize];
                 if *there == NONE {
                     *there = further;
-                    queue.push(near.row as usize);
+                    queue.push(near.row);
                 }
             }
         }
+        for row in queue.drain(..) {
+            hops[row as usize * WIDTH + column] = column_hops[row as usize];
+        }
     }
+}
+
+/// Two rows that carry hosts and between which cables lead, but no legal way.
+pub(crate) fn unreached(view: &View, ways: &Ways, pieces: &[u32]) -> Option<(usize, usize)> {
+    let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
+    let missing = |from: usize, to: usize| pieces[from] == pieces[to] && ways.hops(from, to).is_none();
+    carries.iter().find_map(|from| carries.iter().find(|to| missing(*from, **to)).map(|to| (*from, *to)))
 }
 
 /// Neighbours above and below, each in compressed rows.
