@@ -5,11 +5,15 @@
 
 use crate::graph::{Graph, GraphBuilder, GraphError, Kind, NodeIx, NodeSpec};
 
+mod dragonfly;
+mod grid;
 mod pgft;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use dragonfly::{Dragonfly, DragonflyPlus, dragonfly, dragonfly_plus};
+pub use grid::{HyperX, Torus, hypercube, hyperx, torus};
 pub use pgft::{Pgft, pgft};
 pub use tree::{FatTree, fat_tree};
 

@@ -191,6 +191,12 @@ impl GraphBuilder {
         Ok(())
     }
 
+    /// What a port's cable is rated at, if it has one.
+    #[must_use]
+    pub fn link_spec(&self, node: NodeIx, number: u8) -> Option<LinkSpec> {
+        LinkSpec::unpack(self.rate[self.index(node, number)?])
+    }
+
     /// Says what a cable is rated at that was wired before. Does nothing where there is no cable.
     pub fn rate(&mut self, node: NodeIx, number: u8, spec: LinkSpec) {
         let Some(port) = self.index(node, number) else { return };

@@ -1,0 +1,168 @@
+//! Topology files of others, and one of our own: which format it is, what it says, and what could not be believed.
+//!
+//! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes a [`Doubt`] with its line,
+//! and the rest is read. A file that is no topology at all is an error that says what was looked for.
+
+use std::fmt;
+
+use crate::graph::Graph;
+
+mod detect;
+mod doubt;
+mod draft;
+mod lines;
+mod netdump;
+mod own;
+mod subnet_list;
+#[cfg(test)]
+mod tests;
+
+pub use doubt::{Cause, Doubt, Doubts};
+pub(crate) use own::KEY as OWN_KEY;
+
+/// Bytes that a file may have; 16,000 hosts are 20 MB of the wordiest format.
+pub const MOST_BYTES: usize = 512 << 20;
+
+/// A format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// What `ibnetdiscover` prints.
+    IbNetDiscover,
+    /// Net files of `ibsim`.
+    IbSim,
+    /// `opensm-subnet.lst`, which OpenSM dumps.
+    SubnetList,
+    /// Our own.
+    Toml,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::IbNetDiscover, Self::IbSim, Self::SubnetList, Self::Toml];
+
+    /// The word for it, by which it can be forced.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::IbNetDiscover => "ibnetdiscover",
+            Self::IbSim => "ibsim",
+            Self::SubnetList => "lst",
+            Self::Toml => "toml",
+        }
+    }
+
+    /// The format of this word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.word().eq_ignore_ascii_case(word))
+    }
+
+    /// What a file of this format is known by.
+    #[must_use]
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::IbNetDiscover => "lines `Switch 36 \"S-0002c9…\"` and `Ca 1 \"H-0002c9…\"`",
+            Self::IbSim => "lines `Switch 8 \"name\"` and `Hca 2 \"name\"`",
+            Self::SubnetList => "lines `{ SW Ports:24 … NodeGUID:… } { CA … } PHY=4x …`",
+            Self::Toml => "a line `tieline-topology = 1`",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.word())
+    }
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Reading {
+    /// The fabric, as far as the file could be believed.
+    pub graph: Graph,
+    /// What it was read as.
+    pub format: Format,
+    /// Why it was taken for that.
+    pub reason: String,
+    /// What could not be believed.
+    pub doubts: Doubts,
+}
+
+/// Why nothing could be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is nothing in it.
+    #[error("the file is empty; a topology has {}", marks())]
+    Empty,
+    /// It is larger than any topology.
+    #[error("the file has {0} bytes, and at most {MOST_BYTES} are read")]
+    TooLong(usize),
+    /// It says of more nodes and ports than any fabric has.
+    #[error("line {line}: more than {most} {what}: this is no fabric's topology")]
+    TooLarge {
+        /// Where it became too much.
+        line: usize,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there may be.
+        most: usize,
+    },
+    /// No format fits.
+    #[error("no topology: looked for {}, and found none; the file begins with `{beginning}`", marks())]
+    Unknown {
+        /// The beginning of the first line that is not empty.
+        beginning: String,
+    },
+    /// The format was forced, and nothing of it was found.
+    #[error("no node in it: read as {format}, which has {}; the first doubt: {doubt}", format.mark())]
+    NoNode {
+        /// What it was read as.
+        format: Format,
+        /// What the reader first stumbled over.
+        doubt: String,
+    },
+    /// Its syntax is broken so that nothing after it can be read.
+    #[error("line {line}: {cause}")]
+    Syntax {
+        /// Where.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+fn marks() -> String {
+    Format::ALL.map(|format| format!("{} ({format})", format.mark())).join(", ")
+}
+
+/// Reads a topology, in a format that is found out, or in this one.
+///
+/// # Errors
+/// The file is no topology, or one that no fabric has.
+pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> {
+    if bytes.len() > MOST_BYTES {
+        return Err(ReadError::TooLong(bytes.len()));
+    }
+    let (format, reason) = match forced {
+        Some(format) => (format, "it was asked for".to_owned()),
+        None => detect::detect(bytes)?,
+    };
+    let mut doubts = Doubts::default();
+    let graph = match format {
+        Format::IbNetDiscover | Format::IbSim => netdump::read(bytes, format, &mut doubts)?,
+        Format::SubnetList => subnet_list::read(bytes, &mut doubts)?,
+        Format::Toml => own::read(bytes, &mut doubts)?,
+    };
+    if graph.node_count() == 0 {
+        let first = doubts.iter().next();
+        let doubt = first.map_or_else(|| "none, it is empty".to_owned(), ToString::to_string);
+        return Err(ReadError::NoNode { format, doubt });
+    }
+    doubts.sort();
+    Ok(Reading { graph, format, reason, doubts })
+}
+
+/// A speed as OpenSM writes it.
+pub(crate) fn subnet_speed(speed: crate::graph::Speed) -> &'static str {
+    subnet_list::SPEEDS.into_iter().find(|known| known.1 == speed).map_or("???", |known| known.0)
+}

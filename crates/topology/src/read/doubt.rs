@@ -1,0 +1,128 @@
+//! What a reader could not believe.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Doubts that are kept word for word; of more only the count is.
+const MOST: usize = 1_000;
+/// Characters of a doubt's detail that are kept.
+const LONGEST: usize = 200;
+
+/// A kind of doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// A line that means nothing in this format.
+    NotUnderstood,
+    /// Bytes that are not UTF-8: each was replaced.
+    NotText,
+    /// A number that is no number, or none that can be.
+    BadNumber,
+    /// A port number that the node does not have.
+    NoSuchPort,
+    /// A cable to a node that the file does not describe.
+    Dangling,
+    /// A cable that only one of its ends speaks of.
+    OneWay,
+    /// Two statements about a port that can't both be true.
+    Contradiction,
+    /// A node that was described before.
+    DuplicateNode,
+    /// A GUID that two nodes have.
+    DuplicateGuid,
+    /// A width or speed that is not known.
+    UnknownRate,
+    /// The ends of a cable differ in width or speed.
+    RateDiffers,
+    /// The file ends in the middle of something.
+    Truncated,
+}
+
+impl Cause {
+    /// The words for it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotUnderstood => "not understood",
+            Self::NotText => "not text",
+            Self::BadNumber => "bad number",
+            Self::NoSuchPort => "no such port",
+            Self::Dangling => "dangling link",
+            Self::OneWay => "one-way link",
+            Self::Contradiction => "contradiction",
+            Self::DuplicateNode => "node described twice",
+            Self::DuplicateGuid => "duplicate GUID",
+            Self::UnknownRate => "unknown width or speed",
+            Self::RateDiffers => "ends differ in width or speed",
+            Self::Truncated => "cut off",
+        }
+    }
+}
+
+/// Something in a file that could not be believed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Doubt {
+    /// Line of the file, from 1 on; 0 is the file as a whole.
+    pub line: usize,
+    /// What kind of doubt it is.
+    pub cause: Cause,
+    /// What exactly, and what was done about it.
+    pub detail: String,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}: {}: {}", self.line, self.cause.words(), self.detail)
+    }
+}
+
+/// All doubts of a file: the first thousand, and how many there are of each kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Doubts {
+    kept: Vec<Doubt>,
+    counts: BTreeMap<Cause, u64>,
+}
+
+impl Doubts {
+    /// Adds one. Text of the file is shortened and loses its control characters.
+    pub(super) fn add(&mut self, line: usize, cause: Cause, detail: impl fmt::Display) {
+        *self.counts.entry(cause).or_default() += 1;
+        if self.kept.len() < MOST {
+            let printable = |c: char| if c.is_control() { ' ' } else { c };
+            let detail = detail.to_string().chars().take(LONGEST).map(printable).collect();
+            self.kept.push(Doubt { line, cause, detail });
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.kept.sort();
+    }
+
+    /// Those that are kept, in the order of lines.
+    pub fn iter(&self) -> impl Iterator<Item = &Doubt> {
+        self.kept.iter()
+    }
+
+    /// How many there are in all, those too that are not kept.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// How many there are of each kind.
+    #[must_use]
+    pub fn counts(&self) -> &BTreeMap<Cause, u64> {
+        &self.counts
+    }
+
+    /// How many there are of a kind.
+    #[must_use]
+    pub fn count(&self, cause: Cause) -> u64 {
+        self.counts.get(&cause).copied().unwrap_or(0)
+    }
+
+    /// Was everything believed?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+}

@@ -1,0 +1,250 @@
+//! What a file says, before it is believed: nodes, and the ends of cables.
+
+use std::collections::HashMap;
+
+use super::ReadError;
+use super::doubt::{Cause, Doubts};
+use crate::graph::{Graph, GraphBuilder, GraphError, LinkSpec, NodeIx, NodeSpec, Speed, Width};
+
+/// Nodes that a file may speak of.
+const MOST_NODES: usize = 1 << 20;
+/// Ports of all nodes of a file.
+const MOST_PORTS: usize = 1 << 23;
+
+/// A name of a node within the file, as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Id(u32);
+
+/// One end of a cable says where the other is.
+#[derive(Debug, Clone, Copy)]
+struct Half {
+    line: u32,
+    from: (NodeIx, u8),
+    to: (Id, u8),
+    spec: LinkSpec,
+}
+
+/// What was said so far.
+#[derive(Debug)]
+pub(super) struct Draft {
+    graph: GraphBuilder,
+    /// Where the file names each node that it speaks of.
+    ids: HashMap<String, Id>,
+    /// What node an id is; nothing as long as it was only spoken of.
+    known: Vec<Option<NodeIx>>,
+    guids: HashMap<u64, NodeIx>,
+    halves: Vec<Half>,
+    ports: usize,
+    /// Does it take only one end to say that there is a cable?
+    one_end_is_enough: bool,
+}
+
+impl Draft {
+    pub(super) fn new(one_end_is_enough: bool) -> Self {
+        let graph = GraphBuilder::new();
+        let (ids, known, guids, halves) = (HashMap::new(), Vec::new(), HashMap::new(), Vec::new());
+        Self { graph, ids, known, guids, halves, ports: 0, one_end_is_enough }
+    }
+
+    /// The id of a name in the file.
+    pub(super) fn id(&mut self, name: &str) -> Id {
+        if let Some(id) = self.ids.get(name) {
+            return *id;
+        }
+        let id = Id(self.known.len() as u32);
+        self.known.push(None);
+        self.ids.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The node of this id, if it was described.
+    pub(super) fn node_of(&self, id: Id) -> Option<NodeIx> {
+        self.known[id.0 as usize]
+    }
+
+    pub(super) fn graph(&mut self) -> &mut GraphBuilder {
+        &mut self.graph
+    }
+
+    /// A node is described. Nothing if it was before, or can't be: then there is a doubt.
+    pub(super) fn node(
+        &mut self,
+        line: usize,
+        id: Id,
+        spec: NodeSpec<'_>,
+        doubts: &mut Doubts,
+    ) -> Result<Option<NodeIx>, ReadError> {
+        if self.known[id.0 as usize].is_some() {
+            let what = format_args!("{} `{}`: the first description counts", spec.kind.word(), spec.name);
+            doubts.add(line, Cause::DuplicateNode, what);
+            return Ok(None);
+        }
+        self.ports += usize::from(spec.ports) + 1;
+        for (count, what, most) in
+            [(self.graph.node_count(), "nodes", MOST_NODES - 1), (self.ports, "ports", MOST_PORTS)]
+        {
+            if count > most {
+                return Err(ReadError::TooLarge { line, what, most });
+            }
+        }
+        let node = match self.graph.node(spec) {
+            Ok(node) => node,
+            Err(error) => {
+                doubts.add(line, Cause::BadNumber, error);
+                return Ok(None);
+            }
+        };
+        if spec.node_guid != 0
+            && let Some(first) = self.guids.insert(spec.node_guid, node)
+        {
+            let first = self.graph.name(first);
+            let what =
+                format_args!("{:#018x} of `{}` is `{first}`'s too: both are kept", spec.node_guid, spec.name);
+            doubts.add(line, Cause::DuplicateGuid, what);
+        }
+        self.known[id.0 as usize] = Some(node);
+        Ok(Some(node))
+    }
+
+    /// An end of a cable speaks. Numbers that no port has are doubts.
+    pub(super) fn half(
+        &mut self,
+        line: usize,
+        from: (NodeIx, u64),
+        to: (Id, u64),
+        spec: LinkSpec,
+        doubts: &mut Doubts,
+    ) {
+        let count = self.graph.port_count(from.0);
+        let fits = |number: u64| u8::try_from(number).ok().filter(|number| (1..=254).contains(number));
+        let (Some(mine), Some(theirs)) = (fits(from.1).filter(|number| *number <= count), fits(to.1)) else {
+            let name = self.graph.name(from.0);
+            let what = format_args!(
+                "from port {} of `{name}` (which has {count}) to port {}: left out",
+                from.1, to.1
+            );
+            doubts.add(line, Cause::NoSuchPort, what);
+            return;
+        };
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
+        self.halves.push(Half { line, from: (from.0, mine), to: (to.0, theirs), spec });
+    }
+
+    /// What can be believed of it all.
+    pub(super) fn finish(mut self, doubts: &mut Doubts) -> Graph {
+        let halves = std::mem::take(&mut self.halves);
+        let mut names: Vec<&str> = vec![""; self.known.len()];
+        for (name, id) in &self.ids {
+            names[id.0 as usize] = name;
+        }
+        // What each port says first; a second, different statement of it is doubted.
+        let mut said: HashMap<(NodeIx, u8), (NodeIx, u8)> = HashMap::with_capacity(halves.len());
+        let mut whole = Vec::with_capacity(halves.len());
+        for half in halves {
+            let Some(other) = self.known[half.to.0.0 as usize] else {
+                let from = self.graph.name(half.from.0);
+                let what = format_args!(
+                    "port {} of `{from}` leads to `{}`, which is not described: left out",
+                    half.from.1, names[half.to.0.0 as usize]
+                );
+                doubts.add(half.line as usize, Cause::Dangling, what);
+                continue;
+            };
+            let to = (other, half.to.1);
+            if *said.entry(half.from).or_insert(to) == to {
+                whole.push((half, to));
+            } else {
+                let from = self.graph.name(half.from.0);
+                let what =
+                    format_args!("port {} of `{from}` was wired before: the first cable counts", half.from.1);
+                doubts.add(half.line as usize, Cause::Contradiction, what);
+            }
+        }
+        wire(&mut self.graph, &whole, &said, self.one_end_is_enough, doubts);
+        self.graph.finish()
+    }
+}
+
+type End = (NodeIx, u8);
+
+/// Cables that both ends speak of come first; then those of one end, where nothing speaks against them.
+fn wire(
+    graph: &mut GraphBuilder,
+    halves: &[(Half, End)],
+    said: &HashMap<End, End>,
+    one_end_is_enough: bool,
+    doubts: &mut Doubts,
+) {
+    for (half, to) in halves {
+        if said.get(to) == Some(&half.from) || half.from == *to {
+            join(graph, half, *to, doubts);
+        }
+    }
+    for (half, to) in halves {
+        match said.get(to) {
+            Some(back) if *back == half.from => {}
+            Some(back) => {
+                let what = format_args!(
+                    "port {} of `{}` leads to port {} of `{}`, which says it leads to port {} of `{}`: left out",
+                    half.from.1,
+                    graph.name(half.from.0),
+                    to.1,
+                    graph.name(to.0),
+                    back.1,
+                    graph.name(back.0)
+                );
+                doubts.add(half.line as usize, Cause::Contradiction, what);
+            }
+            None => {
+                if !one_end_is_enough {
+                    let (from, other) = (graph.name(half.from.0), graph.name(to.0));
+                    let what = format_args!(
+                        "port {} of `{from}` leads to port {} of `{other}`, which does not speak of it: kept",
+                        half.from.1, to.1
+                    );
+                    doubts.add(half.line as usize, Cause::OneWay, what);
+                }
+                join(graph, half, *to, doubts);
+            }
+        }
+    }
+}
+
+fn join(graph: &mut GraphBuilder, half: &Half, to: End, doubts: &mut Doubts) {
+    let line = half.line as usize;
+    match graph.peer(half.from.0, half.from.1) {
+        // The other end, or this one, said so before. What one end knows of the rate, the other may not.
+        Some(peer) if peer == to => {
+            let before = graph.link_spec(half.from.0, half.from.1).unwrap_or_default();
+            match merge(before, half.spec) {
+                Some(both) => graph.rate(half.from.0, half.from.1, both),
+                None => {
+                    let name = graph.name(half.from.0);
+                    let what = format_args!(
+                        "port {} of `{name}`: {} and {before}: the first counts",
+                        half.from.1, half.spec
+                    );
+                    doubts.add(line, Cause::RateDiffers, what);
+                }
+            }
+        }
+        _ => match graph.link(half.from, to, half.spec) {
+            Ok(()) => {}
+            Err(error @ GraphError::NoSuchPort { .. }) => doubts.add(line, Cause::NoSuchPort, error),
+            Err(error) => doubts.add(line, Cause::Contradiction, error),
+        },
+    }
+}
+
+/// Both, where one is not known the other; nothing if they differ.
+fn merge(a: LinkSpec, b: LinkSpec) -> Option<LinkSpec> {
+    let width = match (a.width, b.width) {
+        (width, Width::Unknown) | (Width::Unknown, width) => width,
+        (one, other) => (one == other).then_some(one)?,
+    };
+    let speed = match (a.speed, b.speed) {
+        (speed, Speed::Unknown) | (Speed::Unknown, speed) => speed,
+        (one, other) => (one == other).then_some(one)?,
+    };
+    Some(LinkSpec { width, speed })
+}

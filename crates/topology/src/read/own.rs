@@ -1,0 +1,220 @@
+//! Our own format, in TOML: all that a graph holds, and nothing that can't be typed.
+//!
+//! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not a doubt. Cables are
+//! judged as in any other format.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::ReadError;
+use super::doubt::{Cause, Doubts};
+use super::draft::Draft;
+use super::lines::hex;
+use crate::graph::{Graph, Kind, LinkSpec, NodeIx, NodeSpec};
+
+/// The key that such a file begins with.
+pub(crate) const KEY: &str = "tieline-topology";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "tieline-topology")]
+    version: Spanned<u32>,
+    #[serde(default)]
+    nodes: Vec<Spanned<Node>>,
+    #[serde(default)]
+    links: Vec<Spanned<Link>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    /// What links call it; its name, if it says none.
+    id: Option<String>,
+    name: String,
+    kind: Word,
+    ports: u8,
+    #[serde(default)]
+    guid: Guid,
+    system: Option<Guid>,
+    #[serde(default)]
+    vendor: u32,
+    #[serde(default)]
+    device: u32,
+    #[serde(default)]
+    lid: u16,
+    #[serde(default)]
+    lmc: u8,
+    #[serde(default)]
+    port: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Host,
+    Switch,
+    Router,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Port {
+    number: u8,
+    guid: Option<Guid>,
+    #[serde(default)]
+    lid: u16,
+    #[serde(default)]
+    lmc: u8,
+    label: Option<u16>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    from: (String, u64),
+    to: (String, u64),
+    rate: Option<String>,
+}
+
+/// A GUID in a string, because numbers of TOML have a sign.
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(try_from = "String")]
+struct Guid(u64);
+
+impl TryFrom<String> for Guid {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let good = text.starts_with("0x") && text.len() > 2;
+        good.then(|| hex(&text))
+            .flatten()
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is no GUID, as \"0x2c9…\" is"))
+    }
+}
+
+pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError> {
+    let lines = Lines(bytes);
+    let text = std::str::from_utf8(bytes).map_err(|error| ReadError::Syntax {
+        line: lines.of(error.valid_up_to()),
+        cause: "TOML is UTF-8, and this is not".to_owned(),
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let file: File = toml::from_str(text).map_err(|error| ReadError::Syntax {
+        line: error.span().map_or(0, |span| lines.of(span.start)),
+        cause: error.message().replace('\n', "; "),
+    })?;
+    if *file.version.get_ref() != 1 {
+        let cause = format!("version {} of the format, and 1 is known", file.version.get_ref());
+        return Err(ReadError::Syntax { line: lines.of(file.version.span().start), cause });
+    }
+    let mut draft = Draft::new(true);
+    // In the order of the file, so that counting lines is one pass over it.
+    let mut lines = Counter { bytes, at: 0, line: 1 };
+    for row in &file.nodes {
+        let line = lines.to(row.span().start);
+        node(&mut draft, line, row.get_ref(), doubts)?;
+    }
+    lines = Counter { bytes, at: 0, line: 1 };
+    for row in &file.links {
+        let line = lines.to(row.span().start);
+        link(&mut draft, line, row.get_ref(), doubts);
+    }
+    Ok(draft.finish(doubts))
+}
+
+fn node(draft: &mut Draft, line: usize, row: &Node, doubts: &mut Doubts) -> Result<(), ReadError> {
+    let kind = match row.kind {
+        Word::Host => Kind::Host,
+        Word::Switch => Kind::Switch,
+        Word::Router => Kind::Router,
+    };
+    let id = draft.id(row.id.as_ref().unwrap_or(&row.name));
+    let spec = NodeSpec {
+        kind,
+        name: &row.name,
+        ports: row.ports,
+        node_guid: row.guid.0,
+        system_guid: row.system.unwrap_or(row.guid).0,
+        vendor: row.vendor,
+        device: row.device,
+    };
+    let Some(node) = draft.node(line, id, spec, doubts)? else { return Ok(()) };
+    if kind == Kind::Switch {
+        address(draft, line, (node, 0), (row.lid, row.lmc), doubts);
+    }
+    for port in &row.port {
+        if port.number > row.ports {
+            let what =
+                format_args!("port {} of `{}`, which has {}: left out", port.number, row.name, row.ports);
+            doubts.add(line, Cause::NoSuchPort, what);
+            continue;
+        }
+        if let Some(guid) = port.guid {
+            draft.graph().port_guid(node, port.number, guid.0);
+        }
+        if let Some(label) = port.label {
+            draft.graph().external(node, port.number, label);
+        }
+        if kind != Kind::Switch {
+            address(draft, line, (node, port.number), (port.lid, port.lmc), doubts);
+        }
+    }
+    Ok(())
+}
+
+fn address(draft: &mut Draft, line: usize, port: (NodeIx, u8), (lid, lmc): (u16, u8), doubts: &mut Doubts) {
+    if lid < 0xc000 && lmc < 8 {
+        draft.graph().lid(port.0, port.1, lid, lmc);
+    } else {
+        doubts.add(line, Cause::BadNumber, format_args!("lid {lid} lmc {lmc}: taken as not known"));
+    }
+}
+
+fn link(draft: &mut Draft, line: usize, row: &Link, doubts: &mut Doubts) {
+    let spec = match row.rate.as_deref().map(str::parse::<LinkSpec>) {
+        None => LinkSpec::default(),
+        Some(Ok(spec)) => spec,
+        Some(Err(())) => {
+            let rate = row.rate.as_deref().unwrap_or("");
+            doubts.add(line, Cause::UnknownRate, format_args!("`{rate}`: taken as not known"));
+            LinkSpec::default()
+        }
+    };
+    let (from, to) = (draft.id(&row.from.0), draft.id(&row.to.0));
+    match draft.node_of(from) {
+        Some(node) => draft.half(line, (node, row.from.1), (to, row.to.1), spec, doubts),
+        None => {
+            let what = format_args!("from `{}`, which is not described: left out", row.from.0);
+            doubts.add(line, Cause::Dangling, what);
+        }
+    }
+}
+
+/// Lines of offsets.
+struct Lines<'a>(&'a [u8]);
+
+impl Lines<'_> {
+    fn of(&self, offset: usize) -> usize {
+        1 + self.0.iter().take(offset).filter(|byte| **byte == b'\n').count()
+    }
+}
+
+/// Lines of growing offsets.
+struct Counter<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    line: usize,
+}
+
+impl Counter<'_> {
+    fn to(&mut self, offset: usize) -> usize {
+        let offset = offset.min(self.bytes.len());
+        if offset >= self.at {
+            self.line += self.bytes[self.at..offset].iter().filter(|byte| **byte == b'\n').count();
+            self.at = offset;
+        }
+        self.line
+    }
+}

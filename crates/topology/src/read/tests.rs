@@ -1,0 +1,1 @@
+//! Files of all kinds, good and bad.

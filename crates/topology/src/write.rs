@@ -1,0 +1,29 @@
+//! A graph in formats of others, and in one of our own.
+//!
+//! Dead nodes are left out: what is written is the fabric as it is after the faults. The same graph is always written the
+//! same.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use crate::graph::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
+
+mod netdump;
+mod own;
+mod subnet_list;
+#[cfg(test)]
+mod tests;
+
+pub use netdump::{ibnetdiscover, ibsim};
+pub use own::toml;
+pub use subnet_list::subnet_list;
+
+/// Nodes that are written.
+fn living(graph: &Graph) -> impl Iterator<Item = NodeIx> + '_ {
+    graph.nodes().filter(|node| !graph.is_dead(*node))
+}
+
+/// A name on one line.
+fn clean(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
