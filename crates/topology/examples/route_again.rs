@@ -15,14 +15,17 @@ fn main() {
     let mut before = route(&graph, &lids, &Request::by(Engine::FatTree)).unwrap();
     let links: Vec<PortIx> = graph
         .links()
-        .filter(|(a, b)| graph.kind(graph.owner(*a)) == Kind::Switch && graph.kind(graph.owner(*b)) == Kind::Switch)
+        .filter(|(a, b)| {
+            graph.kind(graph.owner(*a)) == Kind::Switch && graph.kind(graph.owner(*b)) == Kind::Switch
+        })
         .map(|(a, _)| a)
         .collect();
     for at in 0..8 {
         let dead = links[links.len() / 8 * at + at];
         graph = graph.without(&[dead], &[]);
         let begin = Instant::now();
-        let again = Request { plan: Some(&before.plan), prior: Some(&before.tables), ..Request::by(Engine::FatTree) };
+        let again =
+            Request { plan: Some(&before.plan), prior: Some(&before.tables), ..Request::by(Engine::FatTree) };
         let after = route(&graph, &lids, &again).unwrap();
         let changes: Vec<_> = before.tables.changes(&after.tables).collect();
         let took = begin.elapsed();
@@ -36,7 +39,10 @@ fn main() {
                     let next = after.tables.port(view.switch(there), change.lid);
                     next.is_none_or(|port| {
                         view.beyond(there, port).is_some_and(|(back, _)| {
-                            back == row || after.plan.ranks().is_up(there, back) != after.plan.ranks().is_up(row, there) || port != before.tables.port(view.switch(there), change.lid).unwrap_or(255)
+                            back == row
+                                || after.plan.ranks().is_up(there, back)
+                                    != after.plan.ranks().is_up(row, there)
+                                || port != before.tables.port(view.switch(there), change.lid).unwrap_or(255)
                         })
                     })
                 }
@@ -45,9 +51,19 @@ fn main() {
         let needed = changes.iter().filter(led_there).count();
         let switches: std::collections::BTreeSet<_> = changes.iter().map(|change| change.switch).collect();
         let blocks = before.tables.blocks_to_write(&after.tables).count();
-        println!("{took:?}: {} changes, {needed} had to, {} switches, {blocks} blocks {:?}", changes.len(), switches.len(), after.remarks);
+        println!(
+            "{took:?}: {} changes, {needed} had to, {} switches, {blocks} blocks {:?}",
+            changes.len(),
+            switches.len(),
+            after.remarks
+        );
         let checked = check(&graph, &after.tables);
-        println!("  lost {} switches {} loop {}", checked.lost, checked.lost_switches, checked.credit_loop.len());
+        println!(
+            "  lost {} switches {} loop {}",
+            checked.lost,
+            checked.lost_switches,
+            checked.credit_loop.len()
+        );
         before = after;
     }
 }

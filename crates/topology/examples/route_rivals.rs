@@ -39,13 +39,31 @@ fn damaged(graph: &Graph, percent: f64, seed: u64) -> Graph {
 fn net(graph: &Graph) -> String {
     let mut text = String::new();
     for node in graph.nodes() {
-        let (word, key) = if graph.kind(node) == Kind::Switch { ("Switch", "switchguid") } else { ("Ca", "caguid") };
+        let (word, key) =
+            if graph.kind(node) == Kind::Switch { ("Switch", "switchguid") } else { ("Ca", "caguid") };
         let guid = graph.node_guid(node);
-        writeln!(text, "{key}=0x{guid:x}\n{word} {} \"N{guid:016x}\" # \"{}\"", graph.port_count(node), graph.name(node)).unwrap();
+        writeln!(
+            text,
+            "{key}=0x{guid:x}\n{word} {} \"N{guid:016x}\" # \"{}\"",
+            graph.port_count(node),
+            graph.name(node)
+        )
+        .unwrap();
         for (near, far) in graph.cabled(node) {
             let owner = graph.owner(far);
-            let own = if graph.kind(node) == Kind::Switch { String::new() } else { format!("({:x})", graph.port_guid(near)) };
-            writeln!(text, "[{}]{own} \"N{:016x}\"[{}]", graph.number(near), graph.node_guid(owner), graph.number(far)).unwrap();
+            let own = if graph.kind(node) == Kind::Switch {
+                String::new()
+            } else {
+                format!("({:x})", graph.port_guid(near))
+            };
+            writeln!(
+                text,
+                "[{}]{own} \"N{:016x}\"[{}]",
+                graph.number(near),
+                graph.node_guid(owner),
+                graph.number(far)
+            )
+            .unwrap();
         }
         text.push('\n');
     }
@@ -92,7 +110,8 @@ fn rival(graph: &Graph, directory: &Path, engine: &str) -> Option<(Tables, f64)>
         println!("  {engine}: {done}");
     }
     let lids = read_guid2lid(&fs::read_to_string(here.join("guid2lid")).ok()?).unwrap();
-    let (tables, unknown) = read_fdbs(graph, &fs::read_to_string(here.join("opensm.fdbs")).ok()?, &lids).unwrap();
+    let (tables, unknown) =
+        read_fdbs(graph, &fs::read_to_string(here.join("opensm.fdbs")).ok()?, &lids).unwrap();
     assert_eq!(unknown, []);
     Some((tables, took))
 }
@@ -103,8 +122,18 @@ fn judge(graph: &Graph, name: &str, tables: &Tables, took: f64) {
     let shifts = bandwidth(graph, tables, Pattern::Shifts { step: 17 });
     println!(
         "{name:10} max {:5} (up {} down {}) mean {:.2}/{:.2} bisection {:.4} shifts {:.4} worst {:.4} lost {} sw {} loop {} hops {:?} {took:.2} s",
-        loads.most(), loads.up.most, loads.down.most, loads.up.mean, loads.down.mean, random.mean, shifts.mean,
-        shifts.worst_pattern, checked.lost, checked.lost_switches, checked.credit_loop.len(), loads.hops,
+        loads.most(),
+        loads.up.most,
+        loads.down.most,
+        loads.up.mean,
+        loads.down.mean,
+        random.mean,
+        shifts.mean,
+        shifts.worst_pattern,
+        checked.lost,
+        checked.lost_switches,
+        checked.credit_loop.len(),
+        loads.hops,
     );
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub mod check;
 mod destinations;
 mod fill;
+pub mod form;
 pub mod lanes;
 mod layered;
 pub mod lids;
@@ -20,6 +21,7 @@ pub mod view;
 mod ways;
 
 pub use check::{Checked, check};
+pub use form::{Grid, Groups};
 pub use lanes::Lanes;
 pub use lids::{Lids, LidsError};
 pub use plan::Plan;
@@ -30,6 +32,7 @@ pub use view::View;
 use crate::{Graph, NodeIx};
 use destinations::Destinations;
 use fill::Filler;
+use form::{DragonflyForm, Form, GridForm};
 use ways::Ways;
 
 /// How routes are computed.
@@ -43,6 +46,10 @@ pub enum Engine {
     FatTree,
     /// Any graph: shortest ways, free of deadlock by lanes.
     Layered,
+    /// Grids, dimension by dimension: torus, mesh, HyperX, hypercube. Needs the coordinates.
+    Grid,
+    /// Dragonflies: local, global, local. Needs the groups.
+    Dragonfly,
 }
 
 impl Engine {
@@ -54,6 +61,8 @@ impl Engine {
             Self::UpDown => "updown",
             Self::FatTree => "fattree",
             Self::Layered => "layered",
+            Self::Grid => "grid",
+            Self::Dragonfly => "dragonfly",
         }
     }
 }
@@ -73,13 +82,17 @@ pub struct Request<'a> {
     pub prior: Option<&'a Tables>,
     /// Virtual lanes that may be used.
     pub lanes: u8,
+    /// Coordinates, for the engine that needs them.
+    pub grid: Option<&'a Grid>,
+    /// Groups, for the engine that needs them.
+    pub groups: Option<&'a Groups>,
 }
 
 impl Request<'_> {
     /// By an engine, and nothing else known.
     #[must_use]
     pub fn by(engine: Engine) -> Self {
-        Self { engine, roots: &[], apart: &[], plan: None, prior: None, lanes: 8 }
+        Self { engine, roots: &[], apart: &[], plan: None, prior: None, lanes: 8, grid: None, groups: None }
     }
 }
 
@@ -103,6 +116,20 @@ pub enum RouteError {
     /// Data lanes are 1 to 15.
     #[error("{0} lanes are not possible: a fabric has 1 to 15 data lanes")]
     Lanes(u8),
+    /// The shape's own ways need more lanes than there are.
+    #[error("the engine needs {need} lanes, and {have} are given; the engine `layered` does with any number")]
+    FewLanes {
+        /// How many it needs.
+        need: u8,
+        /// How many there are.
+        have: u8,
+    },
+    /// Where switches stand is not known.
+    #[error("the engine `{0}` needs to know {1}; the engine `layered` routes any graph")]
+    NoShape(&'static str, &'static str),
+    /// What is known of the shape is of another graph.
+    #[error("the shape is of {0} switches, and the graph has {1}")]
+    ForeignShape(usize, usize),
 }
 
 /// Computes the tables of all switches.
@@ -118,7 +145,18 @@ pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<R
     let job = Job { graph, view: &view, lids, request };
     match request.engine {
         Engine::MinHop => Ok(job.shortest(tables)),
-        Engine::Layered => job.layered(tables),
+        Engine::Layered => job.layered(tables, None),
+        Engine::Grid => {
+            let grid = request.grid.ok_or(RouteError::NoShape("grid", "the coordinates of the switches"))?;
+            job.sized(grid.places())?;
+            job.layered(tables, Some(&GridForm::of(grid, &view)))
+        }
+        Engine::Dragonfly => {
+            let groups =
+                request.groups.ok_or(RouteError::NoShape("dragonfly", "the groups of the switches"))?;
+            job.sized(groups.0.len())?;
+            job.layered(tables, Some(&DragonflyForm::of(groups, &view)))
+        }
         Engine::UpDown | Engine::FatTree => Ok(job.up_down(tables)),
     }
 }
@@ -141,14 +179,24 @@ impl Job<'_> {
         Routing { tables, plan, remarks: Vec::new() }
     }
 
-    fn layered(&self, mut tables: Tables) -> Result<Routing, RouteError> {
+    fn sized(&self, shape: usize) -> Result<(), RouteError> {
+        let rows = self.view.rows();
+        if shape == rows { Ok(()) } else { Err(RouteError::ForeignShape(shape, rows)) }
+    }
+
+    fn layered(&self, mut tables: Tables, form: Option<&dyn Form>) -> Result<Routing, RouteError> {
         let mut plan = self.plan();
         if self.missing(&Ways::up_down(self.view, plan.ranks())).is_some() {
             plan = self.plan_of(&Ranks::of_centre(self.view));
         }
         let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
-        layered::fill(self.view, plan.ranks(), &destinations, self.request.lanes, &mut tables)?;
-        Ok(Routing { tables, plan, remarks: Vec::new() })
+        let lanes = self.request.lanes;
+        let rest = layered::fill(self.view, plan.ranks(), &destinations, lanes, form, &mut tables)?;
+        let remark = format!(
+            "{rest} identifiers can't be reached from everywhere by the shape's own ways, and go another way"
+        );
+        let remarks = if rest > 0 { vec![remark] } else { Vec::new() };
+        Ok(Routing { tables, plan, remarks })
     }
 
     fn up_down(&self, mut tables: Tables) -> Routing {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use topology::build::{FatTree, fat_tree};
+use topology::build::{Dragonfly, FatTree, HyperX, Torus, dragonfly, fat_tree, hypercube, hyperx, torus};
+use topology::routing::form::Line;
 use topology::routing::referee::{write_fdbs, write_lanes, write_levels, write_subnet};
-use topology::routing::{Engine, Lids, Request, Tables, check, route};
+use topology::routing::{Engine, Grid, Groups, Lids, Request, Tables, check, route};
 use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeSpec, PortIx};
 
 /// A folder that goes away with the test.
@@ -74,12 +75,15 @@ fn switches_and_hosts(count: u32, ports: u8, cables: &[(u32, u32)]) -> Graph {
     let switches: Vec<_> = (0..count)
         .map(|at| {
             let name = format!("s{at}");
-            builder.node(NodeSpec::new(Kind::Switch, &name, ports).guid(0x0002_0000 + u64::from(at) * 16)).unwrap()
+            builder
+                .node(NodeSpec::new(Kind::Switch, &name, ports).guid(0x0002_0000 + u64::from(at) * 16))
+                .unwrap()
         })
         .collect();
     for at in 0..count {
         let name = format!("h{at}");
-        let host = builder.node(NodeSpec::new(Kind::Host, &name, 1).guid(0x0010_0000 + u64::from(at) * 16)).unwrap();
+        let host =
+            builder.node(NodeSpec::new(Kind::Host, &name, 1).guid(0x0010_0000 + u64::from(at) * 16)).unwrap();
         builder.link((host, 1), (switches[at as usize], port(at)), LinkSpec::EDR4X).unwrap();
     }
     for (a, b) in cables {
@@ -135,4 +139,56 @@ fn a_damaged_tree_is_as_good_as_the_checker_says() {
             assert!(content(&said), "{engine:?} {said}");
         }
     }
+}
+
+/// Routes by a shape, and asks both checkers.
+fn both_are_content(name: &str, graph: &Graph, request: &Request<'_>) -> Vec<String> {
+    let lids = Arc::new(Lids::assign(graph, 0, |_| None).unwrap());
+    let routing = route(graph, &lids, request).unwrap();
+    let checked = check(graph, &routing.tables);
+    assert!(checked.is_good(), "{name} {checked:?} {:?}", routing.remarks);
+    assert_eq!(checked.lost_switches, 0, "{name} {checked:?}");
+    if let Some(said) = ibdmchk(name, graph, &routing.tables) {
+        assert!(content(&said), "{name} {said}");
+    }
+    routing.remarks
+}
+
+/// Every so-many-th cable between switches.
+fn some_cables(graph: &Graph, first: usize, step: usize) -> Vec<PortIx> {
+    let is_switch = |port: PortIx| graph.kind(graph.owner(port)) == Kind::Switch;
+    let cables = graph.links().filter(|(a, b)| is_switch(*a) && is_switch(*b)).map(|(a, _)| a);
+    cables.skip(first).step_by(step).collect()
+}
+
+#[test]
+fn grids_go_dimension_by_dimension_and_survive_faults() {
+    let shapes: [(&str, Graph, Vec<u32>, Line); 4] = [
+        ("torus", torus(&Torus::new(&[5, 4, 3], 2)).unwrap(), vec![5, 4, 3], Line::Ring),
+        ("mesh", torus(&Torus::new(&[4, 4], 2).mesh()).unwrap(), vec![4, 4], Line::Open),
+        ("hyperx", hyperx(&HyperX::new(&[4, 3], 2)).unwrap(), vec![4, 3], Line::Complete),
+        ("hypercube", hypercube(4, 2, LinkSpec::EDR4X).unwrap(), vec![2; 4], Line::Complete),
+    ];
+    for (name, graph, sizes, line) in shapes {
+        let grid = Grid::in_order(&graph, &sizes, line).unwrap();
+        let request = Request { grid: Some(&grid), ..Request::by(Engine::Grid) };
+        assert_eq!(both_are_content(name, &graph, &request), [""; 0]);
+        let damaged = graph.without(&some_cables(&graph, 3, 9), &[]);
+        both_are_content(&format!("{name}-cables"), &damaged, &request);
+        let switch = graph.nodes_of(Kind::Switch).nth(5).unwrap();
+        both_are_content(&format!("{name}-switch"), &graph.without(&[], &[switch]), &request);
+    }
+}
+
+#[test]
+fn dragonflies_take_one_global_cable_and_survive_faults() {
+    let shape = Dragonfly::balanced(2);
+    let graph = dragonfly(&shape).unwrap();
+    let groups = Groups((0..shape.groups * shape.switches).map(|row| row / shape.switches).collect());
+    let request = Request { groups: Some(&groups), ..Request::by(Engine::Dragonfly) };
+    assert_eq!(both_are_content("dragonfly", &graph, &request), [""; 0]);
+    let damaged = graph.without(&some_cables(&graph, 3, 11), &[]);
+    both_are_content("dragonfly-cables", &damaged, &request);
+    let request = Request::by(Engine::Layered);
+    both_are_content("dragonfly-layered", &damaged, &request);
 }

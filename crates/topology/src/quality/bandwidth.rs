@@ -69,7 +69,8 @@ pub fn bandwidth(graph: &Graph, tables: &Tables, pattern: Pattern) -> Bandwidth 
         Pattern::Bisection { count, .. } => count,
         Pattern::Shifts { step } => (hosts as u32 - 1).div_ceil(step.max(1)),
     };
-    let all: Vec<One> = (0..count).into_par_iter().map(|index| one(&paths, &flows(pattern, index, hosts))).collect();
+    let all: Vec<One> =
+        (0..count).into_par_iter().map(|index| one(&paths, &flows(pattern, index, hosts))).collect();
     let mut result = Bandwidth { worst_pattern: f64::INFINITY, patterns: count, ..Bandwidth::default() };
     let (mut sum, mut flows, mut crowd) = (0.0, 0, 0);
     for one in &all {

@@ -61,7 +61,8 @@ pub fn loads(graph: &Graph, tables: &Tables) -> Loads {
     let paths = Paths::of(graph, &view, tables);
     let parts = rayon::current_num_threads().max(1) * 2;
     let each = paths.hosts.len().div_ceil(parts).max(1);
-    let counted: Vec<Counted> = paths.hosts.par_chunks(each).map(|hosts| count(&paths, tables, hosts)).collect();
+    let counted: Vec<Counted> =
+        paths.hosts.par_chunks(each).map(|hosts| count(&paths, tables, hosts)).collect();
     let channels = view.rows() * view.stride();
     let mut all = Counted { through: vec![0; channels], hops: Vec::new(), lost: 0, longest: None };
     for part in counted {

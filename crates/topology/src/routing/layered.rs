@@ -8,6 +8,7 @@
 
 use super::RouteError;
 use super::destinations::{Destination, Destinations};
+use super::form::{self, Form};
 use super::lanes::{Lanes, MOST_LANES, Mapping, Service};
 use super::order::Order;
 use super::ranks::Ranks;
@@ -18,25 +19,42 @@ use super::ways::Ways;
 /// Not reached.
 const FAR: u16 = u16::MAX;
 
-/// Fills tables and says the lanes.
+/// Fills tables and says the lanes. Where there is a form, its ways are taken for all destinations that it serves; the rest goes
+/// up and down on a lane after its own. Says how many destinations that were.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
     destinations: &Destinations,
     lanes: u8,
+    form: Option<&dyn Form>,
     tables: &mut Tables,
-) -> Result<(), RouteError> {
+) -> Result<usize, RouteError> {
+    let own = form.map_or(0, Form::lanes);
     if lanes == 0 || lanes > MOST_LANES {
         return Err(RouteError::Lanes(lanes));
     }
-    let mut layered = Layered::new(view, ranks, lanes);
+    if own > 0 && lanes <= own {
+        return Err(RouteError::FewLanes { need: own + 1, have: lanes });
+    }
+    let mut layered = Layered::new(view, ranks, if own > 0 { 1 } else { lanes });
     let mut levels = vec![0_u8; tables.width()];
-    let mut count = 1;
+    let mut count = own.max(1);
+    let mut rest = 0;
+    // Rows that the form does not serve.
+    let mut unserved = vec![false; view.rows()];
     for (row, one) in in_turn(view, destinations) {
         layered.breadth_first(row);
-        let lane = layered.place(row);
-        levels[usize::from(one.lid)] = lane;
+        let formed = form.is_some_and(|form| form.ports(row, one, &mut layered.port));
+        let lane = match (formed, own) {
+            (true, 1..) => 0,
+            (formed, _) => own + layered.place(row, formed),
+        };
+        if form.is_some() && !formed {
+            rest += 1;
+            unserved[row] = true;
+        }
         count = count.max(lane + 1);
+        levels[usize::from(one.lid)] = lane;
         layered.take(row);
         let width = tables.width();
         let bytes = tables.bytes_mut();
@@ -45,9 +63,24 @@ pub(crate) fn fill(
         }
         bytes[row * width + usize::from(one.lid)] = one.port;
     }
-    let service = if count > 1 { Service::Destination(levels) } else { Service::One };
-    tables.set_lanes(Lanes { count, service, mapping: Mapping::Same });
-    Ok(())
+    tables.set_lanes(match form.filter(|_| own > 0) {
+        Some(form) => lanes_of(view, form, &unserved, count),
+        None if count > 1 => Lanes { count, service: Service::Destination(levels), mapping: Mapping::Same },
+        None => Lanes::default(),
+    });
+    Ok(rest)
+}
+
+/// Lanes of a form: levels pair by pair, and one more for the destinations that it does not serve.
+fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes {
+    let rows = view.rows();
+    let mut levels = vec![0; rows * rows];
+    for from in (0..rows).filter(|row| view.hosts(*row) > 0) {
+        for (to, unserved) in unserved.iter().enumerate() {
+            levels[from * rows + to] = if *unserved { form.levels() } else { form.level(from, to) };
+        }
+    }
+    Lanes { count, service: Service::Pair { rows, levels }, mapping: form::mapping(view, form) }
 }
 
 /// Destinations in the order in which they choose: of every switch the first, then of every switch the second, so that the
@@ -123,9 +156,15 @@ impl<'a> Layered<'a> {
         }
     }
 
-    /// Finds the ways and a lane for them.
-    fn place(&mut self, to: usize) -> u8 {
+    /// Finds the ways and a lane for them; `formed` ways are tried on the first lane as they are.
+    fn place(&mut self, to: usize, formed: bool) -> u8 {
         let last = self.orders.len();
+        if last > 0 && formed {
+            self.count();
+            if self.fits(0) {
+                return 0;
+            }
+        }
         if last > 0 {
             self.shortest(to);
             self.count();
@@ -159,13 +198,7 @@ impl<'a> Layered<'a> {
     }
 
     #[inline]
-    fn cheapest(
-        &self,
-        row: usize,
-        near: super::view::Neighbour,
-        behind: u64,
-        best: (u64, u8),
-    ) -> (u64, u8) {
+    fn cheapest(&self, row: usize, near: super::view::Neighbour, behind: u64, best: (u64, u8)) -> (u64, u8) {
         let load = |port: u8| self.load[row * self.view.stride() + usize::from(port)];
         if near.cables == 1 {
             let cost = behind + load(near.port);

@@ -46,11 +46,7 @@ impl Lids {
     ///
     /// # Errors
     /// See [`LidsError`].
-    pub fn assign(
-        graph: &Graph,
-        lmc: u8,
-        known: impl Fn(PortIx) -> Option<u16>,
-    ) -> Result<Self, LidsError> {
+    pub fn assign(graph: &Graph, lmc: u8, known: impl Fn(PortIx) -> Option<u16>) -> Result<Self, LidsError> {
         if lmc > 7 {
             return Err(LidsError::Lmc(lmc));
         }

@@ -48,7 +48,8 @@ fn end(graph: &Graph, tables: &Tables, port: PortIx, out: &mut impl Write) -> io
     };
     let node = node_guid(graph, owner);
     // Braces and line ends would end the name for who reads it.
-    let name: String = graph.name(owner).chars().map(|c| if "{}\n\r".contains(c) { '_' } else { c }).collect();
+    let name: String =
+        graph.name(owner).chars().map(|c| if "{}\n\r".contains(c) { '_' } else { c }).collect();
     write!(
         out,
         "{{ {word} Ports:{:02X} SystemGUID:{node:016x} NodeGUID:{node:016x} PortGUID:{guid:016x} VenID:000000 DevID:0000 \
@@ -57,6 +58,11 @@ fn end(graph: &Graph, tables: &Tables, port: PortIx, out: &mut impl Write) -> io
         lid(graph, tables, port).unwrap_or(0),
         graph.number(port)
     )
+}
+
+/// Has it a cable? The file of cables knows no other nodes, and its reader takes an unknown one for a mistake.
+fn is_there(graph: &Graph, node: NodeIx) -> bool {
+    graph.cabled(node).next().is_some()
 }
 
 /// The GUID, or a number that stands for it where it is not known.
@@ -79,7 +85,8 @@ fn port_guid(graph: &Graph, port: PortIx) -> u64 {
 /// # Errors
 /// Of the writer.
 pub fn write_fdbs(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
-    for (row, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| !graph.is_dead(**switch)) {
+    for (row, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch))
+    {
         writeln!(out, "dump_ucast_routes: Switch 0x{:016x}", node_guid(graph, *switch))?;
         writeln!(out, "LID    : Port : Hops : Optimal")?;
         for (lid, port) in tables.table(row).iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
@@ -118,7 +125,7 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
 /// Of the writer.
 pub fn write_lanes(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
     let view = View::of(graph);
-    for row in 0..view.rows() {
+    for row in (0..view.rows()).filter(|row| is_there(graph, view.switch(*row))) {
         let switch = view.switch(row);
         for came in 0..=graph.port_count(switch) {
             for goes in 1..=graph.port_count(switch) {

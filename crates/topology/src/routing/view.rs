@@ -44,7 +44,8 @@ impl View {
         for (row, switch) in switches.iter().enumerate() {
             row_of[switch.index()] = row as u32;
         }
-        let stride = switches.iter().map(|switch| usize::from(graph.port_count(*switch)) + 1).max().unwrap_or(1);
+        let stride =
+            switches.iter().map(|switch| usize::from(graph.port_count(*switch)) + 1).max().unwrap_or(1);
         let mut view = Self {
             far: vec![NOWHERE; switches.len() * stride],
             hosts: vec![0; switches.len()],

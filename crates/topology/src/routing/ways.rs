@@ -59,13 +59,7 @@ impl Ways {
 
     /// Does a way from `row` to `destination` lead over this neighbour?
     #[inline]
-    pub(crate) fn leads(
-        &self,
-        ranks: Option<&Ranks>,
-        row: usize,
-        over: usize,
-        destination: usize,
-    ) -> bool {
+    pub(crate) fn leads(&self, ranks: Option<&Ranks>, row: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
         let column = destination % WIDTH;
         let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
@@ -91,11 +85,6 @@ impl Ways {
     ) -> impl Iterator<Item = Neighbour> + 'a {
         let leads = move |near: &Neighbour| self.leads(ranks, row, near.row as usize, destination);
         view.neighbours(row).iter().copied().filter(leads)
-    }
-
-    /// Bytes in memory.
-    pub(crate) fn memory(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.capacity() * 2).sum()
     }
 }
 

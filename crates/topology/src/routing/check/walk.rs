@@ -142,7 +142,11 @@ impl Walker<'_> {
                 }
                 break LOST;
             }
-            let beyond = if port == NO_PATH || usize::from(port) >= stride { NOWHERE } else { far[row * stride + usize::from(port)] };
+            let beyond = if port == NO_PATH || usize::from(port) >= stride {
+                NOWHERE
+            } else {
+                far[row * stride + usize::from(port)]
+            };
             if note && came != usize::MAX && beyond < END {
                 scratch.waits.note(came, 0, port, 0);
             }
@@ -215,7 +219,9 @@ impl Walker<'_> {
         let mut entry = 0;
         loop {
             let port = scratch.block[row * BLOCK + end.column];
-            let Some((there, far_port)) = self.view.beyond(row, port).filter(|_| row != end.row) else { return };
+            let Some((there, far_port)) = self.view.beyond(row, port).filter(|_| row != end.row) else {
+                return;
+            };
             let lane = lanes.lane(row, entry, port, level);
             if lane >= lanes.count {
                 self.name(scratch, Fault::NoLane, row, end, port, source);
