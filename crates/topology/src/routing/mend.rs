@@ -17,6 +17,9 @@ use super::ways::Ways;
 /// Not reached yet.
 const FAR: u16 = u16::MAX;
 
+/// Cables to look at for one entry: a fabric with many dead cables has many circles, and each is found anew.
+const PATIENCE: usize = 200;
+
 /// What ways are mended with.
 pub(crate) struct Mender<'a> {
     pub(crate) view: &'a View,
@@ -59,7 +62,7 @@ impl<'a> Mender<'a> {
                     refused += steps.len();
                     continue;
                 }
-                let order = apart.get_or_insert_with(|| Order::new(self.view, self.ranks));
+                let order = apart.get_or_insert_with(|| Order::new(self.view, self.ranks).with_patience(PATIENCE));
                 if one.port != 0 {
                     refused += self.answers(one, &steps, order, tables);
                 } else if self.questions(to, one, &steps, order, tables) {
