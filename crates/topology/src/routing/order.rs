@@ -39,7 +39,15 @@ impl<'a> Order<'a> {
         for (at, cable) in sorted.into_iter().enumerate() {
             place[cable as usize] = at as u32;
         }
-        Self { view, words, bits: vec![0; cables * words], place, seen: vec![0; cables], search: 0, patience: usize::MAX }
+        Self {
+            view,
+            words,
+            bits: vec![0; cables * words],
+            place,
+            seen: vec![0; cables],
+            search: 0,
+            patience: usize::MAX,
+        }
     }
 
     /// Refuses what would take long to find out.
