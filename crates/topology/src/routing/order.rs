@@ -90,19 +90,14 @@ impl<'a> Order<'a> {
         while at < after.len() {
             let begin = after.len();
             self.waited_for(after[at], &mut after);
-            for index in begin..after.len() {
-                if after[index] == cable {
-                    return Err(Circle);
-                }
+            if after[begin..].contains(&cable) {
+                return Err(Circle);
             }
             self.keep_new(&mut after, begin, |place| place <= high);
             at += 1;
             if after.len() > self.patience {
                 return Err(Circle);
             }
-        }
-        if after.contains(&cable) {
-            return Err(Circle);
         }
         let mut before = vec![cable];
         self.search += 1;
