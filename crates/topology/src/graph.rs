@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 mod builder;
+mod difference;
 mod link;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+pub mod auto;
 pub mod check;
 mod destinations;
 mod fill;
@@ -24,6 +25,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
+pub use auto::{Choice, choose, route_auto};
 pub use check::{Checked, check};
 pub use form::{Grid, Groups};
 pub use lanes::Lanes;

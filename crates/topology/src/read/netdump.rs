@@ -277,6 +277,7 @@ fn socket(at: &mut Cursor<'_>) -> Option<(u64, Notes)> {
     let number = number.parse().unwrap_or(u64::MAX);
     let mut notes = Notes::default();
     loop {
+        at.spaces();
         if let Some(label) = at.between("[ext", "]") {
             notes.external = label.trim().parse().ok();
         } else if let Some(guid) = at.between("(", ")") {

@@ -223,6 +223,27 @@ fn engines_say_why_they_refuse() {
     assert!(wrong.to_string().contains("are wired"), "{wrong}");
 }
 
+#[test]
+fn what_is_recognised_gets_its_engine() {
+    let tree = fat_tree(&FatTree::new(6, 3)).unwrap();
+    let grid = torus(&Torus::new(&[5, 4], 1)).unwrap();
+    let fly = crate::build::dragonfly(&crate::build::Dragonfly::balanced(2)).unwrap();
+    let odd = wired(&[2, 0, 1, 3, 1], &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 1), (0, 3), (3, 0)]);
+    let shapes =
+        [(tree, Engine::FatTree), (grid, Engine::Grid), (fly, Engine::Dragonfly), (odd, Engine::Layered)];
+    for (graph, engine) in shapes {
+        let choice = choose(&graph);
+        assert_eq!(choice.engine, engine, "{}", choice.why);
+        for lanes in [1, 8] {
+            let request = Request { lanes, ..Request::by(Engine::Layered) };
+            let routing = route_auto(&graph, &lids(&graph, 0), &request).unwrap();
+            let checked = check(&graph, &routing.tables);
+            assert!(checked.is_good(), "{checked:?}");
+            assert!(routing.remarks[0].starts_with("engine"), "{:?}", routing.remarks);
+        }
+    }
+}
+
 /// Tables of a small tree, good as they are.
 fn good() -> (Graph, Tables) {
     let graph = fat_tree(&FatTree::new(4, 3)).unwrap();

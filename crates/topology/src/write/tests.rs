@@ -93,7 +93,7 @@ proptest! {
         for (format, writer) in ALL {
             if format != Format::SubnetList {
                 let again = read(&written(&graph, writer), Some(format)).unwrap();
-                prop_assert_eq!(&again.graph, &graph, "{}", format);
+                prop_assert!(again.graph == graph, "{format}: {}", String::from_utf8_lossy(&written(&graph, writer)));
             }
         }
     }
