@@ -115,7 +115,9 @@ impl Filler<'_> {
     fn up(&self, row: usize, there: usize, one: &Destination) -> Option<u8> {
         let port = self.plan.up(row, one.number)?;
         let (over, _) = self.view.beyond(row, port)?;
-        self.ways.leads(self.ranks, row, over, there).then_some(port)
+        // The plan's ports all lead up, unless a cable was moved since it was made.
+        let up = self.ranks.is_none_or(|ranks| ranks.is_up(row, over));
+        (up && self.ways.climbs(row, over, there)).then_some(port)
     }
 
     /// The only port, or the plan's among several.

@@ -43,10 +43,9 @@ impl<'a> Mender<'a> {
         let mut apart: Option<Order<'a>> = None;
         let mut levels = vec![0_u8; tables.width()];
         let mut refused = 0;
-        for to in 0..rows {
-            let missing: Vec<usize> = (0..rows)
-                .filter(|row| pieces[*row] == pieces[to] && self.ways.hops(*row, to).is_none())
-                .collect();
+        for (to, gaps) in self.ways.gaps(rows).into_iter().enumerate() {
+            let gaps = gaps.into_iter().map(|row| row as usize);
+            let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
             // Managers are on hosts: no switch talks to another.
             let from_hosts = missing.iter().any(|row| self.view.hosts(*row) > 0);
             for one in self.destinations.at(to) {

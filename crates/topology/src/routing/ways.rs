@@ -75,6 +75,33 @@ impl Ways {
         }
     }
 
+    /// Is a neighbour that is above a row one hop nearer to where the row's way, which begins upwards, leads?
+    #[inline]
+    pub(crate) fn climbs(&self, row: usize, over: usize, destination: usize) -> bool {
+        let chunk = &self.chunks[destination / WIDTH];
+        let column = destination % WIDTH;
+        let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
+        (there & HOPS) + 1 == here & HOPS
+    }
+
+    /// For each destination the rows that have no way to it, in rising order.
+    pub(crate) fn gaps(&self, rows: usize) -> Vec<Vec<u32>> {
+        let of_chunk = |chunk: &Vec<u16>| {
+            let mut gaps = vec![Vec::new(); WIDTH];
+            for (row, hops) in chunk.chunks(WIDTH).enumerate() {
+                // Mostly there is none.
+                if hops.iter().fold(false, |any, hops| any | (hops & HOPS == NONE)) {
+                    let none = hops.iter().enumerate().filter(|(_, hops)| **hops & HOPS == NONE);
+                    none.for_each(|(column, _)| gaps[column].push(row as u32));
+                }
+            }
+            gaps
+        };
+        let mut gaps: Vec<Vec<u32>> = self.chunks.par_iter().flat_map_iter(of_chunk).collect();
+        gaps.truncate(rows);
+        gaps
+    }
+
     /// The neighbours over which ways from `row` to `destination` lead.
     pub(crate) fn over<'a>(
         &'a self,
