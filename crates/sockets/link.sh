@@ -9,4 +9,4 @@ exec "${CC:-cc}" -shared -nostdlib -nostartfiles -o "$2" \
     -Wl,--whole-archive "$1" -Wl,--no-whole-archive \
     -Wl,--version-script="$folder/exported.map" \
     -Wl,-soname,libtieline-sockets.so -Wl,--gc-sections -Wl,--eh-frame-hdr \
-    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,noexecstack -Wl,--hash-style=gnu
+    -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-z,noexecstack -Wl,-z,shstk -Wl,--hash-style=gnu

@@ -69,6 +69,35 @@ fn it_has_one_constructor_one_destructor_and_no_thread_local_variable() {
     assert!(!ask("readelf", &["-lW"]).contains(" TLS "));
 }
 
+/// A thread that is cancelled, and a handler that looks at its stack, may be anywhere.
+#[test]
+fn each_name_can_be_unwound_from() {
+    let tables = ask("readelf", &["--debug-dump=frames", "-W"]);
+    let ranges: Vec<(u64, u64)> = tables
+        .lines()
+        .filter_map(|line| line.split_once("pc=")?.1.split_once(".."))
+        .filter_map(|(from, to)| {
+            Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to.trim(), 16).ok()?))
+        })
+        .collect();
+    let symbols = ask("nm", &["--demangle"]);
+    let mut seen = 0;
+    for line in symbols.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [address, "T" | "t", name, ..] = words[..] else { continue };
+        let address = u64::from_str_radix(address, 16).unwrap();
+        assert!(ranges.iter().any(|(from, to)| (*from..*to).contains(&address)), "{name} at {address:x}");
+        seen += 1;
+    }
+    assert!(seen > 300, "{seen}");
+}
+
+#[test]
+fn shadow_stacks_stay_on() {
+    let notes = ask("readelf", &["-nW"]);
+    assert!(notes.contains("SHSTK"), "{notes}");
+}
+
 #[test]
 fn nothing_that_a_hook_reads_has_to_be_relocated() {
     let relocations = ask("readelf", &["-rW"]);

@@ -113,7 +113,7 @@ fn bytes_of_connections_that_are_open_at_the_end_are_not_lost() {
     let _watchdog = Watchdog::usual("bytes at the end");
     let ends = crate::built::program("ends", "ends.c", &[]);
     // However a program leaves: by itself, past its destructors, or into another program.
-    for way in ["return", "exit", "_exit", "exec", "syscall"] {
+    for way in ["return", "exit", "_exit", "exec", "syscall", "failed"] {
         let file = made().join(format!("ends-{way}.statistics"));
         let file = file.to_str().unwrap();
         let ran = tieline(&["run", "--stats", file, "--", ends.to_str().unwrap(), way]).output().unwrap();
@@ -124,6 +124,36 @@ fn bytes_of_connections_that_are_open_at_the_end_are_not_lost() {
         let wanted = Value::from(10_003);
         assert_eq!((&moved["bytes_in"], &moved["bytes_out"]), (&wanted, &wanted), "{way}: {stat:#}");
         assert_eq!(stat["processes"][0]["connections"], 4, "{way}: {stat:#}");
+    }
+}
+
+/// What a child inherits, what is used seldom, what was used before another program was executed, several numbers for one.
+#[test]
+fn what_was_moved_is_what_is_told() {
+    let _watchdog = Watchdog::usual("what was moved");
+    let moves = crate::built::program("moves", "moves.c", &[]);
+    for (way, processes, connections, bytes_in, bytes_out) in [
+        // A hundred bytes went over the one that both have, and stand with each.
+        ("inherited", 2, 3 + 1, 2 * 100 + 50_000, 2 * 100 + 50_000),
+        ("seldom", 1, 200, 400, 400),
+        ("executed", 1, 4, 2_000 + 1_000, 2_000 + 1_000),
+        ("copied", 1, 2, 3_000, 3_000),
+        ("shut", 1, 2, 1_000, 1_000),
+    ] {
+        let file = made().join(format!("moves-{way}.statistics"));
+        let file = file.to_str().unwrap();
+        let ran = tieline(&["run", "--stats", file, "--", moves.to_str().unwrap(), way]).output().unwrap();
+        assert!(ran.status.success(), "{way}: {ran:?}");
+        let stat = asked("runtime", &["sockets", "stat", "--from", file]);
+        let all = stat["processes"].as_array().unwrap();
+        let sum = |of: &dyn Fn(&Value) -> &Value| all.iter().filter_map(|it| of(it).as_u64()).sum::<u64>();
+        let found = (
+            all.len(),
+            sum(&|it| &it["connections"]),
+            sum(&|it| &it["moved"]["bytes_in"]),
+            sum(&|it| &it["moved"]["bytes_out"]),
+        );
+        assert_eq!(found, (processes, connections, bytes_in, bytes_out), "{way}: {stat:#}");
     }
 }
 

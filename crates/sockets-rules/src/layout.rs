@@ -43,6 +43,8 @@ pub mod head {
     pub const BYTES_IN: usize = 3;
     /// Bytes that were sent on those.
     pub const BYTES_OUT: usize = 4;
+    /// 1 if the process has executed another program, which has not used a connection yet.
+    pub const LEFT: usize = 5;
     /// First of the counters of reasons.
     pub const REASONS: usize = 16;
     /// First of the counters of notes.

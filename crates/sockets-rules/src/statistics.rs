@@ -43,6 +43,8 @@ pub struct Counted {
     pub connections: u64,
     /// Those of them that are only counted together.
     pub unrecorded: u64,
+    /// It has executed another program since: what is open may be closed.
+    pub left: bool,
     /// What connections that are closed, or counted together, have moved.
     pub closed: Moved,
     /// How many of all were on TCP, for which reason.
@@ -160,8 +162,12 @@ fn open(path: &Path) -> Result<File> {
     let failed = |source| StatisticsError::Io { what: "cannot read", path: path.to_owned(), source };
     // Neither a pipe nor a terminal may hold this up.
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let mut file =
-        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(failed)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .map_err(leased)
+        .map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     let mut magic = [0; 8];
     let is_ours = metadata.is_file()
@@ -174,6 +180,15 @@ fn open(path: &Path) -> Result<File> {
         Ok(file)
     } else {
         Err(StatisticsError::Version(path.to_owned()))
+    }
+}
+
+/// Where it is not waited for, a file that somebody holds a lease on is told as one that is busy: in words, as there is no such error.
+fn leased(error: std::io::Error) -> std::io::Error {
+    if error.kind() == std::io::ErrorKind::WouldBlock {
+        std::io::Error::other("another process holds a lease on it (fcntl(2), F_SETLEASE)")
+    } else {
+        error
     }
 }
 
@@ -230,6 +245,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
         pid,
         connections: word(head::CONNECTIONS),
         unrecorded: word(head::UNRECORDED),
+        left: word(head::LEFT) != 0,
         closed: moved([head::BYTES_IN, head::BYTES_OUT]),
         reasons: Reason::ALL.into_iter().map(|it| (it, word(head::REASONS + it as usize))).collect(),
         notes: Note::ALL.into_iter().map(|it| (it, word(head::NOTES + it as usize))).collect(),

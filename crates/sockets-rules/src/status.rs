@@ -108,13 +108,17 @@ fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Con
         counted
             .open
             .iter()
+            // What the program before had open may be closed now.
+            .filter(|it| !counted.left || connections.contains_key(&it.cookie))
             .map(|it| connection(counted.pid, *it, connections.get(&it.cookie), sockets))
             .collect()
     } else {
         Vec::new()
     };
-    let kept = counted.open.iter().fold(counted.closed, |sum, it| sum.and(it.moved));
-    let moved = if running { open.iter().fold(counted.closed, |sum, it| sum.and(it.moved)) } else { kept };
+    // Several numbers for one connection are one connection; what the kernel says of it comes last.
+    let kept = counted.open.iter().map(|it| (it.cookie, it.moved));
+    let each: BTreeMap<u64, Moved> = kept.chain(open.iter().map(|it| (it.cookie, it.moved))).collect();
+    let moved = each.values().fold(counted.closed, |sum, it| sum.and(*it));
     Process {
         pid: counted.pid,
         name: if running { name(counted.pid) } else { String::new() },

@@ -65,8 +65,8 @@ pub(crate) const FOREIGN: usize = 1 << 63;
 
 /// How the files of those begin whose functions of these names do what the C library's do: itself, in its parts, and sanitizers. One text,
 /// as a list would hold addresses.
-const OF_THE_C_LIBRARY: &[u8] = b"libc. libc- libpthread librt.so librt-2 libutil.so.1 libutil-2 libdl.so libdl-2 ld-linux ld-musl ld-2 libasan \
-    libtsan liblsan libubsan libhwasan libclang_rt ";
+const OF_THE_C_LIBRARY: &[u8] = b"libc.so. libc-2. libc.musl- libpthread.so. libpthread-2. librt.so. librt-2. libutil.so.1 libutil-2. \
+    libdl.so. libdl-2. ld-linux ld-musl- ld-2. libasan.so libtsan.so liblsan.so libubsan.so libhwasan.so libclang_rt. ";
 
 /// The last object that was there when the first name was looked up: what comes behind it may be unloaded.
 static LAST: AtomicPtr<Object> = AtomicPtr::new(core::ptr::null_mut());
@@ -178,10 +178,11 @@ unsafe fn is_foreign(object: &Object, first: *mut Object, last: *mut Object) -> 
         if is_of_the_c_library(file) {
             return false;
         }
-        let name = Tables::of(object).own_name;
+        // Others name it by its own name, by its file's, or by the whole path.
+        let names = [Tables::of(object).own_name, file, object.name];
         let mut other = first;
-        while !other.is_null() && !name.is_null() {
-            if needs(&*other, name) {
+        while !other.is_null() {
+            if names.iter().any(|name| !name.is_null() && needs(&*other, *name)) {
                 return true;
             }
             if core::ptr::eq(other, last) {
@@ -245,8 +246,11 @@ unsafe fn needs(object: &Object, name: *const u8) -> bool {
         let strings = Tables::of(object).strings;
         let mut entry = object.dynamic;
         while !entry.is_null() && !strings.is_null() && (*entry).tag != 0 {
-            if (*entry).tag == DT_NEEDED && equal(strings.add((*entry).value), name) {
-                return true;
+            if (*entry).tag == DT_NEEDED {
+                let needed = strings.add((*entry).value);
+                if equal(needed, name) || equal(file_name(needed), name) {
+                    return true;
+                }
             }
             entry = entry.add(1);
         }
@@ -283,7 +287,7 @@ struct Tables {
     versions: *const u16,
     gnu_hash: *const u32,
     old_hash: *const u32,
-    /// How others name it when they need it.
+    /// What it calls itself.
     own_name: *const u8,
 }
 
@@ -314,12 +318,9 @@ impl Tables {
         }
         let strings = strings as *const u8;
         let own_name = match own_name {
-            // One that says no name of its own is needed by that of its file.
-            // SAFETY: the loader's name of it ends with 0.
-            None => unsafe { file_name(object.name) },
-            Some(_) if strings.is_null() => core::ptr::null(),
             // SAFETY: an offset into the object's own strings.
-            Some(at) => unsafe { strings.add(at) },
+            Some(at) if !strings.is_null() => unsafe { strings.add(at) },
+            _ => core::ptr::null(),
         };
         Self {
             strings,

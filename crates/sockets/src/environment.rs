@@ -44,7 +44,7 @@ static END: extern "C" fn() = end;
 /// The destructor: what open connections have moved is counted, as nobody can ask for it later.
 #[cfg_attr(test, allow(dead_code, reason = "a test is not to be entered"))]
 extern "C" fn end() {
-    crate::seen::leaving();
+    crate::seen::ending();
 }
 
 /// The constructor.

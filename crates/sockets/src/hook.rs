@@ -77,6 +77,16 @@ impl<F: Copy, const HOT: usize> Slot<F, HOT> {
         unsafe { core::mem::transmute_copy(&address) }
     }
 
+    /// The function, if there is one and it is the C library's.
+    pub(crate) fn of_the_c_library(&self, name: Name) -> Option<F> {
+        let address = self.find(name);
+        if address == 0 || address & FOREIGN != 0 {
+            return None;
+        }
+        // SAFETY: as in `get`.
+        Some(unsafe { core::mem::transmute_copy(&address) })
+    }
+
     /// Where a stub goes on that does not know yet: to `body`, which notes the call, or past it to a function that only shares its name
     /// with the C library's.
     pub(crate) fn way(&self, name: Name, body: usize) -> usize {
@@ -125,15 +135,24 @@ pub(crate) struct Registers {
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn ask() {
     naked_asm!(
+        ".cfi_startproc",
         "push rax",
+        ".cfi_adjust_cfa_offset 8",
         "push r9",
+        ".cfi_adjust_cfa_offset 8",
         "push r8",
+        ".cfi_adjust_cfa_offset 8",
         "push rcx",
+        ".cfi_adjust_cfa_offset 8",
         "push rdx",
+        ".cfi_adjust_cfa_offset 8",
         "push rsi",
+        ".cfi_adjust_cfa_offset 8",
         "push rdi",
+        ".cfi_adjust_cfa_offset 8",
         "mov rdi, rsp",
         "sub rsp, 128",
+        ".cfi_adjust_cfa_offset 128",
         "movups [rsp], xmm0",
         "movups [rsp + 16], xmm1",
         "movups [rsp + 32], xmm2",
@@ -153,14 +172,23 @@ pub(crate) unsafe extern "C" fn ask() {
         "movups xmm6, [rsp + 96]",
         "movups xmm7, [rsp + 112]",
         "add rsp, 128",
+        ".cfi_adjust_cfa_offset -128",
         "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
         "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
         "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
         "pop rcx",
+        ".cfi_adjust_cfa_offset -8",
         "pop r8",
+        ".cfi_adjust_cfa_offset -8",
         "pop r9",
+        ".cfi_adjust_cfa_offset -8",
         "pop rax",
+        ".cfi_adjust_cfa_offset -8",
         "jmp r11",
+        ".cfi_endproc",
     )
 }
 
@@ -168,12 +196,8 @@ pub(crate) unsafe extern "C" fn ask() {
 fn errno() -> Option<*mut libc::c_int> {
     static LOCATION: Slot<unsafe extern "C" fn() -> *mut libc::c_int> = Slot::new();
     const NAME: Name = Name::new(c"__errno_location");
-    unsafe extern "C" fn no_errno() -> *mut libc::c_int {
-        core::ptr::null_mut()
-    }
     // SAFETY: takes nothing and gives the address of a thread's own variable.
-    let location = unsafe { LOCATION.get(NAME, no_errno)() };
-    (!location.is_null()).then_some(location)
+    LOCATION.of_the_c_library(NAME).map(|location| unsafe { location() })
 }
 
 /// Sets errno, as a function does that fails.
@@ -267,6 +291,7 @@ macro_rules! stub {
     };
     (@whole $compare:literal, $else:literal, $load:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "endbr64",
             "lea r11, [rip + {wiped}]",
             "cmp dword ptr [r11], {running}",
@@ -292,6 +317,7 @@ macro_rules! stub {
             "5:",
             "lea r11, [rip + {way}]",
             "jmp {ask}",
+            ".cfi_endproc",
             wiped = sym $crate::state::WIPED,
             running = const $crate::state::RUNNING,
             numbers = const $crate::state::BRIEF,
@@ -305,6 +331,7 @@ macro_rules! stub {
     };
     ($next:ident, $body:ident, $way:ident) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             "endbr64",
             "mov r11, [rip + {next}]",
             "test r11, r11",
@@ -317,6 +344,7 @@ macro_rules! stub {
             "5:",
             "lea r11, [rip + {way}]",
             "jmp {ask}",
+            ".cfi_endproc",
             next = sym $next,
             body = sym $body,
             way = sym $way,

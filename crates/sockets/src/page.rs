@@ -28,6 +28,10 @@ static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layo
 static FILE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether a slot was looked for.
 static LOOKED: AtomicU32 = AtomicU32::new(0);
+/// Whether numbers stand in the file.
+static FILE_SLOT: AtomicU32 = AtomicU32::new(0);
+/// Whether the process ends.
+static ENDS: AtomicU32 = AtomicU32::new(0);
 /// Which records are taken.
 static TAKEN: [AtomicU64; layout::RECORDS.div_ceil(64)] =
     [const { AtomicU64::new(0) }; layout::RECORDS.div_ceil(64)];
@@ -101,15 +105,71 @@ pub(crate) fn note(what: Note) {
 
 /// A connection is used for the first time.
 pub(crate) fn first_use() {
+    attach_once();
     add(head::CONNECTIONS, 1);
     add(head::REASONS + Reason::NotYet as usize, 1);
 }
 
-/// A record for a connection: its number plus one.
-pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
+/// What was taken for another connection is one that was used before.
+pub(crate) fn used_before() {
+    add(head::CONNECTIONS, u64::MAX);
+    add(head::REASONS + Reason::NotYet as usize, u64::MAX);
+}
+
+/// Whether a connection has a record.
+pub(crate) fn is_known(cookie: u64) -> bool {
+    others(0, cookie)
+}
+
+/// Whether a connection has another record than this one.
+fn others(than: u16, cookie: u64) -> bool {
+    let is_taken = |record: u16| {
+        let number = usize::from(record - 1);
+        TAKEN.get(number / 64).is_some_and(|taken| taken.load(Ordering::Relaxed) & 1 << (number % 64) != 0)
+    };
+    (1..=layout::RECORDS as u16).any(|record| {
+        record != than
+            && is_taken(record)
+            && word(place(record) + record::COOKIE).load(Ordering::Relaxed) == cookie
+    })
+}
+
+/// Whether a connection has a record of its own.
+pub(crate) fn is_recorded(record: u16) -> bool {
+    (1..=layout::RECORDS).contains(&usize::from(record))
+}
+
+/// Goes on counting in the file, if there is one and this process does not yet.
+pub(crate) fn attach_once() {
     if LOOKED.load(Ordering::Relaxed) == 0 && LOOKED.swap(1, Ordering::Relaxed) == 0 {
         attach();
     }
+}
+
+/// The process is about to execute something else, which goes on counting where this one ends; or that has failed.
+pub(crate) fn leaving(is_leaving: bool) {
+    if FILE_SLOT.load(Ordering::Relaxed) != 0 {
+        word(head::LEFT).store(u64::from(is_leaving), Ordering::Relaxed);
+    }
+}
+
+/// Whether the process begins to end: only once.
+pub(crate) fn ends() -> bool {
+    ENDS.swap(1, Ordering::Relaxed) == 0
+}
+
+/// Gives the file's addresses back, if nothing was counted in it.
+pub(crate) fn give_room() {
+    if !FILE.load(Ordering::Relaxed).is_null() && LOOKED.swap(1, Ordering::Relaxed) == 0 {
+        let file = FILE.swap(core::ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: whoever would look for a slot finds that somebody did, so nobody uses the mapping.
+        unsafe { raw::call(libc::SYS_munmap, [file as usize, layout::FILE_BYTES, 0, 0, 0, 0]) };
+    }
+}
+
+/// A record for a connection: its number plus one.
+pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
+    attach_once();
     for (at, words) in TAKEN.iter().enumerate() {
         loop {
             let taken = words.load(Ordering::Relaxed);
@@ -146,10 +206,14 @@ pub(crate) fn release(record: u16) {
         return;
     }
     let at = place(record);
+    // Another number of it goes on.
+    let is_copied = others(record, word(at + record::COOKIE).load(Ordering::Relaxed));
     word(at + record::COOKIE).store(0, Ordering::Relaxed);
     for (counter, total) in [(record::BYTES_IN, head::BYTES_IN), (record::BYTES_OUT, head::BYTES_OUT)] {
         let counted = word(at + counter);
-        add(total, counted.load(Ordering::Relaxed));
+        if !is_copied {
+            add(total, counted.load(Ordering::Relaxed));
+        }
         counted.store(0, Ordering::Relaxed);
     }
     let number = usize::from(record - 1);
@@ -182,6 +246,8 @@ pub(crate) fn forked(slot: *mut AtomicU64) {
         }
     }
     LOOKED.store(0, Ordering::Relaxed);
+    FILE_SLOT.store(0, Ordering::Relaxed);
+    ENDS.store(0, Ordering::Relaxed);
 }
 
 fn store_own(at: usize, value: u64) {
@@ -226,14 +292,37 @@ fn attach() {
     let Some(number) = claim(head) else { return };
     // SAFETY: within the file, as `number` is below SLOTS.
     let slot = unsafe { file.add(layout::HEAD_BYTES / 8 + number * layout::SLOT_WORDS) };
-    for (at, own) in OWN.iter().enumerate() {
-        let counted = own.load(Ordering::Relaxed);
-        // SAFETY: within the slot, which nobody else has.
-        unsafe { (*slot.add(at)).store(counted, Ordering::Relaxed) };
+    // SAFETY: within the slot, which nobody else has.
+    let of_slot = |at: usize| unsafe { &*slot.add(at) };
+    // The same process counted there, before it executed this program.
+    let goes_on = of_slot(head::PID).load(Ordering::Relaxed) == u64::from(state::owner())
+        && of_slot(head::LEFT).load(Ordering::Relaxed) == 1;
+    if goes_on {
+        close_records(&of_slot);
     }
-    // SAFETY: as above.
-    unsafe { (*slot.add(head::PID)).store(u64::from(state::owner()), Ordering::Relaxed) };
+    for (at, own) in OWN.iter().enumerate() {
+        let before = if goes_on && at < layout::RECORDS_AT { of_slot(at).load(Ordering::Relaxed) } else { 0 };
+        of_slot(at).store(own.load(Ordering::Relaxed).wrapping_add(before), Ordering::Relaxed);
+    }
+    of_slot(head::LEFT).store(0, Ordering::Relaxed);
+    of_slot(head::PID).store(u64::from(state::owner()), Ordering::Relaxed);
+    FILE_SLOT.store(1, Ordering::Relaxed);
     state::set_slot(slot);
+}
+
+/// What the records of a program counted that is no more goes into its totals.
+fn close_records(of_slot: &impl Fn(usize) -> &'static AtomicU64) {
+    for record in 1..=layout::RECORDS as u16 {
+        let at = place(record);
+        if of_slot(at + record::COOKIE).load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        for (counter, total) in [(record::BYTES_IN, head::BYTES_IN), (record::BYTES_OUT, head::BYTES_OUT)] {
+            let sum = of_slot(total).load(Ordering::Relaxed);
+            let counted = of_slot(at + counter).load(Ordering::Relaxed);
+            of_slot(total).store(sum.wrapping_add(counted), Ordering::Relaxed);
+        }
+    }
 }
 
 /// The file of statistics, while it is mapped. Has no destructor, as nothing here has.

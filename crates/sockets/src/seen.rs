@@ -58,10 +58,32 @@ pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
     to
 }
 
-/// This process executes something else, if all goes well, or ends.
+/// This process executes something else, if all goes well.
 pub(crate) fn leaving() {
     if !state::outside() {
-        table::keep_bytes();
+        table::keep_bytes(false);
+        page::leaving(true);
+    }
+}
+
+/// It has executed nothing.
+pub(crate) fn stayed() {
+    if !state::outside() {
+        page::leaving(false);
+    }
+}
+
+/// This process ends.
+pub(crate) fn ending() {
+    if !state::outside() && page::ends() {
+        table::keep_bytes(true);
+    }
+}
+
+/// The program is about to lock or to limit its memory: what it would miss is given back.
+pub(crate) fn needs_room() {
+    if !state::outside() {
+        page::give_room();
     }
 }
 

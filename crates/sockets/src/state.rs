@@ -62,7 +62,7 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 const UNKNOWN: u32 = u32::MAX;
 
 /// Threads that called `vfork` and have not been seen since, by the address that each has for itself. Their children have the same.
-static FORKERS: [AtomicUsize; 32] = [const { AtomicUsize::new(0) }; 32];
+static FORKERS: [AtomicUsize; 128] = [const { AtomicUsize::new(0) }; 128];
 
 /// Set once the program has a filter of system calls: it may end the process for a call that the program itself never makes.
 static FILTERED: AtomicU32 = AtomicU32::new(0);

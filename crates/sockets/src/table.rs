@@ -250,7 +250,13 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
         known if !holds(known) => look_again(fd),
         Word { kind: Kind::Unknown, .. } => look_again(fd),
         Word { kind: Kind::Tcp, record: 0, .. } => early(fd, entry, way, bytes),
-        _ => keep_brief(fd, entry, word),
+        known => {
+            if known.kind == Kind::Tcp {
+                // In the child of a fork, of a connection that it inherited.
+                page::attach_once();
+            }
+            keep_brief(fd, entry, word);
+        }
     }
 }
 
@@ -309,12 +315,17 @@ impl Early {
     }
 }
 
-/// Keeps what the open connections have moved: nobody may be able to ask for it later.
-pub(crate) fn keep_bytes() {
+/// Keeps what the open connections have moved: nobody may be able to ask for it later. Those that have no record are counted for good, so
+/// only `at_the_end`.
+pub(crate) fn keep_bytes(at_the_end: bool) {
     for fd in 0..HIGHEST.load(Ordering::Relaxed) {
         let Some(entry) = entry(fd as c_int) else { return };
         let word = Word::unpack(entry.word.load(Ordering::Relaxed));
-        if word.kind == Kind::Tcp && word.record != 0 && holds(word) {
+        if word.kind == Kind::Tcp
+            && word.record != 0
+            && holds(word)
+            && (at_the_end || page::is_recorded(word.record))
+        {
             page::keep_bytes(word.record, fd as c_int);
         }
     }
@@ -344,6 +355,8 @@ pub(crate) fn look_again(fd: c_int) {
     let same = kind == old.kind && (cookie == kept || old.epoch == now);
     let generation = if same { old.generation } else { old.generation.wrapping_add(1) };
     let mut record = if same { old.record } else { 0 };
+    // Another number for a connection that has a record.
+    let is_copy = kind == Kind::Tcp && record == 0 && page::is_known(cookie);
     if kind == Kind::Tcp && record == 0 {
         record = page::take(fd, cookie);
     }
@@ -362,7 +375,10 @@ pub(crate) fn look_again(fd: c_int) {
         if is_early {
             let early = Early::unpack(kept);
             page::count_back(early.bytes_in, early.bytes_out);
-        } else if kind == Kind::Tcp {
+            if is_copy {
+                page::used_before();
+            }
+        } else if kind == Kind::Tcp && !is_copy {
             page::first_use();
         }
     }

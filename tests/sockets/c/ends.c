@@ -23,6 +23,9 @@ int main(int count, char **words)
         _exit(0);
     if (strcmp(way, "exec") == 0)
         execl("/bin/true", "true", (char *)NULL);
+    if (strcmp(way, "failed") == 0)
+        for (int turn = 0; turn < 5; turn++)
+            execl("/no/such/program", "no", (char *)NULL);
     if (strcmp(way, "syscall") == 0)
         syscall(SYS_exit_group, 0);
     return 0;

@@ -16,6 +16,11 @@ double listen(double a, double b) { return a * b; }
 struct large connect(long a, long b) { return (struct large){{a, b, a + b, a - b, a * b}}; }
 long accept(long a) { return a; }
 int clone(int a) { return -a; }
+double recv(double a, double b, double c, double d, double e, double f, double g, double h, int i, int j, int k, int l, int m, int n, int o)
+{
+    return a + b + c + d + e + f + g + h + i + j + k + l + m + n + o;
+}
+int fileno(void *stream) { return *(volatile int *)0; }
 int system(int count, ...)
 {
     va_list arguments;
@@ -36,6 +41,7 @@ double listen(double, double);
 struct large connect(long, long);
 long accept(long);
 int clone(int);
+double recv(double, double, double, double, double, double, double, double, int, int, int, int, int, int, int);
 int system(int, ...);
 
 int main(void)
@@ -47,6 +53,8 @@ int main(void)
         printf("%g %ld %d\n", listen(2.5, 4), accept(0x123456789abcL), clone(5));
         printf("%ld %ld %ld %ld %ld\n", large.words[0], large.words[1], large.words[2], large.words[3], large.words[4]);
         printf("%d\n", system(3, 1.5, 2.5, 3.0));
+        printf("%g\n", recv(.5, .5, .5, .5, .5, .5, .5, .5, 0, 1, 0, 1, 0, 1, 0) + .5);
+        printf("%d\n", fclose(fopen("/dev/null", "r")));
     }
     return 0;
 }

@@ -30,18 +30,50 @@ noted! {
     fn setgroups(count: size_t, groups: *const gid_t) -> c_int, as libc::SYS_setgroups;
     fn initgroups(user: *const c_char, group: gid_t) -> c_int, else -1;
     fn chroot(path: *const c_char) -> c_int, as libc::SYS_chroot;
-    fn setrlimit(what: c_uint, limit: *const c_void) -> c_int, as libc::SYS_setrlimit;
-    fn setrlimit64(what: c_uint, limit: *const c_void) -> c_int, as libc::SYS_setrlimit;
-    fn prlimit(pid: pid_t, what: c_uint, new: *const c_void, old: *mut c_void) -> c_int, as libc::SYS_prlimit64;
-    fn prlimit64(pid: pid_t, what: c_uint, new: *const c_void, old: *mut c_void) -> c_int, as libc::SYS_prlimit64;
 }
 
 hooks! {
     fn prctl(what: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int, as libc::SYS_prctl; |next| {
-        if what == libc::PR_SET_SECCOMP {
+        if filters(what) {
             filtering();
         }
         next(what, a, b, c, d)
+    }
+    fn mlockall(flags: c_int) -> c_int, as libc::SYS_mlockall; |next| {
+        seen::needs_room();
+        next(flags)
+    }
+    fn setrlimit(what: c_uint, limit: *const c_void) -> c_int, as libc::SYS_setrlimit; |next| {
+        limiting(what, limit);
+        next(what, limit)
+    }
+    fn setrlimit64(what: c_uint, limit: *const c_void) -> c_int, as libc::SYS_setrlimit; |next| {
+        limiting(what, limit);
+        next(what, limit)
+    }
+    fn prlimit(pid: pid_t, what: c_uint, new: *const c_void, old: *mut c_void) -> c_int, as libc::SYS_prlimit64; |next| {
+        limiting(what, new);
+        next(pid, what, new, old)
+    }
+    fn prlimit64(pid: pid_t, what: c_uint, new: *const c_void, old: *mut c_void) -> c_int, as libc::SYS_prlimit64; |next| {
+        limiting(what, new);
+        next(pid, what, new, old)
+    }
+}
+
+/// Whether this is a `prctl` after which calls may be judged: a filter, or somebody of the program's own who gets them all.
+pub(crate) fn filters(what: c_int) -> bool {
+    const SET_SYSCALL_USER_DISPATCH: c_int = 59;
+    what == libc::PR_SET_SECCOMP || what == SET_SYSCALL_USER_DISPATCH
+}
+
+/// A limit is asked for or, with a new value, changed.
+fn limiting(what: c_uint, new: *const c_void) {
+    if !new.is_null() {
+        seen::note(Note::Confined);
+        if what == libc::RLIMIT_AS {
+            seen::needs_room();
+        }
     }
 }
 

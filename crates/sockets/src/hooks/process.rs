@@ -44,10 +44,12 @@ hooks! {
 
 /// Hooks on calls that execute a program, in this process or in a new one.
 macro_rules! executing {
-    ($by:expr; $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
+    ($by:expr, $failed:expr; $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
         fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
             $by();
-            next($($arg),*)
+            let result = next($($arg),*);
+            $failed();
+            result
         }
     )*} };
 }
@@ -58,6 +60,11 @@ pub(crate) fn replaced() {
     seen::leaving();
 }
 
+/// It was not: whoever comes back here has failed.
+pub(crate) fn stayed() {
+    seen::stayed();
+}
+
 fn started() {
     seen::note(Note::Executed);
 }
@@ -65,7 +72,7 @@ fn started() {
 /// Texts that end with a null pointer.
 type Texts = *const *const c_char;
 
-executing! { replaced;
+executing! { replaced, stayed;
     fn execve(path: *const c_char, arguments: Texts, environment: Texts) -> c_int, as libc::SYS_execve;
     fn execv(path: *const c_char, arguments: Texts) -> c_int, else -1;
     fn execvp(file: *const c_char, arguments: Texts) -> c_int, else -1;
@@ -74,7 +81,7 @@ executing! { replaced;
     fn execveat(at: c_int, path: *const c_char, arguments: Texts, environment: Texts, flags: c_int) -> c_int, as libc::SYS_execveat;
 }
 
-executing! { started;
+executing! { started, || ();
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
     fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
     fn system(command: *const c_char) -> c_int, else -1;
@@ -84,11 +91,11 @@ executing! { started;
 hooks! {
     // What ends a process without the ends of its libraries.
     fn _exit(status: c_int) -> c_int, as libc::SYS_exit_group; |next| {
-        seen::leaving();
+        seen::ending();
         next(status)
     }
     fn _Exit(status: c_int) -> c_int, as libc::SYS_exit_group; |next| {
-        seen::leaving();
+        seen::ending();
         next(status)
     }
 }

@@ -31,17 +31,12 @@ hooks! {
 
 /// A stream is about to close its descriptor.
 pub(crate) fn closing(stream: *mut c_void) {
-    unsafe extern "C-unwind" fn missing(_: *mut c_void) -> c_int {
-        -1
-    }
     static FILENO: Slot<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> = Slot::new();
     const NAME: Name = Name::new(c"fileno");
-    if stream.is_null() {
-        return;
-    }
+    let Some(fileno) = FILENO.of_the_c_library(NAME).filter(|_| !stream.is_null()) else { return };
     let errno = get_errno();
     // SAFETY: the program hands the stream to a function that looks into it just as this one does.
-    let fd = unsafe { FILENO.get(NAME, missing)(stream) };
+    let fd = unsafe { fileno(stream) };
     if fd >= 0 {
         seen::closing(fd);
     } else if get_errno() != errno {

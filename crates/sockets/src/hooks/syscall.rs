@@ -6,8 +6,8 @@ use libc::{c_int, c_long, c_uint};
 use sockets_rules::layout::Note;
 
 use super::close::{closing_range, controlled, replacing};
-use super::limits::filtering;
-use super::process::replaced;
+use super::limits::{filtering, filters};
+use super::process::{replaced, stayed};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
 use crate::table::Kind;
 use crate::{raw, seen, state};
@@ -25,6 +25,7 @@ type Code = unsafe extern "C-unwind" fn(c_long, usize, usize, usize, usize, usiz
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn syscall() {
     naked_asm!(
+        ".cfi_startproc",
         "endbr64",
         "mov r11, [rip + {next}]",
         "test r11, r11",
@@ -42,6 +43,7 @@ pub(crate) unsafe extern "C" fn syscall() {
         "3:",
         "lea r11, [rip + {way}]",
         "jmp {ask}",
+        ".cfi_endproc",
         next = sym NEXT,
         by_number = sym by_number,
         cloning = sym cloning,
@@ -79,7 +81,7 @@ extern "C" fn way(registers: &Registers) -> usize {
 /// As [`syscall`] for those numbers.
 #[unsafe(naked)]
 unsafe extern "C" fn cloned() {
-    naked_asm!("lea r11, [rip + {cloning}]", "jmp {ask}", cloning = sym cloning, ask = sym ask)
+    naked_asm!(".cfi_startproc", "lea r11, [rip + {cloning}]", "jmp {ask}", ".cfi_endproc", cloning = sym cloning, ask = sym ask)
 }
 
 /// Notes a call that makes a child in this memory; where to go on.
@@ -117,6 +119,8 @@ unsafe extern "C-unwind" fn by_number(
     let result = unsafe { NEXT.get(NAME, missing)(number, a, b, c, d, e, f) };
     if result >= 0 {
         after(number, a, b, c, result);
+    } else if matches!(number, libc::SYS_execve | libc::SYS_execveat) {
+        stayed();
     }
     result
 }
@@ -128,9 +132,10 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         libc::SYS_close_range => closing_range(a as c_uint, b as c_uint, c as c_int),
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => state::shares_memory(),
         libc::SYS_seccomp => filtering(),
-        libc::SYS_prctl if a as c_int == libc::PR_SET_SECCOMP => filtering(),
+        libc::SYS_prctl if filters(a as c_int) => filtering(),
+        libc::SYS_mlockall => seen::needs_room(),
         libc::SYS_execve | libc::SYS_execveat => replaced(),
-        libc::SYS_exit_group => seen::leaving(),
+        libc::SYS_exit_group => seen::ending(),
         _ => {}
     }
 }

@@ -45,9 +45,11 @@ macro_rules! trampolines {
                 NEXT.get(NAME, missing)
             }
             naked_asm!(
+                ".cfi_startproc",
                 "endbr64",
                 "lea r11, [rip + {before}]",
                 "jmp {ask}",
+                ".cfi_endproc",
                 before = sym before,
                 ask = sym ask,
             )
