@@ -2,6 +2,7 @@
 //!
 //! What it is for: [`graph`] holds a fabric's nodes, ports and cables in compressed rows, [`build`] makes well-known
 //! shapes of any size, [`read`] takes files of others, and [`write`] makes them.
+//! [`routing`] computes forwarding tables and checks them; [`quality`] says how good they are.
 //!
 //! What it must never do: talk to a device or to the network; guess silently about what a file means; panic on a file of a
 //! stranger.
@@ -11,7 +12,9 @@
 
 pub mod build;
 pub mod graph;
+pub mod quality;
 pub mod read;
+pub mod routing;
 pub mod write;
 
 pub use graph::{Graph, GraphBuilder, GraphError, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Speed, Width};

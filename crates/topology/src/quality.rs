@@ -1,0 +1,11 @@
+//! How good routes are, and what a fault would do to them.
+//!
+//! All of it looks at [`Tables`](crate::routing::Tables) of whatever origin: those that an engine made, or those that were read from a fabric.
+
+pub mod bandwidth;
+pub mod loads;
+mod paths;
+pub(crate) mod random;
+
+pub use bandwidth::{Bandwidth, Pattern, bandwidth};
+pub use loads::{Loads, loads};

@@ -1,0 +1,63 @@
+//! The ways between hosts, as tables lead them.
+
+use crate::routing::{NO_PATH, Tables, View};
+use crate::{Graph, Kind, PortIx};
+
+/// More cables than any way without a loop has.
+const LONGEST: usize = 1 << 14;
+
+/// A host's port that is wired to a switch and has an identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) end: PortIx,
+    pub(crate) lid: u16,
+    pub(crate) row: usize,
+    pub(crate) port: u8,
+}
+
+/// Hosts and tables by rows of the graph.
+pub(crate) struct Paths<'a> {
+    pub(crate) view: &'a View,
+    /// The table of each row; nothing if the tables lack the switch.
+    pub(crate) tables: Vec<&'a [u8]>,
+    pub(crate) hosts: Vec<Host>,
+}
+
+impl<'a> Paths<'a> {
+    pub(crate) fn of(graph: &Graph, view: &'a View, tables: &'a Tables) -> Self {
+        let table = |row| tables.row(view.switch(row)).map_or(&[][..], |row| tables.table(row));
+        let mut hosts = Vec::new();
+        for node in graph.nodes().filter(|node| graph.kind(*node) != Kind::Switch) {
+            for end in graph.ports(node) {
+                let lid = tables.lids().base(end);
+                if let (Some(lid), Some((row, port))) = (lid, view.attachment(graph, end)) {
+                    hosts.push(Host { end, lid, row, port });
+                }
+            }
+        }
+        Self { view, tables: (0..view.rows()).map(table).collect(), hosts }
+    }
+
+    /// Port by which a row sends to an identifier.
+    #[inline]
+    pub(crate) fn port(&self, row: usize, lid: u16) -> u8 {
+        self.tables[row].get(usize::from(lid)).copied().unwrap_or(NO_PATH)
+    }
+
+    /// Writes down the cables (numbered by row and port where they begin) from the switch of `from` to that of `to`. Nothing
+    /// if the tables do not lead there.
+    pub(crate) fn trace(&self, from: &Host, to: &Host, lid: u16, way: &mut Vec<u32>) -> Option<()> {
+        way.clear();
+        let mut row = from.row;
+        while row != to.row {
+            let port = self.port(row, lid);
+            let (there, _) = self.view.beyond(row, port)?;
+            way.push(self.view.channel(row, port) as u32);
+            row = there;
+            if way.len() > LONGEST.min(self.tables.len() + 1) {
+                return None;
+            }
+        }
+        (self.port(row, lid) == to.port).then_some(())
+    }
+}

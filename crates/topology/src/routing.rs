@@ -1,0 +1,261 @@
+//! Routes: which way every switch sends what is for whom.
+//!
+//! [`route`] turns a graph into [`Tables`] by an [`Engine`]; [`check`] looks at tables of whatever origin and says what is wrong
+//! with them. The checker knows nothing of the engines. What each engine does is told in `docs/routing.md`.
+
+use std::sync::Arc;
+
+pub mod check;
+mod destinations;
+mod fill;
+pub mod form;
+pub mod lanes;
+mod layered;
+pub mod lids;
+mod order;
+pub mod plan;
+pub mod ranks;
+pub mod referee;
+pub mod tables;
+pub mod view;
+mod ways;
+
+pub use check::{Checked, check};
+pub use form::{Grid, Groups};
+pub use lanes::Lanes;
+pub use lids::{Lids, LidsError};
+pub use plan::Plan;
+pub use ranks::Ranks;
+pub use tables::{Changed, NO_PATH, Tables};
+pub use view::View;
+
+use crate::{Graph, NodeIx};
+use destinations::Destinations;
+use fill::Filler;
+use form::{DragonflyForm, Form, GridForm};
+use ways::Ways;
+
+/// How routes are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// Shortest ways, balanced. May wait for itself in a circle.
+    MinHop,
+    /// Up first, then down, from roots that are given or found.
+    UpDown,
+    /// Fat trees, damaged ones too.
+    FatTree,
+    /// Any graph: shortest ways, free of deadlock by lanes.
+    Layered,
+    /// Grids, dimension by dimension: torus, mesh, HyperX, hypercube. Needs the coordinates.
+    Grid,
+    /// Dragonflies: local, global, local. Needs the groups.
+    Dragonfly,
+}
+
+impl Engine {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::MinHop => "minhop",
+            Self::UpDown => "updown",
+            Self::FatTree => "fattree",
+            Self::Layered => "layered",
+            Self::Grid => "grid",
+            Self::Dragonfly => "dragonfly",
+        }
+    }
+}
+
+/// What to route, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The engine.
+    pub engine: Engine,
+    /// Roots of a tree, if they are known.
+    pub roots: &'a [NodeIx],
+    /// Hosts that are balanced among themselves: storage, gateways.
+    pub apart: &'a [NodeIx],
+    /// Positions in the tree from before a fault: then what the fault did not touch stays where it is.
+    pub plan: Option<&'a Plan>,
+    /// Tables from before a fault: entries that are still as good as others are kept.
+    pub prior: Option<&'a Tables>,
+    /// Virtual lanes that may be used.
+    pub lanes: u8,
+    /// Coordinates, for the engine that needs them.
+    pub grid: Option<&'a Grid>,
+    /// Groups, for the engine that needs them.
+    pub groups: Option<&'a Groups>,
+}
+
+impl Request<'_> {
+    /// By an engine, and nothing else known.
+    #[must_use]
+    pub fn by(engine: Engine) -> Self {
+        Self { engine, roots: &[], apart: &[], plan: None, prior: None, lanes: 8, grid: None, groups: None }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct Routing {
+    /// The tables.
+    pub tables: Tables,
+    /// Positions in the tree, for routing again after a fault.
+    pub plan: Plan,
+    /// What should be known about it.
+    pub remarks: Vec<String>,
+}
+
+/// Why an engine refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// The identifiers are of another graph.
+    #[error("the identifiers are of another graph: they end at {0}, and the graph's ports do not")]
+    Foreign(u16),
+    /// Data lanes are 1 to 15.
+    #[error("{0} lanes are not possible: a fabric has 1 to 15 data lanes")]
+    Lanes(u8),
+    /// The shape's own ways need more lanes than there are.
+    #[error("the engine needs {need} lanes, and {have} are given; the engine `layered` does with any number")]
+    FewLanes {
+        /// How many it needs.
+        need: u8,
+        /// How many there are.
+        have: u8,
+    },
+    /// Where switches stand is not known.
+    #[error("the engine `{0}` needs to know {1}; the engine `layered` routes any graph")]
+    NoShape(&'static str, &'static str),
+    /// What is known of the shape is of another graph.
+    #[error("the shape is of {0} switches, and the graph has {1}")]
+    ForeignShape(usize, usize),
+}
+
+/// Computes the tables of all switches.
+///
+/// # Errors
+/// The engine refuses the graph; the reason names what it lacks.
+pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<Routing, RouteError> {
+    if let Some((lid, _)) = lids.iter().find(|(_, port)| port.index() >= graph.port_total()) {
+        return Err(RouteError::Foreign(lid));
+    }
+    let view = View::of(graph);
+    let tables = Tables::empty(Arc::clone(lids), view.switches());
+    let job = Job { graph, view: &view, lids, request };
+    match request.engine {
+        Engine::MinHop => Ok(job.shortest(tables)),
+        Engine::Layered => job.layered(tables, None),
+        Engine::Grid => {
+            let grid = request.grid.ok_or(RouteError::NoShape("grid", "the coordinates of the switches"))?;
+            job.sized(grid.places())?;
+            job.layered(tables, Some(&GridForm::of(grid, &view)))
+        }
+        Engine::Dragonfly => {
+            let groups =
+                request.groups.ok_or(RouteError::NoShape("dragonfly", "the groups of the switches"))?;
+            job.sized(groups.0.len())?;
+            job.layered(tables, Some(&DragonflyForm::of(groups, &view)))
+        }
+        Engine::UpDown | Engine::FatTree => Ok(job.up_down(tables)),
+    }
+}
+
+/// Share of cables between equal ranks above which leaves say nothing about which way is up.
+const NO_TREE: f64 = 0.02;
+
+/// What all engines need.
+struct Job<'a> {
+    graph: &'a Graph,
+    view: &'a View,
+    lids: &'a Lids,
+    request: &'a Request<'a>,
+}
+
+impl Job<'_> {
+    fn shortest(&self, mut tables: Tables) -> Routing {
+        let plan = self.plan();
+        self.fill(&mut tables, &Ways::shortest(self.view), &plan);
+        Routing { tables, plan, remarks: Vec::new() }
+    }
+
+    fn sized(&self, shape: usize) -> Result<(), RouteError> {
+        let rows = self.view.rows();
+        if shape == rows { Ok(()) } else { Err(RouteError::ForeignShape(shape, rows)) }
+    }
+
+    fn layered(&self, mut tables: Tables, form: Option<&dyn Form>) -> Result<Routing, RouteError> {
+        let mut plan = self.plan();
+        if self.missing(&Ways::up_down(self.view, plan.ranks())).is_some() {
+            plan = self.plan_of(&Ranks::of_centre(self.view));
+        }
+        let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
+        let lanes = self.request.lanes;
+        let rest = layered::fill(self.view, plan.ranks(), &destinations, lanes, form, &mut tables)?;
+        let remark = format!(
+            "{rest} identifiers can't be reached from everywhere by the shape's own ways, and go another way"
+        );
+        let remarks = if rest > 0 { vec![remark] } else { Vec::new() };
+        Ok(Routing { tables, plan, remarks })
+    }
+
+    fn up_down(&self, mut tables: Tables) -> Routing {
+        let mut remarks = Vec::new();
+        let mut plan = self.plan();
+        let mut ways = Ways::up_down(self.view, plan.ranks());
+        // A former plan may be of no use for what is left of the fabric; and leaves may be wired in ways that no tree has.
+        let tries = [Ranks::of_leaves, Ranks::of_centre];
+        for ranks in tries {
+            let Some((from, to)) = self.missing(&ways) else { break };
+            let name = |row| self.graph.name(self.view.switch(row));
+            remarks.push(format!(
+                "no way up and then down leads from switch `{}` to `{}`: ranks were chosen anew",
+                name(from),
+                name(to)
+            ));
+            plan = self.plan_of(&ranks(self.view));
+            ways = Ways::up_down(self.view, plan.ranks());
+        }
+        self.fill(&mut tables, &ways, &plan);
+        Routing { tables, plan, remarks }
+    }
+
+    fn missing(&self, ways: &Ways) -> Option<(usize, usize)> {
+        ways::unreached(self.view, ways, &self.view.pieces())
+    }
+
+    /// The plan from before, or one of the ranks that the engine begins with.
+    fn plan(&self) -> Plan {
+        match self.request.plan {
+            Some(plan) if plan.rows() == self.view.rows() => plan.clone(),
+            _ => self.plan_of(&self.ranks()),
+        }
+    }
+
+    fn plan_of(&self, ranks: &Ranks) -> Plan {
+        Plan::of(self.graph, self.view, ranks, self.lids, self.request.apart)
+    }
+
+    fn ranks(&self) -> Ranks {
+        if !self.request.roots.is_empty() {
+            return Ranks::of_roots(self.view, self.request.roots);
+        }
+        let of_leaves = Ranks::of_leaves(self.view);
+        let tree = of_leaves.top() > 0 && of_leaves.level_share() < NO_TREE;
+        let wanted = tree || self.request.engine == Engine::FatTree;
+        if wanted { of_leaves } else { Ranks::of_centre(self.view) }
+    }
+
+    fn fill(&self, tables: &mut Tables, ways: &Ways, plan: &Plan) {
+        let filler = Filler {
+            view: self.view,
+            ranks: Some(plan.ranks()),
+            ways,
+            plan,
+            destinations: &Destinations::of(self.graph, self.view, self.lids, plan),
+            planned: self.request.engine == Engine::FatTree,
+            prior: self.request.prior,
+        };
+        filler.fill(tables);
+    }
+}

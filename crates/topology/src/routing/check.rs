@@ -1,0 +1,135 @@
+//! Are these tables good? Asked of the tables alone, whoever made them.
+//!
+//! From every switch that carries hosts the way to every identifier is followed, once where ways have joined. What
+//! follows: pairs that do not reach each other, loops, and which cable waits for which. A circle among those is a credit loop
+//! (Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks", 1987); it is looked for among
+//! the ways between hosts, lane by lane.
+
+mod circle;
+mod walk;
+
+use rayon::prelude::*;
+
+use super::tables::Tables;
+use super::view::View;
+use crate::{Graph, Kind, NodeIx, PortIx};
+use circle::Waits;
+use walk::Walker;
+
+/// Findings of each kind that are named; the rest is counted.
+const NAMED: usize = 20;
+
+/// What is wrong on the way to an identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The switch's table has no port for it.
+    NoEntry,
+    /// The port that the table names does not exist, or no cable is in it.
+    DeadPort,
+    /// The port leads to a host that does not answer to it.
+    WrongEnd,
+    /// The switch keeps it for itself and does not answer to it.
+    WrongSwitch,
+    /// The way comes back to this switch.
+    Loop,
+    /// The switch does not know the lane on which it came.
+    NoLane,
+}
+
+/// Something wrong: at which switch, for which identifier, by which port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Finding {
+    /// What.
+    pub fault: Fault,
+    /// The switch whose entry it is.
+    pub switch: NodeIx,
+    /// For which identifier.
+    pub lid: u16,
+    /// The port that its table names.
+    pub port: u8,
+    /// A switch from which traffic gets there.
+    pub from: NodeIx,
+}
+
+/// A cable that waits in a credit loop: the port by which it leaves its switch, and the lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Waiting {
+    /// The port that sends.
+    pub port: PortIx,
+    /// The lane.
+    pub lane: u8,
+}
+
+/// What the checker found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checked {
+    /// Pairs of a switch that carries hosts and an identifier of a host.
+    pub pairs: u64,
+    /// Of these pairs those that do not reach each other, though a path of cables exists.
+    pub lost: u64,
+    /// Of these pairs those between which no path of cables exists.
+    pub cut: u64,
+    /// Pairs of a switch that carries hosts and an identifier of a switch that do not reach each other, though cables would.
+    pub lost_switches: u64,
+    /// The first of what is wrong.
+    pub findings: Vec<Finding>,
+    /// One credit loop, if there is any: each waits for the next, and the last for the first.
+    pub credit_loop: Vec<Waiting>,
+    /// Data lanes in use.
+    pub lanes: u8,
+    /// Most switches on a way between two hosts.
+    pub most_hops: u32,
+}
+
+impl Checked {
+    /// Nothing lost and nothing that can wait for itself?
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.lost == 0 && self.credit_loop.is_empty()
+    }
+}
+
+/// Checks tables against a graph.
+#[must_use]
+pub fn check(graph: &Graph, tables: &Tables) -> Checked {
+    let view = View::of(graph);
+    let pieces = view.pieces();
+    let ends: Vec<(u16, PortIx)> = tables.lids().iter().collect();
+    let walker = Walker { graph, view: &view, tables, pieces: &pieces };
+    // Identifiers go in blocks: their entries stand side by side in every table.
+    let blocks: Vec<&[(u16, PortIx)]> = ends.chunk_by(|a, b| a.0 / 64 == b.0 / 64).collect();
+    let parts = rayon::current_num_threads().max(1) * 2;
+    let each = blocks.len().div_ceil(parts).max(1);
+    let found: Vec<(Checked, Waits)> = blocks.par_chunks(each).map(|blocks| walker.walk(blocks)).collect();
+    let mut checked = Checked::default();
+    let mut waits: Option<Waits> = None;
+    for (part, of_part) in found {
+        checked.add(part);
+        match &mut waits {
+            Some(waits) => waits.add(&of_part),
+            None => waits = Some(of_part),
+        }
+    }
+    if let Some(waits) = waits {
+        checked.credit_loop = waits.circle(graph, &view);
+    }
+    checked
+}
+
+impl Checked {
+    fn add(&mut self, part: Self) {
+        self.pairs += part.pairs;
+        self.lost += part.lost;
+        self.cut += part.cut;
+        self.lost_switches += part.lost_switches;
+        self.lanes = self.lanes.max(part.lanes);
+        self.most_hops = self.most_hops.max(part.most_hops);
+        let room = NAMED.saturating_sub(self.findings.len());
+        self.findings.extend(part.findings.into_iter().take(room));
+    }
+}
+
+/// Is it a host's or router's identifier?
+fn is_host(graph: &Graph, end: PortIx) -> bool {
+    graph.kind(graph.owner(end)) != Kind::Switch
+}

@@ -1,0 +1,97 @@
+//! Which cable waits for which, and whether they do in a circle.
+
+use super::Waiting;
+use crate::Graph;
+use crate::routing::view::View;
+
+/// What waits for what: for each cable and lane by which packets come to a switch, a bit for each port and lane by which they
+/// leave it.
+#[derive(Debug, Clone)]
+pub(super) struct Waits {
+    lanes: usize,
+    stride: usize,
+    /// Words of bits a cable and lane.
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Waits {
+    pub(super) fn new(view: &View, lanes: u8) -> Self {
+        let lanes = usize::from(lanes.max(1));
+        let words = (view.stride() * lanes).div_ceil(64);
+        let bits = vec![0; view.rows() * view.stride() * lanes * words];
+        Self { lanes, stride: view.stride(), words, bits }
+    }
+
+    /// Packets that came over a cable (numbered by where it begins) on a lane leave by a port on a lane.
+    #[inline]
+    pub(super) fn note(&mut self, came: usize, lane: u8, port: u8, next: u8) {
+        let bit = usize::from(port) * self.lanes + usize::from(next);
+        let at = (came * self.lanes + usize::from(lane)) * self.words + bit / 64;
+        self.bits[at] |= 1 << (bit % 64);
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (own, other) in self.bits.iter_mut().zip(&other.bits) {
+            *own |= other;
+        }
+    }
+
+    /// A circle, if there is one: the way of a depth-first search that met itself.
+    pub(super) fn circle(&self, graph: &Graph, view: &View) -> Vec<Waiting> {
+        let nodes = self.bits.len() / self.words.max(1);
+        // 0: not seen; 1: on the way; 2: no circle behind it.
+        let mut state = vec![0_u8; nodes];
+        let mut way: Vec<(usize, usize)> = Vec::new();
+        for first in 0..nodes {
+            if state[first] != 0 {
+                continue;
+            }
+            state[first] = 1;
+            way.push((first, 0));
+            while let Some((node, from)) = way.pop() {
+                let Some((next, bit)) = self.next(view, node, from) else {
+                    state[node] = 2;
+                    continue;
+                };
+                way.push((node, bit + 1));
+                match state[next] {
+                    0 => {
+                        state[next] = 1;
+                        way.push((next, 0));
+                    }
+                    1 => {
+                        let begin = way.iter().position(|(node, _)| *node == next).unwrap_or(0);
+                        let circle = way[begin..].iter().map(|(node, _)| self.waiting(graph, view, *node));
+                        return circle.flatten().collect();
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// What a cable and lane waits for: the first from a bit on.
+    fn next(&self, view: &View, node: usize, from: usize) -> Option<(usize, usize)> {
+        let words = &self.bits[node * self.words..(node + 1) * self.words];
+        let mut word = from / 64;
+        let mut rest = words.get(word)? & (u64::MAX << (from % 64));
+        while rest == 0 {
+            word += 1;
+            rest = *words.get(word)?;
+        }
+        let bit = word * 64 + rest.trailing_zeros() as usize;
+        let channel = node / self.lanes;
+        let (row, _) = view.beyond(channel / self.stride, (channel % self.stride) as u8)?;
+        let next = (row * self.stride + bit / self.lanes) * self.lanes + bit % self.lanes;
+        Some((next, bit))
+    }
+
+    fn waiting(&self, graph: &Graph, view: &View, node: usize) -> Option<Waiting> {
+        let channel = node / self.lanes;
+        let switch = view.switch(channel / self.stride);
+        let port = graph.port(switch, (channel % self.stride) as u8)?;
+        Some(Waiting { port, lane: (node % self.lanes) as u8 })
+    }
+}

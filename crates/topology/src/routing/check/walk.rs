@@ -1,0 +1,246 @@
+//! Following the ways.
+
+use super::circle::Waits;
+use super::{Checked, Fault, Finding, NAMED, is_host};
+use crate::routing::lanes::{Lanes, Mapping, Service};
+use crate::routing::tables::{BLOCK, NO_PATH, Tables};
+use crate::routing::view::{END, NOWHERE, View};
+use crate::{Graph, PortIx};
+
+/// Not walked over yet.
+const FRESH: u32 = u32::MAX;
+/// No way to the end from here.
+const LOST: u32 = u32::MAX - 1;
+/// On the way that is being walked.
+const WALKING: u32 = u32::MAX - 2;
+
+/// What the ways are walked on.
+pub(super) struct Walker<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) view: &'a View,
+    pub(super) tables: &'a Tables,
+    pub(super) pieces: &'a [u32],
+}
+
+/// Where an identifier is.
+struct End {
+    lid: u16,
+    column: usize,
+    /// The row where it hangs, and the port there.
+    row: usize,
+    port: u8,
+    host: bool,
+}
+
+/// What a walk needs, made once.
+struct Scratch {
+    /// The entries of one block of identifiers, row after row.
+    block: Vec<u8>,
+    /// Hops from each row to the end.
+    hops: Vec<u32>,
+    /// Rows on the way that is being walked.
+    way: Vec<u32>,
+    waits: Waits,
+    checked: Checked,
+    /// Rows that carry hosts.
+    sources: Vec<u32>,
+    /// Per cable, lane: the walk that last went over it.
+    seen: Vec<u32>,
+    walk: u32,
+}
+
+impl Walker<'_> {
+    /// Walks to all identifiers of some blocks.
+    pub(super) fn walk(&self, blocks: &[&[(u16, PortIx)]]) -> (Checked, Waits) {
+        let lanes = self.tables.lanes();
+        let rows = self.view.rows();
+        let plain = matches!((&lanes.service, &lanes.mapping), (Service::One, Mapping::Same));
+        let channels = if plain { 0 } else { rows * self.view.stride() * usize::from(lanes.count.max(1)) };
+        let mut scratch = Scratch {
+            block: vec![NO_PATH; rows * BLOCK],
+            hops: vec![FRESH; rows],
+            way: Vec::new(),
+            waits: Waits::new(self.view, lanes.count),
+            checked: Checked { lanes: 1, ..Checked::default() },
+            sources: (0..rows as u32).filter(|row| self.view.hosts(*row as usize) > 0).collect(),
+            seen: vec![0; channels],
+            walk: 0,
+        };
+        for block in blocks {
+            self.load(&mut scratch, block);
+            for (lid, end) in *block {
+                let Some((row, port)) = self.view.attachment(self.graph, *end) else {
+                    let lost = scratch.sources.len() as u64 * u64::from(is_host(self.graph, *end));
+                    scratch.checked.pairs += lost;
+                    scratch.checked.cut += lost;
+                    continue;
+                };
+                let host = is_host(self.graph, *end);
+                let end = End { lid: *lid, column: usize::from(*lid) % BLOCK, row, port, host };
+                self.reach(&mut scratch, &end, host && plain);
+                if host && !plain {
+                    self.lanes(&mut scratch, &end, lanes);
+                }
+            }
+        }
+        (scratch.checked, scratch.waits)
+    }
+
+    fn load(&self, scratch: &mut Scratch, block: &[(u16, PortIx)]) {
+        let Some((lid, _)) = block.first() else { return };
+        for (row, own) in scratch.block.chunks_mut(BLOCK).enumerate() {
+            let switch = self.view.switch(row);
+            // Tables that were read from elsewhere may lack switches.
+            let table = if self.tables.switches().get(row) == Some(&switch) {
+                Some(row)
+            } else {
+                self.tables.row(switch)
+            };
+            match table.and_then(|row| self.tables.block(row, usize::from(*lid) / BLOCK)) {
+                Some(entries) => own.copy_from_slice(entries),
+                None => own.fill(NO_PATH),
+            }
+        }
+    }
+
+    /// Follows the ways from all sources; notes what waits for what, if all paths are on one lane.
+    fn reach(&self, scratch: &mut Scratch, end: &End, note: bool) {
+        scratch.hops.fill(FRESH);
+        for index in 0..scratch.sources.len() {
+            let source = scratch.sources[index] as usize;
+            if scratch.hops[source] == FRESH {
+                self.follow(scratch, end, source, note);
+            }
+            let hops = scratch.hops[source];
+            let whole = self.pieces[source] == self.pieces[end.row];
+            let checked = &mut scratch.checked;
+            checked.pairs += u64::from(end.host);
+            match (hops == LOST, end.host) {
+                (true, true) if whole => checked.lost += 1,
+                (true, true) => checked.cut += 1,
+                (true, false) => checked.lost_switches += u64::from(whole),
+                (false, true) => checked.most_hops = checked.most_hops.max(hops),
+                (false, false) => {}
+            }
+        }
+    }
+
+    /// From one source to the end, or to where the way is known.
+    fn follow(&self, scratch: &mut Scratch, end: &End, source: usize, note: bool) {
+        let far = self.view.far();
+        let stride = self.view.stride();
+        scratch.way.clear();
+        let mut row = source;
+        let mut came = usize::MAX;
+        let outcome = loop {
+            let hops = scratch.hops[row];
+            let port = scratch.block[row * BLOCK + end.column];
+            let known = hops != FRESH;
+            if known && hops >= WALKING {
+                if hops == WALKING {
+                    self.name(scratch, Fault::Loop, row, end, port, source);
+                }
+                break LOST;
+            }
+            let beyond = if port == NO_PATH || usize::from(port) >= stride {
+                NOWHERE
+            } else {
+                far[row * stride + usize::from(port)]
+            };
+            if note && came != usize::MAX && beyond < END {
+                scratch.waits.note(came, 0, port, 0);
+            }
+            if known {
+                break hops;
+            }
+            scratch.hops[row] = WALKING;
+            scratch.way.push(row as u32);
+            if beyond >= END {
+                match self.arrival(end, row, port) {
+                    None => break 0,
+                    Some(fault) => {
+                        self.name(scratch, fault, row, end, port, source);
+                        break LOST;
+                    }
+                }
+            }
+            came = row * stride + usize::from(port);
+            row = (beyond >> 8) as usize;
+        };
+        let mut hops = outcome;
+        for row in scratch.way.drain(..).rev() {
+            hops = if hops == LOST { LOST } else { hops + 1 };
+            scratch.hops[row as usize] = hops;
+        }
+    }
+
+    /// What is wrong where a way ends.
+    fn arrival(&self, end: &End, row: usize, port: u8) -> Option<Fault> {
+        match port {
+            NO_PATH => Some(Fault::NoEntry),
+            _ if row == end.row && port == end.port => None,
+            0 => Some(Fault::WrongSwitch),
+            _ if self.view.is_end(row, port) => Some(Fault::WrongEnd),
+            _ => Some(Fault::DeadPort),
+        }
+    }
+
+    fn name(&self, scratch: &mut Scratch, fault: Fault, row: usize, end: &End, port: u8, from: usize) {
+        let cut = self.pieces[row] != self.pieces[end.row] && fault == Fault::NoEntry;
+        if scratch.checked.findings.len() < NAMED && end.host && !cut {
+            let (switch, from) = (self.view.switch(row), self.view.switch(from));
+            scratch.checked.findings.push(Finding { fault, switch, lid: end.lid, port, from });
+        }
+    }
+
+    /// Follows the ways from all sources again, each on its lane.
+    fn lanes(&self, scratch: &mut Scratch, end: &End, lanes: &Lanes) {
+        // Sources of one level share what they have walked.
+        let mut levels = 0_u16;
+        for source in &scratch.sources {
+            levels |= 1 << (lanes.level(*source as usize, end.lid, end.row) % 16);
+        }
+        for level in (0..16_u8).filter(|level| levels & 1 << level != 0) {
+            scratch.walk += 1;
+            for index in 0..scratch.sources.len() {
+                let source = scratch.sources[index] as usize;
+                let own = lanes.level(source, end.lid, end.row) == level;
+                if own && scratch.hops[source] < WALKING {
+                    self.follow_lane(scratch, end, lanes, source, level);
+                }
+            }
+        }
+    }
+
+    fn follow_lane(&self, scratch: &mut Scratch, end: &End, lanes: &Lanes, source: usize, level: u8) {
+        let stride = self.view.stride();
+        // Hosts send on the lane that their own table says; it is the switches' that wait for each other.
+        let (mut row, mut came) = (source, None::<(usize, u8)>);
+        let mut entry = 0;
+        loop {
+            let port = scratch.block[row * BLOCK + end.column];
+            let Some((there, far_port)) = self.view.beyond(row, port).filter(|_| row != end.row) else {
+                return;
+            };
+            let lane = lanes.lane(row, entry, port, level);
+            if lane >= lanes.count {
+                self.name(scratch, Fault::NoLane, row, end, port, source);
+                scratch.checked.lost += 1;
+                return;
+            }
+            scratch.checked.lanes = scratch.checked.lanes.max(lane + 1);
+            let channel = row * stride + usize::from(port);
+            if let Some((came, before)) = came {
+                scratch.waits.note(came, before, port, lane);
+            }
+            let seen = &mut scratch.seen[channel * usize::from(lanes.count) + usize::from(lane)];
+            if *seen == scratch.walk {
+                return;
+            }
+            *seen = scratch.walk;
+            came = Some((channel, lane));
+            entry = far_port;
+            row = there;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Ways that a shape prescribes: dimension by dimension on grids, over one global cable in dragonflies.
+
+use super::destinations::Destination;
+use super::lanes::{LEVELS, Mapping};
+use super::view::View;
+
+mod dragonfly;
+mod grid;
+
+pub(crate) use dragonfly::DragonflyForm;
+pub use dragonfly::Groups;
+pub(crate) use grid::GridForm;
+pub use grid::{Grid, GridError, Line};
+
+/// What a shape prescribes.
+pub(crate) trait Form {
+    /// Lanes on which its ways never wait for themselves; 0 if they fit beside others on any lane that has no circle.
+    fn lanes(&self) -> u8;
+
+    /// Service levels that its ways need.
+    fn levels(&self) -> u8;
+
+    /// The port of each row on the way to a destination at a row ([`NO_PATH`](super::NO_PATH) there). False if a row that the
+    /// destination could be reached from has none.
+    fn ports(&self, to: usize, one: &Destination, port: &mut [u8]) -> bool;
+
+    /// Level of the way between two rows.
+    fn level(&self, from: usize, to: usize) -> u8;
+
+    /// Lanes of all levels for what comes in by one port of a row and goes out by another.
+    fn lanes_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS];
+}
+
+/// The mapping of a form, with one more level for what goes up and down on the lane after its own.
+pub(crate) fn mapping(view: &View, form: &dyn Form) -> Mapping {
+    let stride = view.stride();
+    let mut rows: Vec<[u8; LEVELS]> = Vec::new();
+    let mut row = vec![0_u8; view.rows() * stride * stride];
+    for at in 0..view.rows() {
+        for came in 0..stride {
+            for goes in 1..stride {
+                let mut lanes = form.lanes_at(at, came as u8, goes as u8);
+                for lane in &mut lanes[usize::from(form.levels())..] {
+                    *lane = form.lanes();
+                }
+                let known = rows.iter().position(|known| *known == lanes);
+                let index = known.unwrap_or_else(|| {
+                    rows.push(lanes);
+                    rows.len() - 1
+                });
+                // There are few: a bit per direction, or one of two.
+                row[(at * stride + came) * stride + goes] = index as u8;
+            }
+        }
+    }
+    if rows.is_empty() {
+        rows.push([0; LEVELS]);
+    }
+    Mapping::Ports { stride, rows, row }
+}

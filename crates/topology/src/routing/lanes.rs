@@ -1,0 +1,104 @@
+//! Lanes: which service level a path has, and which virtual lane a switch puts it on.
+
+/// Service levels there are.
+pub const LEVELS: usize = 16;
+/// Data lanes there can be (lane 15 is for management).
+pub const MOST_LANES: u8 = 15;
+
+/// Which service level a path has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Service {
+    /// All have level 0.
+    #[default]
+    One,
+    /// By the destination: one per identifier.
+    Destination(Vec<u8>),
+    /// By the switches at both ends: row of the source × rows + row of the destination.
+    Pair {
+        /// Switches in all.
+        rows: usize,
+        /// The levels.
+        levels: Vec<u8>,
+    },
+}
+
+/// Which lane a switch puts a level on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Mapping {
+    /// The lane of the same number, everywhere.
+    #[default]
+    Same,
+    /// By the port where a packet comes in and the one where it goes out.
+    Ports {
+        /// Port numbers a switch, 0 too.
+        stride: usize,
+        /// Rows of lanes, one lane a level.
+        rows: Vec<[u8; LEVELS]>,
+        /// Which row: (switch × stride + in) × stride + out.
+        row: Vec<u8>,
+    },
+}
+
+/// Lanes of a routing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lanes {
+    /// Data lanes in use, from 0 on.
+    pub count: u8,
+    /// Which service level a path has.
+    pub service: Service,
+    /// Which lane a switch puts it on.
+    pub mapping: Mapping,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { count: 1, service: Service::One, mapping: Mapping::Same }
+    }
+}
+
+impl Lanes {
+    /// Service level of the path from a switch's hosts to an identifier at another switch.
+    #[must_use]
+    pub fn level(&self, source: usize, lid: u16, destination: usize) -> u8 {
+        match &self.service {
+            Service::One => 0,
+            Service::Destination(levels) => levels.get(usize::from(lid)).copied().unwrap_or(0),
+            Service::Pair { rows, levels } => levels[source * rows + destination],
+        }
+    }
+
+    /// Lane on which a switch sends on what came in at one port and goes out at another.
+    #[must_use]
+    pub fn lane(&self, row: usize, came: u8, goes: u8, level: u8) -> u8 {
+        match &self.mapping {
+            Mapping::Same => level,
+            Mapping::Ports { stride, rows, row: index } => {
+                let at = (row * stride + usize::from(came)) * stride + usize::from(goes);
+                rows[usize::from(index[at])][usize::from(level) % LEVELS]
+            }
+        }
+    }
+
+    /// The whole row of a pair of ports: one lane a level.
+    #[must_use]
+    pub fn row(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
+        std::array::from_fn(|level| match &self.mapping {
+            Mapping::Same => (level as u8).min(self.count.saturating_sub(1)),
+            Mapping::Ports { .. } => self.lane(row, came, goes, level as u8),
+        })
+    }
+
+    /// Bytes in memory.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let service = match &self.service {
+            Service::One => 0,
+            Service::Destination(levels) | Service::Pair { levels, .. } => levels.capacity(),
+        };
+        let mapping = match &self.mapping {
+            Mapping::Same => 0,
+            Mapping::Ports { rows, row, .. } => rows.capacity() * LEVELS + row.capacity(),
+        };
+        service + mapping
+    }
+}

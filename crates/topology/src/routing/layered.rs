@@ -1,0 +1,284 @@
+//! Shortest ways on any graph, free of deadlock by lanes.
+//!
+//! Destination by destination the shortest way of least load is taken (Hoefler, Schneider and Lumsdaine, "Optimized routing for
+//! large-scale InfiniBand networks", 2009). All ways to a destination are put on the first lane where nothing then waits for
+//! itself (after Domke, Hoefler and Nagel, "Deadlock-free oblivious routing for arbitrary topologies", 2011, who do it pair by
+//! pair). A destination that fits on no lane goes up and down on the last one, which is kept for that: so any number of lanes is
+//! enough, one too.
+
+use super::RouteError;
+use super::destinations::{Destination, Destinations};
+use super::form::{self, Form};
+use super::lanes::{Lanes, MOST_LANES, Mapping, Service};
+use super::order::Order;
+use super::ranks::Ranks;
+use super::tables::{NO_PATH, Tables};
+use super::view::View;
+use super::ways::Ways;
+
+/// Not reached.
+const FAR: u16 = u16::MAX;
+
+/// Fills tables and says the lanes. Where there is a form, its ways are taken for all destinations that it serves; the rest goes
+/// up and down on a lane after its own. Says how many destinations that were.
+pub(crate) fn fill(
+    view: &View,
+    ranks: &Ranks,
+    destinations: &Destinations,
+    lanes: u8,
+    form: Option<&dyn Form>,
+    tables: &mut Tables,
+) -> Result<usize, RouteError> {
+    let own = form.map_or(0, Form::lanes);
+    if lanes == 0 || lanes > MOST_LANES {
+        return Err(RouteError::Lanes(lanes));
+    }
+    if own > 0 && lanes <= own {
+        return Err(RouteError::FewLanes { need: own + 1, have: lanes });
+    }
+    let mut layered = Layered::new(view, ranks, if own > 0 { 1 } else { lanes });
+    let mut levels = vec![0_u8; tables.width()];
+    let mut count = own.max(1);
+    let mut rest = 0;
+    // Rows that the form does not serve.
+    let mut unserved = vec![false; view.rows()];
+    for (row, one) in in_turn(view, destinations) {
+        layered.breadth_first(row);
+        let formed = form.is_some_and(|form| form.ports(row, one, &mut layered.port));
+        let lane = match (formed, own) {
+            (true, 1..) => 0,
+            (formed, _) => own + layered.place(row, formed),
+        };
+        if form.is_some() && !formed {
+            rest += 1;
+            unserved[row] = true;
+        }
+        count = count.max(lane + 1);
+        levels[usize::from(one.lid)] = lane;
+        layered.take(row);
+        let width = tables.width();
+        let bytes = tables.bytes_mut();
+        for (at, port) in layered.port.iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
+            bytes[at * width + usize::from(one.lid)] = *port;
+        }
+        bytes[row * width + usize::from(one.lid)] = one.port;
+    }
+    tables.set_lanes(match form.filter(|_| own > 0) {
+        Some(form) => lanes_of(view, form, &unserved, count),
+        None if count > 1 => Lanes { count, service: Service::Destination(levels), mapping: Mapping::Same },
+        None => Lanes::default(),
+    });
+    Ok(rest)
+}
+
+/// Lanes of a form: levels pair by pair, and one more for the destinations that it does not serve.
+fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes {
+    let rows = view.rows();
+    let mut levels = vec![0; rows * rows];
+    for from in (0..rows).filter(|row| view.hosts(*row) > 0) {
+        for (to, unserved) in unserved.iter().enumerate() {
+            levels[from * rows + to] = if *unserved { form.levels() } else { form.level(from, to) };
+        }
+    }
+    Lanes { count, service: Service::Pair { rows, levels }, mapping: form::mapping(view, form) }
+}
+
+/// Destinations in the order in which they choose: of every switch the first, then of every switch the second, so that the
+/// hosts of a switch find different loads.
+fn in_turn<'a>(view: &View, destinations: &'a Destinations) -> Vec<(usize, &'a Destination)> {
+    let mut all: Vec<(usize, usize, &Destination)> = Vec::new();
+    for row in 0..view.rows() {
+        all.extend(destinations.at(row).iter().enumerate().map(|(turn, one)| (turn, row, one)));
+    }
+    // Switches themselves come last: hosts should find the ways empty.
+    all.sort_by_key(|(turn, row, one)| (one.class == 2, *turn, *row));
+    all.into_iter().map(|(_, row, one)| (row, one)).collect()
+}
+
+/// The work on one destination after the other.
+struct Layered<'a> {
+    view: &'a View,
+    ranks: &'a Ranks,
+    /// One for each lane but the last; with one lane there is none.
+    orders: Vec<Order<'a>>,
+    up_down: Option<Ways>,
+    /// Ways that use each cable, weighed by hosts.
+    load: Vec<u64>,
+    /// Of the destination at hand: hops, rows from near to far, load of the best way, port, hosts behind.
+    hops: Vec<u16>,
+    near: Vec<u32>,
+    cost: Vec<u64>,
+    port: Vec<u8>,
+    behind: Vec<u32>,
+    /// Between which rows shortest ways lead: computed once for the destinations of a row.
+    added: Vec<(usize, usize)>,
+}
+
+impl<'a> Layered<'a> {
+    fn new(view: &'a View, ranks: &'a Ranks, lanes: u8) -> Self {
+        let rows = view.rows();
+        Self {
+            view,
+            ranks,
+            orders: vec![Order::new(view, ranks); usize::from(lanes) - 1],
+            up_down: None,
+            load: vec![0; rows * view.stride()],
+            hops: vec![FAR; rows],
+            near: Vec::with_capacity(rows),
+            cost: vec![0; rows],
+            port: vec![NO_PATH; rows],
+            behind: vec![0; rows],
+            added: Vec::new(),
+        }
+    }
+
+    fn breadth_first(&mut self, from: usize) {
+        self.hops.fill(FAR);
+        self.near.clear();
+        self.hops[from] = 0;
+        self.near.push(from as u32);
+        let mut at = 0;
+        while at < self.near.len() {
+            let row = self.near[at] as usize;
+            at += 1;
+            for near in self.view.neighbours(row) {
+                let hops = &mut self.hops[near.row as usize];
+                if *hops == FAR {
+                    *hops = u16::MAX - 1;
+                    self.near.push(near.row);
+                }
+            }
+            for near in self.view.neighbours(row) {
+                let further = self.hops[row] + 1;
+                let hops = &mut self.hops[near.row as usize];
+                *hops = (*hops).min(further);
+            }
+        }
+    }
+
+    /// Finds the ways and a lane for them; `formed` ways are tried on the first lane as they are.
+    fn place(&mut self, to: usize, formed: bool) -> u8 {
+        let last = self.orders.len();
+        if last > 0 && formed {
+            self.count();
+            if self.fits(0) {
+                return 0;
+            }
+        }
+        if last > 0 {
+            self.shortest(to);
+            self.count();
+            for lane in 0..last {
+                if self.fits(lane) {
+                    return lane as u8;
+                }
+            }
+        }
+        self.up_and_down(to);
+        self.count();
+        last as u8
+    }
+
+    /// The shortest ways of least load to a row.
+    fn shortest(&mut self, to: usize) {
+        self.port.fill(NO_PATH);
+        self.cost[to] = 0;
+        for at in 1..self.near.len() {
+            let row = self.near[at] as usize;
+            let hops = self.hops[row];
+            let mut best = (u64::MAX, NO_PATH);
+            for near in self.view.neighbours(row) {
+                let over = near.row as usize;
+                if self.hops[over] + 1 == hops {
+                    best = self.cheapest(row, *near, self.cost[over], best);
+                }
+            }
+            (self.cost[row], self.port[row]) = best;
+        }
+    }
+
+    #[inline]
+    fn cheapest(&self, row: usize, near: super::view::Neighbour, behind: u64, best: (u64, u8)) -> (u64, u8) {
+        let load = |port: u8| self.load[row * self.view.stride() + usize::from(port)];
+        if near.cables == 1 {
+            let cost = behind + load(near.port);
+            return if cost < best.0 { (cost, near.port) } else { best };
+        }
+        let cables = self.view.cables(row, near).map(|port| (behind + load(port), port));
+        cables.fold(best, |best, one| if one.0 < best.0 { one } else { best })
+    }
+
+    /// Ways that go up and then down.
+    fn up_and_down(&mut self, to: usize) {
+        let ways = self.up_down.get_or_insert_with(|| Ways::up_down(self.view, self.ranks));
+        let ways = std::mem::replace(ways, Ways::none());
+        self.near.sort_by_key(|row| (ways.hops(*row as usize, to).unwrap_or(FAR), *row));
+        self.port.fill(NO_PATH);
+        self.cost[to] = 0;
+        for at in 0..self.near.len() {
+            let row = self.near[at] as usize;
+            if row == to || ways.hops(row, to).is_none() {
+                continue;
+            }
+            let mut best = (u64::MAX, NO_PATH);
+            for near in ways.over(self.view, Some(self.ranks), row, to) {
+                best = self.cheapest(row, near, self.cost[near.row as usize], best);
+            }
+            (self.cost[row], self.port[row]) = best;
+        }
+        self.up_down = Some(ways);
+    }
+
+    /// Hosts behind each row, far ones first.
+    fn count(&mut self) {
+        for row in &self.near {
+            self.behind[*row as usize] = self.view.hosts(*row as usize);
+        }
+        for at in (1..self.near.len()).rev() {
+            let row = self.near[at] as usize;
+            if let Some((over, _)) = self.view.beyond(row, self.port[row]) {
+                self.behind[over] += self.behind[row];
+            }
+        }
+    }
+
+    /// Puts the ways on a lane, if nothing then waits for itself there.
+    fn fits(&mut self, lane: usize) -> bool {
+        let stride = self.view.stride();
+        self.added.clear();
+        for at in 1..self.near.len() {
+            let row = self.near[at] as usize;
+            if self.behind[row] == 0 {
+                continue;
+            }
+            let Some((over, _)) = self.view.beyond(row, self.port[row]) else { continue };
+            if self.view.beyond(over, self.port[over]).is_none() {
+                continue;
+            }
+            let cable = row * stride + usize::from(self.port[row]);
+            let next = over * stride + usize::from(self.port[over]);
+            match self.orders[lane].wait(cable, next) {
+                Ok(true) => self.added.push((cable, next)),
+                Ok(false) => {}
+                Err(_) => {
+                    for (cable, next) in self.added.drain(..) {
+                        self.orders[lane].forget(cable, next);
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Counts the ways as taken.
+    fn take(&mut self, to: usize) {
+        let stride = self.view.stride();
+        for row in &self.near {
+            let row = *row as usize;
+            if row != to && self.port[row] != NO_PATH {
+                self.load[row * stride + usize::from(self.port[row])] += u64::from(self.behind[row]);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What waits for what on one lane, kept free of circles while it grows.
+//!
+//! Every cable has a place in an order in which it only waits for later ones. A new wait that contradicts the order is either
+//! put right by moving what lies between (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",
+//! 2006), or it closes a circle and is refused.
+
+use super::ranks::Ranks;
+use super::view::View;
+
+/// Waits between the cables of one lane. A cable's number is row × stride + port where it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Order<'a> {
+    view: &'a View,
+    words: usize,
+    /// Per cable: the ports of the switch where it ends that it waits for.
+    bits: Vec<u64>,
+    place: Vec<u32>,
+    /// Searches that have seen a cable, to begin the next without forgetting all.
+    seen: Vec<u32>,
+    search: u32,
+}
+
+impl<'a> Order<'a> {
+    /// Without any wait; cables that lead up are first, so that ways up and down fit from the beginning.
+    pub(crate) fn new(view: &'a View, ranks: &Ranks) -> Self {
+        let cables = view.rows() * view.stride();
+        let words = view.stride().div_ceil(64);
+        let mut sorted: Vec<u32> = (0..cables as u32).collect();
+        sorted.sort_by_cached_key(|cable| {
+            let (row, port) = (*cable as usize / view.stride(), *cable as usize % view.stride());
+            let Some((there, _)) = view.beyond(row, port as u8) else { return (2, 0, 0) };
+            let rank = i32::from(ranks.rank(row));
+            // Between equal ranks the lower row is above.
+            if ranks.is_up(row, there) { (0, rank, -(row as i64)) } else { (1, -rank, row as i64) }
+        });
+        let mut place = vec![0; cables];
+        for (at, cable) in sorted.into_iter().enumerate() {
+            place[cable as usize] = at as u32;
+        }
+        Self { view, words, bits: vec![0; cables * words], place, seen: vec![0; cables], search: 0 }
+    }
+
+    fn word(&self, cable: usize, port: usize) -> (usize, u64) {
+        (cable * self.words + port / 64, 1 << (port % 64))
+    }
+
+    /// Lets one cable wait for the next on a way. Says whether that was new; refuses what closes a circle.
+    #[inline]
+    pub(crate) fn wait(&mut self, cable: usize, next: usize) -> Result<bool, Circle> {
+        let (word, bit) = self.word(cable, next % self.view.stride());
+        if self.bits[word] & bit != 0 {
+            return Ok(false);
+        }
+        if self.place[cable] >= self.place[next] {
+            self.reorder(cable, next)?;
+        }
+        self.bits[word] |= bit;
+        Ok(true)
+    }
+
+    /// Takes a wait back.
+    pub(crate) fn forget(&mut self, cable: usize, next: usize) {
+        let (word, bit) = self.word(cable, next % self.view.stride());
+        self.bits[word] &= !bit;
+    }
+
+    /// Puts `cable` before `next`, and all that must move with them.
+    fn reorder(&mut self, cable: usize, next: usize) -> Result<(), Circle> {
+        let (low, high) = (self.place[next], self.place[cable]);
+        let mut after = vec![next];
+        self.search += 1;
+        self.seen[next] = self.search;
+        let mut at = 0;
+        while at < after.len() {
+            let begin = after.len();
+            self.waited_for(after[at], &mut after);
+            for index in begin..after.len() {
+                if after[index] == cable {
+                    return Err(Circle);
+                }
+            }
+            self.keep_new(&mut after, begin, |place| place <= high);
+            at += 1;
+        }
+        if after.contains(&cable) {
+            return Err(Circle);
+        }
+        let mut before = vec![cable];
+        self.search += 1;
+        self.seen[cable] = self.search;
+        let mut at = 0;
+        while at < before.len() {
+            let begin = before.len();
+            self.waiting(before[at], &mut before);
+            self.keep_new(&mut before, begin, |place| place >= low);
+            at += 1;
+        }
+        after.sort_unstable_by_key(|cable| self.place[*cable]);
+        before.sort_unstable_by_key(|cable| self.place[*cable]);
+        let mut places: Vec<u32> = before.iter().chain(&after).map(|cable| self.place[*cable]).collect();
+        places.sort_unstable();
+        for (cable, place) in before.into_iter().chain(after).zip(places) {
+            self.place[cable] = place;
+        }
+        Ok(())
+    }
+
+    /// Of what was found from `begin` on keeps what this search has not seen and what lies between.
+    fn keep_new(&mut self, found: &mut Vec<usize>, begin: usize, between: impl Fn(u32) -> bool) {
+        let mut kept = begin;
+        for index in begin..found.len() {
+            let cable = found[index];
+            if self.seen[cable] != self.search && between(self.place[cable]) {
+                self.seen[cable] = self.search;
+                found[kept] = cable;
+                kept += 1;
+            }
+        }
+        found.truncate(kept);
+    }
+
+    /// The cables that a cable waits for.
+    fn waited_for(&self, cable: usize, found: &mut Vec<usize>) {
+        let stride = self.view.stride();
+        let Some((row, _)) = self.view.beyond(cable / stride, (cable % stride) as u8) else { return };
+        for word in 0..self.words {
+            let mut bits = self.bits[cable * self.words + word];
+            while bits != 0 {
+                found.push(row * stride + word * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// The cables that wait for a cable.
+    fn waiting(&self, cable: usize, found: &mut Vec<usize>) {
+        let stride = self.view.stride();
+        let (row, port) = (cable / stride, cable % stride);
+        for entry in 0..stride {
+            let Some((there, number)) = self.view.beyond(row, entry as u8) else { continue };
+            let before = there * stride + usize::from(number);
+            let (word, bit) = self.word(before, port);
+            if self.bits[word] & bit != 0 {
+                found.push(before);
+            }
+        }
+    }
+}
+
+/// It would close a circle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Circle;

@@ -1,0 +1,141 @@
+//! Which way is up.
+//!
+//! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower row. So there is no
+//! circle of ups, and a path that goes up first and then only down can't wait for itself (Schroeder et al., "Autonet", 1991).
+
+use std::collections::VecDeque;
+
+use super::view::View;
+use crate::NodeIx;
+
+/// Unreachable, or not ranked yet.
+const FAR: u16 = u16::MAX;
+
+/// Ranks of all switches, and what follows from them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranks {
+    rank: Vec<u16>,
+    top: u16,
+    /// Rows from the highest down.
+    order: Vec<u32>,
+    /// Cables between switches of one rank, among all cables between switches.
+    level: (usize, usize),
+}
+
+impl Ranks {
+    /// With these roots on top; the rank falls by one with each hop from them. Switches that no root reaches get ranks of their
+    /// own, from their best-connected switch.
+    #[must_use]
+    pub fn of_roots(view: &View, roots: &[NodeIx]) -> Self {
+        let rows: Vec<usize> = roots.iter().filter_map(|root| view.row(*root)).collect();
+        let mut distance = vec![FAR; view.rows()];
+        spread(view, &mut distance, &rows);
+        while let Some(rest) = best_connected(view, &distance) {
+            spread(view, &mut distance, &[rest]);
+        }
+        let far = distance.iter().copied().max().unwrap_or(0);
+        Self::of_rank(view, distance.into_iter().map(|hops| far - hops).collect())
+    }
+
+    /// As in a tree: leaves are the switches that carry the hosts, and the rank rises with each hop from them. A switch with a
+    /// few hosts (storage on a spine) is no leaf.
+    #[must_use]
+    pub fn of_leaves(view: &View) -> Self {
+        let most = (0..view.rows()).map(|row| view.hosts(row)).max().unwrap_or(0);
+        let is_leaf = |row: &usize| view.hosts(*row) > 0 && view.hosts(*row) * 4 >= most;
+        let leaves: Vec<usize> = (0..view.rows()).filter(is_leaf).collect();
+        let mut distance = vec![FAR; view.rows()];
+        spread(view, &mut distance, &leaves);
+        // What no leaf reaches has no hosts behind it either, or very few.
+        while let Some(rest) = best_connected(view, &distance) {
+            spread(view, &mut distance, &[rest]);
+        }
+        Self::of_rank(view, distance)
+    }
+
+    /// From a switch in the middle: one with the least sum of hops to all others, as far as a sample shows.
+    #[must_use]
+    pub fn of_centre(view: &View) -> Self {
+        let rows = view.rows();
+        let step = (rows / 64).max(1);
+        let sum = |row: usize| -> (usize, u64) {
+            let mut distance = vec![FAR; rows];
+            spread(view, &mut distance, &[row]);
+            let reached = distance.iter().filter(|hops| **hops != FAR);
+            let (count, sum) = reached.fold((0, 0), |(count, sum), hops| (count + 1, sum + u64::from(*hops)));
+            (rows - count, sum)
+        };
+        let centre = (0..rows).step_by(step).min_by_key(|row| (sum(*row), *row));
+        let roots: Vec<NodeIx> = centre.map(|row| view.switch(row)).into_iter().collect();
+        Self::of_roots(view, &roots)
+    }
+
+    fn of_rank(view: &View, rank: Vec<u16>) -> Self {
+        let mut order: Vec<u32> = (0..rank.len() as u32).collect();
+        order.sort_by_key(|row| (std::cmp::Reverse(rank[*row as usize]), *row));
+        let mut level = (0, 0);
+        for row in 0..rank.len() {
+            for near in view.neighbours(row) {
+                let cables = usize::from(near.cables);
+                level.1 += cables;
+                level.0 += if rank[near.row as usize] == rank[row] { cables } else { 0 };
+            }
+        }
+        Self { top: rank.iter().copied().max().unwrap_or(0), rank, order, level }
+    }
+
+    /// The rank of a row: 0 is lowest.
+    #[must_use]
+    pub fn rank(&self, row: usize) -> u16 {
+        self.rank[row]
+    }
+
+    /// The highest rank.
+    #[must_use]
+    pub fn top(&self) -> u16 {
+        self.top
+    }
+
+    /// Rows from the highest down: each comes after all that are above it.
+    #[must_use]
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// Does a cable from one row to another lead up?
+    #[must_use]
+    pub fn is_up(&self, from: usize, to: usize) -> bool {
+        (self.rank[to], std::cmp::Reverse(to)) > (self.rank[from], std::cmp::Reverse(from))
+    }
+
+    /// How much of the fabric contradicts that it is a tree: the share of cables between equal ranks.
+    #[must_use]
+    pub fn level_share(&self) -> f64 {
+        if self.level.1 == 0 { 0.0 } else { self.level.0 as f64 / self.level.1 as f64 }
+    }
+}
+
+/// Sets the hops from the nearest of some rows, where there is no smaller number yet.
+fn spread(view: &View, distance: &mut [u16], from: &[usize]) {
+    let mut queue = VecDeque::new();
+    for row in from {
+        distance[*row] = 0;
+        queue.push_back(*row);
+    }
+    while let Some(row) = queue.pop_front() {
+        let further = distance[row].saturating_add(1).min(FAR - 1);
+        for near in view.neighbours(row) {
+            let there = &mut distance[near.row as usize];
+            if *there == FAR {
+                *there = further;
+                queue.push_back(near.row as usize);
+            }
+        }
+    }
+}
+
+/// Of the rows without a distance the one with the most neighbours.
+fn best_connected(view: &View, distance: &[u16]) -> Option<usize> {
+    let rest = (0..view.rows()).filter(|row| distance[*row] == FAR);
+    rest.max_by_key(|row| (view.neighbours(*row).len(), std::cmp::Reverse(*row)))
+}

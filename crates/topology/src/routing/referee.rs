@@ -1,0 +1,141 @@
+//! Files of the tables that other programs read and write: OpenSM's dump of its tables, and what `ibdmchk` wants to see.
+//!
+//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d lanes.slvl` reads what this module writes.
+
+use std::io::{self, Write};
+
+use super::tables::{NO_PATH, Tables};
+use super::view::View;
+use crate::{Graph, Kind, LinkSpec, NodeIx, PortIx};
+
+mod read;
+
+pub use read::{ReadError, read_fdbs, read_guid2lid};
+
+/// Writes the cables as OpenSM's `opensm-subnet.lst`: a line for each end of each cable.
+///
+/// # Errors
+/// Of the writer.
+pub fn write_subnet(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
+    for node in graph.nodes() {
+        for (near, far) in graph.cabled(node) {
+            let (Some(_), Some(_)) = (lid(graph, tables, near), lid(graph, tables, far)) else { continue };
+            end(graph, tables, near, out)?;
+            out.write_all(b" ")?;
+            end(graph, tables, far, out)?;
+            let link = graph.link(near).unwrap_or(LinkSpec::EDR4X);
+            let width = if link.width.lanes() == 0 { 4 } else { link.width.lanes() };
+            // What ibdmchk knows of speeds ends long before today's; it does not matter to what it checks.
+            writeln!(out, " PHY={width}x LOG=ACT SPD=2.5")?;
+        }
+    }
+    Ok(())
+}
+
+fn lid(graph: &Graph, tables: &Tables, port: PortIx) -> Option<u16> {
+    let owner = graph.owner(port);
+    match graph.kind(owner) {
+        Kind::Switch => tables.lids().of_switch(graph, owner),
+        _ => tables.lids().base(port),
+    }
+}
+
+fn end(graph: &Graph, tables: &Tables, port: PortIx, out: &mut impl Write) -> io::Result<()> {
+    let owner = graph.owner(port);
+    let (word, guid) = match graph.kind(owner) {
+        Kind::Switch => ("SW", node_guid(graph, owner)),
+        _ => ("CA", port_guid(graph, port)),
+    };
+    let node = node_guid(graph, owner);
+    // Braces and line ends would end the name for who reads it.
+    let name: String =
+        graph.name(owner).chars().map(|c| if "{}\n\r".contains(c) { '_' } else { c }).collect();
+    write!(
+        out,
+        "{{ {word} Ports:{:02X} SystemGUID:{node:016x} NodeGUID:{node:016x} PortGUID:{guid:016x} VenID:000000 DevID:0000 \
+         Rev:00000000 {{{name}}} LID:{:04X} PN:{:02X} }}",
+        graph.port_count(owner),
+        lid(graph, tables, port).unwrap_or(0),
+        graph.number(port)
+    )
+}
+
+/// Has it a cable? The file of cables knows no other nodes, and its reader takes an unknown one for a mistake.
+fn is_there(graph: &Graph, node: NodeIx) -> bool {
+    graph.cabled(node).next().is_some()
+}
+
+/// The GUID, or a number that stands for it where it is not known.
+fn node_guid(graph: &Graph, node: NodeIx) -> u64 {
+    match graph.node_guid(node) {
+        0 => 0xFFFF_0000_0000_0000 | u64::from(node.0) << 8,
+        guid => guid,
+    }
+}
+
+fn port_guid(graph: &Graph, port: PortIx) -> u64 {
+    match graph.port_guid(port) {
+        0 => node_guid(graph, graph.owner(port)) + u64::from(graph.number(port)),
+        guid => guid,
+    }
+}
+
+/// Writes the tables as OpenSM's `opensm.fdbs`.
+///
+/// # Errors
+/// Of the writer.
+pub fn write_fdbs(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
+    for (row, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch))
+    {
+        writeln!(out, "dump_ucast_routes: Switch 0x{:016x}", node_guid(graph, *switch))?;
+        writeln!(out, "LID    : Port : Hops : Optimal")?;
+        for (lid, port) in tables.table(row).iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
+            writeln!(out, "0x{lid:04X} : {port:03}  : 00   : yes")?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the service level of every path: source's GUID, identifier, level. Identifiers of switches are left out.
+///
+/// # Errors
+/// Of the writer.
+pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
+    let view = View::of(graph);
+    let hosts: Vec<(u16, usize)> = tables
+        .lids()
+        .iter()
+        .filter(|(_, end)| graph.kind(graph.owner(*end)) != Kind::Switch)
+        .filter_map(|(lid, end)| Some((lid, view.attachment(graph, end)?.0)))
+        .collect();
+    for node in graph.nodes().filter(|node| graph.kind(*node) != Kind::Switch) {
+        // One line a node and destination is all that the format has; a host with two ports sends by the first.
+        let Some(source) = graph.ports(node).find_map(|port| view.attachment(graph, port)) else { continue };
+        for (lid, row) in &hosts {
+            let level = tables.lanes().level(source.0, *lid, *row);
+            writeln!(out, "0x{:016x} {lid} {level}", node_guid(graph, node))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the lanes that each switch puts levels on: switch's GUID, port in, port out, sixteen lanes.
+///
+/// # Errors
+/// Of the writer.
+pub fn write_lanes(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
+    let view = View::of(graph);
+    for row in (0..view.rows()).filter(|row| is_there(graph, view.switch(*row))) {
+        let switch = view.switch(row);
+        for came in 0..=graph.port_count(switch) {
+            for goes in 1..=graph.port_count(switch) {
+                write!(out, "0x{:016x} {came} {goes}", node_guid(graph, switch))?;
+                for pair in tables.lanes().row(row, came, goes).chunks(2) {
+                    write!(out, " 0x{:x}{:x}", pair[0], pair[1])?;
+                }
+                writeln!(out)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Forwarding tables of all switches.
+
+use std::sync::Arc;
+
+use super::lanes::Lanes;
+use super::lids::Lids;
+use crate::NodeIx;
+
+/// No way: what a switch's table says of an identifier that it can't reach.
+pub const NO_PATH: u8 = 255;
+/// Identifiers in a block: what one management datagram writes (InfiniBand Architecture Specification, volume 1, 14.2.5.10).
+pub const BLOCK: usize = 64;
+
+/// One table per switch, one byte per identifier: the port it goes out by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    lids: Arc<Lids>,
+    switches: Arc<[NodeIx]>,
+    width: usize,
+    ports: Vec<u8>,
+    lanes: Lanes,
+}
+
+/// An entry that is not the same in two sets of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changed {
+    /// Whose table.
+    pub switch: NodeIx,
+    /// Of which identifier.
+    pub lid: u16,
+    /// The port it went out by, [`NO_PATH`] if there was none.
+    pub before: u8,
+    /// The port it goes out by, [`NO_PATH`] if there is none.
+    pub after: u8,
+}
+
+impl Tables {
+    /// Tables without a path.
+    #[must_use]
+    pub fn empty(lids: Arc<Lids>, switches: &[NodeIx]) -> Self {
+        let width = (usize::from(lids.top()) + 1).next_multiple_of(BLOCK);
+        let ports = vec![NO_PATH; width * switches.len()];
+        Self { lids, switches: switches.into(), width, ports, lanes: Lanes::default() }
+    }
+
+    /// Who answers to which identifier.
+    #[must_use]
+    pub fn lids(&self) -> &Arc<Lids> {
+        &self.lids
+    }
+
+    /// Whose tables there are: a switch's place is its row.
+    #[must_use]
+    pub fn switches(&self) -> &[NodeIx] {
+        &self.switches
+    }
+
+    /// The row of a switch.
+    #[must_use]
+    pub fn row(&self, switch: NodeIx) -> Option<usize> {
+        self.switches.binary_search(&switch).ok()
+    }
+
+    /// The port by which a switch sends to an identifier; 0 is the switch itself.
+    #[must_use]
+    pub fn port(&self, switch: NodeIx, lid: u16) -> Option<u8> {
+        let table = self.table(self.row(switch)?);
+        table.get(usize::from(lid)).copied().filter(|port| *port != NO_PATH)
+    }
+
+    /// The table of a row: a port for each identifier from 0 on, in whole [`BLOCK`]s.
+    #[must_use]
+    pub fn table(&self, row: usize) -> &[u8] {
+        &self.ports[row * self.width..(row + 1) * self.width]
+    }
+
+    /// One [`BLOCK`] of a row's table, as a datagram carries it.
+    #[must_use]
+    pub fn block(&self, row: usize, block: usize) -> Option<&[u8]> {
+        self.table(row).get(block * BLOCK..(block + 1) * BLOCK)
+    }
+
+    /// Identifiers a table, in whole [`BLOCK`]s.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Lanes of the paths.
+    #[must_use]
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// Says the lanes of the paths.
+    pub fn set_lanes(&mut self, lanes: Lanes) {
+        self.lanes = lanes;
+    }
+
+    /// Says one entry: for tables that are read from elsewhere. Does nothing for a switch or identifier that is not there.
+    pub fn set(&mut self, switch: NodeIx, lid: u16, port: u8) {
+        if let Some(row) = self.row(switch)
+            && usize::from(lid) < self.width
+        {
+            self.ports[row * self.width + usize::from(lid)] = port;
+        }
+    }
+
+    /// All tables, to be filled: rows of [`width`](Self::width) bytes.
+    pub(crate) fn rows_mut(&mut self) -> std::slice::ChunksMut<'_, u8> {
+        self.ports.chunks_mut(self.width.max(1))
+    }
+
+    /// All bytes, row after row.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.ports
+    }
+
+    /// Every entry that is not the same in `after`, switch by switch. Of a switch or identifier that only one of them has, the
+    /// other's entries are [`NO_PATH`].
+    pub fn changes<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = Changed> + 'a {
+        let mut all: Vec<NodeIx> = self.switches.iter().chain(after.switches.iter()).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().flat_map(move |switch| {
+            let table = |of: &'a Self| of.row(switch).map_or(&[][..], |row| of.table(row));
+            let (old, new) = (table(self), table(after));
+            // Whole tables are mostly equal, which comparing memory finds out fastest.
+            let lids = if old == new { 0 } else { old.len().max(new.len()) };
+            let entry = |table: &[u8], lid| table.get(lid).copied().unwrap_or(NO_PATH);
+            (0..lids).filter_map(move |lid| {
+                let (before, after) = (entry(old, lid), entry(new, lid));
+                (before != after).then_some(Changed { switch, lid: lid as u16, before, after })
+            })
+        })
+    }
+
+    /// The blocks that must be written to turn these tables into `after`: row and block.
+    pub fn blocks_to_write<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = (NodeIx, usize)> + 'a {
+        after.switches.iter().enumerate().flat_map(move |(row, switch)| {
+            let old = self.row(*switch).map_or(&[][..], |row| self.table(row));
+            let new = after.table(row);
+            let blocks = if old == new { 0 } else { new.len() / BLOCK };
+            (0..blocks).filter_map(move |block| {
+                let at = block * BLOCK..(block + 1) * BLOCK;
+                (old.get(at.clone()) != new.get(at)).then_some((*switch, block))
+            })
+        })
+    }
+
+    /// Bytes in memory, identifiers and lanes too.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.ports.capacity() + self.switches.len() * 4 + self.lids.memory() + self.lanes.memory()
+    }
+}

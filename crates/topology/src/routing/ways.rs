@@ -1,0 +1,186 @@
+//! How far every switch is from every other, and whether the way begins downwards.
+//!
+//! One matrix, in chunks of columns that fit a processor's cache and are computed side by side: a row of a chunk is the
+//! minimum of its neighbours' rows plus one, which compilers turn into vector instructions.
+
+use rayon::prelude::*;
+
+use super::ranks::Ranks;
+use super::view::{Neighbour, View};
+
+/// Columns a chunk.
+const WIDTH: usize = 64;
+/// Set where the way goes up first.
+const UP: u16 = 0x4000;
+/// Hops without the flag.
+const HOPS: u16 = 0x3FFF;
+/// No way.
+const NONE: u16 = HOPS;
+
+/// Hops of the legal ways between all switches.
+#[derive(Debug, Clone)]
+pub(crate) struct Ways {
+    chunks: Vec<Vec<u16>>,
+    ruled: bool,
+}
+
+impl Ways {
+    /// Ways that go up first and then only down. Who is above the destination goes down at once, even if a way over the top
+    /// were shorter: tables do not know where a packet came from.
+    pub(crate) fn up_down(view: &View, ranks: &Ranks) -> Self {
+        let halves = Halves::of(view, ranks);
+        Self { chunks: chunks(view, |at, hops| halves.fill(ranks, at, hops)), ruled: true }
+    }
+
+    /// Shortest ways, whatever their direction.
+    pub(crate) fn shortest(view: &View) -> Self {
+        Self { chunks: chunks(view, |at, hops| breadth_first(view, at, hops)), ruled: false }
+    }
+
+    /// Of nothing.
+    pub(crate) fn none() -> Self {
+        Self { chunks: Vec::new(), ruled: false }
+    }
+
+    fn at(&self, row: usize, destination: usize) -> u16 {
+        self.chunks[destination / WIDTH][row * WIDTH + destination % WIDTH]
+    }
+
+    /// Hops from a row to another, if there is a way.
+    pub(crate) fn hops(&self, row: usize, destination: usize) -> Option<u16> {
+        let hops = self.at(row, destination) & HOPS;
+        (hops != NONE).then_some(hops)
+    }
+
+    /// Does the way begin upwards? (Only of ways that have a direction.)
+    pub(crate) fn is_up(&self, row: usize, destination: usize) -> bool {
+        self.at(row, destination) & UP != 0
+    }
+
+    /// Does a way from `row` to `destination` lead over this neighbour?
+    #[inline]
+    pub(crate) fn leads(&self, ranks: Option<&Ranks>, row: usize, over: usize, destination: usize) -> bool {
+        let chunk = &self.chunks[destination / WIDTH];
+        let column = destination % WIDTH;
+        let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
+        if here & HOPS == NONE || (there & HOPS) + 1 != here & HOPS {
+            return false;
+        }
+        match ranks {
+            Some(ranks) if self.ruled => {
+                let up = ranks.is_up(row, over);
+                up == (here & UP != 0) && (up || there & UP == 0)
+            }
+            _ => true,
+        }
+    }
+
+    /// The neighbours over which ways from `row` to `destination` lead.
+    pub(crate) fn over<'a>(
+        &'a self,
+        view: &'a View,
+        ranks: Option<&'a Ranks>,
+        row: usize,
+        destination: usize,
+    ) -> impl Iterator<Item = Neighbour> + 'a {
+        let leads = move |near: &Neighbour| self.leads(ranks, row, near.row as usize, destination);
+        view.neighbours(row).iter().copied().filter(leads)
+    }
+}
+
+/// Fills all chunks of columns; a chunk begins at a column and is full of [`NONE`].
+fn chunks(view: &View, fill: impl Fn(usize, &mut [u16]) + Sync) -> Vec<Vec<u16>> {
+    let count = view.rows().div_ceil(WIDTH);
+    let chunk = |index: usize| {
+        let mut hops = vec![NONE; view.rows() * WIDTH];
+        fill(index * WIDTH, &mut hops);
+        hops
+    };
+    (0..count).into_par_iter().map(chunk).collect()
+}
+
+fn breadth_first(view: &View, at: usize, hops: &mut [u16]) {
+    let mut queue: Vec<u32> = Vec::with_capacity(view.rows());
+    let mut column_hops = vec![NONE; view.rows()];
+    for column in 0..WIDTH.min(view.rows() - at) {
+        column_hops.fill(NONE);
+        queue.clear();
+        queue.push((at + column) as u32);
+        column_hops[at + column] = 0;
+        let mut next = 0;
+        while next < queue.len() {
+            let row = queue[next] as usize;
+            next += 1;
+            let further = (column_hops[row] + 1).min(NONE - 1);
+            for near in view.neighbours(row) {
+                let there = &mut column_hops[near.row as usize];
+                if *there == NONE {
+                    *there = further;
+                    queue.push(near.row);
+                }
+            }
+        }
+        for row in queue.drain(..) {
+            hops[row as usize * WIDTH + column] = column_hops[row as usize];
+        }
+    }
+}
+
+/// Two rows that carry hosts and between which cables lead, but no legal way.
+pub(crate) fn unreached(view: &View, ways: &Ways, pieces: &[u32]) -> Option<(usize, usize)> {
+    let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
+    let missing = |from: usize, to: usize| pieces[from] == pieces[to] && ways.hops(from, to).is_none();
+    carries.iter().find_map(|from| carries.iter().find(|to| missing(*from, **to)).map(|to| (*from, *to)))
+}
+
+/// Neighbours above and below, each in compressed rows.
+struct Halves {
+    above: Vec<Vec<u32>>,
+    below: Vec<Vec<u32>>,
+}
+
+impl Halves {
+    fn of(view: &View, ranks: &Ranks) -> Self {
+        let side = |up: bool| -> Vec<Vec<u32>> {
+            let of_row = |row: usize| {
+                let all = view.neighbours(row).iter().map(|near| near.row);
+                all.filter(|near| ranks.is_up(row, *near as usize) == up).collect()
+            };
+            (0..view.rows()).map(of_row).collect()
+        };
+        Self { above: side(true), below: side(false) }
+    }
+
+    fn fill(&self, ranks: &Ranks, at: usize, hops: &mut [u16]) {
+        let rows = hops.len() / WIDTH;
+        for row in ranks.order().iter().rev() {
+            let row = *row as usize;
+            let mut best = [NONE; WIDTH];
+            if (at..(at + WIDTH).min(rows)).contains(&row) {
+                best[row - at] = 0;
+            }
+            for near in &self.below[row] {
+                nearer(&mut best, &hops[*near as usize * WIDTH..][..WIDTH]);
+            }
+            hops[row * WIDTH..][..WIDTH].copy_from_slice(&best);
+        }
+        for row in ranks.order() {
+            let row = *row as usize;
+            let mut best = [NONE; WIDTH];
+            for near in &self.above[row] {
+                nearer(&mut best, &hops[*near as usize * WIDTH..][..WIDTH]);
+            }
+            for (own, over) in hops[row * WIDTH..][..WIDTH].iter_mut().zip(best) {
+                *own = if *own == NONE && over != NONE { over | UP } else { *own };
+            }
+        }
+    }
+}
+
+/// The smaller of what is known and one hop more than a neighbour knows.
+#[inline]
+fn nearer(best: &mut [u16; WIDTH], neighbour: &[u16]) {
+    for (best, there) in best.iter_mut().zip(neighbour) {
+        *best = (*best).min(((there & HOPS) + 1).min(NONE));
+    }
+}
