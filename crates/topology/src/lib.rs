@@ -1,7 +1,7 @@
 //! Switched fabrics as graphs.
 //!
 //! What it is for: [`graph`] holds a fabric's nodes, ports and cables in compressed rows, [`build`] makes well-known
-//! shapes of any size, [`read`] takes files of others, and [`write`] makes them.
+//! shapes of any size, [`read`] takes files of others, and [`write`] makes them; [`recognise`] says what shape a fabric has.
 //! [`routing`] computes forwarding tables and checks them; [`quality`] says how good they are.
 //!
 //! What it must never do: talk to a device or to the network; guess silently about what a file means; panic on a file of a
@@ -14,6 +14,7 @@ pub mod build;
 pub mod graph;
 pub mod quality;
 pub mod read;
+pub mod recognise;
 pub mod routing;
 pub mod write;
 

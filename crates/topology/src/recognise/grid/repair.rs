@@ -1,0 +1,95 @@
+//! Layers that fell into pieces because cables are missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Switches;
+
+/// Puts the pieces of a direction's layers together. Two are of one layer if they are wired to the same third in this
+/// direction, not to each other, and have no place in the other directions in common: whole layers have all in common.
+pub(super) fn join_pieces(switches: &Switches<'_>, layers: &mut [(Vec<u32>, u32)], which: usize) {
+    if layers.len() < 2 {
+        return;
+    }
+    let mut pieces = pieces(switches, layers, which);
+    while let Some((keep, drop)) = pair(&pieces) {
+        let Some(dropped) = pieces.remove(&drop) else { return };
+        for piece in pieces.values_mut() {
+            if piece.beside.remove(&drop) {
+                piece.beside.insert(keep);
+            }
+        }
+        if let Some(kept) = pieces.get_mut(&keep) {
+            kept.places.extend(dropped.places);
+            kept.beside.extend(dropped.beside);
+            kept.names.extend(dropped.names);
+        }
+    }
+    let mut number = BTreeMap::new();
+    for (next, piece) in (0_u32..).zip(pieces.values()) {
+        number.extend(piece.names.iter().map(|name| (*name, next)));
+    }
+    let layer = &mut layers[which];
+    layer.1 = pieces.len() as u32;
+    layer.0.iter_mut().for_each(|of| *of = number[of]);
+}
+
+/// Takes out layers that are much smaller than is usual: switches that lost so many cables that their place is in doubt.
+pub(super) fn drop_crumbs(layer: &mut (Vec<u32>, u32)) {
+    let mut size = vec![0_u32; layer.1 as usize];
+    layer.0.iter().for_each(|of| size[*of as usize] += 1);
+    let mut sorted = size.clone();
+    sorted.sort_unstable();
+    let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    let mut next = 0;
+    let number: Vec<u32> = size
+        .iter()
+        .map(|size| {
+            let stays = size * 4 >= usual;
+            next += u32::from(stays);
+            if stays { next - 1 } else { u32::MAX }
+        })
+        .collect();
+    layer.0.iter_mut().for_each(|of| *of = number[*of as usize]);
+    layer.1 = next;
+}
+
+struct Piece {
+    /// Where its switches stand in the other directions.
+    places: BTreeSet<Vec<u32>>,
+    beside: BTreeSet<u32>,
+    /// What it was called, alone or in pieces.
+    names: Vec<u32>,
+}
+
+fn pieces(switches: &Switches<'_>, layers: &[(Vec<u32>, u32)], which: usize) -> BTreeMap<u32, Piece> {
+    let of = &layers[which].0;
+    let mut pieces: BTreeMap<u32, Piece> = BTreeMap::new();
+    for at in 0..switches.len() {
+        let others = layers.iter().enumerate().filter(|(one, _)| *one != which);
+        let place = others.map(|(_, layer)| layer.0[at]).collect();
+        let piece = pieces.entry(of[at]).or_insert_with(|| Piece {
+            places: BTreeSet::new(),
+            beside: BTreeSet::new(),
+            names: vec![of[at]],
+        });
+        piece.places.insert(place);
+        let beside = switches.beside[at].iter().map(|other| of[*other as usize]);
+        piece.beside.extend(beside.filter(|other| *other != of[at]));
+    }
+    pieces
+}
+
+/// Two pieces of one layer, if there are any.
+fn pair(pieces: &BTreeMap<u32, Piece>) -> Option<(u32, u32)> {
+    for piece in pieces.values() {
+        for a in &piece.beside {
+            for b in piece.beside.range(a + 1..) {
+                let (first, second) = (&pieces[a], &pieces[b]);
+                if !first.beside.contains(b) && first.places.is_disjoint(&second.places) {
+                    return Some((*a, *b));
+                }
+            }
+        }
+    }
+    None
+}
