@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+pub mod draw;
 pub mod graph;
 pub mod quality;
 pub mod read;

@@ -17,6 +17,9 @@ use switches::Switches;
 /// From this confidence on an answer may be relied upon.
 pub const SURE: f64 = 0.75;
 
+/// From here on no other judge is asked.
+const BEYOND_DOUBT: f64 = 0.95;
+
 /// A line of a grid: how its switches are wired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
@@ -126,8 +129,15 @@ struct Opinion {
 #[must_use]
 pub fn recognise(graph: &Graph) -> Recognition {
     let switches = Switches::of(graph);
-    let judges = [grid::judge, tree::judge, dragonfly::judge, dragonfly::judge_plus];
-    let mut opinions: Vec<Opinion> = judges.iter().filter_map(|judge| judge(&switches)).collect();
+    let mut opinions: Vec<Opinion> = Vec::new();
+    let tree = tree::judge(&switches);
+    // Nothing that is a tree beyond doubt is one of the others, whose judges take their time.
+    if tree.as_ref().is_none_or(|tree| tree.confidence < BEYOND_DOUBT) {
+        opinions.extend(grid::judge(&switches));
+        let judges = [dragonfly::judge, dragonfly::judge_plus];
+        opinions.extend(judges.iter().filter_map(|judge| judge(&switches)));
+    }
+    opinions.extend(tree);
     // Judges of equal confidence keep their order: the more a shape says, the earlier it is asked.
     opinions.sort_by(|a, b| b.confidence.total_cmp(&a.confidence));
     let mut opinions = opinions.into_iter().filter(|one| one.confidence > 0.05);

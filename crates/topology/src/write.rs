@@ -8,14 +8,18 @@ use std::io::{self, Write};
 
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
 
+mod dot;
 mod netdump;
 mod own;
+mod slurm;
 mod subnet_list;
 #[cfg(test)]
 mod tests;
 
+pub use dot::dot;
 pub use netdump::{ibnetdiscover, ibsim};
 pub use own::toml;
+pub use slurm::{slurm_conf, slurm_yaml};
 pub use subnet_list::subnet_list;
 
 /// Nodes that are written.

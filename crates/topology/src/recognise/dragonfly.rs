@@ -96,7 +96,7 @@ fn bring_home(switches: &Switches<'_>, group: Vec<u32>, count: u32) -> (Vec<u32>
     let mut sorted = sizes.clone();
     sorted.sort_unstable();
     let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    let is_small = |at: usize| sizes[group[at] as usize] * 4 < usual;
+    let is_small = |at: usize| sizes[group[at] as usize] * 2 <= usual;
     let mut sets = Sets::new(switches.len());
     let mut first = BTreeMap::new();
     for at in 0..switches.len() {
@@ -119,15 +119,14 @@ fn members(group: &[u32], count: u32) -> Vec<usize> {
     sizes
 }
 
-/// How equal groups are in size: the share of switches that lie in groups of at least three quarters of the largest.
+/// How equal groups are in size: a group of less than three quarters of the largest speaks against the count of groups.
 fn evenness(sizes: &[usize], against: &mut Vec<String>) -> f64 {
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let odd = sizes.iter().filter(|size| **size * 4 < largest * 3).count();
     if odd > 0 {
         against.push(format!("{odd} of {} groups are much smaller than the largest", sizes.len()));
     }
-    let even: usize = sizes.iter().filter(|size| **size * 4 >= largest * 3).sum();
-    even as f64 / sizes.iter().sum::<usize>().max(1) as f64
+    (1.0 - 5.0 * odd as f64 / sizes.len().max(1) as f64).max(0.0)
 }
 
 /// The share of pairs of groups that are wired to each other.

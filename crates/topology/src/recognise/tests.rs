@@ -88,8 +88,8 @@ fn grids() {
     expect_most(&torus(&Torus::new(&[8, 8], 2)).unwrap(), "torus 8x8", 10);
     expect(&torus(&Torus::new(&[5, 4, 6], 1)).unwrap(), "torus 4x5x6");
     expect_most(&torus(&Torus::new(&[6, 5, 6], 1).mesh()).unwrap(), "mesh 5x6x6", 12);
-    expect(&hyperx(&HyperX::new(&[6, 5], 2)).unwrap(), "HyperX 5x6");
-    expect(&hyperx(&HyperX::new(&[4, 4, 4], 2)).unwrap(), "HyperX 4x4x4");
+    expect_most(&hyperx(&HyperX::new(&[6, 5], 2)).unwrap(), "HyperX 5x6", 12);
+    expect_most(&hyperx(&HyperX::new(&[4, 4, 4], 2)).unwrap(), "HyperX 4x4x4", 12);
     expect(&hypercube(6, 1, LinkSpec::EDR4X).unwrap(), "hypercube of 6 dimensions");
     expect(&hypercube(8, 1, LinkSpec::EDR4X).unwrap(), "hypercube of 8 dimensions");
 }
