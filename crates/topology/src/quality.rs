@@ -1,11 +1,18 @@
 //! How good routes are, and what a fault would do to them.
 //!
-//! All of it looks at [`Tables`](crate::routing::Tables) of whatever origin: those that an engine made, or those that were read from a fabric.
+//! All of it looks at [`Tables`](crate::routing::Tables) of whatever origin: those that an engine made, or those that were read
+//! from a fabric.
 
 pub mod bandwidth;
+pub mod compare;
 pub mod loads;
 mod paths;
 pub(crate) mod random;
+pub mod single;
+pub mod what_if;
 
 pub use bandwidth::{Bandwidth, Pattern, bandwidth};
+pub use compare::{Comparison, Quality, compare, quality};
 pub use loads::{Loads, loads};
+pub use single::{SinglePoints, single_points};
+pub use what_if::{WhatIf, drain, without};

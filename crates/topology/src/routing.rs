@@ -12,6 +12,7 @@ pub mod form;
 pub mod lanes;
 mod layered;
 pub mod lids;
+mod mend;
 mod order;
 pub mod plan;
 pub mod ranks;
@@ -32,6 +33,7 @@ pub use view::View;
 use crate::{Graph, NodeIx};
 use destinations::Destinations;
 use fill::Filler;
+use mend::Mender;
 use form::{DragonflyForm, Form, GridForm};
 use ways::Ways;
 
@@ -217,6 +219,18 @@ impl Job<'_> {
             ways = Ways::up_down(self.view, plan.ranks());
         }
         self.fill(&mut tables, &ways, &plan);
+        let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
+        let mender = Mender {
+            view: self.view,
+            ranks: plan.ranks(),
+            ways: &ways,
+            destinations: &destinations,
+            prior: self.request.prior,
+        };
+        let refused = mender.mend(self.request.lanes, &mut tables);
+        if refused > 0 {
+            remarks.push(format!("{refused} entries between switches and hosts are left out: they could cause a deadlock"));
+        }
         Routing { tables, plan, remarks }
     }
 

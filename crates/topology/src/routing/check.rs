@@ -69,7 +69,8 @@ pub struct Checked {
     pub lost: u64,
     /// Of these pairs those between which no path of cables exists.
     pub cut: u64,
-    /// Pairs of a switch that carries hosts and an identifier of a switch that do not reach each other, though cables would.
+    /// Pairs of a switch that carries hosts and an identifier of a switch, and of a switch that carries none and an identifier
+    /// of a host, that do not reach each other, though cables would.
     pub lost_switches: u64,
     /// The first of what is wrong.
     pub findings: Vec<Finding>,

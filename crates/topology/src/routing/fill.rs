@@ -4,6 +4,8 @@
 //! ports that carry least; an entry of former tables is kept if it is still good. A switch looks at nothing that another
 //! switch chose, so that the result does not depend on the number of threads, and a fault changes only what it must.
 
+use std::cmp::Ordering;
+
 use rayon::prelude::*;
 
 use super::destinations::{Destination, Destinations};
@@ -146,10 +148,24 @@ impl Filler<'_> {
             }
         }
         let one = &left.destination;
-        let key = |(over, port): &(u32, u8)| {
-            let distance = if self.planned { self.plan.distance(*over as usize, one.number) } else { 0 };
-            (load.of(one.class, *port), distance, *port)
-        };
-        choice.ports.iter().min_by_key(|port| key(port)).map(|(_, port)| *port)
+        let mut best: Option<(u32, u32, u8, u32)> = None;
+        for (over, port) in &choice.ports {
+            let (own, all) = load.of(one.class, *port);
+            let better = match best {
+                None => true,
+                Some((least, of_least, at, than)) => match (own, all).cmp(&(least, of_least)) {
+                    Ordering::Less => true,
+                    Ordering::Greater => false,
+                    Ordering::Equal => {
+                        let distance = |over: u32| self.plan.distance(over as usize, one.number);
+                        (distance(*over), *port) < (distance(than), at)
+                    }
+                },
+            };
+            if better {
+                best = Some((own, all, *port, *over));
+            }
+        }
+        best.map(|(_, _, port, _)| port)
     }
 }

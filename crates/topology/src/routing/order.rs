@@ -18,6 +18,8 @@ pub(crate) struct Order<'a> {
     /// Searches that have seen a cable, to begin the next without forgetting all.
     seen: Vec<u32>,
     search: u32,
+    /// Cables that a search may look at before the wait is refused without knowing.
+    patience: usize,
 }
 
 impl<'a> Order<'a> {
@@ -37,7 +39,13 @@ impl<'a> Order<'a> {
         for (at, cable) in sorted.into_iter().enumerate() {
             place[cable as usize] = at as u32;
         }
-        Self { view, words, bits: vec![0; cables * words], place, seen: vec![0; cables], search: 0 }
+        Self { view, words, bits: vec![0; cables * words], place, seen: vec![0; cables], search: 0, patience: usize::MAX }
+    }
+
+    /// Refuses what would take long to find out.
+    pub(crate) fn with_patience(mut self, patience: usize) -> Self {
+        self.patience = patience;
+        self
     }
 
     fn word(&self, cable: usize, port: usize) -> (usize, u64) {
@@ -81,6 +89,9 @@ impl<'a> Order<'a> {
             }
             self.keep_new(&mut after, begin, |place| place <= high);
             at += 1;
+            if after.len() > self.patience {
+                return Err(Circle);
+            }
         }
         if after.contains(&cable) {
             return Err(Circle);

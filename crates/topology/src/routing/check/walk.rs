@@ -44,6 +44,8 @@ struct Scratch {
     checked: Checked,
     /// Rows that carry hosts.
     sources: Vec<u32>,
+    /// Rows that carry none.
+    others: Vec<u32>,
     /// Per cable, lane: the walk that last went over it.
     seen: Vec<u32>,
     walk: u32,
@@ -62,7 +64,8 @@ impl Walker<'_> {
             way: Vec::new(),
             waits: Waits::new(self.view, lanes.count),
             checked: Checked { lanes: 1, ..Checked::default() },
-            sources: (0..rows as u32).filter(|row| self.view.hosts(*row as usize) > 0).collect(),
+            sources: self.sources(true),
+            others: self.sources(false),
             seen: vec![0; channels],
             walk: 0,
         };
@@ -84,6 +87,11 @@ impl Walker<'_> {
             }
         }
         (scratch.checked, scratch.waits)
+    }
+
+    /// Rows that carry hosts, or those that do not.
+    fn sources(&self, hosts: bool) -> Vec<u32> {
+        (0..self.view.rows() as u32).filter(|row| (self.view.hosts(*row as usize) > 0) == hosts).collect()
     }
 
     fn load(&self, scratch: &mut Scratch, block: &[(u16, PortIx)]) {
@@ -122,6 +130,27 @@ impl Walker<'_> {
                 (false, true) => checked.most_hops = checked.most_hops.max(hops),
                 (false, false) => {}
             }
+        }
+        self.reach_others(scratch, end);
+    }
+
+    /// Follows the ways from switches that carry no hosts, as managers' answers go.
+    fn reach_others(&self, scratch: &mut Scratch, end: &End) {
+        if !end.host {
+            return;
+        }
+        for index in 0..scratch.others.len() {
+            let source = scratch.others[index] as usize;
+            if self.pieces[source] != self.pieces[end.row] {
+                continue;
+            }
+            // Entries that no host's way uses are nobody's fault: they are counted, not named.
+            let named = scratch.checked.findings.len();
+            if scratch.hops[source] == FRESH {
+                self.follow(scratch, end, source, false);
+            }
+            scratch.checked.findings.truncate(named);
+            scratch.checked.lost_switches += u64::from(end.host && scratch.hops[source] == LOST);
         }
     }
 

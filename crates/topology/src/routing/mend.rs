@@ -1,0 +1,214 @@
+//! Ways to and from switches that no way up and then down reaches.
+//!
+//! A switch at the top that lost its cable to a pod still carries all traffic between hosts that needs it; but its own table can't
+//! name a way into that pod, nor the pod's a way to the switch, and managers want to talk to it. Such ways go down and up again
+//! in between. They are on lane 1, where nothing of the hosts is: what is for such a switch by its service level, and the
+//! switch's answers because they go out on the level of the question. On that lane too nothing may come to wait for itself;
+//! what would is left out.
+
+use super::destinations::{Destination, Destinations};
+use super::lanes::{Lanes, Mapping, Service};
+use super::order::Order;
+use super::ranks::Ranks;
+use super::tables::{NO_PATH, Tables};
+use super::view::View;
+use super::ways::Ways;
+
+/// Not reached yet.
+const FAR: u16 = u16::MAX;
+
+/// Cables to look at for one entry: a fabric with many dead cables has many circles, and each is found anew.
+const PATIENCE: usize = 200;
+
+/// What ways are mended with.
+pub(crate) struct Mender<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) ranks: &'a Ranks,
+    pub(crate) ways: &'a Ways,
+    pub(crate) destinations: &'a Destinations,
+    pub(crate) prior: Option<&'a Tables>,
+}
+
+/// A way that is missing: from a row, by a port.
+struct Step {
+    row: usize,
+    port: u8,
+}
+
+impl<'a> Mender<'a> {
+    /// Adds what is missing, as far as it may. Says how many entries could not be.
+    pub(crate) fn mend(&self, lanes: u8, tables: &mut Tables) -> usize {
+        let pieces = self.view.pieces();
+        let rows = self.view.rows();
+        let mut apart: Option<Order<'a>> = None;
+        let mut levels = vec![0_u8; tables.width()];
+        let mut refused = 0;
+        for to in 0..rows {
+            let missing: Vec<usize> = (0..rows)
+                .filter(|row| pieces[*row] == pieces[to] && self.ways.hops(*row, to).is_none())
+                .collect();
+            // Managers are on hosts: no switch talks to another.
+            let from_hosts = missing.iter().any(|row| self.view.hosts(*row) > 0);
+            for one in self.destinations.at(to) {
+                let wanted = if one.port == 0 { from_hosts } else { !missing.is_empty() };
+                if !wanted {
+                    continue;
+                }
+                let mut steps = self.extend(to, one, &missing, tables);
+                if one.port == 0 {
+                    self.only_for_hosts(&mut steps);
+                }
+                if lanes < 2 {
+                    refused += steps.len();
+                    continue;
+                }
+                let order = apart.get_or_insert_with(|| Order::new(self.view, self.ranks).with_patience(PATIENCE));
+                if one.port != 0 {
+                    refused += self.answers(one, &steps, order, tables);
+                } else if self.questions(to, one, &steps, order, tables) {
+                    levels[usize::from(one.lid)] = 1;
+                } else {
+                    refused += steps.len();
+                }
+            }
+        }
+        if levels.contains(&1) {
+            let service = Service::Destination(levels);
+            tables.set_lanes(Lanes { count: 2, service, mapping: Mapping::Same });
+        }
+        refused
+    }
+
+    /// Ports by which the rows that have none get to one that has, near ones first.
+    fn extend(&self, to: usize, one: &Destination, missing: &[usize], tables: &Tables) -> Vec<Step> {
+        let mut far = vec![0_u16; self.view.rows()];
+        for row in missing {
+            far[*row] = FAR;
+        }
+        for (row, far) in far.iter_mut().enumerate().filter(|(_, far)| **far != FAR) {
+            *far = self.ways.hops(row, to).unwrap_or(FAR);
+        }
+        let mut steps = Vec::with_capacity(missing.len());
+        let mut rest: Vec<usize> = missing.to_vec();
+        while !rest.is_empty() {
+            let found: Vec<(u16, Step)> =
+                rest.iter().filter_map(|row| self.nearest(*row, one, &far, tables)).collect();
+            // Only the nearest are sure that no later one would have been nearer.
+            let Some(least) = found.iter().map(|(hops, _)| *hops).min() else { break };
+            for (hops, step) in found {
+                if hops == least {
+                    far[step.row] = hops;
+                    steps.push(step);
+                }
+            }
+            rest.retain(|row| far[*row] == FAR);
+        }
+        steps
+    }
+
+    /// Of steps that follow each other keeps those that ways from hosts need.
+    fn only_for_hosts(&self, steps: &mut Vec<Step>) {
+        let mut needed = vec![false; self.view.rows()];
+        for step in steps.iter().rev() {
+            needed[step.row] |= self.view.hosts(step.row) > 0;
+            if let Some((over, _)) = self.view.beyond(step.row, step.port).filter(|_| needed[step.row]) {
+                needed[over] = true;
+            }
+        }
+        steps.retain(|step| needed[step.row]);
+    }
+
+    fn nearest(
+        &self,
+        row: usize,
+        one: &Destination,
+        far: &[u16],
+        tables: &Tables,
+    ) -> Option<(u16, Step)> {
+        let near = self.view.neighbours(row).iter().filter(|near| far[near.row as usize] < FAR - 1);
+        let ports = near.flat_map(|near| {
+            let hops = far[near.row as usize] + 1;
+            self.view.cables(row, *near).map(move |port| (hops, port))
+        });
+        let before = self.prior.and_then(|prior| prior.port(tables.switches()[row], one.lid));
+        // The port of former tables if it is as good as any; else destinations are spread.
+        let spread = |port: u8| (u32::from(port) + one.number) % 251;
+        let best = ports.min_by_key(|(hops, port)| (*hops, Some(*port) != before, spread(*port), *port));
+        best.map(|(hops, port)| (hops, Step { row, port }))
+    }
+
+    /// All ways to a switch, with what was missing.
+    fn questions(
+        &self,
+        to: usize,
+        one: &Destination,
+        steps: &[Step],
+        order: &mut Order<'a>,
+        tables: &mut Tables,
+    ) -> bool {
+        let width = tables.width();
+        let lid = usize::from(one.lid);
+        for step in steps {
+            tables.bytes_mut()[step.row * width + lid] = step.port;
+        }
+        let mut added = Vec::new();
+        for row in (0..self.view.rows()).filter(|row| *row != to) {
+            let Some(wait) = self.wait(row, tables.table(row)[lid], one, tables) else { continue };
+            match order.wait(wait.0, wait.1) {
+                Ok(true) => added.push(wait),
+                Ok(false) => {}
+                Err(_) => {
+                    added.into_iter().for_each(|(cable, next)| order.forget(cable, next));
+                    for step in steps {
+                        tables.bytes_mut()[step.row * width + lid] = NO_PATH;
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// What the first cable of a way waits for: nothing if the way ends there.
+    fn wait(&self, row: usize, port: u8, one: &Destination, tables: &Tables) -> Option<(usize, usize)> {
+        let (over, _) = self.view.beyond(row, port)?;
+        let next = tables.table(over)[usize::from(one.lid)];
+        self.view.beyond(over, next)?;
+        Some((self.view.channel(row, port), self.view.channel(over, next)))
+    }
+
+    /// What was missing on ways from switches to a host, each with the rest of its way. Says how many entries were refused.
+    fn answers(
+        &self,
+        one: &Destination,
+        steps: &[Step],
+        order: &mut Order<'a>,
+        tables: &mut Tables,
+    ) -> usize {
+        let width = tables.width();
+        let lid = usize::from(one.lid);
+        let mut refused = 0;
+        for step in steps {
+            tables.bytes_mut()[step.row * width + lid] = step.port;
+            let mut added = Vec::new();
+            let mut row = step.row;
+            // A step follows steps that were taken, and those a table without loops.
+            let whole = loop {
+                let port = tables.table(row)[lid];
+                let Some((over, _)) = self.view.beyond(row, port) else { break port == one.port };
+                match self.wait(row, port, one, tables).map(|wait| (wait, order.wait(wait.0, wait.1))) {
+                    Some((wait, Ok(true))) => added.push(wait),
+                    Some((_, Err(_))) => break false,
+                    _ => {}
+                }
+                row = over;
+            };
+            if !whole {
+                added.into_iter().for_each(|(cable, next)| order.forget(cable, next));
+                tables.bytes_mut()[step.row * width + lid] = NO_PATH;
+                refused += 1;
+            }
+        }
+        refused
+    }
+}
