@@ -13,8 +13,10 @@
 #![forbid(unsafe_code)]
 
 pub mod agents;
+pub mod console;
 pub mod counters;
 pub mod counting;
+pub mod files;
 pub mod names;
 pub mod observe;
 pub mod report;

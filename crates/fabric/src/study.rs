@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use topology::quality::{Bandwidth, Pattern, bandwidth, loads};
+use topology::quality::{self as judge, Bandwidth, WhatIf};
 use topology::recognise::{Line as Recognised, Shape, recognise};
-use topology::routing::check::Fault;
+use topology::routing::check::{Fault, Finding};
 use topology::routing::form::Line;
 use topology::routing::{
     Checked, Engine, Grid, Groups, Lids, LidsError, Request, RouteError, Routing, Tables, View, check, route,
@@ -17,9 +17,7 @@ use topology::{Graph, Kind, NodeIx, PortIx};
 
 use crate::names::{self, NameError, Named};
 
-mod single;
-
-pub use single::{Single, single_points};
+pub mod text;
 
 /// All engines.
 pub const ENGINES: [Engine; 6] = [
@@ -122,52 +120,62 @@ pub struct Routed {
     pub seconds: [f64; 2],
 }
 
-/// Routes a fabric and checks the tables. What `before` says is kept where it is still as good.
+/// What an engine is asked, with what it refers to.
+struct Question {
+    known: Known,
+    engine: Engine,
+    roots: Vec<NodeIx>,
+    lanes: u8,
+}
+
+impl Question {
+    fn of(graph: &Graph, wish: &Wish) -> Result<Self, NameError> {
+        let shaped = matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly));
+        let known = if shaped { Known::of(graph) } else { Known::default() };
+        let engine = wish.engine.or(known.engine).unwrap_or(Engine::Layered);
+        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes })
+    }
+
+    fn request(&self) -> Request<'_> {
+        let mut request = Request { roots: &self.roots, ..Request::by(self.engine) };
+        request.lanes = if self.lanes == 0 { request.lanes } else { self.lanes };
+        request.grid = self.known.grid.as_ref();
+        request.groups = self.known.groups.as_ref();
+        request
+    }
+}
+
+/// Routes a fabric and checks the tables. If no engine was asked for and the one that fits does badly, the one for any graph
+/// is taken, which is said.
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
-pub fn routed(
-    graph: &Graph,
-    lids: &Arc<Lids>,
-    wish: &Wish,
-    before: Option<&Routing>,
-) -> Result<Routed, StudyError> {
-    let known = if matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly)) {
-        Known::of(graph)
-    } else {
-        Known::default()
-    };
-    let engine = wish.engine.or(known.engine).unwrap_or(Engine::Layered);
-    let roots = nodes(graph, &wish.roots)?;
-    let mut request = Request { roots: &roots, ..Request::by(engine) };
-    request.lanes = if wish.lanes == 0 { request.lanes } else { wish.lanes };
-    request.grid = known.grid.as_ref();
-    request.groups = known.groups.as_ref();
-    request.plan = before.map(|before| &before.plan);
-    request.prior = before.map(|before| &before.tables);
+pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, StudyError> {
+    let mut question = Question::of(graph, wish)?;
+    let free = wish.engine.is_none() && question.engine != Engine::Layered;
+    let mut why = if wish.engine.is_some() { "it was asked for".to_owned() } else { question.known.why.clone() };
     let begun = Instant::now();
-    let mut engine = engine;
-    let mut why = if wish.engine.is_some() { "it was asked for".to_owned() } else { known.why };
-    let mut routing = match route(graph, lids, &request) {
-        Err(error) if wish.engine.is_none() && engine != Engine::Layered => {
-            why = format!("the engine `{}` refuses: {error}", engine.word());
-            engine = Engine::Layered;
-            route(graph, lids, &Request { engine, ..request })?
-        }
-        routing => routing?,
-    };
+    let mut routing = route(graph, lids, &question.request());
     let mut took = begun.elapsed().as_secs_f64();
     let checking = Instant::now();
-    let mut checked = check(graph, &routing.tables);
-    if !checked.is_good() && wish.engine.is_none() && engine != Engine::Layered {
-        why = format!("tables of the engine `{}` did not pass the checker", engine.word());
-        engine = Engine::Layered;
-        let again = Instant::now();
-        routing = route(graph, lids, &Request { engine, ..request })?;
-        took += again.elapsed().as_secs_f64();
-        checked = check(graph, &routing.tables);
+    let mut checked = routing.as_ref().map(|routing| check(graph, &routing.tables)).unwrap_or_default();
+    let mut check_took = checking.elapsed().as_secs_f64();
+    let bad = match &routing {
+        Err(error) => Some(format!("the engine `{}` refuses: {error}", question.engine.word())),
+        Ok(_) if checked.is_good() => None,
+        Ok(_) => Some(format!("tables of the engine `{}` did not pass the checker", question.engine.word())),
+    };
+    if let Some(bad) = bad.filter(|_| free) {
+        why = format!("{bad}: the engine for any graph is taken");
+        question.engine = Engine::Layered;
+        let begun = Instant::now();
+        routing = route(graph, lids, &question.request());
+        took = begun.elapsed().as_secs_f64();
+        let checking = Instant::now();
+        checked = routing.as_ref().map(|routing| check(graph, &routing.tables)).unwrap_or_default();
+        check_took = checking.elapsed().as_secs_f64();
     }
-    Ok(Routed { engine, why, routing, checked, seconds: [took, checking.elapsed().as_secs_f64()] })
+    Ok(Routed { engine: question.engine, why, routing: routing?, checked, seconds: [took, check_took] })
 }
 
 fn nodes(graph: &Graph, named: &[String]) -> Result<Vec<NodeIx>, NameError> {
@@ -180,19 +188,25 @@ fn nodes(graph: &Graph, named: &[String]) -> Result<Vec<NodeIx>, NameError> {
     named.iter().map(node).collect()
 }
 
+/// Cables and nodes by their names.
+fn parts_of(graph: &Graph, parts: &[String]) -> Result<(Vec<PortIx>, Vec<NodeIx>), NameError> {
+    let (mut cables, mut gone) = (Vec::new(), Vec::new());
+    for name in parts {
+        match names::part(graph, name)? {
+            Named::Node(node) => gone.push(node),
+            Named::Port(port) => cables.push(port),
+        }
+    }
+    Ok((cables, gone))
+}
+
 /// A fabric without cables and nodes, by their names.
 ///
 /// # Errors
 /// A name leads nowhere.
 pub fn without(graph: &Graph, parts: &[String]) -> Result<Graph, NameError> {
-    let (mut links, mut gone) = (Vec::new(), Vec::new());
-    for name in parts {
-        match names::part(graph, name)? {
-            Named::Node(node) => gone.push(node),
-            Named::Port(port) => links.push(port),
-        }
-    }
-    Ok(graph.without(&links, &gone))
+    let (cables, gone) = parts_of(graph, parts)?;
+    Ok(graph.without(&cables, &gone))
 }
 
 /// What a fault is, in words.
@@ -233,7 +247,7 @@ impl Judged {
     /// In words.
     #[must_use]
     pub fn of(graph: &Graph, checked: &Checked) -> Self {
-        let finding = |one: &topology::routing::check::Finding| {
+        let finding = |one: &Finding| {
             format!(
                 "switch {}: LID {} {}",
                 names::label(graph, one.switch),
@@ -289,43 +303,72 @@ pub struct Quality {
     pub shift_worst: f64,
     /// A pair of hosts that shares a cable with most others in these patterns.
     pub worst_pair: Option<(String, String)>,
-    /// Cables and switches whose loss would cut hosts off from each other.
+    /// What the fabric can't lose.
     pub single: Single,
 }
 
-/// Random patterns of the measurement of the bisection.
-const PATTERNS: u32 = 100;
-/// At most so many shifts are tried.
-const SHIFTS: u32 = 64;
+/// Cables and switches whose loss would part hosts from each other, and how many: worst first, at most a hundred of each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Single {
+    /// Switches, with the hosts on the smaller side. Their own hosts are not counted.
+    pub switches: Vec<(String, u32)>,
+    /// Cables between switches.
+    pub cables: Vec<(String, u32)>,
+    /// Hosts that have one cable.
+    pub hosts_with_one_cable: u32,
+}
 
-/// Measures tables.
+/// Of each kind so many are named.
+const NAMED: usize = 100;
+
+impl Single {
+    /// Of a fabric.
+    #[must_use]
+    pub fn of(graph: &Graph) -> Self {
+        let found = judge::single_points(graph);
+        let switches = found.switches.iter().take(NAMED);
+        let cables = found.cables.iter().take(NAMED);
+        Self {
+            switches: switches.map(|(node, hosts)| (names::label(graph, *node), *hosts)).collect(),
+            cables: cables.map(|(port, hosts)| (names::place(graph, *port), *hosts)).collect(),
+            hosts_with_one_cable: found.hosts_with_one_cable,
+        }
+    }
+}
+
+/// Measures tables. Random patterns come from the seed.
 #[must_use]
 pub fn quality(graph: &Graph, tables: &Tables, seed: u64) -> Quality {
-    let loads = loads(graph, tables);
-    let hosts = graph.count(Kind::Host) as u32;
-    // Large fabrics need fewer patterns: each has more flows.
-    let count = (PATTERNS * 1_000 / hosts.max(1_000)).max(10);
-    let random = bandwidth(graph, tables, Pattern::Bisection { count, seed });
-    let shifts = bandwidth(graph, tables, Pattern::Shifts { step: hosts.div_ceil(SHIFTS).max(1) });
-    let place = |port: PortIx| names::place(graph, port);
-    let pair = |pair: Option<(PortIx, PortIx)>| pair.map(|(from, to)| (place(from), place(to)));
-    let worse = |a: &Bandwidth, b: &Bandwidth| if a.worst_flow <= b.worst_flow { a.worst_pair } else { b.worst_pair };
-    Quality {
-        most_up: loads.up.most,
-        most_up_at: loads.up.port.map(place),
-        mean_up: loads.up.mean,
-        most_down: loads.down.most,
-        most_down_at: loads.down.port.map(place),
-        mean_down: loads.down.mean,
-        hops: loads.hops.clone(),
-        lost: loads.lost,
-        longest: pair(loads.longest),
-        bisection: random.mean,
-        bisection_worst: random.worst_pattern,
-        shift: shifts.mean,
-        shift_worst: shifts.worst_pattern,
-        worst_pair: pair(worse(&random, &shifts)),
-        single: single_points(graph),
+    Quality::of(graph, &judge::quality(graph, tables, seed))
+}
+
+impl Quality {
+    /// In words.
+    #[must_use]
+    pub fn of(graph: &Graph, measured: &judge::Quality) -> Self {
+        let (loads, random, shifts) = (&measured.loads, &measured.bisection, &measured.shifts);
+        let place = |port: PortIx| names::place(graph, port);
+        let pair = |pair: Option<(PortIx, PortIx)>| pair.map(|(from, to)| (place(from), place(to)));
+        let worse = |a: &Bandwidth, b: &Bandwidth| {
+            if a.worst_flow <= b.worst_flow { a.worst_pair } else { b.worst_pair }
+        };
+        Self {
+            most_up: loads.up.most,
+            most_up_at: loads.up.port.map(place),
+            mean_up: loads.up.mean,
+            most_down: loads.down.most,
+            most_down_at: loads.down.port.map(place),
+            mean_down: loads.down.mean,
+            hops: loads.hops.clone(),
+            lost: loads.lost,
+            longest: pair(loads.longest),
+            bisection: random.mean,
+            bisection_worst: random.worst_pattern,
+            shift: shifts.mean,
+            shift_worst: shifts.worst_pattern,
+            worst_pair: pair(worse(random, shifts)),
+            single: Single::of(graph),
+        }
     }
 }
 
@@ -334,16 +377,16 @@ pub fn quality(graph: &Graph, tables: &Tables, seed: u64) -> Quality {
 pub struct Loss {
     /// What is taken away.
     pub without: Vec<String>,
+    /// By which engine both were routed.
+    pub engine: &'static str,
     /// Hosts that no cable leads to any more.
     pub cut_off: Vec<String>,
-    /// Entries of tables that have to change.
-    pub entries: u64,
+    /// Entries of tables that change.
+    pub entries: usize,
     /// Of how many switches.
-    pub switches: u64,
+    pub switches: usize,
     /// Blocks of 64 entries that a manager has to write.
-    pub blocks: u64,
-    /// Seconds to route again.
-    pub seconds: f64,
+    pub blocks: usize,
     /// What the checker says of the new tables.
     pub judged: Judged,
     /// Before.
@@ -352,44 +395,41 @@ pub struct Loss {
     pub after: Quality,
 }
 
-/// Routes before and after a loss.
+/// Routes before and after. `drained`: switches are emptied, not gone: nothing goes through them but what begins or ends
+/// there.
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
-pub fn loss(graph: &Graph, wish: &Wish, parts: &[String], seed: u64) -> Result<Loss, StudyError> {
-    let rest = without(graph, parts)?;
+pub fn loss(graph: &Graph, wish: &Wish, parts: &[String], drained: bool) -> Result<(Loss, WhatIf), StudyError> {
     let lids = Arc::new(Lids::of_graph(graph, wish.lmc)?);
-    let before = routed(graph, &lids, wish, None)?;
-    let same = Wish { engine: Some(before.engine), ..wish.clone() };
-    // Shapes are recognised anew, and a shape that is none any more is no reason to refuse.
-    let after = routed(&rest, &lids, &same, Some(&before.routing))
-        .or_else(|_| routed(&rest, &lids, &Wish { engine: None, ..wish.clone() }, None))?;
-    let (old, new) = (&before.routing.tables, &after.routing.tables);
-    let mut switches: Vec<NodeIx> = Vec::new();
-    let mut entries = 0;
-    for change in old.changes(new).filter(|change| !rest.is_dead(change.switch)) {
-        entries += 1;
-        if switches.last() != Some(&change.switch) {
-            switches.push(change.switch);
+    let (cables, gone) = parts_of(graph, parts)?;
+    let before = routed(graph, &lids, wish)?;
+    let mut question = Question::of(graph, &Wish { engine: Some(before.engine), ..wish.clone() })?;
+    let ask = |question: &Question| match (gone.as_slice(), cables.as_slice()) {
+        ([switch], []) if drained && graph.kind(*switch) == Kind::Switch => {
+            judge::drain(graph, &before.routing, &question.request(), *switch)
         }
-    }
-    let alone = |node: &NodeIx| {
-        graph.kind(*node) != Kind::Switch
-            && !rest.is_dead(*node)
-            && graph.cabled(*node).next().is_some()
-            && rest.cabled(*node).all(|(_, far)| rest.cabled(rest.owner(far)).count() == 0)
+        (gone, cables) => judge::without(graph, &before.routing, &question.request(), cables, gone),
     };
-    let mut cut_off: Vec<String> = graph.nodes().filter(alone).map(|node| names::label(graph, node)).collect();
-    cut_off.sort();
-    Ok(Loss {
+    let what_if = match ask(&question) {
+        // A shape with a hole may be none any more.
+        Err(_) if wish.engine.is_none() && question.engine != Engine::Layered => {
+            question.engine = Engine::Layered;
+            ask(&question)?
+        }
+        result => result?,
+    };
+    let compared = &what_if.comparison;
+    let loss = Loss {
         without: parts.to_vec(),
-        cut_off,
-        entries,
-        switches: switches.len() as u64,
-        blocks: old.blocks_to_write(new).filter(|(switch, _)| !rest.is_dead(*switch)).count() as u64,
-        seconds: after.seconds[0],
-        judged: Judged::of(&rest, &after.checked),
-        before: quality(graph, old, seed),
-        after: quality(&rest, new, seed),
-    })
+        engine: question.engine.word(),
+        cut_off: what_if.cut_off.iter().map(|port| names::place(graph, *port)).collect(),
+        entries: compared.changed.0,
+        switches: compared.changed.1,
+        blocks: compared.blocks,
+        judged: Judged::of(&what_if.graph, &compared.after.checked),
+        before: Quality::of(graph, &compared.before),
+        after: Quality::of(&what_if.graph, &compared.after),
+    };
+    Ok((loss, what_if))
 }
