@@ -13,6 +13,9 @@ use mad::windowed::{Done, Limits, Outcome, Tally, Windowed};
 use mad::{Address, Lid, MadTransport, TransportError};
 use topology::{Graph, Kind, PortIx};
 
+#[cfg(test)]
+mod tests;
+
 pub use crate::counting::Counters;
 
 /// A node that left so many questions in a row unanswered is not asked any more this time.

@@ -15,7 +15,7 @@ use super::{Doubt, Options, Progress, Spot, SweepError};
 const MOST_PORTS: u8 = 254;
 /// A node that left so many questions in a row unanswered is not asked any more by this way.
 const PATIENCE: u32 = 3;
-/// Other ways to a node that are remembered, for when the first one breaks.
+/// Other ways to a node that are remembered, and tried, when the first one breaks.
 const OTHER_WAYS: usize = 3;
 
 /// What is asked. Numbers are indices of [`Explorer::nodes`].
@@ -49,12 +49,32 @@ pub(super) struct Node {
     /// Behind which port of which node it was found; of the first one nothing.
     pub found_at: Option<(usize, u8)>,
     unanswered_in_a_row: u32,
-    pub unanswered: usize,
+    /// Questions that were asked twice in vain, or not any more.
+    given_up: Vec<Question>,
+    /// Counts the ways by which it was asked.
+    way: u32,
+}
+
+impl Node {
+    /// Questions without an answer.
+    pub(super) fn unanswered(&self) -> usize {
+        self.given_up.len()
+    }
+}
+
+/// A question on its way.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    question: Question,
+    /// It was asked before.
+    again: bool,
+    /// [`Node::way`] at that time.
+    way: u32,
 }
 
 pub(super) struct Explorer {
     options: Options,
-    client: Windowed<(Question, bool)>,
+    client: Windowed<Asked>,
     /// Questions, and whether they were asked before by another way.
     pub pending: VecDeque<(Question, bool)>,
     pub nodes: Vec<Node>,
@@ -101,7 +121,8 @@ impl Explorer {
             while self.client.open() < ahead {
                 let Some((question, again)) = self.pending.pop_front() else { break };
                 if let Some(mad) = self.datagram(question) {
-                    self.client.ask(Address::DIRECTED, mad, (question, again));
+                    let way = self.way(question);
+                    self.client.ask(Address::DIRECTED, mad, Asked { question, again, way });
                 }
             }
             if self.client.open() == 0 {
@@ -109,7 +130,13 @@ impl Explorer {
             }
             self.client.drive(transport, Duration::from_millis(100), &mut done)?;
             for Done { key, outcome } in done.drain(..) {
-                self.take(key.0, key.1, outcome);
+                let Asked { question, again, way } = key;
+                if matches!(outcome, Outcome::Silent | Outcome::Unreachable) && way != self.way(question) {
+                    // Meanwhile its node is asked by another way.
+                    self.pending.push_back((question, again));
+                } else {
+                    self.take(question, again, outcome);
+                }
             }
             progress(&Progress {
                 nodes: self.nodes.len(),
@@ -142,7 +169,7 @@ impl Explorer {
         };
         let node = self.nodes.get_mut(node)?;
         if node.unanswered_in_a_row >= PATIENCE {
-            node.unanswered += 1;
+            node.given_up.push(question);
             return None;
         }
         Some(Smp::directed(Method::GET, attribute, modifier, &node.path))
@@ -207,20 +234,40 @@ impl Explorer {
         self.nodes[node].unanswered_in_a_row = 0;
     }
 
+    fn way(&self, question: Question) -> u32 {
+        match question {
+            Question::Local => 0,
+            Question::Behind(node, _)
+            | Question::Description(node)
+            | Question::Switch(node)
+            | Question::Port(node, _) => self.nodes.get(node).map_or(0, |node| node.way),
+        }
+    }
+
     fn unanswered(&mut self, node: usize, question: Question, again: bool) {
         let it = &mut self.nodes[node];
         it.unanswered_in_a_row += 1;
-        if it.unanswered_in_a_row == PATIENCE
-            && let Some(path) = it.other_ways.pop()
-        {
-            it.path = path;
-            it.unanswered_in_a_row = 0;
-        }
         if again {
-            it.unanswered += 1;
+            it.given_up.push(question);
+            // Twice in vain: perhaps it is the way.
+            it.unanswered_in_a_row = it.unanswered_in_a_row.max(PATIENCE);
         } else {
             self.pending.push_back((question, true));
         }
+        self.other_way(node);
+    }
+
+    /// A node that does not answer any more is asked by another way, if one is known.
+    fn other_way(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        if it.unanswered_in_a_row < PATIENCE || it.way as usize >= OTHER_WAYS {
+            return;
+        }
+        let Some(path) = it.other_ways.pop() else { return };
+        it.path = path;
+        it.way += 1;
+        it.unanswered_in_a_row = 0;
+        self.pending.extend(it.given_up.drain(..).map(|question| (question, true)));
     }
 
     /// A new node: all that there is to ask of it.
@@ -251,7 +298,8 @@ impl Explorer {
             instance: HashMap::new(),
             found_at,
             unanswered_in_a_row: 0,
-            unanswered: 0,
+            given_up: Vec::new(),
+            way: 0,
         });
         self.pending.push_back((Question::Description(node), false));
         let switch = info.kind() == NodeKind::SWITCH;
@@ -306,6 +354,7 @@ impl Explorer {
                 if ways.len() < OTHER_WAYS {
                     ways.push(path);
                 }
+                self.other_way(other);
             }
             None => {
                 self.add(info, path, Some((node, port)));

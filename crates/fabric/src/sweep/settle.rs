@@ -222,7 +222,7 @@ impl Explorer {
         for &node in order {
             let it = &self.nodes[node];
             let unlinked = links.range((node, 0)..=(node, u8::MAX)).next().is_none();
-            let (unanswered, guid) = (it.unanswered, it.info.node_guid());
+            let (unanswered, guid) = (it.unanswered(), it.info.node_guid());
             let local = it.info.local_port();
             let state = it.ports[usize::from(local)].map_or(PortState::NO_CHANGE, |port| port.state());
             let at = self.spot(node, local);

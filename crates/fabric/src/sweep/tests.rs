@@ -1,1 +1,365 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
 
+use mad::in_process::{Fabric, InProcess};
+use mad::injure::{Harm, Injured};
+use mad::sm::{NodeInfo, PortInfo, attribute};
+use mad::values::{Guid, Method, NodeKind};
+use mad::{Address, Lid, Mad, Received};
+use proptest::prelude::*;
+use topology::build::{FatTree, fat_tree};
+use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeSpec, PortIx};
+
+use super::*;
+use crate::agents::Agents;
+use crate::agents::standing::Standing;
+
+fn standing(graph: Graph) -> Standing {
+    let agents = Agents::new(graph);
+    let host = agents.graph().nodes_of(Kind::Host).next().unwrap();
+    let port = agents.place(host).unwrap();
+    Standing { agents, port }
+}
+
+fn run<F: Fabric>(fabric: F) -> Found {
+    let mut transport = InProcess::new(fabric);
+    sweep(&mut transport, &Options::default(), &mut |_| (), &|| false).unwrap()
+}
+
+/// A fabric some of whose answers are changed, or swallowed.
+struct Lying<F, L>(F, L);
+
+impl<F: Fabric, L: FnMut(&Mad, &mut Received) -> bool> Fabric for Lying<F, L> {
+    fn carry(&mut self, now: Duration, to: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>) {
+        let before = back.len();
+        self.0.carry(now, to, mad, back);
+        let mut index = 0;
+        back.retain_mut(|(_, received)| {
+            index += 1;
+            index <= before || (self.1)(mad, received)
+        });
+    }
+    fn lids(&self) -> (Lid, Lid) {
+        self.0.lids()
+    }
+}
+
+/// Links by names and port numbers, each once.
+fn links(graph: &Graph) -> BTreeSet<[(String, u8); 2]> {
+    let end = |port: PortIx| (graph.name(graph.owner(port)).to_owned(), graph.number(port));
+    let both = graph.links().map(|(a, b)| {
+        let mut ends = [end(a), end(b)];
+        ends.sort();
+        ends
+    });
+    both.collect()
+}
+
+fn tree() -> Graph {
+    fat_tree(&FatTree::new(4, 3)).unwrap()
+}
+
+fn guid_of(graph: &Graph, name: &str) -> u64 {
+    let node = graph.nodes().find(|node| graph.name(*node) == name).unwrap();
+    graph.node_guid(node)
+}
+
+#[test]
+fn a_sound_fabric_is_found_as_it_is() {
+    let graph = tree();
+    let found = run(standing(graph.clone()));
+    assert_eq!(found.doubts, []);
+    assert_eq!(links(&found.graph), links(&graph));
+    assert_eq!(found.nodes.len(), graph.node_count());
+    assert_eq!(found.ports.len(), found.graph.port_total());
+    for node in found.graph.nodes() {
+        assert_eq!(found.nodes[node.index()].info.node_guid().0, found.graph.node_guid(node));
+        for port in found.graph.ports(node).skip(1) {
+            let known = graph.node_by_guid(found.graph.node_guid(node)).unwrap();
+            let known = graph.port(known, found.graph.number(port)).unwrap();
+            assert_eq!(found.graph.link(port), graph.link(known));
+            assert_eq!(found.graph.port_guid(port), graph.port_guid(known));
+        }
+    }
+    // Every directed route leads to the node that it is of.
+    assert!(found.nodes.iter().all(|node| node.path.len() <= 6));
+}
+
+#[test]
+fn lids_come_with_a_fabric_that_was_brought_up() {
+    let mut fabric = standing(tree());
+    assert!(fabric.agents.bring_up());
+    let agents_lids: BTreeSet<u16> = (0..fabric.agents.graph().port_total())
+        .map(|port| fabric.agents.port_info(PortIx(port as u32)).lid().0)
+        .filter(|lid| *lid != 0)
+        .collect();
+    let found = run(fabric);
+    assert_eq!(found.doubts, []);
+    let lids: BTreeSet<u16> = found
+        .graph
+        .nodes()
+        .flat_map(|node| found.graph.ports(node))
+        .map(|port| found.graph.lid(port))
+        .collect();
+    assert_eq!(lids.into_iter().filter(|lid| *lid != 0).collect::<BTreeSet<_>>(), agents_lids);
+}
+
+#[test]
+fn a_network_that_loses_doubles_and_delays_changes_nothing() {
+    let harm = Harm { lose: 60, double: 60, delay: 200, garble: 0, late_by: Duration::from_secs(2) };
+    for seed in 0..10 {
+        let mut transport = InProcess::new(Injured::new(standing(tree()), harm, seed));
+        let options = Options { limits: Limits { retries: 12, ..Limits::default() }, ..Options::default() };
+        let found = sweep(&mut transport, &options, &mut |_| (), &|| false).unwrap();
+        assert_eq!(found.doubts, [], "seed {seed}");
+        assert_eq!(links(&found.graph), links(&tree()), "seed {seed}");
+        assert!(found.tally.repeated > 0 && found.tally.strays > 0);
+    }
+}
+
+#[test]
+fn two_sweeps_of_one_fabric_are_equal_whatever_the_order_of_answers() {
+    let harm = Harm { delay: 500, late_by: Duration::from_millis(300), ..Harm::default() };
+    let one = run(Injured::new(standing(tree()), harm, 1));
+    let other = run(Injured::new(standing(tree()), harm, 2));
+    assert_eq!(one.graph, other.graph);
+}
+
+#[test]
+fn a_switch_that_answers_nothing_is_named_and_the_rest_is_found() {
+    let graph = tree();
+    let dumb = guid_of(&graph, "mid00_00");
+    let mut fabric = standing(graph);
+    fabric.agents.bring_up();
+    let found = run(Lying(fabric, move |_: &Mad, received: &mut Received| {
+        received.mad.header().attribute() != attribute::NODE_INFO
+            || received.mad.data::<NodeInfo>().node_guid() != Guid(dumb)
+    }));
+    assert_eq!(found.graph.node_by_guid(dumb), None);
+    let silent = found.doubts.iter().filter(|doubt| matches!(doubt, Doubt::Silent { .. })).count();
+    assert_eq!(silent, 4, "{:?}", found.doubts);
+    assert_eq!(found.graph.node_count(), 35);
+}
+
+#[test]
+fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
+    let graph = tree();
+    let guid = guid_of(&graph, "spine000");
+    let fabric = standing(graph.clone());
+    // Its directed route is that of whoever asks it; its answers are known by what it said of itself.
+    let paths = std::cell::RefCell::new(BTreeSet::new());
+    let found = run(Lying(fabric, move |asked: &Mad, received: &mut Received| {
+        let path = asked.smp().initial_path().unwrap().to_vec();
+        if received.mad.header().attribute() == attribute::NODE_INFO {
+            if received.mad.data::<NodeInfo>().node_guid() == Guid(guid) {
+                paths.borrow_mut().insert(path);
+            }
+            return true;
+        }
+        !paths.borrow().contains(&path)
+    }));
+    let spine = found.graph.node_by_guid(guid).unwrap();
+    assert_eq!(found.graph.name(spine), "");
+    assert!(found.doubts.iter().any(|doubt| matches!(doubt, Doubt::Mute { guid: who, .. } if who.0 == guid)));
+    // Its links are known from their other ends, and doubted.
+    assert_eq!(found.graph.link_count(), graph.link_count());
+    assert_eq!(found.doubts.iter().filter(|doubt| matches!(doubt, Doubt::OneWay { .. })).count(), 4);
+}
+
+#[test]
+fn nonsense_is_named() {
+    let graph = tree();
+    let guid = guid_of(&graph, "spine001");
+    for lie in 0..5 {
+        let found = run(Lying(standing(graph.clone()), move |_: &Mad, received: &mut Received| {
+            if received.mad.header().attribute() == attribute::NODE_INFO {
+                let info = received.mad.data_mut::<NodeInfo>();
+                if info.node_guid() == Guid(guid) {
+                    match lie {
+                        0 => info.set_kind(NodeKind(9)),
+                        1 => info.set_ports(0),
+                        2 => info.set_ports(255),
+                        3 => info.set_node_guid(Guid(0)),
+                        _ => info.set_local_port(77),
+                    };
+                }
+            }
+            true
+        }));
+        let nonsense = found.doubts.iter().filter(|doubt| matches!(doubt, Doubt::Nonsense { .. })).count();
+        assert_eq!(nonsense, 4, "lie {lie}: {:?}", found.doubts);
+        assert_eq!(found.graph.node_count(), graph.node_count() - 1);
+    }
+}
+
+#[test]
+fn two_switches_with_one_guid_are_two_nodes() {
+    let graph = tree();
+    let (one, other) = (guid_of(&graph, "spine000"), guid_of(&graph, "spine002"));
+    let found = run(Lying(standing(graph.clone()), move |_: &Mad, received: &mut Received| {
+        if received.mad.header().attribute() == attribute::NODE_INFO {
+            let info = received.mad.data_mut::<NodeInfo>();
+            if info.node_guid() == Guid(other) {
+                info.set_node_guid(Guid(one)).set_port_guid(Guid(one)).set_system_guid(Guid(one));
+            }
+        }
+        true
+    }));
+    assert_eq!(found.graph.node_count(), graph.node_count(), "{:?}", found.doubts);
+    assert_eq!(links(&found.graph), links(&graph), "{:?}", found.doubts);
+    let named =
+        found.doubts.iter().any(|doubt| matches!(doubt, Doubt::DuplicateGuid { guid, .. } if guid.0 == one));
+    assert!(named, "{:?}", found.doubts);
+}
+
+#[test]
+fn two_hosts_with_one_guid_are_two_nodes() {
+    let graph = tree();
+    let (one, other) = (guid_of(&graph, "host00004"), guid_of(&graph, "host00009"));
+    let found = run(Lying(standing(graph.clone()), move |_: &Mad, received: &mut Received| {
+        if received.mad.header().attribute() == attribute::NODE_INFO {
+            let info = received.mad.data_mut::<NodeInfo>();
+            if info.node_guid() == Guid(other) {
+                info.set_node_guid(Guid(one)).set_port_guid(Guid(one + 1)).set_system_guid(Guid(one));
+            }
+        }
+        true
+    }));
+    assert_eq!(links(&found.graph), links(&graph), "{:?}", found.doubts);
+    assert!(
+        found.doubts.iter().any(|doubt| matches!(doubt, Doubt::DuplicateGuid { guid, .. } if guid.0 == one))
+    );
+}
+
+/// A port whose cable ends in itself, a cable between two ports of one switch, two cables between two switches.
+#[test]
+fn odd_cables_are_found() {
+    let mut builder = GraphBuilder::new();
+    let host = builder.node(NodeSpec::new(Kind::Host, "host", 2).guid(0x10)).unwrap();
+    let a = builder.node(NodeSpec::new(Kind::Switch, "a", 8).guid(0x20)).unwrap();
+    let b = builder.node(NodeSpec::new(Kind::Switch, "b", 8).guid(0x30)).unwrap();
+    let link = LinkSpec::EDR4X;
+    for (one, other) in
+        [((host, 1), (a, 1)), ((host, 2), (b, 1)), ((a, 2), (a, 3)), ((a, 4), (b, 4)), ((a, 5), (b, 6))]
+    {
+        builder.link(one, other, link).unwrap();
+    }
+    let graph = builder.finish();
+    let found = run(standing(graph.clone()));
+    assert_eq!(found.doubts, []);
+    assert_eq!(links(&found.graph), links(&graph));
+    // The plug: whoever asks behind that port asks the switch itself.
+    let found = run(Lying(standing(graph.clone()), |asked: &Mad, received: &mut Received| {
+        if received.mad.header().attribute() == attribute::NODE_INFO
+            && asked.smp().initial_path() == Some(&[1, 2])
+        {
+            received.mad.data_mut::<NodeInfo>().set_local_port(2);
+        }
+        true
+    }));
+    assert!(
+        found.doubts.iter().any(|doubt| matches!(doubt, Doubt::Loopback { at } if at.port == 2)),
+        "{:?}",
+        found.doubts
+    );
+}
+
+#[test]
+fn a_cable_that_is_pulled_during_the_sweep_is_said() {
+    for after in (20..220).step_by(10) {
+        let fabric = standing(tree());
+        let leaf = fabric.agents.node("mid01_00").unwrap();
+        let cable = fabric.agents.graph().port(leaf, 3).unwrap();
+        let mut asked = 0;
+        struct Pulling<G>(Standing, G);
+        impl<G: FnMut(&mut Standing)> Fabric for Pulling<G> {
+            fn carry(
+                &mut self,
+                now: Duration,
+                to: &Address,
+                mad: &Mad,
+                back: &mut Vec<(Duration, Received)>,
+            ) {
+                (self.1)(&mut self.0);
+                self.0.carry(now, to, mad, back);
+            }
+        }
+        let found = run(Pulling(fabric, move |fabric: &mut Standing| {
+            asked += 1;
+            if asked == after {
+                assert!(fabric.agents.unlink(cable));
+            }
+        }));
+        // All nodes are still reached by other ways, and their links are those of before or of after.
+        assert_eq!(found.graph.node_count(), 36, "after {after}: {:?}", found.doubts);
+        assert!((47..=48).contains(&found.graph.link_count()), "after {after}: {:?}", found.doubts);
+    }
+}
+
+#[test]
+fn a_switch_that_invents_nodes_is_stopped() {
+    let mut next = 0x9999_0000;
+    let graph = tree();
+    let liar = guid_of(&graph, "mid00_01");
+    let fabric = standing(graph);
+    let mut transport = InProcess::new(Lying(fabric, move |_: &Mad, received: &mut Received| {
+        if received.mad.header().attribute() == attribute::NODE_INFO {
+            let info = received.mad.data_mut::<NodeInfo>();
+            if info.node_guid() == Guid(liar) || info.node_guid().0 & 0xffff_0000 == 0x9999_0000 {
+                next += 1;
+                info.set_node_guid(Guid(next));
+            }
+        }
+        if received.mad.header().attribute() == attribute::PORT_INFO {
+            received.mad.data_mut::<PortInfo>().set_state(mad::values::PortState::ACTIVE);
+        }
+        true
+    }));
+    let options = Options { most_nodes: 200, ..Options::default() };
+    let found = sweep(&mut transport, &options, &mut |_| (), &|| false).unwrap();
+    assert!(found.graph.node_count() <= 200);
+    assert!(!found.doubts.is_empty());
+}
+
+#[test]
+fn a_deaf_fabric_and_a_stop_are_errors() {
+    let mut transport = InProcess::new(Lying(standing(tree()), |_: &Mad, _: &mut Received| false));
+    let error = sweep(&mut transport, &Options::default(), &mut |_| (), &|| false).unwrap_err();
+    assert!(matches!(error, SweepError::Deaf));
+    let mut transport = InProcess::new(standing(tree()));
+    let error = sweep(&mut transport, &Options::default(), &mut |_| (), &|| true).unwrap_err();
+    assert!(matches!(error, SweepError::Stopped(_)));
+}
+
+#[test]
+fn a_refused_question_is_said() {
+    let found = run(Lying(standing(tree()), |_: &Mad, received: &mut Received| {
+        if received.mad.header().attribute() == attribute::SWITCH_INFO {
+            received.mad.smp_mut().header_mut().set_status(mad::values::Status::ATTRIBUTE_NOT_SUPPORTED);
+        }
+        assert_eq!(received.mad.header().method(), Method::GET_RESPONSE);
+        true
+    }));
+    assert_eq!(found.doubts.len(), 20);
+    assert!(found.doubts.iter().all(|doubt| matches!(doubt, Doubt::Refused { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever comes back: it ends, and does not panic.
+    #[test]
+    fn garbled_answers_end_in_a_report(seed: u64, garble in 0_u32..700, lose in 0_u32..300) {
+        let harm = Harm { lose, double: 100, delay: 100, garble, late_by: Duration::from_secs(1) };
+        let mut transport = InProcess::new(Injured::new(standing(tree()), harm, seed));
+        let options = Options { most_nodes: 300, ..Options::default() };
+        match sweep(&mut transport, &options, &mut |_| (), &|| false) {
+            Ok(found) => {
+                prop_assert_eq!(found.nodes.len(), found.graph.node_count());
+                prop_assert_eq!(found.ports.len(), found.graph.port_total());
+                found.doubts.iter().for_each(|doubt| assert!(!doubt.to_string().is_empty()));
+            }
+            Err(error) => prop_assert!(matches!(error, SweepError::Deaf)),
+        }
+    }
+}

@@ -24,6 +24,8 @@ use crate::values::Lid;
 
 /// How long the server may take for an answer to a control message.
 const CONTROL_WAIT: Duration = Duration::from_secs(5);
+/// Names that one process can have, of which one is left to a preloaded library.
+const NAMES: u32 = 512;
 const SERVE: &str = "start the simulator with this socket name, or name the one that runs";
 
 /// A client of the simulator, or of a server that speaks its protocol. Disconnects when it is dropped.
@@ -45,8 +47,8 @@ fn next_name() -> u32 {
     let process = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
     *next = next.wrapping_add(1);
-    // Servers print it as a signed number.
-    (*next % 0x80 + 1) << 23 | process & 0x7f_ffff
+    // A process has 22 bits, and servers print it as a signed number.
+    (*next % (NAMES - 1) + 1) << 22 | process & 0x3f_ffff
 }
 
 impl IbsimTransport {
@@ -55,10 +57,8 @@ impl IbsimTransport {
     /// # Errors
     /// When there is no server, it refuses, or does not answer in time.
     pub fn connect(base: &str, node: &str) -> Result<Self, TransportError> {
-        let name = next_name();
         let opening = |what: &str, error: Errno| TransportError::io(what, error, SERVE);
-        let control =
-            bound(&client_control_name(base, name)).map_err(|e| opening("open a control socket", e))?;
+        let (name, control) = named(base).map_err(|e| opening("open a control socket", e))?;
         let server = address(&control_name(base)).map_err(|e| opening("name of the server", e))?;
         connect(&control, &server)
             .map_err(|e| opening(&format!("connect to the simulator at {base:?}"), e))?;
@@ -280,6 +280,18 @@ fn bound(name: &[u8]) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     bind(&socket, &address(name)?)?;
     Ok(socket)
+}
+
+/// The first control socket whose name is free.
+fn named(base: &str) -> Result<(u32, OwnedFd), Errno> {
+    for _ in 1..NAMES {
+        let name = next_name();
+        match bound(&client_control_name(base, name)) {
+            Err(Errno::ADDRINUSE) => {}
+            other => return other.map(|control| (name, control)),
+        }
+    }
+    Err(Errno::ADDRINUSE)
 }
 
 fn readable(socket: &OwnedFd, wait: Duration) -> Result<bool, Errno> {
