@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::fabric::report::{Report, Verdict, Wanted};
 use ::fabric::snapshot::Snapshot;
 use ::fabric::study::{self, ENGINES, Judged, Wish, text};
-use ::fabric::{names, tables};
+use ::fabric::names;
 use anyhow::Context;
 use serde_json::json;
 use topology::Graph;
