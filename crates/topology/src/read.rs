@@ -12,6 +12,7 @@ mod doubt;
 mod draft;
 mod lines;
 mod netdump;
+mod omni_path;
 mod own;
 mod subnet_list;
 #[cfg(test)]
@@ -32,13 +33,16 @@ pub enum Format {
     IbSim,
     /// `opensm-subnet.lst`, which OpenSM dumps.
     SubnetList,
+    /// Omni-Path's reports and plans, in XML.
+    OmniPath,
     /// Our own.
     Toml,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::IbNetDiscover, Self::IbSim, Self::SubnetList, Self::Toml];
+    pub const ALL: [Self; 5] =
+        [Self::IbNetDiscover, Self::IbSim, Self::SubnetList, Self::OmniPath, Self::Toml];
 
     /// The word for it, by which it can be forced.
     #[must_use]
@@ -47,6 +51,7 @@ impl Format {
             Self::IbNetDiscover => "ibnetdiscover",
             Self::IbSim => "ibsim",
             Self::SubnetList => "lst",
+            Self::OmniPath => "opa",
             Self::Toml => "toml",
         }
     }
@@ -64,6 +69,7 @@ impl Format {
             Self::IbNetDiscover => "lines `Switch 36 \"S-0002c9…\"` and `Ca 1 \"H-0002c9…\"`",
             Self::IbSim => "lines `Switch 8 \"name\"` and `Hca 2 \"name\"`",
             Self::SubnetList => "lines `{ SW Ports:24 … NodeGUID:… } { CA … } PHY=4x …`",
+            Self::OmniPath => "XML with `<LinkSummary>` and `<Link>`",
             Self::Toml => "a line `tieline-topology = 1`",
         }
     }
@@ -151,6 +157,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
     let graph = match format {
         Format::IbNetDiscover | Format::IbSim => netdump::read(bytes, format, &mut doubts)?,
         Format::SubnetList => subnet_list::read(bytes, &mut doubts)?,
+        Format::OmniPath => omni_path::read(bytes, &mut doubts)?,
         Format::Toml => own::read(bytes, &mut doubts)?,
     };
     if graph.node_count() == 0 {

@@ -41,6 +41,9 @@ fn of_line(line: &str) -> Option<Format> {
     if line.strip_prefix(own::KEY).is_some_and(|rest| rest.trim_start().starts_with('=')) {
         return Some(Format::Toml);
     }
+    if line.contains("<LinkSummary>") || line.starts_with("<Link>") || line.starts_with("<Link ") {
+        return Some(Format::OmniPath);
+    }
     (line.starts_with("{ ") && line.contains(" NodeGUID:")).then_some(Format::SubnetList)
 }
 
