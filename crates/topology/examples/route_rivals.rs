@@ -76,6 +76,7 @@ fn rival(graph: &Graph, directory: &Path, engine: &str) -> Option<(Tables, f64)>
     fs::create_dir_all(&here).unwrap();
     fs::write(here.join("net"), net(graph)).unwrap();
     let socket = format!("{}-{engine}-{}", directory.file_name()?.to_str()?, std::process::id());
+    let first = graph.nodes_of(Kind::Host).find(|host| graph.cabled(*host).next().is_some())?;
     let mut ibsim = Command::new("ibsim")
         .args(["-s", "-n", "-N", "20000", "-S", "3000", "-P", "200000", "-L", "49151", "net"])
         .current_dir(&here)
@@ -86,7 +87,6 @@ fn rival(graph: &Graph, directory: &Path, engine: &str) -> Option<(Tables, f64)>
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_secs(2));
-    let first = graph.nodes_of(Kind::Host).find(|host| graph.cabled(*host).next().is_some())?;
     let begin = Instant::now();
     let done = Command::new("timeout")
         .args(["600", "env"])

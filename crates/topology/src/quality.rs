@@ -9,6 +9,8 @@ pub mod loads;
 mod paths;
 pub(crate) mod random;
 pub mod single;
+#[cfg(test)]
+mod tests;
 pub mod what_if;
 
 pub use bandwidth::{Bandwidth, Pattern, bandwidth};

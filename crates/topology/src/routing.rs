@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+pub mod auto;
 pub mod check;
 mod destinations;
 mod fill;
@@ -21,6 +22,10 @@ pub mod tables;
 pub mod view;
 mod ways;
 
+#[cfg(test)]
+mod tests;
+
+pub use auto::{Choice, choose, route_auto};
 pub use check::{Checked, check};
 pub use form::{Grid, Groups};
 pub use lanes::Lanes;
@@ -33,8 +38,8 @@ pub use view::View;
 use crate::{Graph, NodeIx};
 use destinations::Destinations;
 use fill::Filler;
-use mend::Mender;
 use form::{DragonflyForm, Form, GridForm};
+use mend::Mender;
 use ways::Ways;
 
 /// How routes are computed.
@@ -229,7 +234,9 @@ impl Job<'_> {
         };
         let refused = mender.mend(self.request.lanes, &mut tables);
         if refused > 0 {
-            remarks.push(format!("{refused} entries between switches and hosts are left out: they could cause a deadlock"));
+            remarks.push(format!(
+                "{refused} entries between switches and hosts are left out: they could cause a deadlock"
+            ));
         }
         Routing { tables, plan, remarks }
     }

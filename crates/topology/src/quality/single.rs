@@ -121,7 +121,9 @@ impl Search<'_> {
             let behind: u64 = parted.iter().sum();
             let others = all - behind - u64::from(self.view.hosts(row));
             let sides = parted.iter().copied().chain([others]).filter(|hosts| *hosts > 0);
-            let (count, sum, most) = sides.fold((0, 0, 0), |(n, sum, most): (u32, u64, u64), hosts| (n + 1, sum + hosts, most.max(hosts)));
+            let (count, sum, most) = sides.fold((0, 0, 0), |(n, sum, most): (u32, u64, u64), hosts| {
+                (n + 1, sum + hosts, most.max(hosts))
+            });
             if count > 1 {
                 result.switches.push((self.view.switch(row), (sum - most) as u32));
             }

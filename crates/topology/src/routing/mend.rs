@@ -62,7 +62,8 @@ impl<'a> Mender<'a> {
                     refused += steps.len();
                     continue;
                 }
-                let order = apart.get_or_insert_with(|| Order::new(self.view, self.ranks).with_patience(PATIENCE));
+                let order =
+                    apart.get_or_insert_with(|| Order::new(self.view, self.ranks).with_patience(PATIENCE));
                 if one.port != 0 {
                     refused += self.answers(one, &steps, order, tables);
                 } else if self.questions(to, one, &steps, order, tables) {
@@ -118,13 +119,7 @@ impl<'a> Mender<'a> {
         steps.retain(|step| needed[step.row]);
     }
 
-    fn nearest(
-        &self,
-        row: usize,
-        one: &Destination,
-        far: &[u16],
-        tables: &Tables,
-    ) -> Option<(u16, Step)> {
+    fn nearest(&self, row: usize, one: &Destination, far: &[u16], tables: &Tables) -> Option<(u16, Step)> {
         let near = self.view.neighbours(row).iter().filter(|near| far[near.row as usize] < FAR - 1);
         let ports = near.flat_map(|near| {
             let hops = far[near.row as usize] + 1;

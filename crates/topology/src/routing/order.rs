@@ -39,7 +39,15 @@ impl<'a> Order<'a> {
         for (at, cable) in sorted.into_iter().enumerate() {
             place[cable as usize] = at as u32;
         }
-        Self { view, words, bits: vec![0; cables * words], place, seen: vec![0; cables], search: 0, patience: usize::MAX }
+        Self {
+            view,
+            words,
+            bits: vec![0; cables * words],
+            place,
+            seen: vec![0; cables],
+            search: 0,
+            patience: usize::MAX,
+        }
     }
 
     /// Refuses what would take long to find out.
@@ -82,19 +90,14 @@ impl<'a> Order<'a> {
         while at < after.len() {
             let begin = after.len();
             self.waited_for(after[at], &mut after);
-            for index in begin..after.len() {
-                if after[index] == cable {
-                    return Err(Circle);
-                }
+            if after[begin..].contains(&cable) {
+                return Err(Circle);
             }
             self.keep_new(&mut after, begin, |place| place <= high);
             at += 1;
             if after.len() > self.patience {
                 return Err(Circle);
             }
-        }
-        if after.contains(&cable) {
-            return Err(Circle);
         }
         let mut before = vec![cable];
         self.search += 1;

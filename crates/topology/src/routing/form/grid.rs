@@ -285,8 +285,8 @@ impl Form for GridForm<'_> {
     fn level(&self, from: usize, to: usize) -> u8 {
         let mut level = 0;
         let (mut row, end) = (from, self.grid.of(to));
-        for direction in 0..end.len() {
-            while self.grid.of(row)[direction] != end[direction] {
+        for (direction, there) in end.iter().enumerate() {
+            while self.grid.of(row)[direction] != *there {
                 let Some(next) = self.step(row, to, direction) else { return level };
                 let apart = self.grid.of(row)[direction].abs_diff(self.grid.of(next)[direction]);
                 if let Some(bit) = self.bit[direction].filter(|_| apart > 1) {
