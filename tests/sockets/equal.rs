@@ -16,8 +16,8 @@ fn run(
     variables: &[(&str, &str)],
 ) -> (String, String, String) {
     let mut command = Command::new(program);
-    command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null()).current_dir(made());
-    command.env_remove("TIELINE_SOCKETS_STATISTICS");
+    command.env_remove("TIELINE_SOCKETS_STATISTICS").envs(variables.iter().copied());
+    command.args(arguments).stdin(Stdio::null()).current_dir(made());
     if !preloaded.is_empty() {
         let list: Vec<OsString> = preloaded.iter().map(|it| it.as_os_str().to_owned()).collect();
         command.env("LD_PRELOAD", list.join(OsString::from(":").as_os_str()));
@@ -100,9 +100,99 @@ fn a_program_that_gives_up_rights() {
 }
 
 #[test]
+fn filters_that_kill_at_calls_that_the_program_does_not_make() {
+    let _watchdog = Watchdog::usual("filters");
+    let file = made().join("filters.statistics");
+    sockets_rules::statistics::create(&file, true).unwrap();
+    let variables = [("TIELINE_SOCKETS_STATISTICS", file.to_str().unwrap())];
+    let said = equal_with("filters", &program("filters", "filters.c", &[]), &[], &[], &variables);
+    // By itself, in the process whose child did, and as the one that was executed.
+    assert_eq!(said.matches("write(pair[0], \"fg\", 2): 2\n").count(), 3, "{said}");
+    assert!(said.contains("strict: 0\n") && said.contains("executed under a filter"), "{said}");
+}
+
+#[test]
+fn a_library_with_functions_of_its_own_under_these_names() {
+    let _watchdog = Watchdog::usual("foreign");
+    let library = program(
+        "libforeign.so",
+        "foreign.c",
+        &["-shared", "-fPIC", "-DLIBRARY", "-Wl,-soname,libforeign.so"],
+    );
+    let library = library.to_str().unwrap();
+    let foreign = program("foreign", "foreign.c", &[library, "-Wl,-rpath,$ORIGIN"]);
+    let said = equal_with("foreign", &foreign, &[], &[], &[]);
+    assert!(said.starts_with("123 321 891\n10 20015998343868 -5\n7 3 10 4 21\n7\n"), "{said}");
+}
+
+#[test]
+fn called_while_the_loader_relocates() {
+    let _watchdog = Watchdog::usual("resolver");
+    let shared = ["-shared", "-fPIC"];
+    let resolver = program("libresolver.so", "resolver.c", &[&shared[..], &["-DRESOLVER"]].concat());
+    let resolver = resolver.to_str().unwrap();
+    let between = program(
+        "libbetween.so",
+        "resolver.c",
+        &[&shared[..], &["-DBETWEEN", resolver, "-Wl,-rpath,$ORIGIN"]].concat(),
+    );
+    let between = between.to_str().unwrap();
+    let resolved = program("resolved", "resolver.c", &[between, resolver, "-Wl,-rpath,$ORIGIN"]);
+    let said = equal_with("resolver", &resolved, &[], &[], &[]);
+    assert!(said.starts_with("chosen: 11\n"), "{said}");
+}
+
+#[test]
+fn beside_libraries_with_either_table_of_names() {
+    let _watchdog = Watchdog::usual("tables of names");
+    for style in ["sysv", "gnu", "both"] {
+        let hash = format!("-Wl,--hash-style={style}");
+        let interposer =
+            program(&format!("interposer-{style}.so"), "interposer.c", &["-shared", "-fPIC", &hash]);
+        for (before, behind) in [(&[][..], &[&*interposer][..]), (&[&*interposer], &[])] {
+            let name = "descriptors";
+            let program = program(name, "descriptors.c", &[]);
+            let all = |ours: &[&Path]| run(&program, &[], &[before, ours, behind].concat(), &[]);
+            let (plain, inside) = (all(&[]), all(&[library()]));
+            assert!(plain.1.contains("write\n"), "it is not called");
+            assert_eq!(plain, inside, "{style}");
+        }
+    }
+}
+
+#[test]
+fn children_of_another_c_library() {
+    let _watchdog = Watchdog::usual("musl");
+    if !Path::new("/usr/bin/musl-gcc").exists() {
+        println!("SKIPPED: no musl-gcc");
+        return;
+    }
+    let program = made().join("other-c-library");
+    let source = crate::built::top().join("tests/sockets/c/plain.c");
+    must(Command::new("musl-gcc").args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source));
+    // As a child: it inherits what is to be preloaded, from a launcher that does not know of it.
+    let said = equal_with("plain", &program, &[], &[], &[]);
+    assert!(said.contains("vfork: 0") && said.contains("stream: hello"), "{said}");
+    let file = made().join("other.statistics");
+    sockets_rules::statistics::create(&file, true).unwrap();
+    let variables = [("TIELINE_SOCKETS_STATISTICS", file.to_str().unwrap())];
+    let counted = run(&program, &[], &[library()], &variables);
+    assert_eq!(counted.0, said);
+    assert!(sockets_rules::statistics::read(&file).unwrap().iter().any(|it| it.connections > 0));
+}
+
+#[test]
 fn threads_that_race() {
     let _watchdog = Watchdog::usual("threads");
     assert!(equal("threads", &[], &[]).starts_with("wrong: 0\nwrong: 0\n"));
+}
+
+#[test]
+fn ten_thousand_connections() {
+    let _watchdog = Watchdog::usual("connections");
+    let said = equal("many", &[], &[]);
+    assert!(said.contains("answered: 1, wrong: 0\n") && said.contains("copied: 1"), "{said}");
+    println!("{said}");
 }
 
 #[test]

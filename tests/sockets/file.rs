@@ -45,7 +45,7 @@ fn it_needs_no_other_library_and_nothing_of_one() {
     let undefined = ask("nm", &["-D", "--undefined-only"]);
     let names: Vec<&str> = undefined.lines().filter_map(|line| line.split_whitespace().last()).collect();
     // From the dynamic linker, the one or the other: none must be there.
-    assert_eq!(names, ["_dl_debug_addr", "_r_debug"]);
+    assert_eq!(names, ["__environ", "_dl_debug_addr", "_r_debug"]);
     assert!(undefined.lines().all(|line| line.trim_start().starts_with("w ")), "{undefined}");
     let dynamic = ask("readelf", &["-dW"]);
     assert!(!dynamic.contains("NEEDED"), "{dynamic}");
@@ -54,7 +54,7 @@ fn it_needs_no_other_library_and_nothing_of_one() {
 }
 
 #[test]
-fn it_has_one_constructor_no_destructor_and_no_thread_local_variable() {
+fn it_has_one_constructor_one_destructor_and_no_thread_local_variable() {
     let sections = ask("readelf", &["-SW"]);
     let size = |name: &str| {
         let line = sections.lines().find(|line| line.split_whitespace().any(|word| word == name))?;
@@ -62,11 +62,20 @@ fn it_has_one_constructor_no_destructor_and_no_thread_local_variable() {
         let at = words.iter().position(|word| *word == name)?;
         usize::from_str_radix(words.get(at + 4)?, 16).ok()
     };
-    assert_eq!(size(".init_array"), Some(8), "{sections}");
-    for name in [".fini_array", ".init", ".fini", ".tdata", ".tbss", ".ctors", ".dtors"] {
+    assert_eq!((size(".init_array"), size(".fini_array")), (Some(8), Some(8)), "{sections}");
+    for name in [".init", ".fini", ".tdata", ".tbss", ".ctors", ".dtors"] {
         assert_eq!(size(name), None, "{sections}");
     }
     assert!(!ask("readelf", &["-lW"]).contains(" TLS "));
+}
+
+#[test]
+fn nothing_that_a_hook_reads_has_to_be_relocated() {
+    let relocations = ask("readelf", &["-rW"]);
+    let of_kind = |kind: &str| relocations.lines().filter(|line| line.contains(kind)).count();
+    // The constructor and the destructor, for the loader; and the three names that may not be there.
+    assert_eq!((of_kind("R_X86_64_RELATIVE"), of_kind("R_X86_64_GLOB_DAT")), (2, 3), "{relocations}");
+    assert_eq!(of_kind("R_X86_64_"), 5, "{relocations}");
 }
 
 #[test]

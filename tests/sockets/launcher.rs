@@ -46,6 +46,7 @@ fn what_cannot_be_started_says_so_as_env_does() {
         (&["run", "no-such-program"][..], 127, "no such program"),
         (&["run", "/etc/passwd"], 126, "may not be executed"),
         (&["run", "/etc"], 126, "may not be executed"),
+        (&["run", "/etc/passwd/x"], 126, "Not a directory"),
         (&["run"], 2, "Usage"),
         (&["run", "--no-such-option", "ls"], 2, "no-such-option"),
         (&["run", "--stats", "/nowhere/x", "ls"], 4, "/nowhere/x"),

@@ -8,4 +8,5 @@ mod equal;
 mod file;
 mod launcher;
 mod planted;
+mod started;
 mod statistics;

@@ -26,11 +26,14 @@ fn main() -> ExitCode {
     if let Some(status) = commands::run::at_once(&words) {
         return ExitCode::from(status);
     }
-    // A file that may not grow is an error of the one who writes it, not the end of the process. Without the handler that is
-    // how it ends, which is no reason not to run.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let arguments = classic::translate(words);
-    match args::parse(&arguments) {
+    let parsed = args::parse(&arguments);
+    if !matches!(&parsed, Ok(cli) if matches!(cli.command, args::Command::Run(_))) {
+        // A file that may not grow is an error of the one who writes it, not the end of the process. Without the handler that is
+        // how it ends, which is no reason not to run.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
+    }
+    match parsed {
         Ok(cli) => commands::run(cli),
         Err(error) => ExitCode::from(not_parsed(&error, &arguments)),
     }

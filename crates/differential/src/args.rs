@@ -61,12 +61,15 @@ pub(crate) struct Run {
     /// Seed of the first one; the others' follow it
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// At a time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) jobs: u16,
-    /// End after so many differences
+    /// At a time; two a processor unless said: one works while the other waits for a timeout
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
+    /// End after so many differences, or twenty times as many programs that are suspicious
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) enough: usize,
+    /// A family of moves that comes more often than others (may be given several times); a wrong name lists them
+    #[arg(long, value_name = "FAMILY")]
+    pub(crate) focus: Vec<String>,
     /// Where programs that differ are saved, made small
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,

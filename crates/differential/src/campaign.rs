@@ -1,5 +1,6 @@
 //! Many programs on several processors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
@@ -9,6 +10,9 @@ use crate::control::Side;
 use crate::generate;
 use crate::judge::{Finding, Judge, Verdict};
 use crate::sys::process;
+
+/// So many programs that are suspicious tell as much as one that differs, and each takes long.
+const SUSPICIOUS: usize = 20;
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -25,8 +29,10 @@ pub struct Plan {
     pub jobs: usize,
     /// How often a program that differs is repeated.
     pub repetitions: usize,
-    /// So many differences are enough.
+    /// So many differences are enough; or twenty times as many programs that are suspicious.
     pub enough: usize,
+    /// Families of moves that come more often: see [`generate::focused`].
+    pub focus: Vec<String>,
 }
 
 /// What came of it.
@@ -40,6 +46,10 @@ pub struct Summary {
     pub different: Vec<(u64, Finding)>,
     /// Seeds that differed at first, and not when repeated.
     pub unstable: Vec<(u64, Finding)>,
+    /// Seeds that the library at times does something with that was never seen without it.
+    pub suspicious: Vec<(u64, Finding)>,
+    /// In how many programs each call came.
+    pub calls: BTreeMap<&'static str, u64>,
     /// Each job's programs had a network of their own.
     pub own_network: bool,
 }
@@ -61,21 +71,27 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
         locked(&summary).own_network &= judge.has_own_network();
         loop {
             let at = next.fetch_add(1, Ordering::SeqCst);
-            if at >= plan.programs
-                || stop.load(Ordering::SeqCst)
-                || locked(&summary).different.len() >= plan.enough
-            {
+            let enough = |summary: &Summary| {
+                summary.different.len() >= plan.enough
+                    || summary.suspicious.len() >= plan.enough.saturating_mul(SUSPICIOUS)
+            };
+            if at >= plan.programs || stop.load(Ordering::SeqCst) || enough(&locked(&summary)) {
                 return Ok(());
             }
             let seed = plan.seed.wrapping_add(at);
-            let program = generate::program(seed);
+            let program = generate::focused(seed, &plan.focus);
             let verdict = judge.compare(&program, plan.repetitions)?;
             let mut summary = locked(&summary);
             summary.ran += 1;
             summary.steps += program.steps.len() as u64;
+            let calls: BTreeSet<_> = program.steps.iter().map(|step| step.call.name()).collect();
+            for call in calls {
+                *summary.calls.entry(call).or_default() += 1;
+            }
             match verdict {
                 Verdict::Same => {}
                 Verdict::Unstable(finding) => summary.unstable.push((seed, finding)),
+                Verdict::Suspicious(finding) => summary.suspicious.push((seed, finding)),
                 Verdict::Different(finding) => summary.different.push((seed, finding)),
             }
             progress(&summary);
@@ -95,6 +111,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
     let mut summary = locked(&summary).clone();
     summary.different.sort_by_key(|(seed, _)| *seed);
     summary.unstable.sort_by_key(|(seed, _)| *seed);
+    summary.suspicious.sort_by_key(|(seed, _)| *seed);
     Ok(summary)
 }
 

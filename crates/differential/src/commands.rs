@@ -13,7 +13,7 @@ use differential::compare::side_by_side;
 use differential::control::Side;
 use differential::judge::{Finding, Judge, Verdict};
 use differential::program::Program;
-use differential::sys::process;
+use differential::sys::{process, ring};
 use differential::{campaign, generate, shrink};
 use shm::sync::{AtomicBool, Ordering};
 
@@ -98,14 +98,19 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
 
 fn run(words: &Run) -> Result<u8> {
     let (plain, library) = sides(&words.under)?;
+    let families = generate::families();
+    if let Some(wrong) = words.focus.iter().find(|name| !families.contains(&name.as_str())) {
+        return Err(Misuse(format!("--focus {wrong}: the families are {}", families.join(" "))).into());
+    }
     let plan = Plan {
         plain,
         library,
         seed: words.seed,
         programs: words.programs,
-        jobs: words.jobs.into(),
+        jobs: words.jobs.map_or(2 * process::processors().len(), usize::from),
         repetitions: words.under.repetitions,
         enough: words.enough.max(1),
+        focus: words.focus.clone(),
     };
     let stop = stop_on_signal()?;
     let start = Instant::now();
@@ -126,6 +131,9 @@ fn run(words: &Run) -> Result<u8> {
     if !summary.own_network && !words.quiet {
         note("differential: no network namespace of its own: ports are shared with the whole machine\n");
     }
+    if !ring::is_allowed() && !words.quiet {
+        note("differential: this kernel refuses io_uring: requests by rings are refused on both sides\n");
+    }
     let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary, &stop)? };
     print(&if words.json {
         json(words, &summary, &saved, start)
@@ -133,7 +141,11 @@ fn run(words: &Run) -> Result<u8> {
         format!("{}\n", line(&summary, words, start))
     })?;
     Ok(match () {
-        () if !summary.different.is_empty() || words.strict && !summary.unstable.is_empty() => DIFFERS,
+        () if !summary.different.is_empty()
+            || words.strict && !(summary.unstable.is_empty() && summary.suspicious.is_empty()) =>
+        {
+            DIFFERS
+        }
         () if interrupted => INTERRUPTED,
         () => DONE,
     })
@@ -142,11 +154,12 @@ fn run(words: &Run) -> Result<u8> {
 fn line(summary: &Summary, words: &Run, start: Instant) -> String {
     let rate = summary.ran as f64 / start.elapsed().as_secs_f64();
     format!(
-        "{} of {} programs, {} calls, {rate:.0} programs a second: {} different, {} unstable",
+        "{} of {} programs, {} calls, {rate:.0} programs a second: {} different, {} suspicious, {} unstable",
         summary.ran,
         words.programs,
         summary.steps,
         summary.different.len(),
+        summary.suspicious.len(),
         summary.unstable.len()
     )
 }
@@ -155,14 +168,26 @@ fn line(summary: &Summary, words: &Run, start: Instant) -> String {
 fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Result<Vec<String>> {
     let mut saved = Vec::new();
     for (seed, finding) in &summary.unstable {
-        note(&format!("seed {seed} is unstable:\n{}", differing(&generate::program(*seed), finding)));
+        note(&format!(
+            "seed {seed} is unstable:\n{}",
+            differing(&generate::focused(*seed, &words.focus), finding)
+        ));
+    }
+    for (seed, finding) in &summary.suspicious {
+        let program = generate::focused(*seed, &words.focus);
+        note(&format!("seed {seed} is suspicious:\n{}", differing(&program, finding)));
+        if let Some(folder) = &words.save {
+            // Whole: what shows at times cannot be made small.
+            let told = side_by_side(&program, &finding.plain, &finding.library);
+            saved.push(save(folder, &format!("suspicious-{seed}"), &program, &told)?);
+        }
     }
     if summary.different.is_empty() {
         return Ok(saved);
     }
     let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), process::processors()[0])?;
     for (seed, finding) in &summary.different {
-        let program = generate::program(*seed);
+        let program = generate::focused(*seed, &words.focus);
         let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT, stop)?;
         let finding = match judge.compare(&small, words.under.repetitions)? {
             Verdict::Different(finding) => finding,
@@ -171,7 +196,7 @@ fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Res
         let told = side_by_side(&small, &finding.plain, &finding.library);
         note(&format!("seed {seed} differs; what is needed of it:\n{told}\n"));
         if let Some(folder) = &words.save {
-            saved.push(save(folder, *seed, &small, &told)?);
+            saved.push(save(folder, &format!("seed-{seed}"), &small, &told)?);
         }
     }
     Ok(saved)
@@ -189,11 +214,11 @@ fn differing(program: &Program, finding: &Finding) -> String {
         .collect()
 }
 
-fn save(folder: &Path, seed: u64, program: &Program, told: &str) -> Result<String> {
+fn save(folder: &Path, name: &str, program: &Program, told: &str) -> Result<String> {
     std::fs::create_dir_all(folder).with_context(|| format!("the folder {}", folder.display()))?;
-    let file = folder.join(format!("seed-{seed}.txt"));
+    let file = folder.join(format!("{name}.txt"));
     let comment: String = told.lines().map(|line| format!("# {line}\n")).collect();
-    std::fs::write(&file, format!("{}\n# What differed, of seed {seed}:\n{comment}", program.text()))
+    std::fs::write(&file, format!("{}\n# What differed, of {name}:\n{comment}", program.text()))
         .with_context(|| format!("{}", file.display()))?;
     Ok(file.display().to_string())
 }
@@ -207,8 +232,10 @@ fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant) -> Str
         "programs": summary.ran,
         "wanted": words.programs,
         "calls": summary.steps,
+        "programs_with": summary.calls,
         "seconds": start.elapsed().as_secs_f64(),
         "different": seeds(&summary.different),
+        "suspicious": seeds(&summary.suspicious),
         "unstable": seeds(&summary.unstable),
         "saved": saved,
         "own_network": summary.own_network,
@@ -225,6 +252,9 @@ fn replay(words: &Replay) -> Result<u8> {
             let log = differential::control::Lane::new(plain, 0)?.run(&program, Duration::ZERO)?;
             let lines = differential::compare::canonical(&log);
             ("nothing differs", DONE, Finding { plain: lines.clone(), library: lines })
+        }
+        Verdict::Suspicious(finding) => {
+            ("does at times under the library what was never seen without it", DIFFERS, finding)
         }
         Verdict::Unstable(finding) => ("differs at times, and then on either side", DONE, finding),
         Verdict::Different(finding) => ("differs", DIFFERS, finding),

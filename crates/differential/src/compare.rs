@@ -19,9 +19,32 @@ pub fn canonical(log: &Log) -> Vec<String> {
     lines
 }
 
+/// The same lines without who has the same port or process as who.
+pub(crate) fn without_names(lines: &[String]) -> Vec<String> {
+    let strip = |line: &String| {
+        let mut out = String::with_capacity(line.len());
+        let mut parts = line.split('<');
+        out.push_str(parts.next().unwrap_or(""));
+        for part in parts {
+            out.push_str(part.split_once('>').map_or(part, |(_, behind)| behind));
+        }
+        out
+    };
+    lines.iter().map(strip).collect()
+}
+
 #[derive(Default)]
 struct Names {
     known: HashMap<String, usize>,
+}
+
+/// IPv4 and IPv6 have ports of their own: the same one in both is chance.
+fn family(before: &str) -> &'static str {
+    let host = before.strip_suffix(":@").and_then(|rest| rest.rsplit([' ', '=']).next());
+    match host {
+        Some(host) if !host.contains('.') => "6:",
+        _ => "",
+    }
 }
 
 impl Names {
@@ -34,7 +57,7 @@ impl Names {
             let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
             out.push_str(before);
             if digits > 0 {
-                let key = format!("{}{}", &before[at..], &behind[..digits]);
+                let key = format!("{}{}{}", &before[at..], family(before), &behind[..digits]);
                 let next = self.known.len();
                 let number = *self.known.entry(key).or_insert(next);
                 out.push_str(&format!("<{number}>"));
@@ -102,6 +125,14 @@ mod tests {
         assert_eq!(one, two);
         assert_eq!(one, ["= 0 127.0.0.1:@<0>", "= %<1>", "from=127.0.0.1:@<0>", "@<2>"]);
         assert_ne!(one, lines(&["= 0 127.0.0.1:@5", "= %4", "from=127.0.0.1:@6", "@6"]));
+        let families = lines(&["= 0 127.0.0.1:@7 from=01:@7 to=0.0.0.0:@7"]);
+        assert_eq!(families, ["= 0 127.0.0.1:@<0> from=01:@<1> to=0.0.0.0:@<0>"]);
+    }
+
+    #[test]
+    fn without_names_only_the_places_of_ports_are_left() {
+        let lines = lines(&["= 0 127.0.0.1:@4000 from=127.0.0.1:@4001", "= %7"]);
+        assert_eq!(without_names(&lines), ["= 0 127.0.0.1:@ from=127.0.0.1:@", "= %"]);
     }
 
     #[test]

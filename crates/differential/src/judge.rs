@@ -1,24 +1,32 @@
 //! What a difference is: an outcome under the library that the kernel alone does not produce, however often it is asked.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use crate::compare::canonical;
+use crate::compare::{canonical, without_names};
 use crate::control::{Lane, Side};
 use crate::program::Program;
+use crate::weight::{self, Outcome};
 
 /// How patient a repetition is: long enough for work that the kernel puts off to be done.
 const PATIENCE: Duration = Duration::from_millis(4);
+
+/// How often what differs only at times is run again on each side: at least, and as long as the library alone does something.
+const TRIES: std::ops::Range<usize> = 24..120;
+/// And for how long at most.
+const TRYING: Duration = Duration::from_secs(4);
 
 /// What a comparison came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The same at once.
     Same,
-    /// Not the same at first; repeated, either side does what the other does. Chance, or a fault that is rare.
+    /// Not the same at first; run often, each line that one side does is also done by the other, or by the plain side alone.
     Unstable(Finding),
-    /// Repeated, the library never does what the kernel does.
+    /// Run often, the library does at times what the kernel alone was never seen to do, but too seldom to say that it never would.
+    Suspicious(Finding),
+    /// Run often, the library never does what the kernel does, or does what the kernel alone does not, too often for chance.
     Different(Finding),
 }
 
@@ -91,12 +99,50 @@ impl Judge {
             plain.push(self.run_plain(program, patience)?);
             library.push(self.run_other(program, patience));
             if library.iter().any(|outcome| plain.contains(outcome)) {
-                let finding = Finding { plain: plain.swap_remove(0), library: library.swap_remove(0) };
-                return Ok(Verdict::Unstable(finding));
+                return if patience.is_zero() {
+                    Ok(Verdict::Unstable(first(plain, library)))
+                } else {
+                    self.weigh(program, (plain, library))
+                };
             }
         }
         let last = |outcomes: Vec<Vec<String>>| outcomes.into_iter().next_back().unwrap_or_default();
         Ok(Verdict::Different(Finding { plain: last(plain), library: last(library) }))
+    }
+
+    /// Both sides have done the same once: is what they do alike as often, line by line?
+    fn weigh(&mut self, program: &Program, before: (Vec<Outcome>, Vec<Outcome>)) -> Result<Verdict> {
+        let (mut plain, mut library) = before;
+        let (seen_plain, seen_library) = (plain.len(), library.len());
+        // Two sockets get the same port by chance once in some thousand programs, on either side.
+        let nameless =
+            |outcomes: &[Outcome]| outcomes.iter().map(|one| without_names(one)).collect::<Vec<_>>();
+        let end = Instant::now() + TRYING;
+        for tries in 1.. {
+            // In a hurry as often as not: patience hides what comes late.
+            let patience = if tries % 2 == 0 { Duration::ZERO } else { PATIENCE };
+            plain.push(self.run_plain(program, patience)?);
+            library.push(self.run_other(program, patience));
+            // What made this program be looked at is no evidence: chance has made it so.
+            let again = weight::of_library_alone(&plain[seen_plain..], &library[seen_library..]);
+            if let Some((strange, times)) = again
+                && weight::chance(times, tries) < weight::HARDLY
+            {
+                let library = library.swap_remove(seen_library + strange);
+                return Ok(Verdict::Different(Finding { plain: plain.swap_remove(0), library }));
+            }
+            if tries < TRIES.start && Instant::now() < end {
+                continue;
+            }
+            let Some((strange, _)) = weight::of_library_alone(&nameless(&plain), &nameless(&library)) else {
+                break;
+            };
+            if tries >= TRIES.end || Instant::now() >= end {
+                let library = library.swap_remove(strange);
+                return Ok(Verdict::Suspicious(Finding { plain: plain.swap_remove(0), library }));
+            }
+        }
+        Ok(Verdict::Unstable(first(plain, library)))
     }
 
     fn run_plain(&mut self, program: &Program, patience: Duration) -> Result<Vec<String>> {
@@ -110,6 +156,11 @@ impl Judge {
             Err(error) => vec![format!("{error:#}")],
         }
     }
+}
+
+/// What was seen first, which is why anybody looked.
+fn first(mut plain: Vec<Outcome>, mut library: Vec<Outcome>) -> Finding {
+    Finding { plain: plain.swap_remove(0), library: library.swap_remove(0) }
 }
 
 /// A race that lost something, or does not end.

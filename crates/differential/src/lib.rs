@@ -23,3 +23,4 @@ pub mod shared;
 pub mod shrink;
 #[allow(unsafe_code, reason = "calls C, which is its purpose")]
 pub mod sys;
+mod weight;

@@ -65,7 +65,7 @@ fn what_differs_is_saved_small_and_replayed() {
     assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
     let value: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let saved = value["saved"][0].as_str().expect("a file is saved").to_owned();
-    assert!(std::fs::read_to_string(&saved).unwrap().contains("# What differed, of seed"));
+    assert!(std::fs::read_to_string(&saved).unwrap().contains("# What differed, of seed-"));
     let replayed = with(&["replay", &saved]);
     assert_eq!(replayed.status.code(), Some(1), "{}", text(&replayed.stdout));
     assert!(text(&replayed.stdout).lines().any(|line| line.starts_with('!')));
@@ -100,9 +100,13 @@ fn wrong_usage_is_named_with_its_line() {
             assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
         }
     }
-    for arguments in
-        [&["run", "--preload", "/nowhere.so"][..], &["run", "--env", "x"], &["walk"], &["run", "--jobs", "0"]]
-    {
+    for arguments in [
+        &["run", "--preload", "/nowhere.so"][..],
+        &["run", "--env", "x"],
+        &["walk"],
+        &["run", "--jobs", "0"],
+        &["run", "--focus", "nothing"],
+    ] {
         assert_eq!(differential(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
@@ -119,7 +123,7 @@ fn a_file_that_is_no_library_is_no_side() {
 /// A long run, once it has started its servers.
 fn long_run() -> (Child, Vec<u32>) {
     let child = Command::new(env!("CARGO_BIN_EXE_differential"))
-        .args(["run", "--programs", "1000000", "--json", "--quiet"])
+        .args(["run", "--programs", "1000000", "--json", "--quiet", "--jobs", "2"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -13,6 +13,7 @@ use differential::control::Side;
 use differential::generate;
 use differential::judge::{Judge, Verdict};
 use differential::shrink::shrink;
+use differential::sys::process::processors;
 use shm::sync::AtomicBool;
 
 /// The budget of one fault: what continuous integration runs.
@@ -34,9 +35,10 @@ fn are_found(faults: &BTreeSet<String>, under: impl Fn(&str) -> Side) {
             library: under(fault),
             seed: 1,
             programs: PROGRAMS,
-            jobs: 2,
+            jobs: 2 * processors().len(),
             repetitions: 2,
             enough: 1,
+            focus: Vec::new(),
         };
         let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
         match summary.different.first() {
@@ -69,6 +71,27 @@ fn faults_planted_in_the_projects_library_are_found() {
         environment: vec![("TIELINE_SOCKETS_PLANT".to_owned(), fault.to_owned())],
         ..library.clone()
     });
+}
+
+#[test]
+fn a_fault_that_shows_seldom_is_suspicious() {
+    let plan = Plan {
+        plain: plain(),
+        library: planted("seldom"),
+        seed: 1,
+        programs: 150,
+        jobs: 2 * processors().len(),
+        repetitions: 4,
+        enough: 50,
+        focus: vec!["queued".to_owned()],
+    };
+    let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
+    let [different, suspicious, unstable] =
+        [&summary.different, &summary.suspicious, &summary.unstable].map(Vec::len);
+    println!("{different} different, {suspicious} suspicious, {unstable} unstable");
+    // What the library did, and the kernel never: none of it may pass for the kernel's own chance.
+    assert!(suspicious >= 3 && suspicious + different > 10 * unstable);
+    assert!(summary.suspicious.iter().all(|(_, finding)| finding.plain != finding.library));
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod startup;
 
 pub use signals::SignalsBlocked;
 #[cfg(not(loom))]
-pub use startup::{execute, stdout_was_closed};
+pub use startup::{environment, execute, stdout_was_closed};
 
 use crate::proc_file;
 use crate::{Error, Result};

@@ -1,14 +1,17 @@
-//! With what a program is started: its file, its arguments, its environment.
+//! How a program is started: tried where it may be, with the library in its environment if that can enter it.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::program::{self, Barred, Program};
-use crate::{ENV_CHILDREN, ENV_LIBRARY, ENV_STATISTICS, LIBRARY};
+use rustix::io::Errno;
+use rustix::process::Resource;
 
-const PRELOAD: &str = "LD_PRELOAD";
+use crate::environment::{self, BUILT, can_be_said};
+use crate::program::{self, Barred};
+use crate::search::{Search, places};
+use crate::{ENV_LIBRARY, LIBRARY};
+
 const SHELL: &str = "/bin/sh";
 
 /// How a program is to be started.
@@ -22,15 +25,31 @@ pub struct Options {
     pub no_children: bool,
 }
 
-/// Why a program cannot be started.
+/// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// There is no such file.
     #[error("{}: no such program", .0.display())]
     NotFound(PathBuf),
+    /// It is there, and what it is to be read by is not.
+    #[error("{}: its interpreter {interpreter:?} is not there", program.display())]
+    NoInterpreter {
+        /// The program.
+        program: PathBuf,
+        /// What it asks for.
+        interpreter: PathBuf,
+    },
     /// The file can't be executed by this user.
     #[error("{}: it may not be executed", .0.display())]
     NotExecutable(PathBuf),
+    /// The kernel refuses for another reason.
+    #[error("{} cannot be executed: {source}", path.display())]
+    Refused {
+        /// The program.
+        path: PathBuf,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
     /// The library is not where it is looked for.
     #[error(
         "the library {LIBRARY} is not installed (looked for {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
@@ -39,267 +58,207 @@ pub enum LaunchError {
         /// Where.
         looked: String,
     },
-    /// Its path can't stand in a list of libraries.
-    #[error("the library's path {} contains a space or a colon, which the dynamic linker takes for its end: move it", .0.display())]
-    BadPath(PathBuf),
 }
 
-/// A program that is ready to be started.
+impl LaunchError {
+    /// For the error number of a program that was tried.
+    fn new(path: PathBuf, errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => match program::interpreter(&path) {
+                Some(interpreter) => Self::NoInterpreter { program: path, interpreter },
+                None => Self::NotFound(path),
+            },
+            Errno::ACCESS => Self::NotExecutable(path),
+            _ => Self::Refused { path, source: errno.into() },
+        }
+    }
+
+    /// Whether what was looked for is not there, for which shells and env(1) have an exit status of its own: as them, nothing else
+    /// than the kernel's word for it counts.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound(_) | Self::NoInterpreter { .. })
+    }
+}
+
+/// A program that is ready to be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Its file.
     pub path: PathBuf,
     /// Its arguments, with its name.
     pub arguments: Vec<OsString>,
-    /// Its environment, as `NAME=value`.
+    /// Its environment.
     pub environment: Vec<OsString>,
     /// Why it runs without the library, if it does.
     pub barred: Option<Barred>,
+    /// Whether it looks as if it will start: what is known of it is worth a word. Otherwise the kernel is only asked why not, or
+    /// whether it knows a format that is unknown here.
+    pub likely: bool,
 }
 
-/// Finds the program, looks whether it can be entered, and says how to start it. `environment` holds texts `NAME=value`.
-pub fn prepare(
+/// Has the program tried wherever it may be, as execvp(3) does it, by `execute`, which comes back with the kernel's error number if
+/// it could not become the program, or with an error of its own, which ends the search. Comes back with why there is no program.
+pub fn launch<E>(
     words: &[OsString],
-    environment: Vec<OsString>,
+    environment: &[OsString],
     options: &Options,
-) -> Result<Start, LaunchError> {
+    execute: impl FnMut(&Start) -> Result<i32, E>,
+) -> Result<LaunchError, E> {
     let name = words.first().cloned().unwrap_or_default();
-    let path = find(&name, value_of(&environment, "PATH"))?;
-    let mut program = program::look_at(&path);
-    let mut start = Start { path, arguments: words.to_vec(), environment, barred: None };
-    if program.for_shell {
-        // As execvp does.
-        start.arguments =
-            [SHELL.into(), start.path.clone().into()].into_iter().chain(words[1..].to_vec()).collect();
-        start.path = SHELL.into();
-        program = program::look_at(&start.path);
-    }
-    if program.barred.is_none() {
-        start.environment = with_library(start.environment, &program, options)?;
-    }
-    start.barred = program.barred;
-    Ok(start)
-}
-
-/// The program's file, as a shell finds it.
-fn find(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
-    if name.as_bytes().contains(&b'/') {
-        return executable(Path::new(name));
-    }
-    let mut best = LaunchError::NotFound(name.into());
-    if name.is_empty() {
-        return Err(best);
-    }
-    for folder in std::env::split_paths(search_path.unwrap_or(OsStr::new("/bin:/usr/bin"))) {
-        // An empty entry is the working directory.
-        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        match executable(&folder.join(name)) {
-            Ok(path) => return Ok(path),
-            Err(LaunchError::NotFound(_)) => {}
-            Err(other) => best = other,
+    let mut attempt = Attempt { words, environment, options, execute };
+    let all = match places(&name, environment::value_of(environment, "PATH")) {
+        Ok(all) => all,
+        Err(errno) => return Ok(LaunchError::new(name.into(), errno)),
+    };
+    let mut search = Search::default();
+    // An error names what was asked for; a place only if that is to blame.
+    let mut blamed = PathBuf::from(name);
+    for path in all {
+        let errno = attempt.place(&path)?;
+        let goes_on = search.goes_on(errno);
+        if !goes_on || (path.exists() && search.end() == errno) {
+            blamed = path;
+        }
+        if !goes_on {
+            break;
         }
     }
-    Err(best)
+    Ok(LaunchError::new(blamed, search.end()))
 }
 
-fn executable(path: &Path) -> Result<PathBuf, LaunchError> {
-    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied => LaunchError::NotExecutable(path.into()),
-        _ => LaunchError::NotFound(path.into()),
-    })?;
-    let may = rustix::fs::accessat(
+/// One program after another is tried.
+struct Attempt<'a, F> {
+    words: &'a [OsString],
+    environment: &'a [OsString],
+    options: &'a Options,
+    execute: F,
+}
+
+impl<E, F: FnMut(&Start) -> Result<i32, E>> Attempt<'_, F> {
+    fn prepare(&self, path: &Path, words: Vec<OsString>) -> Start {
+        prepare(path, words, self.environment.to_vec(), self.options)
+    }
+
+    /// Tries a file, and if the kernel does not know what it is the shell with it.
+    fn place(&mut self, path: &Path) -> Result<Errno, E> {
+        let errno = self.start(self.prepare(path, self.words.to_vec()))?;
+        if errno != Errno::NOEXEC {
+            return Ok(errno);
+        }
+        let rest = self.words.iter().skip(1).cloned();
+        let words = [SHELL.into(), path.into()].into_iter().chain(rest).collect();
+        let mut start = self.prepare(Path::new(SHELL), words);
+        start.barred = start.barred.map(|why| match why {
+            // These are not about the shell.
+            Barred::NoPath(_) | Barred::LittleMemory | Barred::TooLong => why,
+            why => Barred::Interpreter(SHELL.into(), Box::new(why)),
+        });
+        self.start(start)
+    }
+
+    fn start(&mut self, start: Start) -> Result<Errno, E> {
+        let errno = Errno::from_raw_os_error((self.execute)(&start)?);
+        let entered = start.barred.is_none() && start.environment != self.environment;
+        if errno != Errno::TOOBIG || !entered {
+            return Ok(errno);
+        }
+        let environment = self.environment.to_vec();
+        let plain = Start { environment, barred: Some(Barred::TooLong), ..start };
+        (self.execute)(&plain).map(Errno::from_raw_os_error)
+    }
+}
+
+/// Looks whether a file can be entered, and says how to start it: `words` are its arguments, with its name.
+#[must_use]
+pub fn prepare(path: &Path, words: Vec<OsString>, environment: Vec<OsString>, options: &Options) -> Start {
+    let mut start =
+        Start { path: path.to_owned(), arguments: words, environment, barred: None, likely: false };
+    if !may_execute(path) {
+        return start;
+    }
+    let program = program::look_at(path, &start.arguments);
+    start.likely = !program.unknown;
+    let no_path = || (!can_be_said(&options.library)).then(|| Barred::NoPath(options.library.clone()));
+    let no_memory = || has_little_memory().then_some(Barred::LittleMemory);
+    start.barred = program.barred.clone().or_else(no_path).or_else(no_memory);
+    if start.barred.is_none() {
+        start.environment = environment::with_library(start.environment, &program, options);
+    }
+    start
+}
+
+/// Whether a limit is so low that a program may start without the library, which takes a good MiB, and not with it.
+fn has_little_memory() -> bool {
+    const LITTLE: u64 = 8 << 20;
+    let limit = |of| rustix::process::getrlimit(of).current;
+    [Resource::Data, Resource::As].into_iter().filter_map(limit).any(|limit| limit < LITTLE)
+}
+
+/// Whether the caller may execute a file, as far as that can be seen.
+fn may_execute(path: &Path) -> bool {
+    let at = rustix::fs::accessat(
         rustix::fs::CWD,
         path,
         rustix::fs::Access::EXEC_OK,
         rustix::fs::AtFlags::EACCESS,
     );
     // Root may do everything with a file but execute what nobody may.
-    if !metadata.is_file() || may.is_err() || metadata.mode() & 0o111 == 0 {
-        return Err(LaunchError::NotExecutable(path.into()));
-    }
-    Ok(path.into())
+    at.is_ok() && std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.mode() & 0o111 != 0)
 }
 
-/// The value of a variable.
-fn value_of<'e>(environment: &'e [OsString], name: &str) -> Option<&'e OsStr> {
-    environment.iter().find_map(|variable| {
-        let value = variable.as_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-        Some(OsStr::from_bytes(value))
-    })
-}
-
-/// Options of the address sanitizer, and the one by which its runtime does not insist on being first: nobody puts it first where an
-/// entered program starts one that was built with it.
-const SANITIZER: &str = "ASAN_OPTIONS";
-const ANY_ORDER: &str = "verify_asan_link_order=0";
-
-/// The environment with the library in it. What else is loaded stays, in its order, behind it; but the runtime of an address
-/// sanitizer comes first, as it insists.
-fn with_library(
-    mut environment: Vec<OsString>,
-    program: &Program,
-    options: &Options,
-) -> Result<Vec<OsString>, LaunchError> {
-    let library = options.library.as_os_str();
-    if library.as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
-        return Err(LaunchError::BadPath(options.library.clone()));
-    }
-    let before = value_of(&environment, PRELOAD).unwrap_or_default().to_owned();
-    let others = before.as_bytes().split(|byte| matches!(byte, b' ' | b':'));
-    let others: Vec<&OsStr> =
-        others.map(OsStr::from_bytes).filter(|it| !it.is_empty() && !is_ours(it)).collect();
-    let needed = program.sanitizer.as_deref().filter(|needed| {
-        !others.iter().any(|other| Path::new(other).file_name() == Path::new(needed).file_name())
-    });
-    let first = others.iter().copied().filter(|it| program::is_sanitizer(it));
-    let rest = others.iter().copied().filter(|it| !program::is_sanitizer(it));
-    let list: Vec<&OsStr> = needed.into_iter().chain(first).chain([library]).chain(rest).collect();
-    set(&mut environment, PRELOAD, &list.join(OsStr::new(":")));
-    unset(&mut environment, ENV_STATISTICS);
-    unset(&mut environment, ENV_CHILDREN);
-    if !options.no_children {
-        let told = value_of(&environment, SANITIZER).unwrap_or_default().to_owned();
-        if !told.to_string_lossy().contains("verify_asan_link_order") {
-            let both: Vec<&OsStr> =
-                [&*told, OsStr::new(ANY_ORDER)].into_iter().filter(|it| !it.is_empty()).collect();
-            set(&mut environment, SANITIZER, &both.join(OsStr::new(":")));
+/// Where the library is: what the variable names, else beside the program, which has one of the paths `own`, else where an
+/// installation puts it.
+pub fn library(named: Option<&OsStr>, own: &[PathBuf]) -> Result<PathBuf, LaunchError> {
+    let named = named.filter(|named| !named.is_empty());
+    let places: Vec<PathBuf> = match named {
+        Some(named) => vec![std::path::absolute(named).unwrap_or_else(|_| named.into())],
+        None => own.iter().flat_map(|own| beside(own)).collect(),
+    };
+    match places.iter().find(|path| program::may_be_library(path)) {
+        Some(path) if named.is_some() => Ok(path.clone()),
+        Some(path) => Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())),
+        None => {
+            let looked: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+            Err(LaunchError::NoLibrary { looked: looked.join(", ") })
         }
     }
-    if let Some(file) = &options.statistics {
-        set(&mut environment, ENV_STATISTICS, file.as_os_str());
-    }
-    if options.no_children {
-        set(&mut environment, ENV_CHILDREN, OsStr::new("0"));
-    }
-    Ok(environment)
 }
 
-fn is_ours(library: &OsStr) -> bool {
-    let name = Path::new(library).file_name();
-    name == Some(OsStr::new(LIBRARY)) || name == Some(OsStr::new(BUILT))
-}
-
-fn unset(environment: &mut Vec<OsString>, name: &str) {
-    environment.retain(|variable| {
-        !variable.as_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
-    });
-}
-
-/// Changes a variable in its place, or adds it.
-fn set(environment: &mut Vec<OsString>, name: &str, value: &OsStr) {
-    let text = OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat());
-    let prefix = format!("{name}=");
-    match environment.iter_mut().find(|variable| variable.as_bytes().starts_with(prefix.as_bytes())) {
-        Some(variable) => *variable = text,
-        None => environment.push(text),
-    }
-}
-
-/// The name under which the library comes from the build.
-const BUILT: &str = "libtieline_sockets.so";
-
-/// Where the library is: what the variable names, else beside the program `own`, else where an installation puts it.
-pub fn library(named: Option<&OsStr>, own: &Path) -> Result<PathBuf, LaunchError> {
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        let path = std::path::absolute(named).unwrap_or_else(|_| named.into());
-        return if path.is_file() {
-            Ok(path)
-        } else {
-            Err(LaunchError::NoLibrary { looked: path.display().to_string() })
-        };
-    }
+fn beside(own: &Path) -> [PathBuf; 3] {
     let folder = own.parent().unwrap_or(Path::new("."));
-    let places = [folder.join(LIBRARY), folder.join("../lib64").join(LIBRARY), folder.join(BUILT)];
-    let found = places.iter().find(|path| path.is_file());
-    found.map(|path| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())).ok_or_else(|| {
-        let looked: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-        LaunchError::NoLibrary { looked: looked.join(", ") }
-    })
+    [folder.join(LIBRARY), folder.join("../lib64").join(LIBRARY), folder.join(BUILT)]
+}
+
+/// A path by which the library can be named to the dynamic linker: its own, or else that of a link in `folder`, a private directory.
+/// Its own too if there can be no such link; then no program can be entered.
+#[must_use]
+pub fn sayable(library: PathBuf, folder: &Path) -> PathBuf {
+    if can_be_said(&library) || !can_be_said(folder) {
+        return library;
+    }
+    link(&library, folder).unwrap_or(library)
+}
+
+/// A link whose name differs from library to library, so that those of two installations leave each other alone.
+fn link(library: &Path, folder: &Path) -> Option<PathBuf> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    crate::statistics::private_folder(folder).ok()?;
+    let mut hasher = DefaultHasher::new();
+    library.hash(&mut hasher);
+    let path = folder.join(format!("{:016x}-{LIBRARY}", hasher.finish()));
+    let leads_there = || std::fs::read_link(&path).is_ok_and(|target| target == library);
+    if !leads_there() {
+        let fresh = folder.join(format!(".{LIBRARY}.{}", std::process::id()));
+        // Of a process of this number that was killed.
+        drop(std::fs::remove_file(&fresh));
+        std::os::unix::fs::symlink(library, &fresh).ok()?;
+        if std::fs::rename(&fresh, &path).is_err() {
+            drop(std::fs::remove_file(&fresh));
+        }
+    }
+    leads_there().then_some(path)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ANY: &str = "ASAN_OPTIONS=verify_asan_link_order=0";
-
-    fn options() -> Options {
-        Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false }
-    }
-
-    fn texts(list: &[&str]) -> Vec<OsString> {
-        list.iter().map(OsString::from).collect()
-    }
-
-    fn environment(before: &[&str], program: &Program, options: &Options) -> Vec<OsString> {
-        with_library(texts(before), program, options).unwrap()
-    }
-
-    #[test]
-    fn what_else_is_loaded_stays() {
-        let plain = Program::default();
-        assert_eq!(
-            environment(&["A=1"], &plain, &options()),
-            texts(&["A=1", "LD_PRELOAD=/l/libtieline-sockets.so", ANY])
-        );
-        let chain = ["LD_PRELOAD=/j/libjemalloc.so.2 b.so", "A=1"];
-        let want = texts(&["LD_PRELOAD=/l/libtieline-sockets.so:/j/libjemalloc.so.2:b.so", "A=1", ANY]);
-        assert_eq!(environment(&chain, &plain, &options()), want);
-        // Started by a program that has it already.
-        let again = ["LD_PRELOAD=/old/libtieline-sockets.so:b.so", "TIELINE_SOCKETS_CHILDREN=0"];
-        assert_eq!(
-            environment(&again, &plain, &options()),
-            texts(&["LD_PRELOAD=/l/libtieline-sockets.so:b.so", ANY])
-        );
-    }
-
-    #[test]
-    fn a_sanitizer_comes_first() {
-        let needs = Program { sanitizer: Some("libasan.so.8".into()), ..Program::default() };
-        let want = texts(&["LD_PRELOAD=libasan.so.8:/l/libtieline-sockets.so", ANY]);
-        assert_eq!(environment(&[], &needs, &options()), want);
-        let has = ["LD_PRELOAD=b.so:/x/libasan.so.8", "ASAN_OPTIONS=detect_leaks=0"];
-        let both = "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0";
-        let want = texts(&["LD_PRELOAD=/x/libasan.so.8:/l/libtieline-sockets.so:b.so", both]);
-        assert_eq!(environment(&has, &needs, &options()), want);
-    }
-
-    #[test]
-    fn the_library_is_told_what_was_asked_for() {
-        let asked = Options { statistics: Some("/s".into()), no_children: true, ..options() };
-        let told = environment(&["TIELINE_SOCKETS_STATISTICS=/old"], &Program::default(), &asked);
-        assert_eq!(value_of(&told, ENV_STATISTICS), Some(OsStr::new("/s")));
-        assert_eq!(value_of(&told, ENV_CHILDREN), Some(OsStr::new("0")));
-        let bad = Options { library: "/a b/l.so".into(), ..options() };
-        assert!(matches!(with_library(vec![], &Program::default(), &bad), Err(LaunchError::BadPath(_))));
-    }
-
-    #[test]
-    fn programs_are_found_as_a_shell_finds_them() {
-        let path = Some(OsStr::new("/nowhere:/bin:/usr/bin"));
-        assert_eq!(find(OsStr::new("sh"), path).unwrap(), Path::new("/bin/sh"));
-        assert!(matches!(find(OsStr::new("no-such-program"), path), Err(LaunchError::NotFound(_))));
-        assert!(matches!(find(OsStr::new(""), path), Err(LaunchError::NotFound(_))));
-        assert!(matches!(find(OsStr::new("/etc"), path), Err(LaunchError::NotExecutable(_))));
-        assert!(matches!(find(OsStr::new("/etc/passwd"), path), Err(LaunchError::NotExecutable(_))));
-        assert!(matches!(
-            find(OsStr::new("passwd"), Some(OsStr::new("/etc"))),
-            Err(LaunchError::NotExecutable(_))
-        ));
-        assert!(find(OsStr::new("sh"), None).is_ok());
-    }
-
-    #[test]
-    fn a_program_that_cannot_be_entered_keeps_its_environment() {
-        let start = prepare(&texts(&["sh", "-c", "true"]), texts(&["PATH=/bin"]), &options()).unwrap();
-        assert_eq!((start.path.as_path(), start.barred.as_ref()), (Path::new("/bin/sh"), None));
-        assert_eq!(start.environment.len(), 3);
-        let folder = tempfile::tempdir().unwrap();
-        let text = folder.path().join("text");
-        std::fs::write(&text, "exit 3\n").unwrap();
-        std::fs::set_permissions(&text, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let start = prepare(&[text.clone().into(), "a".into()], vec![], &options()).unwrap();
-        assert_eq!(start.path, Path::new("/bin/sh"));
-        assert_eq!(start.arguments, [OsString::from("/bin/sh"), text.into(), "a".into()]);
-    }
-}
+mod tests;

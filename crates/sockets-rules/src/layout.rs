@@ -5,7 +5,9 @@
 //! gets what he gets. There is nothing in it that anybody follows: numbers only.
 
 /// First word of the file: its kind and version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks2");
+/// Bits of it that are the version.
+pub const VERSION_BITS: u64 = 0xff << 56;
 
 /// Bytes of the page that says who has which slot.
 pub const HEAD_BYTES: usize = 4096;
@@ -37,14 +39,10 @@ pub mod head {
     pub const CONNECTIONS: usize = 1;
     /// Those of them that have no record of their own, because all were taken.
     pub const UNRECORDED: usize = 2;
-    /// Calls that received on connections that are closed or have no record.
-    pub const CALLS_IN: usize = 3;
-    /// Bytes of those.
-    pub const BYTES_IN: usize = 4;
-    /// Calls that sent.
-    pub const CALLS_OUT: usize = 5;
-    /// Bytes of those.
-    pub const BYTES_OUT: usize = 6;
+    /// Bytes that came on connections that are closed or have no record.
+    pub const BYTES_IN: usize = 3;
+    /// Bytes that were sent on those.
+    pub const BYTES_OUT: usize = 4;
     /// First of the counters of reasons.
     pub const REASONS: usize = 16;
     /// First of the counters of notes.
@@ -57,14 +55,10 @@ pub mod record {
     pub const COOKIE: usize = 0;
     /// The descriptor, and 32 bits above it the number of the reason why it is on TCP.
     pub const DESCRIPTOR: usize = 1;
-    /// Calls that received.
-    pub const CALLS_IN: usize = 2;
-    /// Bytes of those.
-    pub const BYTES_IN: usize = 3;
-    /// Calls that sent.
-    pub const CALLS_OUT: usize = 4;
-    /// Bytes of those.
-    pub const BYTES_OUT: usize = 5;
+    /// Bytes that have come, when the process last asked the kernel: at its end. Before, the kernel has to be asked.
+    pub const BYTES_IN: usize = 2;
+    /// Bytes that were sent, then.
+    pub const BYTES_OUT: usize = 3;
 }
 
 /// Why a connection is on TCP.

@@ -1,18 +1,24 @@
 //! What the sockets library, its launcher and the readers of its statistics agree upon.
 //!
-//! What it is for: [`program`] says whether the library can enter a program, [`launch`] with what environment it is started,
-//! [`layout`] how statistics lie in their file, [`statistics`] reads them, and [`status`] says whose they are.
+//! What it is for: [`program`] says whether the library can enter a program, [`launch`] how it is started, [`environment`] with what
+//! environment, [`layout`] how statistics lie in their file, [`statistics`] reads them, [`kernel`] and [`tcp_info`] know what the kernel
+//! counts of connections, and [`status`] says whose all of that is.
 //!
 //! What it must never do: trust a file of statistics, which any process of the user may write; run anything; print.
 //!
 //! Where to start reading: [`launch`].
 #![forbid(unsafe_code)]
 
+mod elf;
+pub mod environment;
+pub mod kernel;
 pub mod launch;
 pub mod layout;
 pub mod program;
+mod search;
 pub mod statistics;
 pub mod status;
+pub mod tcp_info;
 
 /// Name of the library's file.
 pub const LIBRARY: &str = "libtieline-sockets.so";

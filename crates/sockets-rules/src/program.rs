@@ -5,11 +5,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, StatVfsMountFlags};
+
+use crate::elf::Elf;
 
 /// Interpreters of interpreters that the kernel follows.
 const DEPTH: usize = 5;
@@ -17,8 +21,6 @@ const DEPTH: usize = 5;
 const LINE_BYTES: usize = 256;
 /// The loader whose programs can be entered.
 const LOADER: &str = "ld-linux-x86-64.so.2";
-/// Program headers that are looked at, at most.
-const HEADERS: u16 = 512;
 
 /// Why the library cannot enter a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,12 @@ pub enum Barred {
     OtherMachine,
     /// Another C library's loader starts it.
     OtherLoader(PathBuf),
+    /// The library's path can't be said to the loader.
+    NoPath(PathBuf),
+    /// A limit leaves no room for the library in its memory.
+    LittleMemory,
+    /// With the library's name the environment would be too long for the kernel.
+    TooLong,
     /// A script, whose interpreter cannot be entered.
     Interpreter(PathBuf, Box<Self>),
 }
@@ -54,6 +62,18 @@ impl fmt::Display for Barred {
             Self::OtherLoader(loader) => {
                 write!(f, "its loader is {}, the library's is {LOADER}", loader.display())
             }
+            Self::NoPath(path) => write!(
+                f,
+                "the library's path {} contains a space, a colon or a dollar sign, which the dynamic linker takes for \
+                 something else, and there is no runtime directory for a link to it: move it",
+                path.display()
+            ),
+            Self::LittleMemory => f.write_str(
+                "the limit of its memory (`ulimit -d`, `ulimit -v`) is too low for the library to fit in",
+            ),
+            Self::TooLong => f.write_str(
+                "its arguments and its environment are so long that the library's name does not fit in",
+            ),
             Self::Interpreter(path, why) => write!(f, "its interpreter is {}, and {why}", path.display()),
         }
     }
@@ -66,8 +86,8 @@ pub struct Program {
     pub barred: Option<Barred>,
     /// The runtime of an address sanitizer that it needs, which wants to be loaded before all else.
     pub sanitizer: Option<OsString>,
-    /// Neither a program nor a script with an interpreter: a shell runs it.
-    pub for_shell: bool,
+    /// Neither a program nor a script with an interpreter: the kernel may know it nevertheless, or a shell runs it.
+    pub unknown: bool,
 }
 
 impl Program {
@@ -76,173 +96,154 @@ impl Program {
     }
 }
 
-/// Looks at a program's file. What cannot be read is taken for a program that can be entered: the loader knows better.
+/// Looks at a program's file. What cannot be read is taken for a program that can be entered: the loader knows better. `words` are
+/// the program's arguments, with its name: if it is the dynamic linker they say which program that starts.
 #[must_use]
-pub fn look_at(path: &Path) -> Program {
-    look(path, DEPTH)
+pub fn look_at(path: &Path, words: &[OsString]) -> Program {
+    look(path, words, DEPTH, true)
 }
 
-fn look(path: &Path, depth: usize) -> Program {
-    let Ok(file) = File::open(path) else { return Program::default() };
-    let mut start = [0; LINE_BYTES];
-    let length = (&file).take(LINE_BYTES as u64).read(&mut start).unwrap_or(0);
-    let start = start.get(..length).unwrap_or_default();
+/// The interpreter that a script or a program asks for.
+#[must_use]
+pub fn interpreter(path: &Path) -> Option<PathBuf> {
+    let (_, file) = open(path)?;
+    let start = start(&file?);
+    if start.starts_with(b"#!") { of_script(&start) } else { Elf::read(&open(path)?.1?)?.interpreter() }
+}
+
+/// A file to be looked at, and what is known of it though it may not be read. Anything else (a pipe, a device) is left alone: it
+/// might hold this up, or do something.
+fn open(path: &Path) -> Option<(Metadata, Option<File>)> {
+    let metadata = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+    // In its place may be something else by now.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok();
+    Some((metadata, file))
+}
+
+/// As much of it as the kernel reads to see what it is.
+fn start(file: &File) -> Vec<u8> {
+    let mut start = Vec::with_capacity(LINE_BYTES);
+    // What cannot be read to its end was read as far as it goes.
+    drop(file.take(LINE_BYTES as u64).read_to_end(&mut start));
+    start
+}
+
+/// `as_kernel`: it is the kernel that starts it, not a dynamic linker that was started by hand, which gives no rights.
+fn look(path: &Path, words: &[OsString], depth: usize, as_kernel: bool) -> Program {
+    let Some((metadata, file)) = open(path) else { return Program::default() };
+    let start = file.as_ref().map(start).unwrap_or_default();
     if start.starts_with(b"#!") {
-        return script(start, depth);
+        return script(&start, depth);
     }
-    if !start.starts_with(b"\x7fELF") {
-        return Program { for_shell: true, ..Program::default() };
+    let unreadable = start.is_empty() && metadata.size() > 0;
+    if !start.starts_with(b"\x7fELF") && !unreadable {
+        return Program { unknown: true, ..Program::default() };
     }
-    if let Some(why) = privileged(path, &file) {
+    if as_kernel && let Some(why) = privileged(path, &metadata) {
         return Program::barred(why);
     }
-    Elf::read(&file).map_or_else(|| Program::barred(Barred::OtherMachine), |elf| elf.judge(path))
+    let Some(file) = file.filter(|_| !unreadable) else { return Program::default() };
+    Elf::read(&file).map_or_else(|| Program::barred(Barred::OtherMachine), |elf| judge(&elf, words))
 }
 
 /// A script is as its interpreter.
 fn script(start: &[u8], depth: usize) -> Program {
-    let line = start.get(2..).unwrap_or_default().split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let word = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty());
-    let Some(word) = word.filter(|_| depth > 0) else { return Program::default() };
-    let path = Path::new(OsStr::from_bytes(word));
-    let found = look(path, depth - 1);
-    let barred = found.barred.map(|why| Barred::Interpreter(path.to_owned(), Box::new(why)));
+    let Some(path) = of_script(start) else { return Program { unknown: true, ..Program::default() } };
+    if depth == 0 {
+        return Program::default();
+    }
+    let found = look(&path, &[], depth - 1, true);
+    let barred = found.barred.map(|why| Barred::Interpreter(path, Box::new(why)));
     Program { barred, ..found }
 }
 
+/// The interpreter that stands in a script's first line.
+fn of_script(start: &[u8]) -> Option<PathBuf> {
+    let line = start.get(2..)?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
+    let word = word.split(|byte| *byte == 0).next().filter(|word| !word.is_empty())?;
+    Some(OsStr::from_bytes(word).into())
+}
+
 /// Whether the kernel would start it with other rights than its caller's.
-fn privileged(path: &Path, file: &File) -> Option<Barred> {
+fn privileged(path: &Path, metadata: &Metadata) -> Option<Barred> {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2010;
-    let metadata = file.metadata().ok()?;
-    let user = rustix::process::geteuid().as_raw();
-    let group = rustix::process::getegid().as_raw();
-    let mode = metadata.mode();
-    if (mode & SET_USER != 0 && metadata.uid() != user)
-        || (mode & SET_GROUP == SET_GROUP && metadata.gid() != group)
-    {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if rustix::process::getuid() != user || rustix::process::getgid() != group {
+        // Of such a caller every program is distrustful.
         return Some(Barred::Privileged);
     }
-    let mut value = [0; 64];
-    let length = rustix::fs::getxattr(path, "security.capability", &mut value[..]).unwrap_or(0);
-    (length > 0 && user != 0).then_some(Barred::Capable)
+    let mode = metadata.mode();
+    let changes = (mode & SET_USER != 0 && metadata.uid() != user.as_raw())
+        || (mode & SET_GROUP == SET_GROUP && metadata.gid() != group.as_raw());
+    let capable = || {
+        let mut value = [0; 64];
+        rustix::fs::getxattr(path, "security.capability", &mut value[..]).unwrap_or(0) > 0 && !user.is_root()
+    };
+    let why = if changes {
+        Barred::Privileged
+    } else if capable() {
+        Barred::Capable
+    } else {
+        return None;
+    };
+    let ignored = rustix::thread::no_new_privs().unwrap_or(false)
+        || rustix::fs::statvfs(path).is_ok_and(|it| it.f_flag.contains(StatVfsMountFlags::NOSUID));
+    (!ignored).then_some(why)
 }
 
-/// What is needed of an ELF file's headers.
-struct Elf<'a> {
-    file: &'a File,
-    machine: u16,
-    segments: Vec<Segment>,
+fn judge(elf: &Elf<'_>, words: &[OsString]) -> Program {
+    if !elf.is_x86_64() {
+        return Program::barred(Barred::OtherMachine);
+    }
+    if elf.is_go() {
+        return Program::barred(Barred::Go);
+    }
+    let names = elf.names().unwrap_or_default();
+    match elf.interpreter() {
+        Some(loader) if loader.file_name() != Some(OsStr::new(LOADER)) => {
+            Program::barred(Barred::OtherLoader(loader))
+        }
+        // The loader itself, started by hand, heeds the environment too.
+        None if names.own.as_deref() == Some(OsStr::new(LOADER)) => by_hand(words),
+        None => Program::barred(Barred::Static),
+        Some(_) => {
+            let sanitizer = names.needed.into_iter().find(|name| is_sanitizer(name));
+            Program { sanitizer, ..Program::default() }
+        }
+    }
 }
 
-/// A program header.
-struct Segment {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    length: u64,
+/// A program that the loader is told to start.
+fn by_hand(words: &[OsString]) -> Program {
+    const WITH_VALUE: [&str; 7] = [
+        "--library-path",
+        "--inhibit-rpath",
+        "--audit",
+        "--preload",
+        "--argv0",
+        "--glibc-hwcaps-prepend",
+        "--glibc-hwcaps-mask",
+    ];
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        if WITH_VALUE.iter().any(|option| word == option) {
+            words.next();
+        } else if !word.as_bytes().starts_with(b"--") {
+            // One without a slash is looked for among the libraries.
+            let named = word.as_bytes().contains(&b'/');
+            return if named { look(Path::new(word), &[], 0, false) } else { Program::default() };
+        }
+    }
+    Program::default()
 }
 
-fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
-    bytes
-        .get(at..at + length)
-        .map_or(0, |bytes| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-impl<'a> Elf<'a> {
-    /// Reads the headers of a 64-bit file, lowest byte first; `None` if it is no such file.
-    fn read(file: &'a File) -> Option<Self> {
-        let mut head = [0; 64];
-        file.read_exact_at(&mut head, 0).ok()?;
-        if head[4] != 2 || head[5] != 1 {
-            return None;
-        }
-        let (table, size) = (number(&head, 32, 8), number(&head, 54, 2));
-        let count = (number(&head, 56, 2) as u16).min(HEADERS);
-        let mut segments = Vec::with_capacity(count.into());
-        for at in 0..u64::from(count) {
-            let mut header = [0; 56];
-            file.read_exact_at(&mut header, table.checked_add(at * size)?).ok()?;
-            segments.push(Segment {
-                kind: number(&header, 0, 4) as u32,
-                offset: number(&header, 8, 8),
-                address: number(&header, 16, 8),
-                length: number(&header, 32, 8),
-            });
-        }
-        Some(Self { file, machine: number(&head, 18, 2) as u16, segments })
-    }
-
-    fn judge(&self, path: &Path) -> Program {
-        const X86_64: u16 = 62;
-        const INTERPRETER: u32 = 3;
-        if self.machine != X86_64 {
-            return Program::barred(Barred::OtherMachine);
-        }
-        if self.is_go() {
-            return Program::barred(Barred::Go);
-        }
-        let Some(interpreter) = self.contents(INTERPRETER, 4096) else {
-            // The loader, started by hand with a program as its argument, heeds the environment too.
-            let is_loader = path.file_name().is_some_and(|name| name == LOADER);
-            return if is_loader { Program::default() } else { Program::barred(Barred::Static) };
-        };
-        let text = interpreter.split(|byte| *byte == 0).next().unwrap_or_default();
-        let loader = Path::new(OsStr::from_bytes(text));
-        if loader.file_name() != Some(OsStr::new(LOADER)) {
-            return Program::barred(Barred::OtherLoader(loader.to_owned()));
-        }
-        Program { sanitizer: self.sanitizer(), ..Program::default() }
-    }
-
-    /// The contents of the first segment of a kind.
-    fn contents(&self, kind: u32, at_most: u64) -> Option<Vec<u8>> {
-        let segment = self.segments.iter().find(|segment| segment.kind == kind)?;
-        self.bytes(segment.offset, segment.length.min(at_most))
-    }
-
-    fn bytes(&self, offset: u64, length: u64) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(length).ok()?];
-        self.file.read_exact_at(&mut bytes, offset).ok()?;
-        Some(bytes)
-    }
-
-    /// Go's linker leaves a note with its name.
-    fn is_go(&self) -> bool {
-        const NOTE: u32 = 4;
-        let notes = self.segments.iter().filter(|segment| segment.kind == NOTE);
-        notes.filter_map(|note| self.bytes(note.offset, note.length.min(4096))).any(|note| {
-            number(&note, 0, 4) == 4 && number(&note, 8, 4) == 4 && note.get(12..16) == Some(b"Go\0\0")
-        })
-    }
-
-    /// The address sanitizer's runtime, if the program needs it.
-    fn sanitizer(&self) -> Option<OsString> {
-        const DYNAMIC: u32 = 2;
-        const NEEDED: u64 = 1;
-        const STRINGS: u64 = 5;
-        let dynamic = self.contents(DYNAMIC, 64 << 10)?;
-        let entries: Vec<(u64, u64)> =
-            dynamic.chunks_exact(16).map(|entry| (number(entry, 0, 8), number(entry, 8, 8))).collect();
-        let strings = self.offset_of(entries.iter().find(|(tag, _)| *tag == STRINGS)?.1)?;
-        let mut names = entries.iter().filter(|(tag, _)| *tag == NEEDED).filter_map(|(_, at)| {
-            let mut name = vec![0; 128];
-            let length = self.file.read_at(&mut name, strings.checked_add(*at)?).ok()?;
-            name.truncate(length);
-            name.split(|byte| *byte == 0).next().map(|name| OsString::from_vec(name.to_vec()))
-        });
-        names.find(|name| is_sanitizer(name))
-    }
-
-    /// Where in the file an address lies.
-    fn offset_of(&self, address: u64) -> Option<u64> {
-        const LOAD: u32 = 1;
-        let holds = |segment: &&Segment| {
-            segment.kind == LOAD && address >= segment.address && address - segment.address < segment.length
-        };
-        let segment = self.segments.iter().find(holds)?;
-        segment.offset.checked_add(address - segment.address)
-    }
+/// Whether a file can be a library of the same kind as ours.
+pub(crate) fn may_be_library(path: &Path) -> bool {
+    let file = open(path).and_then(|(_, file)| file);
+    file.is_some_and(|file| Elf::read(&file).is_some_and(|elf| elf.is_x86_64()))
 }
 
 /// Whether a library is the runtime of an address sanitizer, which ends the program unless it is loaded first.
@@ -285,7 +286,7 @@ mod tests {
 
     fn barred(bytes: &[u8]) -> Option<Barred> {
         let (_folder, path) = file("program", bytes, 0o755);
-        look_at(&path).barred
+        look_at(&path, &[]).barred
     }
 
     #[test]
@@ -323,26 +324,26 @@ mod tests {
         // One that names itself ends as the kernel ends it.
         let (_folder, own) = file("loop", b"", 0o755);
         std::fs::write(&own, format!("#!{}", own.display())).unwrap();
-        assert_eq!(look_at(&own), Program::default());
+        assert_eq!(look_at(&own, &[]), Program::default());
         let (_folder, text) = file("text", b"echo hello\n", 0o755);
-        assert!(look_at(&text).for_shell);
+        assert!(look_at(&text, &[]).unknown);
     }
 
     #[test]
     fn what_runs_as_somebody_else_is_barred() {
         let (_folder, path) = file("su", &elf(2, 62, &[(3, b"/lib64/ld-linux-x86-64.so.2\0")]), 0o6755);
         // Its owner is the one who runs the test: nothing changes for him.
-        assert_eq!(look_at(&path).barred, None);
+        assert_eq!(look_at(&path, &[]).barred, None);
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).unwrap();
-            assert_eq!(look_at(&path).barred, Some(Barred::Privileged));
+            assert_eq!(look_at(&path, &[]).barred, Some(Barred::Privileged));
         }
     }
 
     #[test]
     fn this_test_itself_can_be_entered() {
-        assert_eq!(look_at(&std::env::current_exe().unwrap()), Program::default());
+        assert_eq!(look_at(&std::env::current_exe().unwrap(), &[]), Program::default());
         assert!(is_sanitizer(OsStr::new("/x/libasan.so.8")) && !is_sanitizer(OsStr::new("libc.so.6")));
     }
 }

@@ -20,10 +20,16 @@ pub enum StatisticsError {
         /// Why not.
         source: std::io::Error,
     },
+    /// It is of another version of this program.
+    #[error("{} is a file of statistics of another version of tieline: run something by this one, or name another", .0.display())]
+    Version(PathBuf),
     /// Something else has its name.
-    #[error("{} is no file of statistics of this version: name another, or remove it", .0.display())]
+    #[error("{} is no file of statistics: name another, or remove it", .0.display())]
     Foreign(PathBuf),
 }
+
+/// Longest path of which the library takes notice, in bytes.
+const LONGEST_PATH_BYTES: usize = 511;
 
 /// Result about statistics.
 pub type Result<T> = std::result::Result<T, StatisticsError>;
@@ -47,15 +53,11 @@ pub struct Counted {
     pub open: Vec<Connection>,
 }
 
-/// Calls and bytes.
+/// Bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Moved {
-    /// Calls that received.
-    pub calls_in: u64,
     /// Bytes that came.
     pub bytes_in: u64,
-    /// Calls that sent.
-    pub calls_out: u64,
     /// Bytes that went.
     pub bytes_out: u64,
 }
@@ -65,9 +67,7 @@ impl Moved {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
-            calls_in: self.calls_in.saturating_add(other.calls_in),
             bytes_in: self.bytes_in.saturating_add(other.bytes_in),
-            calls_out: self.calls_out.saturating_add(other.calls_out),
             bytes_out: self.bytes_out.saturating_add(other.bytes_out),
         }
     }
@@ -82,21 +82,25 @@ pub struct Connection {
     pub fd: u32,
     /// Why it is on TCP.
     pub reason: Option<Reason>,
-    /// What went through it.
+    /// What went through it, if the process has ended: before, the kernel knows.
     pub moved: Moved,
 }
 
 /// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
 pub fn create(path: &Path, fresh: bool) -> Result<()> {
     let failed = |what| move |source| StatisticsError::Io { what, path: path.to_owned(), source };
+    if path.as_os_str().len() > LONGEST_PATH_BYTES {
+        // The library would not say that it counts nothing.
+        return Err(failed("cannot make")(rustix::io::Errno::NAMETOOLONG.into()));
+    }
     match check(path) {
         Ok(()) if !fresh => return Ok(()),
         Err(StatisticsError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+        // Who counts in an old one goes on in it, out of sight.
+        Ok(()) | Err(StatisticsError::Version(_)) => {}
         Err(error) => return Err(error),
-        Ok(()) => {}
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let own = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let own = path.with_file_name(format!(".statistics.{}", std::process::id()));
     // A longer file than the process may write would end it by a signal.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < layout::FILE_BYTES as u64) {
@@ -130,7 +134,12 @@ pub fn default_file(root: &Path) -> PathBuf {
 
 /// As [`create`], in a directory of the user's own, which is made if it is missing.
 pub fn create_private(path: &Path) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+    private_folder(path.parent().unwrap_or(Path::new("/")))?;
+    create(path, false)
+}
+
+/// Has a directory of the user's own, in which nobody else may write.
+pub(crate) fn private_folder(folder: &Path) -> Result<()> {
     let failed = |source| StatisticsError::Io { what: "cannot use", path: folder.to_owned(), source };
     if !folder.exists() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -139,7 +148,7 @@ pub fn create_private(path: &Path) -> Result<()> {
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
         return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
     }
-    create(path, false)
+    Ok(())
 }
 
 /// Whether there is a file of statistics.
@@ -158,8 +167,14 @@ fn open(path: &Path) -> Result<File> {
     let is_ours = metadata.is_file()
         && metadata.size() == layout::FILE_BYTES as u64
         && file.read_exact(&mut magic).is_ok()
-        && u64::from_le_bytes(magic) == layout::MAGIC;
-    if is_ours { Ok(file) } else { Err(StatisticsError::Foreign(path.to_owned())) }
+        && (u64::from_le_bytes(magic) ^ layout::MAGIC) & !layout::VERSION_BITS == 0;
+    if !is_ours {
+        Err(StatisticsError::Foreign(path.to_owned()))
+    } else if u64::from_le_bytes(magic) == layout::MAGIC {
+        Ok(file)
+    } else {
+        Err(StatisticsError::Version(path.to_owned()))
+    }
 }
 
 /// What all processes have counted.
@@ -198,14 +213,8 @@ pub fn read(path: &Path) -> Result<Vec<Counted>> {
 
 fn counted(pid: u32, slot: &[u64]) -> Counted {
     let word = |at: usize| slot.get(at).copied().unwrap_or(0);
-    let moved = |at: usize, [calls_in, bytes_in, calls_out, bytes_out]: [usize; 4]| Moved {
-        calls_in: word(at + calls_in),
-        bytes_in: word(at + bytes_in),
-        calls_out: word(at + calls_out),
-        bytes_out: word(at + bytes_out),
-    };
-    let totals = [head::CALLS_IN, head::BYTES_IN, head::CALLS_OUT, head::BYTES_OUT];
-    let own = [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT];
+    let moved =
+        |[bytes_in, bytes_out]: [usize; 2]| Moved { bytes_in: word(bytes_in), bytes_out: word(bytes_out) };
     let records = (0..layout::RECORDS).map(|at| layout::RECORDS_AT + at * layout::RECORD_WORDS);
     let open = records.filter(|at| word(at + record::COOKIE) != 0).map(|at| {
         let descriptor = word(at + record::DESCRIPTOR);
@@ -214,14 +223,14 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
             cookie: word(at + record::COOKIE),
             fd: descriptor as u32,
             reason: reason.and_then(|reason| Reason::ALL.get(reason).copied()),
-            moved: moved(at, own),
+            moved: moved([at + record::BYTES_IN, at + record::BYTES_OUT]),
         }
     });
     Counted {
         pid,
         connections: word(head::CONNECTIONS),
         unrecorded: word(head::UNRECORDED),
-        closed: moved(0, totals),
+        closed: moved([head::BYTES_IN, head::BYTES_OUT]),
         reasons: Reason::ALL.into_iter().map(|it| (it, word(head::REASONS + it as usize))).collect(),
         notes: Note::ALL.into_iter().map(|it| (it, word(head::NOTES + it as usize))).collect(),
         open: open.collect(),
@@ -231,6 +240,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
 
     fn put(path: &Path, at: usize, word: u64) {
@@ -251,6 +261,19 @@ mod tests {
         create(&path, true).unwrap();
         assert_eq!(read(&path).unwrap().len(), 0);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn one_of_another_version_is_replaced_and_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        for fresh in [false, true] {
+            create(&path, true).unwrap();
+            put(&path, 0, u64::from_le_bytes(*b"TLsocks1"));
+            assert!(matches!(read(&path), Err(StatisticsError::Version(_))));
+            create(&path, fresh).unwrap();
+            assert_eq!(read(&path).unwrap(), []);
+        }
     }
 
     #[test]
@@ -278,6 +301,50 @@ mod tests {
         let open = &all[0].open;
         assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 5));
         assert_eq!(open[0].reason, Some(Reason::NotYet));
+    }
+
+    /// A file that begins as one of statistics does, in which these words stand in these places.
+    fn scribbled(words: &[(usize, u64)]) -> Vec<u8> {
+        let mut bytes = vec![0; layout::FILE_BYTES];
+        bytes[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());
+        for (at, word) in words {
+            // The first words of each slot and the owners have a meaning: most are put there.
+            let at = match at % 4 {
+                0 => layout::OWNERS + at / 4 % layout::SLOTS,
+                1 => (layout::HEAD_BYTES + at / 4 % 4 * layout::SLOT_BYTES) / 8,
+                2 => layout::HEAD_BYTES / 8 + at / 4 % (4 * layout::SLOT_WORDS),
+                _ => at / 4 % (layout::FILE_BYTES / 8),
+            };
+            bytes[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn any_bytes_are_reported_or_refused(
+            words in prop::collection::vec((any::<usize>(), prop_oneof![0..5_u64, Just(u64::from(std::process::id())), any::<u64>()]), 0..60),
+            length in prop_oneof![Just(layout::FILE_BYTES), 0..layout::FILE_BYTES],
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("s");
+            std::fs::write(&path, &scribbled(&words)[..length]).unwrap();
+            let whole = length == layout::FILE_BYTES && !words.iter().any(|(at, _)| at % 4 == 3 && (at / 4).is_multiple_of(layout::FILE_BYTES / 8));
+            match crate::status::report(&path, true) {
+                Ok(report) => {
+                    prop_assert_eq!(length, layout::FILE_BYTES);
+                    let texts = [report.summary(), report.details()];
+                    prop_assert!(texts.iter().all(|text| !text.is_empty()));
+                    let named = report.processes.iter().all(|it| texts[1].contains(&format!("process {} ", it.pid)));
+                    prop_assert!(named, "{}", texts[1]);
+                    // Nobody has this file mapped.
+                    prop_assert!(report.processes.iter().all(|it| !it.running));
+                    prop_assert_eq!(crate::status::report(&path, false).unwrap().processes, vec![]);
+                }
+                Err(error) => prop_assert!(!whole, "{}", error),
+            }
+        }
     }
 
     #[test]

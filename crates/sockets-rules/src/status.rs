@@ -1,5 +1,7 @@
 //! Whose the numbers are: processes and addresses, as the kernel knows them.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::statistics::{self, Counted, Moved, Result};
+use crate::{kernel, layout};
 
 /// What is known of all processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -73,8 +76,14 @@ pub struct Connection {
 pub fn report(path: &Path, ended: bool) -> Result<Report> {
     let inode = std::fs::metadata(path).map(|metadata| metadata.ino()).unwrap_or(0);
     let counted = statistics::read(path)?;
-    let processes: Vec<Process> =
-        counted.into_iter().map(|it| process(it, inode)).filter(|it| ended || it.running).collect();
+    // Without them there are the ends that the kernel's tables name, and no bytes of what is open.
+    let connections = kernel::connections().unwrap_or_default();
+    let connections = connections.into_iter().map(|it| (it.cookie, it)).collect();
+    let processes: Vec<Process> = counted
+        .into_iter()
+        .map(|it| process(it, inode, &connections))
+        .filter(|it| ended || it.running)
+        .collect();
     let reasons = tally(processes.iter().flat_map(|process| process.reasons.clone()));
     Ok(Report { processes, reasons })
 }
@@ -90,11 +99,22 @@ fn tally(all: impl Iterator<Item = Tally>) -> Vec<Tally> {
     sums
 }
 
-fn process(counted: Counted, inode: u64) -> Process {
+fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Connection>) -> Process {
     let running = is_running(counted.pid, inode);
-    let sockets = if running { sockets(counted.pid) } else { Vec::new() };
-    let moved = counted.open.iter().fold(counted.closed, |sum, it| sum.and(it.moved));
-    let open = if running { counted.open } else { Vec::new() };
+    let open: Vec<Connection> = if running {
+        // Only of processes in another network these are asked for.
+        let sockets = OnceCell::new();
+        let sockets = || sockets.get_or_init(|| sockets_of(counted.pid)).as_slice();
+        counted
+            .open
+            .iter()
+            .map(|it| connection(counted.pid, *it, connections.get(&it.cookie), sockets))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let kept = counted.open.iter().fold(counted.closed, |sum, it| sum.and(it.moved));
+    let moved = if running { open.iter().fold(counted.closed, |sum, it| sum.and(it.moved)) } else { kept };
     Process {
         pid: counted.pid,
         name: if running { name(counted.pid) } else { String::new() },
@@ -110,19 +130,31 @@ fn process(counted: Counted, inode: u64) -> Process {
             .filter(|(_, count)| *count > 0)
             .map(|(it, count)| Tally { what: it.text(), count: *count })
             .collect(),
-        open: open.into_iter().map(|it| connection(counted.pid, it, &sockets)).collect(),
+        open,
     }
 }
 
 /// Whether a process of this number runs and has the file mapped. The number alone may belong to somebody else by now; one who
-/// lets nobody look at his memory is believed.
+/// lets nobody look at his memory is believed, and so is everybody where the kernel shows no memory at all.
 fn is_running(pid: u32, inode: u64) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => {
-            maps.lines().any(|line| line.split_whitespace().nth(4).is_some_and(|it| it.parse() == Ok(inode)))
+    match std::fs::read(format!("/proc/{pid}/maps")) {
+        // Names in it may be of any bytes.
+        Ok(maps) => maps.split(|byte| *byte == b'\n').any(|line| inode_of(line) == Some(inode)),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && !Path::new("/proc/self/maps").exists() =>
+        {
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+            let asked = pid.map(rustix::process::test_kill_process);
+            matches!(asked, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
         }
         Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
     }
+}
+
+/// The inode in a line of a process's table of mappings.
+fn inode_of(line: &[u8]) -> Option<u64> {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    std::str::from_utf8(words.nth(4)?).ok()?.parse().ok()
 }
 
 fn name(pid: u32) -> String {
@@ -130,17 +162,25 @@ fn name(pid: u32) -> String {
     String::from_utf8_lossy(&name).trim_end().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-fn connection(pid: u32, counted: statistics::Connection, sockets: &[Socket]) -> Connection {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{}", counted.fd)).unwrap_or_default();
-    let inode = link.to_str().and_then(|it| it.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-    let socket = sockets.iter().find(|socket| Some(socket.inode) == inode);
+fn connection<'a>(
+    pid: u32,
+    counted: statistics::Connection,
+    known: Option<&kernel::Connection>,
+    sockets: impl Fn() -> &'a [Socket],
+) -> Connection {
+    let ends = known.map(|it| (it.local, it.remote)).or_else(|| {
+        let link = std::fs::read_link(format!("/proc/{pid}/fd/{}", counted.fd)).ok()?;
+        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+        sockets().iter().find(|socket| socket.inode == inode).map(|it| (it.local, it.remote))
+    });
+    let bytes = known.and_then(|it| it.bytes);
     Connection {
         fd: counted.fd,
         cookie: counted.cookie,
-        local: socket.map(|socket| socket.local),
-        remote: socket.map(|socket| socket.remote),
+        local: ends.map(|(local, _)| local),
+        remote: ends.map(|(_, remote)| remote),
         reason: counted.reason.map_or("unknown", |reason| reason.text()),
-        moved: counted.moved,
+        moved: bytes.map_or(counted.moved, |(bytes_in, bytes_out)| Moved { bytes_in, bytes_out }),
     }
 }
 
@@ -153,7 +193,7 @@ struct Socket {
 }
 
 /// The connections of the process's network.
-fn sockets(pid: u32) -> Vec<Socket> {
+fn sockets_of(pid: u32) -> Vec<Socket> {
     let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")));
     tables
         .into_iter()
@@ -217,6 +257,9 @@ impl Report {
                 because.join(", ")
             );
         }
+        if self.processes.len() >= layout::SLOTS {
+            let _ = writeln!(text, "there is room for {} processes: others are not counted", layout::SLOTS);
+        }
         text
     }
 
@@ -241,11 +284,11 @@ impl Report {
 impl Process {
     fn write(&self, text: &mut String) {
         let name = if self.running { &self.name } else { "(ended)" };
-        let Moved { calls_in, bytes_in, calls_out, bytes_out } = self.moved;
+        let Moved { bytes_in, bytes_out } = self.moved;
         let _ = writeln!(text, "process {} {name}", self.pid);
         let _ = writeln!(
             text,
-            "  {} connections used; in: {bytes_in} bytes in {calls_in} calls; out: {bytes_out} bytes in {calls_out} calls",
+            "  {} connections used; in: {bytes_in} bytes; out: {bytes_out} bytes",
             self.connections
         );
         for it in &self.open {
@@ -283,6 +326,13 @@ mod tests {
         }
         let line = "  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 12345 1 0 100";
         assert_eq!(socket(line).unwrap().inode, 12345);
+    }
+
+    #[test]
+    fn a_mapping_with_any_name_is_found() {
+        let line = b"7f00-7f01 rw-s 00000000 fd:00 4711                     /tmp/\xff\xfe a b (deleted)";
+        assert_eq!(inode_of(line), Some(4711));
+        assert_eq!((inode_of(b""), inode_of(b"1 2 3 4 x"), inode_of(b"1 2 3")), (None, None, None));
     }
 
     #[test]

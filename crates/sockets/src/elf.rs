@@ -5,12 +5,12 @@
 //! ends at the objects that were there when the program started, which are never unloaded. It works before any constructor ran.
 
 use core::arch::{asm, global_asm};
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 
 use crate::sync::{AtomicPtr, Ordering};
 
 // Weak: each loader has one of the two. With one that has neither, nothing is found, and hooks make their system calls themselves.
-global_asm!(".weak _r_debug", ".weak _dl_debug_addr", ".hidden _DYNAMIC");
+global_asm!(".weak _r_debug", ".weak _dl_debug_addr", ".weak __environ", ".hidden _DYNAMIC");
 
 /// A loaded object, as the loader lays it down for debuggers.
 #[repr(C)]
@@ -49,13 +49,24 @@ struct Symbol {
 
 const _: () = assert!(size_of::<Symbol>() == 24 && size_of::<Dynamic>() == 16);
 
+const DT_NEEDED: usize = 1;
+const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;
+const DT_SONAME: usize = 14;
 const DT_GNU_HASH: usize = 0x6fff_fef5;
 const DT_VERSYM: usize = 0x6fff_fff0;
 /// An older version of a name, which only programs that ask for it get.
 const VERSION_HIDDEN: u16 = 0x8000;
 const TYPE_IFUNC: u8 = 10;
+
+/// In an address: the function only shares its name with the C library's.
+pub(crate) const FOREIGN: usize = 1 << 63;
+
+/// How the files of those begin whose functions of these names do what the C library's do: itself, in its parts, and sanitizers. One text,
+/// as a list would hold addresses.
+const OF_THE_C_LIBRARY: &[u8] = b"libc. libc- libpthread librt.so librt-2 libutil.so.1 libutil-2 libdl.so libdl-2 ld-linux ld-musl ld-2 libasan \
+    libtsan liblsan libubsan libhwasan libclang_rt ";
 
 /// The last object that was there when the first name was looked up: what comes behind it may be unloaded.
 static LAST: AtomicPtr<Object> = AtomicPtr::new(core::ptr::null_mut());
@@ -72,8 +83,33 @@ pub(crate) const fn hash(name: &CStr) -> u32 {
     hash
 }
 
-/// The address of the next definition of a name behind this library; 0 if there is none.
-pub(crate) fn next(name: &CStr, hash: u32) -> usize {
+/// Whether the loader is that of the GNU C library. Before this library is relocated nobody is known.
+pub(crate) fn is_gnu() -> bool {
+    let debug: usize;
+    // SAFETY: reads the address of a symbol from the offset table.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + _r_debug@GOTPCREL]", out(reg) debug, options(nostack, readonly, preserves_flags));
+    }
+    debug != 0
+}
+
+/// The environment as the C library keeps it; null if it has none.
+pub(crate) fn environment() -> *mut *mut c_char {
+    let environment: *const *mut *mut c_char;
+    // SAFETY: as above.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + __environ@GOTPCREL]", out(reg) environment, options(nostack, readonly, preserves_flags));
+    }
+    // SAFETY: the C library's variable.
+    if environment.is_null() { core::ptr::null_mut() } else { unsafe { *environment } }
+}
+
+/// The address of the next definition of a name behind this library; 0 if there is none. With [`FOREIGN`] where it is a library's that the
+/// program needs: such a one has functions of its own under these names, while one that was preloaded stands in for the C library's.
+///
+/// # Safety
+/// The name must end with 0, and the hash be its own.
+pub(crate) unsafe fn next(name: *const u8, hash: u32) -> usize {
     let (mut debug, other, own): (*const Debug, *const *const Debug, *const Dynamic);
     // SAFETY: reads the addresses of symbols from the offset table, and computes one of this object; none enters the program.
     unsafe {
@@ -97,7 +133,7 @@ pub(crate) fn next(name: &CStr, hash: u32) -> usize {
             if behind {
                 let found = in_object(&*object, name, hash);
                 if found != 0 {
-                    return found;
+                    return if is_foreign(&*object, (*debug).first, last) { found | FOREIGN } else { found };
                 }
             }
             behind |= core::ptr::eq((*object).dynamic, own);
@@ -131,51 +167,214 @@ unsafe fn last(first: *mut Object) -> *mut Object {
     last
 }
 
-/// The address of a name that an object defines, or 0.
+/// Whether an object's functions are its own, whatever their names.
 ///
 /// # Safety
-/// The object must be loaded, and stay so.
-unsafe fn in_object(object: &Object, name: &CStr, hash: u32) -> usize {
-    let (mut strings, mut symbols, mut table, mut versions) = (0, 0, 0, 0);
-    let mut entry = object.dynamic;
-    if entry.is_null() {
-        return 0;
-    }
-    // SAFETY: a dynamic section ends with an entry 0.
+/// All must be objects of the loader's list that stay loaded.
+unsafe fn is_foreign(object: &Object, first: *mut Object, last: *mut Object) -> bool {
+    // SAFETY: names end with 0, lists as said.
     unsafe {
-        while (*entry).tag != 0 {
-            // Some loaders add the base to what lies in memory, some do not, and none does for the kernel's own object.
-            let value = (*entry).value;
-            let address = if value < object.base { value + object.base } else { value };
-            match (*entry).tag {
-                DT_STRTAB => strings = address,
-                DT_SYMTAB => symbols = address,
-                DT_GNU_HASH => table = address,
-                DT_VERSYM => versions = address,
-                _ => {}
+        let file = file_name(object.name);
+        if is_of_the_c_library(file) {
+            return false;
+        }
+        let name = Tables::of(object).own_name;
+        let mut other = first;
+        while !other.is_null() && !name.is_null() {
+            if needs(&*other, name) {
+                return true;
+            }
+            if core::ptr::eq(other, last) {
+                break;
+            }
+            other = (*other).next;
+        }
+    }
+    false
+}
+
+/// What stands behind the last slash.
+///
+/// # Safety
+/// The text must end with 0.
+unsafe fn file_name(mut text: *const u8) -> *const u8 {
+    let mut file = text;
+    // SAFETY: the loop ends with the text.
+    unsafe {
+        while !text.is_null() && *text != 0 {
+            if *text == b'/' {
+                file = text.add(1);
+            }
+            text = text.add(1);
+        }
+    }
+    file
+}
+
+/// Whether a file's name begins as one of those.
+///
+/// # Safety
+/// The text must end with 0.
+unsafe fn is_of_the_c_library(file: *const u8) -> bool {
+    if file.is_null() {
+        return false;
+    }
+    let (mut at, mut same) = (0, true);
+    for byte in OF_THE_C_LIBRARY {
+        if *byte == b' ' {
+            if same && at > 0 {
+                return true;
+            }
+            (at, same) = (0, true);
+        } else if same {
+            // SAFETY: what was compared so far was equal, so the text has not ended before this.
+            same = unsafe { *file.add(at) } == *byte;
+            at += 1;
+        }
+    }
+    false
+}
+
+/// Whether an object names another as one that it needs.
+///
+/// # Safety
+/// The object must be loaded; the name must end with 0.
+unsafe fn needs(object: &Object, name: *const u8) -> bool {
+    // SAFETY: as the caller says, and a dynamic section ends with an entry 0.
+    unsafe {
+        let strings = Tables::of(object).strings;
+        let mut entry = object.dynamic;
+        while !entry.is_null() && !strings.is_null() && (*entry).tag != 0 {
+            if (*entry).tag == DT_NEEDED && equal(strings.add((*entry).value), name) {
+                return true;
             }
             entry = entry.add(1);
         }
     }
-    if strings == 0 || symbols == 0 || table == 0 {
-        return 0;
-    }
-    let found = Tables { strings: strings as _, symbols: symbols as _, versions: versions as _ };
-    // SAFETY: the tables are those of a loaded object.
-    unsafe { found.look_up(object.base, table as *const u32, name, hash) }
+    false
 }
 
-/// Where an object keeps its names.
+/// The address of a name that an object defines, or 0.
+///
+/// # Safety
+/// The object must be loaded, and stay so.
+unsafe fn in_object(object: &Object, name: *const u8, hash: u32) -> usize {
+    // SAFETY: as the caller says.
+    let tables = unsafe { Tables::of(object) };
+    if tables.strings.is_null() || tables.symbols.is_null() {
+        return 0;
+    }
+    // SAFETY: the tables are those of a loaded object.
+    unsafe {
+        if !tables.gnu_hash.is_null() {
+            tables.look_up(object.base, name, hash)
+        } else if !tables.old_hash.is_null() {
+            tables.look_up_old(object.base, name)
+        } else {
+            0
+        }
+    }
+}
+
+/// Where an object keeps its names. What it does not have is null.
 struct Tables {
     strings: *const u8,
     symbols: *const Symbol,
     versions: *const u16,
+    gnu_hash: *const u32,
+    old_hash: *const u32,
+    /// How others name it when they need it.
+    own_name: *const u8,
 }
 
 impl Tables {
     /// # Safety
+    /// The object must be loaded.
+    unsafe fn of(object: &Object) -> Self {
+        let (mut strings, mut symbols, mut versions, mut gnu_hash, mut old_hash) = (0, 0, 0, 0, 0);
+        let mut own_name = None;
+        let mut entry = object.dynamic;
+        // SAFETY: a dynamic section ends with an entry 0.
+        unsafe {
+            while !entry.is_null() && (*entry).tag != 0 {
+                // Some loaders add the base to what lies in memory, some do not, and none does for the kernel's own object.
+                let value = (*entry).value;
+                let address = if value < object.base { value + object.base } else { value };
+                match (*entry).tag {
+                    DT_STRTAB => strings = address,
+                    DT_SYMTAB => symbols = address,
+                    DT_GNU_HASH => gnu_hash = address,
+                    DT_HASH => old_hash = address,
+                    DT_VERSYM => versions = address,
+                    DT_SONAME => own_name = Some(value),
+                    _ => {}
+                }
+                entry = entry.add(1);
+            }
+        }
+        let strings = strings as *const u8;
+        let own_name = match own_name {
+            // One that says no name of its own is needed by that of its file.
+            // SAFETY: the loader's name of it ends with 0.
+            None => unsafe { file_name(object.name) },
+            Some(_) if strings.is_null() => core::ptr::null(),
+            // SAFETY: an offset into the object's own strings.
+            Some(at) => unsafe { strings.add(at) },
+        };
+        Self {
+            strings,
+            symbols: symbols as _,
+            versions: versions as _,
+            gnu_hash: gnu_hash as _,
+            old_hash: old_hash as _,
+            own_name,
+        }
+    }
+
+    /// By the table that System V has, which few still bring.
+    ///
+    /// # Safety
     /// All must be the tables of one loaded object.
-    unsafe fn look_up(&self, base: usize, table: *const u32, name: &CStr, hash: u32) -> usize {
+    unsafe fn look_up_old(&self, base: usize, name: *const u8) -> usize {
+        let (mut hash, mut byte) = (0_u32, name);
+        // SAFETY: the name ends with 0.
+        while unsafe { *byte } != 0 {
+            // SAFETY: as above.
+            hash = (hash << 4).wrapping_add(u32::from(unsafe { *byte }));
+            hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fff_ffff;
+            // SAFETY: as above.
+            byte = unsafe { byte.add(1) };
+        }
+        // SAFETY: the layout of the table is System V's: two words, a bucket each, and chains that end with 0.
+        unsafe {
+            let (buckets, symbols) = (*self.old_hash, *self.old_hash.add(1));
+            if buckets == 0 {
+                return 0;
+            }
+            let bucket = self.old_hash.add(2);
+            let chains = bucket.add(buckets as usize);
+            let mut at = *bucket.add((hash % buckets) as usize);
+            // No chain is longer than there are symbols.
+            for _ in 0..symbols {
+                if at == 0 || at >= symbols {
+                    break;
+                }
+                let address = self.address(base, at as usize, name);
+                if address != 0 {
+                    return address;
+                }
+                at = *chains.add(at as usize);
+            }
+        }
+        0
+    }
+
+    /// By the table that linkers make today.
+    ///
+    /// # Safety
+    /// All must be the tables of one loaded object.
+    unsafe fn look_up(&self, base: usize, name: *const u8, hash: u32) -> usize {
+        let table = self.gnu_hash;
         // SAFETY: the layout of the table is the linker's: four words, the filter, a bucket each, and chains that end with an odd
         // hash.
         unsafe {
@@ -215,13 +414,14 @@ impl Tables {
     ///
     /// # Safety
     /// As [`Tables::look_up`].
-    unsafe fn address(&self, base: usize, at: usize, name: &CStr) -> usize {
+    unsafe fn address(&self, base: usize, at: usize, name: *const u8) -> usize {
         // SAFETY: the index comes from the object's own table.
         let symbol = unsafe { &*self.symbols.add(at) };
         // SAFETY: there is a version for each symbol, if there are versions; names end with 0.
         let (hidden, same) = unsafe {
             let version = if self.versions.is_null() { 1 } else { *self.versions.add(at) };
-            (version & VERSION_HIDDEN != 0, equal(self.strings.add(symbol.name as usize), name))
+            let same = equal(self.strings.add(symbol.name as usize), name);
+            (version & VERSION_HIDDEN != 0, same)
         };
         if hidden || !same || symbol.section == 0 || symbol.value == 0 {
             return 0;
@@ -235,12 +435,11 @@ impl Tables {
     }
 }
 
-/// Whether a text is the name.
+/// Whether two texts are the same.
 ///
 /// # Safety
-/// The text must end with 0.
-unsafe fn equal(mut text: *const u8, name: &CStr) -> bool {
-    let mut wanted = name.as_ptr().cast::<u8>();
+/// Both must end with 0.
+unsafe fn equal(mut text: *const u8, mut wanted: *const u8) -> bool {
     // SAFETY: both end with 0, and the loop with the first difference or the end.
     unsafe {
         while *text == *wanted {

@@ -34,6 +34,19 @@ const OWN_NAMES: [&[u8]; 2] = [b"libtieline-sockets.so", b"libtieline_sockets.so
 #[unsafe(link_section = ".init_array")]
 static START: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = start;
 
+// SAFETY: the section holds pointers to functions without arguments, which are called once each when the program ends. `end` only
+// reads and writes the library's own memory, and asks the kernel.
+#[used]
+#[cfg(not(test))]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// The destructor: what open connections have moved is counted, as nobody can ask for it later.
+#[cfg_attr(test, allow(dead_code, reason = "a test is not to be entered"))]
+extern "C" fn end() {
+    crate::seen::leaving();
+}
+
 /// The constructor.
 ///
 /// # Safety
@@ -41,13 +54,17 @@ static START: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = 
 #[cfg_attr(test, allow(dead_code, reason = "a test is not to be entered"))]
 unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut c_char) {
     state::started();
+    // Only the GNU C library hands the environment over; others leave anything in the register.
+    let environment = if crate::elf::is_gnu() { environment } else { crate::elf::environment() };
     if environment.is_null() {
-        // Not every loader hands it over.
         return;
     }
     // SAFETY: the program's environment: pointers to texts, with a null pointer at its end. There is one thread.
     unsafe {
-        if let Some(path) = find(environment, STATISTICS) {
+        // Under a filter of system calls the file could not be looked at.
+        if let Some(path) = find(environment, STATISTICS)
+            && state::may_ask()
+        {
             keep(path);
             crate::page::map_file();
         }

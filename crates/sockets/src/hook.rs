@@ -6,56 +6,103 @@
 //! have to be given back. Functions with a variable number of arguments are declared with as many as any call has: registers of
 //! arguments that a caller did not give hold anything, and what gets them does not look.
 
+use core::arch::naked_asm;
 use core::ffi::CStr;
+use core::marker::PhantomData;
 
-use crate::elf;
+use crate::elf::{self, FOREIGN};
 use crate::raw;
 use crate::state;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The next definition of a name, found at its first use. `F` is the type of a pointer to the function; `HOT` is its place in the line that
 /// each hook reads, if it has one there.
+///
+/// It holds no pointer that the loader would have to relocate: hooks are called before it has. So each use says the name again.
+#[repr(C)]
 pub(crate) struct Slot<F, const HOT: usize = COLD> {
-    name: &'static CStr,
-    hash: u32,
+    /// 0 until it was looked for; with [`FOREIGN`] if it is not the C library's function. The first field: stubs read it.
     address: AtomicUsize,
-    /// Stands in where there is no next definition.
-    missing: F,
+    function: PhantomData<F>,
 }
 
 /// No place there.
 pub(crate) const COLD: usize = usize::MAX;
 
-impl<F: Copy, const HOT: usize> Slot<F, HOT> {
-    pub(crate) const fn new(name: &'static CStr, missing: F) -> Self {
-        assert!(size_of::<F>() == size_of::<usize>(), "a function pointer");
-        Self { name, hash: elf::hash(name), address: AtomicUsize::new(0), missing }
+/// A name, which ends with 0, and its hash. Two numbers: in registers, so that no list of them lies in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    text: *const u8,
+    hash: u32,
+}
+
+impl Name {
+    pub(crate) const fn new(text: &'static CStr) -> Self {
+        Self { text: text.as_ptr().cast(), hash: elf::hash(text) }
     }
 
-    /// The function to call.
-    #[inline]
-    pub(crate) fn get(&self) -> F {
+    /// From a text that ends with 0.
+    pub(crate) const fn terminated(text: &'static str) -> Self {
+        Self::new(name(text))
+    }
+}
+
+/// A name with its final 0.
+pub(crate) const fn name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+impl<F: Copy, const HOT: usize> Slot<F, HOT> {
+    pub(crate) const fn new() -> Self {
+        assert!(size_of::<F>() == size_of::<usize>(), "a function pointer");
+        Self { address: AtomicUsize::new(0), function: PhantomData }
+    }
+
+    /// The function to call, or the one that stands in where there is none.
+    #[inline(always)]
+    pub(crate) fn get(&self, name: Name, missing: F) -> F {
         // Relaxed: code does not change, and any thread finds the same.
         let mut address = state::next(HOT).unwrap_or(&self.address).load(Ordering::Relaxed);
         if address == 0 {
-            address = self.find();
+            address = self.find(name);
             if address == 0 {
-                return self.missing;
+                return missing;
             }
         }
+        let address = address & !FOREIGN;
         // SAFETY: the address of a function of this name, whose type is the C library's and that of `F`.
         unsafe { core::mem::transmute_copy(&address) }
     }
 
+    /// Where a stub goes on that does not know yet: to `body`, which notes the call, or past it to a function that only shares its name
+    /// with the C library's.
+    pub(crate) fn way(&self, name: Name, body: usize) -> usize {
+        let address = self.find(name);
+        if address & FOREIGN == 0 { body } else { address & !FOREIGN }
+    }
+
+    /// Whether what comes next only shares its name with the C library's function.
+    pub(crate) fn is_foreign(&self, name: Name) -> bool {
+        self.find(name) & FOREIGN != 0
+    }
+
     #[cold]
     #[inline(never)]
-    fn find(&self) -> usize {
+    fn find(&self, name: Name) -> usize {
         let mut address = self.address.load(Ordering::Relaxed);
         if address == 0 {
-            address = elf::next(self.name, self.hash);
+            // SAFETY: names are made of texts that end with 0.
+            address = unsafe { elf::next(name.text, name.hash) };
             #[cfg(feature = "planted")]
             {
-                address = crate::planted::instead(self.name, address);
+                address = crate::planted::instead(name.text, address);
+            }
+            if address & FOREIGN != 0 {
+                // Somebody's own functions under the C library's names: what is done by them nobody here understands.
+                state::shares_memory();
             }
             self.address.store(address, Ordering::Relaxed);
         }
@@ -66,15 +113,66 @@ impl<F: Copy, const HOT: usize> Slot<F, HOT> {
     }
 }
 
+/// The registers of the first arguments, as [`ask`] has put them down.
+#[repr(C)]
+pub(crate) struct Registers {
+    /// In the order of arguments.
+    pub(crate) arguments: [usize; 6],
+}
+
+/// Asks the function in r11 where to go on, and goes there with all registers and the stack as they were: to whoever gets the call
+/// it looks as if the program had made it. The function gets a pointer to [`Registers`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn ask() {
+    naked_asm!(
+        "push rax",
+        "push r9",
+        "push r8",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
+        "mov rdi, rsp",
+        "sub rsp, 128",
+        "movups [rsp], xmm0",
+        "movups [rsp + 16], xmm1",
+        "movups [rsp + 32], xmm2",
+        "movups [rsp + 48], xmm3",
+        "movups [rsp + 64], xmm4",
+        "movups [rsp + 80], xmm5",
+        "movups [rsp + 96], xmm6",
+        "movups [rsp + 112], xmm7",
+        "call r11",
+        "mov r11, rax",
+        "movups xmm0, [rsp]",
+        "movups xmm1, [rsp + 16]",
+        "movups xmm2, [rsp + 32]",
+        "movups xmm3, [rsp + 48]",
+        "movups xmm4, [rsp + 64]",
+        "movups xmm5, [rsp + 80]",
+        "movups xmm6, [rsp + 96]",
+        "movups xmm7, [rsp + 112]",
+        "add rsp, 128",
+        "pop rdi",
+        "pop rsi",
+        "pop rdx",
+        "pop rcx",
+        "pop r8",
+        "pop r9",
+        "pop rax",
+        "jmp r11",
+    )
+}
+
 /// The C library's errno of this thread, if there is a C library.
 fn errno() -> Option<*mut libc::c_int> {
-    static LOCATION: Slot<unsafe extern "C" fn() -> *mut libc::c_int> =
-        Slot::new(c"__errno_location", no_errno);
+    static LOCATION: Slot<unsafe extern "C" fn() -> *mut libc::c_int> = Slot::new();
+    const NAME: Name = Name::new(c"__errno_location");
     unsafe extern "C" fn no_errno() -> *mut libc::c_int {
         core::ptr::null_mut()
     }
     // SAFETY: takes nothing and gives the address of a thread's own variable.
-    let location = unsafe { LOCATION.get()() };
+    let location = unsafe { LOCATION.get(NAME, no_errno)() };
     (!location.is_null()).then_some(location)
 }
 
@@ -119,26 +217,112 @@ pub(crate) fn nothing() -> isize {
 
 /// Defines hooks: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the system call that does the
 /// same) or `else VALUE` (fails with ENOSYS). BODY is safe code; `next` takes the arguments.
+///
+/// What the program calls is a stub, which jumps to the body. With `quick any` or `quick tcp` behind MISSING it jumps straight to
+/// the next definition where nothing is to be noted of the descriptor, the first argument: of any that is known, or only of
+/// connections of TCP. Most calls go that way, so it is short, reads two lines of the cache and leaves nothing to return to.
 macro_rules! hooks {
-    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, hot $hot:literal)?; |$next:ident| $body:expr)*) => {$(
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, quick $which:ident $(hot $hot:literal)?)?; |$next:ident| $body:expr)*) => {$(
         /// As in the C library.
         ///
         /// # Safety
         /// As in the C library.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[allow(dead_code, non_snake_case, reason = "called by programs, by the names that they have in C")]
-        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name() {
             unsafe extern "C-unwind" fn missing($($arg: $ty),*) -> $ret {
                 $crate::hook::missing!($how $what, $ret, $($arg),*)
             }
-            const HOT: usize = { let _hot = $crate::hook::COLD; $(let _hot = $hot;)? _hot };
-            static NEXT: $crate::hook::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret, HOT> =
-                $crate::hook::Slot::new($crate::hook::name(concat!(stringify!($name), "\0")), missing);
-            // SAFETY: the caller's promise is the one that the next definition wants.
-            let $next = |$($arg: $ty),*| -> $ret { unsafe { NEXT.get()($($arg),*) } };
-            $body
+            const HOT: usize = { let _hot = $crate::hook::COLD; $($(let _hot = $hot;)?)? _hot };
+            const NAME: $crate::hook::Name = $crate::hook::Name::terminated(concat!(stringify!($name), "\0"));
+            static NEXT: $crate::hook::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret, HOT> = $crate::hook::Slot::new();
+            unsafe extern "C-unwind" fn body($($arg: $ty),*) -> $ret {
+                // SAFETY: the caller's promise is the one that the next definition wants.
+                let $next = |$($arg: $ty),*| -> $ret { unsafe { NEXT.get(NAME, missing)($($arg),*) } };
+                $body
+            }
+            extern "C" fn way() -> usize {
+                NEXT.way(NAME, body as *const () as usize)
+            }
+            $crate::hook::stub!(NEXT, body, way $(, $which $($hot)?)?)
         }
     )*};
+}
+
+/// The stub of a hook.
+macro_rules! stub {
+    // Known to be a connection, or to be none.
+    ($next:ident, $body:ident, $way:ident, any $($hot:literal)?) => {
+        $crate::hook::stub!(@quick "cmp byte ptr [r11 + r10 + {brief}], 0", "je 3f", $next, $body, $way $(, $hot)?)
+    };
+    ($next:ident, $body:ident, $way:ident, tcp $($hot:literal)?) => {
+        $crate::hook::stub!(@quick "cmp byte ptr [r11 + r10 + {brief}], 1", "jne 3f", $next, $body, $way $(, $hot)?)
+    };
+    (@quick $compare:literal, $else:literal, $next:ident, $body:ident, $way:ident, $hot:literal) => {
+        $crate::hook::stub!(@whole $compare, $else, "mov r11, [r11 + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
+    };
+    (@quick $compare:literal, $else:literal, $next:ident, $body:ident, $way:ident) => {
+        $crate::hook::stub!(@whole $compare, $else, "mov r11, [rip + {next}]", $next, $body, $way)
+    };
+    (@whole $compare:literal, $else:literal, $load:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
+        core::arch::naked_asm!(
+            "endbr64",
+            "lea r11, [rip + {wiped}]",
+            "cmp dword ptr [r11], {running}",
+            "jne 3f",
+            "cmp edi, {numbers}",
+            "jae 3f",
+            "mov r10d, edi",
+            $compare,
+            $else,
+            $load,
+            "test r11, r11",
+            "jle 3f",
+            "jmp r11",
+            "3:",
+            "mov r11, [rip + {next}]",
+            "test r11, r11",
+            "jle 4f",
+            "jmp {body}",
+            "4:",
+            "jz 5f",
+            "btr r11, 63",
+            "jmp r11",
+            "5:",
+            "lea r11, [rip + {way}]",
+            "jmp {ask}",
+            wiped = sym $crate::state::WIPED,
+            running = const $crate::state::RUNNING,
+            numbers = const $crate::state::BRIEF,
+            brief = const $crate::state::BRIEF_AT,
+            next = sym $next,
+            body = sym $body,
+            way = sym $way,
+            ask = sym $crate::hook::ask,
+            $($($more)*)?
+        )
+    };
+    ($next:ident, $body:ident, $way:ident) => {
+        core::arch::naked_asm!(
+            "endbr64",
+            "mov r11, [rip + {next}]",
+            "test r11, r11",
+            "jle 4f",
+            "jmp {body}",
+            "4:",
+            "jz 5f",
+            "btr r11, 63",
+            "jmp r11",
+            "5:",
+            "lea r11, [rip + {way}]",
+            "jmp {ask}",
+            next = sym $next,
+            body = sym $body,
+            way = sym $way,
+            ask = sym $crate::hook::ask,
+        )
+    };
 }
 
 /// Defines hooks that only hand on.
@@ -163,12 +347,4 @@ macro_rules! missing {
     }};
 }
 
-pub(crate) use {forwards, hooks, missing};
-
-/// A name with its final 0.
-pub(crate) const fn name(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(name) => name,
-        Err(_) => c"",
-    }
-}
+pub(crate) use {forwards, hooks, missing, stub};

@@ -18,6 +18,7 @@ extern crate std;
 
 mod elf;
 mod environment;
+mod filter;
 mod hook;
 mod hooks;
 mod page;

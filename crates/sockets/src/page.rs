@@ -15,9 +15,6 @@ use crate::{environment, raw, state};
 
 /// A record's number (plus one) when all are taken.
 const NONE_LEFT: u16 = u16::MAX;
-/// Number of no record: what has none is counted together.
-pub(crate) const TOGETHER: u16 = NONE_LEFT - 1;
-
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {
@@ -55,14 +52,11 @@ fn word(at: usize) -> &'static AtomicU64 {
     }
 }
 
-/// Adds, and says what it was before. Not as one step: that would cost as much as all else in a hook. Where two threads count in
-/// one place at the same moment, a call may be missing from the sum.
-#[inline]
-fn add(at: usize, number: u64) -> u64 {
+/// Adds. Not as one step: that would cost as much as all else in a hook. Where two threads count in one place at the same moment, one
+/// of the two may be missing from the sum.
+fn add(at: usize, number: u64) {
     let word = word(at);
-    let before = word.load(Ordering::Relaxed);
-    word.store(before.wrapping_add(number), Ordering::Relaxed);
-    before
+    word.store(word.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
 }
 
 /// Place of a record, by its number plus one.
@@ -70,40 +64,34 @@ fn place(record: u16) -> usize {
     layout::RECORDS_AT + (record as usize).wrapping_sub(1) * layout::RECORD_WORDS
 }
 
-/// Counts a call, and says how many of its way came before it.
-pub(crate) fn count(record: u16, way: Way, bytes: u64) -> u64 {
-    let own = usize::from(record) < layout::RECORDS;
-    let at = match way {
-        Way::In if own => place(record + 1) + record::CALLS_IN,
-        Way::Out if own => place(record + 1) + record::CALLS_OUT,
-        Way::In => head::CALLS_IN,
-        Way::Out => head::CALLS_OUT,
-    };
-    // Bytes stand behind their calls.
-    add(at + 1, bytes);
-    add(at, 1)
+/// Counts bytes of a connection that has no record yet.
+pub(crate) fn count(way: Way, bytes: u64) {
+    match way {
+        Way::In => add(head::BYTES_IN, bytes),
+        Way::Out => add(head::BYTES_OUT, bytes),
+    }
 }
 
-/// As [`count`], for a record by its number plus one that is known to be there, in as few steps as can be.
-///
-/// # Safety
-/// Something must have been counted before in this process; `record` must be from 1 to [`layout::RECORDS`].
-#[inline(always)]
-pub(crate) unsafe fn count_known(record: u8, way: Way, bytes: u64) -> u64 {
-    let calls = match way {
-        Way::In => record::CALLS_IN,
-        Way::Out => record::CALLS_OUT,
-    };
-    let at = layout::RECORDS_AT + (record as usize - 1) * layout::RECORD_WORDS + calls;
-    // SAFETY: what a hook found in the hot page is in use, and lies within the slot, as the record exists.
-    unsafe {
-        let calls = &*state::slot().add(at);
-        let bytes_of = &*state::slot().add(at + 1);
-        bytes_of.store(bytes_of.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
-        let before = calls.load(Ordering::Relaxed);
-        calls.store(before.wrapping_add(1), Ordering::Relaxed);
-        before
+/// Takes bytes back that were counted: from now on they are among those of its record.
+pub(crate) fn count_back(bytes_in: u64, bytes_out: u64) {
+    add(head::BYTES_IN, bytes_in.wrapping_neg());
+    add(head::BYTES_OUT, bytes_out.wrapping_neg());
+}
+
+/// Asks the kernel what a connection has moved, for when nobody can ask any more.
+pub(crate) fn keep_bytes(record: u16, fd: c_int) {
+    if !state::may_ask() {
+        return;
     }
+    let Some((bytes_in, bytes_out)) = raw::tcp_bytes(fd) else { return };
+    if usize::from(record) > layout::RECORDS {
+        // It is closed, or the process ends: then those without a record are counted together.
+        count_back(bytes_in.wrapping_neg(), bytes_out.wrapping_neg());
+        return;
+    }
+    let at = place(record);
+    word(at + record::BYTES_IN).store(bytes_in, Ordering::Relaxed);
+    word(at + record::BYTES_OUT).store(bytes_out, Ordering::Relaxed);
 }
 
 /// Counts something that happened.
@@ -144,7 +132,7 @@ pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
 
 fn identify(record: u16, fd: c_int, cookie: u64) {
     let at = place(record);
-    for counter in [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT] {
+    for counter in [record::BYTES_IN, record::BYTES_OUT] {
         word(at + counter).store(0, Ordering::Relaxed);
     }
     let reason = Reason::NotYet as u64;
@@ -159,12 +147,7 @@ pub(crate) fn release(record: u16) {
     }
     let at = place(record);
     word(at + record::COOKIE).store(0, Ordering::Relaxed);
-    for (counter, total) in [
-        (record::CALLS_IN, head::CALLS_IN),
-        (record::BYTES_IN, head::BYTES_IN),
-        (record::CALLS_OUT, head::CALLS_OUT),
-        (record::BYTES_OUT, head::BYTES_OUT),
-    ] {
+    for (counter, total) in [(record::BYTES_IN, head::BYTES_IN), (record::BYTES_OUT, head::BYTES_OUT)] {
         let counted = word(at + counter);
         add(total, counted.load(Ordering::Relaxed));
         counted.store(0, Ordering::Relaxed);
@@ -193,7 +176,7 @@ pub(crate) fn forked(slot: *mut AtomicU64) {
                     store_own(from + word, unsafe { (*slot.add(from + word)).load(Ordering::Relaxed) });
                 }
             }
-            for counter in [record::CALLS_IN, record::BYTES_IN, record::CALLS_OUT, record::BYTES_OUT] {
+            for counter in [record::BYTES_IN, record::BYTES_OUT] {
                 store_own(from + counter, 0);
             }
         }

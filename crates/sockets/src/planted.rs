@@ -23,14 +23,22 @@ pub(crate) fn choose(name: Option<*mut u8>) {
 
 fn is_chosen(plant: &str) -> bool {
     let name = CHOSEN.load(Ordering::Relaxed) as *const u8;
-    // SAFETY: a text that ends with 0; bytes are compared up to the first difference.
     !name.is_null()
-        && plant.bytes().enumerate().all(|(at, byte)| unsafe { *name.add(at) == byte })
-        && unsafe { *name.add(plant.len()) == 0 }
+        && plant.bytes().chain([0]).enumerate().all(|(at, byte)| {
+            // SAFETY: a text that ends with 0; bytes are compared up to the first difference.
+            byte == byte_of(unsafe { &*name.add(at) })
+        })
+}
+
+/// One byte, read by itself: comparisons of neighbouring bytes with a text that is known at compile time are joined into a call of
+/// the C library's `bcmp`, which the library is linked without.
+fn byte_of(byte: &u8) -> u8 {
+    // SAFETY: a live reference.
+    unsafe { core::ptr::from_ref(byte).read_volatile() }
 }
 
 /// What the hook of `call` is to take for the next definition, whose address is `real`.
-pub(crate) fn instead(call: &CStr, real: usize) -> usize {
+pub(crate) fn instead(call: *const u8, real: usize) -> usize {
     for plant in PLANTS {
         if same(plant.call, call) && is_chosen(plant.name) {
             plant.real.store(real, Ordering::Relaxed);
@@ -41,8 +49,12 @@ pub(crate) fn instead(call: &CStr, real: usize) -> usize {
 }
 
 /// Byte by byte: comparing slices would call the C library.
-fn same(a: &CStr, b: &CStr) -> bool {
-    a.count_bytes() == b.count_bytes() && a.to_bytes().iter().zip(b.to_bytes()).all(|(a, b)| a == b)
+fn same(a: &CStr, b: *const u8) -> bool {
+    // SAFETY: a name that ends with 0; bytes are compared up to the first difference.
+    a.to_bytes_with_nul()
+        .iter()
+        .enumerate()
+        .all(|(at, byte)| byte_of(byte) == byte_of(unsafe { &*b.add(at) }))
 }
 
 struct Plant {

@@ -3,6 +3,7 @@
 use core::arch::asm;
 
 use libc::c_int;
+use sockets_rules::tcp_info;
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the sockets library is written for Linux on x86-64");
@@ -48,29 +49,38 @@ pub(crate) fn getpid() -> u32 {
     unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// The number of this thread.
-pub(crate) fn gettid() -> u32 {
-    // SAFETY: takes nothing, changes nothing.
-    unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
-}
-
 /// A socket option whose value is a number of `T`'s size, or the error number.
 pub(crate) fn socket_option<T: Copy + Default>(fd: c_int, option: c_int) -> Result<T, c_int> {
     let mut value = T::default();
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `value`, which is that long, and the length.
-    let result = unsafe {
-        call(
-            libc::SYS_getsockopt,
-            [
-                fd as usize,
-                libc::SOL_SOCKET as usize,
-                option as usize,
-                (&raw mut value) as usize,
-                (&raw mut length) as usize,
-                0,
-            ],
-        )
-    };
-    if result < 0 { Err(-(result as c_int)) } else { Ok(value) }
+    // SAFETY: a number may have any value, and `size` bytes are its own.
+    let asked =
+        unsafe { option_into(fd, [libc::SOL_SOCKET, option], (&raw mut value).cast(), size_of::<T>()) };
+    asked.map(|_| value)
+}
+
+/// How many bytes a connection of TCP has received and has been given to send, as the kernel counts them.
+pub(crate) fn tcp_bytes(fd: c_int) -> Option<(u64, u64)> {
+    let mut info = [0_u8; tcp_info::BYTES];
+    // SAFETY: the room is as long as said.
+    let length =
+        unsafe { option_into(fd, [libc::IPPROTO_TCP, libc::TCP_INFO], info.as_mut_ptr(), tcp_info::BYTES) };
+    tcp_info::bytes(info.get(..length.ok()?)?)
+}
+
+/// Asks for an option's value; how many bytes it has, or the error number.
+///
+/// # Safety
+/// `to` must be good for `room` bytes.
+unsafe fn option_into(
+    fd: c_int,
+    [level, option]: [c_int; 2],
+    to: *mut u8,
+    room: usize,
+) -> Result<usize, c_int> {
+    let mut length = room as libc::socklen_t;
+    let arguments =
+        [fd as usize, level as usize, option as usize, to as usize, (&raw mut length) as usize, 0];
+    // SAFETY: the kernel writes at most `length` bytes to `to`, which the caller vouches for, and the length.
+    let result = unsafe { call(libc::SYS_getsockopt, arguments) };
+    if result < 0 { Err(-(result as c_int)) } else { Ok(length as usize) }
 }

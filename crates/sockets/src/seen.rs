@@ -6,53 +6,22 @@ use sockets_rules::layout::Note;
 use crate::table::{self, Kind};
 use crate::{page, state};
 
-/// Every so many calls on a connection the kernel is asked whether it still is that connection: what nobody saw ends here.
-const LOOK_EVERY: u64 = 1024;
-
 /// A call that took bytes from a descriptor came back.
-#[inline(always)]
 pub(crate) fn input(fd: c_int, got: isize) {
     moved(fd, got, page::Way::In);
 }
 
 /// A call that gave bytes to a descriptor came back.
-#[inline(always)]
 pub(crate) fn output(fd: c_int, sent: isize) {
     moved(fd, sent, page::Way::Out);
 }
 
-#[inline(always)]
+#[inline]
 fn moved(fd: c_int, bytes: isize, way: page::Way) {
     // The end of a stream is nothing that was moved.
-    if bytes <= 0 || state::outside() {
-        return;
+    if bytes > 0 && !state::outside() && table::brief(fd) == 0 {
+        table::used(fd, way, bytes as u64);
     }
-    match table::brief(fd) {
-        0 => moved_somewhere(fd, bytes, way),
-        table::NO_CONNECTION => {}
-        record => {
-            // SAFETY: a byte in the table is only set after something was counted, and to no other numbers.
-            let calls = unsafe { page::count_known(record, way, bytes as u64) };
-            if calls % LOOK_EVERY == LOOK_EVERY - 1 {
-                look_again(fd);
-            }
-        }
-    }
-}
-
-/// The same where nothing is known of the descriptor at a glance.
-#[cold]
-#[inline(never)]
-fn moved_somewhere(fd: c_int, bytes: isize, way: page::Way) {
-    if let Some(record) = table::record_of(fd) {
-        page::count(record, way, bytes as u64);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn look_again(fd: c_int) {
-    table::look_again(fd);
 }
 
 /// Whether this is known to be a connection of TCP.
@@ -87,6 +56,13 @@ pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
         page::note(Note::Copied);
     }
     to
+}
+
+/// This process executes something else, if all goes well, or ends.
+pub(crate) fn leaving() {
+    if !state::outside() {
+        table::keep_bytes();
+    }
 }
 
 /// A descriptor is about to be closed or replaced. Before the call: as soon as it is done, another thread may get the number.

@@ -11,14 +11,14 @@ use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Orderi
 use crate::{page, table};
 
 /// The word when nothing is special. The rest of it counts those who may have a child in their memory.
-const RUNNING: u32 = 1;
+pub(crate) const RUNNING: u32 = 1;
 /// Each of those.
 const ONE_CHILD: u32 = 2;
 
 /// What each hook reads, in one page and mostly one line of the cache: after a system call little of what is the program's is left
 /// there, and each further line costs more than all that a hook computes.
 #[repr(C, align(4096))]
-struct Wiped {
+pub(crate) struct Wiped {
     word: AtomicU32,
     /// When entries of the table were last doubted; see [`table`].
     epoch: AtomicU32,
@@ -36,9 +36,14 @@ pub(crate) const BRIEF: usize = 4096 - 64;
 /// How many calls have their next definition in that line.
 pub(crate) const HOT: usize = 6;
 
-const _: () = assert!(size_of::<Wiped>() == 4096);
+const _: () = assert!(size_of::<Wiped>() == 4096 && core::mem::offset_of!(Wiped, word) == 0);
 
-static WIPED: Wiped = Wiped {
+/// Where the bytes of low numbers begin.
+pub(crate) const BRIEF_AT: usize = core::mem::offset_of!(Wiped, brief);
+/// Where the next definitions begin.
+pub(crate) const HOT_AT: usize = core::mem::offset_of!(Wiped, next);
+
+pub(crate) static WIPED: Wiped = Wiped {
     word: AtomicU32::new(0),
     epoch: AtomicU32::new(0),
     slot: AtomicPtr::new(core::ptr::null_mut()),
@@ -53,9 +58,11 @@ static SLOT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The process that the table describes; 0 before the first hook.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+/// One that could not be asked for its number.
+const UNKNOWN: u32 = u32::MAX;
 
-/// Threads that called `vfork` and have not been seen since. One that finds no place stays counted for ever, which costs time only.
-static FORKERS: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
+/// Threads that called `vfork` and have not been seen since, by the address that each has for itself. Their children have the same.
+static FORKERS: [AtomicUsize; 32] = [const { AtomicUsize::new(0) }; 32];
 
 /// Set once the program has a filter of system calls: it may end the process for a call that the program itself never makes.
 static FILTERED: AtomicU32 = AtomicU32::new(0);
@@ -74,23 +81,43 @@ fn is_outside() -> bool {
         begin();
         return false;
     }
-    if raw::getpid() != OWNER.load(Ordering::Relaxed) {
-        return true;
-    }
-    let own = raw::gettid();
+    let own = thread();
     for forker in &FORKERS {
-        if forker.load(Ordering::Relaxed) == own
-            && forker.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
+        if forker.load(Ordering::Relaxed) != own {
+            continue;
+        }
+        // It is back, or this is its child.
+        if !may_ask() {
+            table::give_up();
+        } else if raw::getpid() != OWNER.load(Ordering::Relaxed) {
+            return true;
+        }
+        if forker.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             WIPED.word.fetch_sub(ONE_CHILD, Ordering::Relaxed);
         }
     }
     false
 }
 
+/// The address that this thread has for itself: the first word of its block, which the psABI wants to hold its own address.
+fn thread() -> usize {
+    let own: usize;
+    // SAFETY: every thread of a program with a C library has such a block.
+    unsafe { core::arch::asm!("mov {}, fs:0", out(reg) own, options(nostack, readonly, preserves_flags)) };
+    own
+}
+
+/// The number of this process, if it may be asked for.
+fn process() -> u32 {
+    if may_ask() { raw::getpid() } else { UNKNOWN }
+}
+
 /// A process begins: its first hook or constructor, or the first in a child with its own copy of the memory.
 fn begin() {
-    let forked = OWNER.swap(raw::getpid(), Ordering::Relaxed) != 0;
+    if OWNER.load(Ordering::Relaxed) == 0 && crate::filter::is_inherited() {
+        FILTERED.store(1, Ordering::Relaxed);
+    }
+    let forked = OWNER.swap(process(), Ordering::Relaxed) != 0;
     WIPED.epoch.store(EPOCH.load(Ordering::Relaxed), Ordering::Relaxed);
     if forked {
         for forker in &FORKERS {
@@ -99,7 +126,9 @@ fn begin() {
         page::forked(SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed));
     }
     WIPED.slot.store(page::own(), Ordering::Relaxed);
-    wipe_on_fork();
+    if may_ask() {
+        wipe_on_fork();
+    }
     let _ = WIPED.word.compare_exchange(0, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
 }
 
@@ -122,7 +151,7 @@ pub(crate) fn started() {
 /// A hook saw a fork return in the child.
 pub(crate) fn forked() {
     // Where the kernel has emptied the page, a hook in a handler of the fork may have begun already.
-    if OWNER.load(Ordering::Relaxed) != raw::getpid() {
+    if !may_ask() || OWNER.load(Ordering::Relaxed) != raw::getpid() {
         WIPED.word.store(0, Ordering::Relaxed);
         WIPED.slot.store(core::ptr::null_mut(), Ordering::Relaxed);
         begin();
@@ -134,28 +163,38 @@ pub(crate) fn lends_memory() {
     if outside() {
         return;
     }
-    WIPED.word.fetch_add(ONE_CHILD, Ordering::Relaxed);
-    let own = raw::gettid();
-    for forker in &FORKERS {
-        if forker.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            return;
+    if may_ask() {
+        let own = thread();
+        // Counted before it has its place: another thread that looks in between finds that it is not itself.
+        WIPED.word.fetch_add(ONE_CHILD, Ordering::Relaxed);
+        for forker in &FORKERS {
+            if forker.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                return;
+            }
         }
+        WIPED.word.fetch_sub(ONE_CHILD, Ordering::Relaxed);
     }
+    // It can't be told from its child.
+    table::give_up();
 }
 
 /// A process will share this memory for good, or a thread will have descriptors of its own: one table can't describe both.
 pub(crate) fn shares_memory() {
-    if outside() {
-        return;
+    if !outside() {
+        table::give_up();
     }
-    // Never taken back, so each hook asks who it is.
-    WIPED.word.fetch_add(ONE_CHILD, Ordering::Relaxed);
-    table::give_up();
 }
 
-/// The program sets a filter of system calls.
+/// The program sets a filter of system calls, or a child does that has its memory. Who is who can't be asked from now on.
 pub(crate) fn filtered() {
     FILTERED.store(1, Ordering::Relaxed);
+    if WIPED.word.load(Ordering::Relaxed) > RUNNING {
+        table::give_up();
+        for forker in &FORKERS {
+            forker.store(0, Ordering::Relaxed);
+        }
+        WIPED.word.store(RUNNING, Ordering::Relaxed);
+    }
 }
 
 /// Whether the library may make system calls of its own.

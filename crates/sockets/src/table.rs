@@ -155,6 +155,10 @@ pub(crate) fn made(fd: c_int, kind: Kind) {
         // Nothing was known, and nothing is: the page stays untouched.
         return;
     }
+    if old.record != 0 && kind == Kind::Unknown {
+        // It is still open.
+        page::keep_bytes(old.record, fd);
+    }
     entry.cookie.store(0, Ordering::Relaxed);
     // What has just been made is what it is, whatever happened before.
     let epoch = if kind == Kind::Unknown { 0 } else { epoch() };
@@ -208,114 +212,161 @@ pub(crate) fn listens(fd: c_int) {
 /// Uses of a connection before the kernel is asked for its cookie: short ones never pay for it.
 const EARLY_USES: u64 = 4;
 
-/// What is known of a number at a glance: the number of its record plus one, [`NO_CONNECTION`], or 0 for nothing.
+/// What is known of a number at a glance; 0 is nothing.
 #[inline(always)]
 pub(crate) fn brief(fd: c_int) -> u8 {
     state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed))
 }
 
-/// Of a number that is none that is counted.
-pub(crate) const NO_CONNECTION: u8 = 255;
-const _: () = assert!(sockets_rules::layout::RECORDS < NO_CONNECTION as usize);
+/// At a glance: a connection of TCP that has a record, or will have none. Stubs know this number.
+const SETTLED: u8 = 1;
+/// At a glance: no connection of TCP.
+const NO_CONNECTION: u8 = 2;
 
 /// Keeps in the byte what the word says, if that still is so.
 fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
     let Some(brief) = state::brief(fd) else { return };
-    let Word { kind, record, .. } = Word::unpack(word);
-    let value = match (kind, u8::try_from(record)) {
-        (Kind::Unknown, _) => 0,
-        (Kind::Tcp, Ok(record)) if usize::from(record) <= sockets_rules::layout::RECORDS => record,
-        (Kind::Tcp, _) => 0,
+    let value = match Word::unpack(word) {
+        Word { kind: Kind::Unknown, .. } | Word { kind: Kind::Tcp, record: 0, .. } => 0,
+        Word { kind: Kind::Tcp, .. } => SETTLED,
         _ => NO_CONNECTION,
     };
     brief.store(value, Ordering::Relaxed);
     // Who closes it changes the word first, and then looks at the byte: but for his moment in between, one of the two sees the other,
-    // and then a closed connection's record counts what is another's, until that number is used for something new.
+    // and then what the number is next is not noticed until it is used for something new.
     fence(Ordering::SeqCst);
     if entry.word.load(Ordering::Relaxed) != word || !holds(Word::unpack(word)) {
         brief.store(0, Ordering::Relaxed);
     }
 }
 
-/// The record that counts what goes through this descriptor: only a connection of TCP has one. A new one is counted with all
-/// others until it has been used some times.
+/// Bytes went through a descriptor of which nothing is known at a glance.
 #[cold]
 #[inline(never)]
-pub(crate) fn record_of(fd: c_int) -> Option<u16> {
-    let entry = entry(fd)?;
-    let word = Word::unpack(entry.word.load(Ordering::Relaxed));
-    if holds(word) {
-        if word.record != 0 || (word.kind != Kind::Tcp && word.kind != Kind::Unknown) {
-            keep_brief(fd, entry, word.pack());
-            return word.record.checked_sub(1);
-        }
-        if word.kind == Kind::Tcp {
-            return early(fd, entry);
-        }
+pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
+    let Some(entry) = entry(fd) else { return };
+    let word = entry.word.load(Ordering::Relaxed);
+    match Word::unpack(word) {
+        known if !holds(known) => look_again(fd),
+        Word { kind: Kind::Unknown, .. } => look_again(fd),
+        Word { kind: Kind::Tcp, record: 0, .. } => early(fd, entry, way, bytes),
+        _ => keep_brief(fd, entry, word),
     }
-    look_again(fd)
 }
 
-/// A use of a connection that has no record yet. Until it has one, its uses are counted in the place of its cookie.
-#[cold]
-#[inline(never)]
-fn early(fd: c_int, entry: &Entry) -> Option<u16> {
-    let uses = entry.cookie.load(Ordering::Relaxed);
-    if uses == 0 {
+/// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of its cookie.
+fn early(fd: c_int, entry: &Entry, way: page::Way, bytes: u64) {
+    let before = Early::unpack(entry.cookie.load(Ordering::Relaxed));
+    if before.uses == 0 {
         page::first_use();
     }
-    if uses >= EARLY_USES {
-        return look_again(fd);
+    let after = before.and(way, bytes);
+    // With a record the kernel counts them.
+    if let Some(after) = after
+        && after.uses <= EARLY_USES
+    {
+        entry.cookie.store(after.pack(), Ordering::Relaxed);
+        page::count(way, bytes);
+        return;
     }
-    entry.cookie.store(uses + 1, Ordering::Relaxed);
-    Some(page::TOGETHER)
+    look_again(fd);
 }
 
-/// Asks the kernel what the number is, and what was known of it still holds.
+/// What is counted of a connection before it has a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Early {
+    pub(crate) uses: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}
+
+impl Early {
+    /// Bits that a number of bytes has.
+    const BITS: u32 = 30;
+
+    pub(crate) fn pack(self) -> u64 {
+        self.uses << (2 * Self::BITS) | self.bytes_in << Self::BITS | self.bytes_out
+    }
+
+    pub(crate) fn unpack(packed: u64) -> Self {
+        let mask = (1 << Self::BITS) - 1;
+        Self {
+            uses: packed >> (2 * Self::BITS),
+            bytes_in: packed >> Self::BITS & mask,
+            bytes_out: packed & mask,
+        }
+    }
+
+    /// With another use; none if the numbers get too large for their places.
+    pub(crate) fn and(mut self, way: page::Way, bytes: u64) -> Option<Self> {
+        self.uses += 1;
+        let sum = match way {
+            page::Way::In => &mut self.bytes_in,
+            page::Way::Out => &mut self.bytes_out,
+        };
+        *sum = sum.checked_add(bytes)?;
+        (*sum < 1 << Self::BITS && self.uses < 16).then_some(self)
+    }
+}
+
+/// Keeps what the open connections have moved: nobody may be able to ask for it later.
+pub(crate) fn keep_bytes() {
+    for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+        let Some(entry) = entry(fd as c_int) else { return };
+        let word = Word::unpack(entry.word.load(Ordering::Relaxed));
+        if word.kind == Kind::Tcp && word.record != 0 && holds(word) {
+            page::keep_bytes(word.record, fd as c_int);
+        }
+    }
+}
+
+/// Asks the kernel what the number is, and whether what was known of it still holds.
 #[cold]
 #[inline(never)]
-pub(crate) fn look_again(fd: c_int) -> Option<u16> {
-    let entry = entry(fd)?;
+pub(crate) fn look_again(fd: c_int) {
+    let Some(entry) = entry(fd) else { return };
     let now = epoch();
     if !state::may_ask() || now == 0 {
-        return None;
+        return;
     }
     let before = entry.word.load(Ordering::Relaxed);
+    let kept = entry.cookie.load(Ordering::Relaxed);
     let old = Word::unpack(before);
+    // Then its uses are counted where its cookie will be.
+    let is_early = old.kind == Kind::Tcp && old.record == 0 && old.epoch == now;
     let (kind, cookie) = match raw::socket_option::<u64>(fd, libc::SO_COOKIE) {
-        Ok(cookie) if old.record != 0 && cookie == entry.cookie.load(Ordering::Relaxed) => (old.kind, cookie),
-        Ok(cookie) if old.kind == Kind::Tcp && old.record == 0 && old.epoch == now => (Kind::Tcp, cookie),
+        Ok(cookie) if is_early || (old.record != 0 && cookie == kept) => (old.kind, cookie),
         Ok(cookie) => (ask_kind(fd), cookie),
         Err(libc::ENOTSOCK) => (Kind::Other, 0),
         // Not open, or a kernel that gives no cookies: nothing is known, and asked for again.
-        Err(_) => return None,
+        Err(_) => return,
     };
-    let same = kind == old.kind && (cookie == entry.cookie.load(Ordering::Relaxed) || old.epoch == now);
-    // Uses were counted there, so it has been counted.
-    let counted = old.kind == Kind::Tcp && old.record == 0 && old.epoch == now;
+    let same = kind == old.kind && (cookie == kept || old.epoch == now);
     let generation = if same { old.generation } else { old.generation.wrapping_add(1) };
     let mut record = if same { old.record } else { 0 };
     if kind == Kind::Tcp && record == 0 {
-        if !counted {
-            page::first_use();
-        }
         record = page::take(fd, cookie);
     }
     entry.cookie.store(cookie, Ordering::Relaxed);
     reaches(fd);
     let after = Word { kind, record, epoch: now, generation }.pack();
-    let changed = entry.word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    if !changed {
+    if entry.word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         // Somebody closed it, or looked as well.
         if record != old.record {
             page::release(record);
         }
-        return None;
+        return;
     }
     if record != old.record {
         page::release(old.record);
+        if is_early {
+            let early = Early::unpack(kept);
+            page::count_back(early.bytes_in, early.bytes_out);
+        } else if kind == Kind::Tcp {
+            page::first_use();
+        }
     }
-    record.checked_sub(1)
+    keep_brief(fd, entry, after);
 }
 
 /// What kind of socket it is, asked of the kernel.

@@ -7,7 +7,8 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use crate::table::{self, Kind, Word};
+use crate::page::Way;
+use crate::table::{self, Early, Kind, Word};
 use crate::{elf, environment, seen};
 
 /// Numbers of descriptors belong to the whole process.
@@ -31,15 +32,20 @@ fn words_are_packed_without_loss() {
     assert_eq!(Word::unpack(0xff).kind, Kind::Unknown);
 }
 
+fn next(name: &core::ffi::CStr) -> usize {
+    // SAFETY: a name that ends with 0.
+    unsafe { elf::next(name.as_ptr().cast(), elf::hash(name)) }
+}
+
 #[test]
 fn the_next_definition_is_the_c_librarys() {
     for name in [c"read", c"close", c"__errno_location", c"posix_spawn"] {
-        let found = elf::next(name, elf::hash(name));
+        let found = next(name);
         // SAFETY: asks for a name.
         let wanted = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
         assert_eq!(found, wanted, "{name:?}");
     }
-    assert_eq!(elf::next(c"no_such_function", elf::hash(c"no_such_function")), 0);
+    assert_eq!(next(c"no_such_function"), 0);
 }
 
 #[test]
@@ -52,15 +58,29 @@ fn a_connection_is_recognised_and_counted_once() {
         seen::output(fd, 3);
     }
     let word = table::word(fd);
-    assert_eq!(word.kind, Kind::Tcp);
-    let record = table::record_of(fd);
-    assert!(record.is_some());
+    assert_eq!((word.kind, word.record != 0, table::brief(fd)), (Kind::Tcp, true, 1));
     table::doubt();
-    assert_eq!(table::record_of(fd), record, "the cookie says that it is the same");
-    assert_eq!(table::word(fd).generation, word.generation);
+    assert_eq!(table::brief(fd), 0);
+    seen::input(fd, 3);
+    assert_eq!(table::brief(fd), 1);
+    let after = table::word(fd);
+    assert_eq!(after, Word { epoch: after.epoch, ..word }, "the cookie says that it is the same");
     far.read_exact(&mut [0; 3]).unwrap();
     seen::closing(fd);
-    assert_eq!((table::word(fd).kind, table::word(fd).record), (Kind::Unknown, 0));
+    assert_eq!((table::word(fd).kind, table::word(fd).record, table::brief(fd)), (Kind::Unknown, 0, 0));
+}
+
+#[test]
+fn what_is_counted_before_there_is_a_record_fits_its_place() {
+    let mut early = Early::default();
+    for bytes in [1, 1 << 29, (1 << 29) - 2] {
+        early = early.and(Way::In, bytes).unwrap().and(Way::Out, 2).unwrap();
+        assert_eq!(Early::unpack(early.pack()), early);
+    }
+    assert_eq!((early.uses, early.bytes_in, early.bytes_out), (6, (1 << 30) - 1, 6));
+    assert_eq!(early.and(Way::In, 1), None);
+    assert_eq!(early.and(Way::Out, u64::MAX), None);
+    assert!((0..10).try_fold(early, |early, _| early.and(Way::Out, 0)).is_none());
 }
 
 #[test]
@@ -84,8 +104,8 @@ fn what_was_replaced_unseen_is_found_out() {
     // SAFETY: as above.
     unsafe { libc::dup2(null.as_raw_fd(), fd) };
     table::doubt();
-    assert_eq!(table::record_of(fd), None);
-    assert_eq!(table::word(fd).kind, Kind::Other);
+    seen::input(fd, 1);
+    assert_eq!((table::word(fd).kind, table::brief(fd)), (Kind::Other, 2));
     seen::closing(fd);
 }
 
@@ -224,7 +244,8 @@ fn a_table_that_was_given_up_knows_nothing() {
     assert_eq!(table::kind(fd), Kind::Tcp);
     crate::state::shares_memory();
     assert_eq!(table::kind(fd), Kind::Unknown);
-    assert_eq!(table::record_of(fd), None);
+    seen::input(fd, 1);
+    assert_eq!(table::brief(fd), 0);
     seen::made(fd, Kind::Tcp);
-    assert_eq!(table::kind(fd), Kind::Unknown);
+    assert_eq!((table::kind(fd), table::brief(fd)), (Kind::Unknown, 0));
 }

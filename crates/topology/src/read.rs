@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::graph::Graph;
 
+pub mod chassis;
 mod detect;
 mod doubt;
 mod draft;
@@ -35,12 +36,14 @@ pub enum Format {
     SubnetList,
     /// Omni-Path's reports and plans, in XML.
     OmniPath,
+    /// Topologies of systems that IBNL files describe: [`chassis::read_topo`].
+    Topo,
     /// Our own.
     Toml,
 }
 
 impl Format {
-    /// All of them.
+    /// All that a file alone is enough for: a topology of systems needs their descriptions too.
     pub const ALL: [Self; 5] =
         [Self::IbNetDiscover, Self::IbSim, Self::SubnetList, Self::OmniPath, Self::Toml];
 
@@ -52,6 +55,7 @@ impl Format {
             Self::IbSim => "ibsim",
             Self::SubnetList => "lst",
             Self::OmniPath => "opa",
+            Self::Topo => "topo",
             Self::Toml => "toml",
         }
     }
@@ -70,6 +74,7 @@ impl Format {
             Self::IbSim => "lines `Switch 8 \"name\"` and `Hca 2 \"name\"`",
             Self::SubnetList => "lines `{ SW Ports:24 … NodeGUID:… } { CA … } PHY=4x …`",
             Self::OmniPath => "XML with `<LinkSummary>` and `<Link>`",
+            Self::Topo => "lines `MTS3600 name` and `P1 -> HCA host P1`",
             Self::Toml => "a line `tieline-topology = 1`",
         }
     }
@@ -158,6 +163,10 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         Format::IbNetDiscover | Format::IbSim => netdump::read(bytes, format, &mut doubts)?,
         Format::SubnetList => subnet_list::read(bytes, &mut doubts)?,
         Format::OmniPath => omni_path::read(bytes, &mut doubts)?,
+        Format::Topo => {
+            let cause = "a topology of systems needs the IBNL files that describe them".to_owned();
+            return Err(ReadError::Syntax { line: 1, cause });
+        }
         Format::Toml => own::read(bytes, &mut doubts)?,
     };
     if graph.node_count() == 0 {

@@ -49,8 +49,9 @@ impl Sim {
         std::fs::write(folder.path().join("net"), net).unwrap();
         let socket = format!("tieline-{}-{called}", std::process::id());
         let log = std::fs::File::create(folder.path().join("ibsim.log")).unwrap();
-        let child = Command::new("timeout")
-            .args(["-s", "KILL", "100", "ibsim", "-s", "-n", "-N", "4096", "-S", "1024", "-P", "100000"])
+        // It dies with the thread that started it, also if the test is killed.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "ibsim", "-s", "-n", "-N", "4096", "-S", "1024", "-P", "100000"])
             .arg(folder.path().join("net"))
             .env("IBSIM_SOCKNAME", &socket)
             .stdin(Stdio::null())
@@ -58,7 +59,7 @@ impl Sim {
             .stderr(log)
             .spawn();
         let Ok(child) = child else {
-            println!("skipped: no `timeout` here");
+            println!("skipped: no `setpriv` here");
             return None;
         };
         let sim = Self { child, folder, preload, socket, attach: attach.to_owned() };

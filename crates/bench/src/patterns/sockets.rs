@@ -59,7 +59,7 @@ impl Twins {
     /// Starts both on this processor; `order` is what both are told, with so many rounds.
     pub fn start(cpu: usize, order: &'static str, rounds: u32) -> Result<Self> {
         let program = told::find(PROGRAM, WHAT)?;
-        let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own()?).map_err(absent)?;
+        let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own()?]).map_err(absent)?;
         // Counted, as under `tieline run`.
         let statistics = std::env::temp_dir().join(format!("tieline-bench-sockets-{}", std::process::id()));
         statistics::create(&statistics, true).map_err(absent)?;
@@ -95,8 +95,8 @@ fn command(program: &Path, cpu: usize, options: Option<&Options>) -> Result<Comm
     let mut command = Command::new(program);
     command.arg(cpu.to_string());
     if let Some(options) = options {
-        let words = [OsString::from(program), cpu.to_string().into()];
-        let start = launch::prepare(&words, Vec::new(), options).map_err(absent)?;
+        let words = vec![OsString::from(program), cpu.to_string().into()];
+        let start = launch::prepare(program, words, Vec::new(), options);
         for variable in &start.environment {
             let bytes = variable.as_bytes();
             let at = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());

@@ -18,8 +18,6 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 /// The classic name of this command.
 const CLASSIC: &str = "dis_ssocks_run";
-/// The kernel's word for a file that it doesn't know how to execute.
-const OTHER_FORMAT: i32 = 8;
 
 /// The usual command line, carried out before anything else happens in this process: the whole command line's rules take
 /// longer to set up than the program to start. `None` if there is anything unusual in it; or the exit status of what failed.
@@ -78,13 +76,37 @@ pub(super) fn run(common: &Common, arguments: &Run, output: Output) -> Outcome {
 }
 
 fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outcome {
-    let own = std::env::current_exe().context("the path of this program")?;
-    let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own)?;
+    let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own_paths())?;
+    let library = launch::sayable(library, &runtime_root(runtime_dir));
     let counting = counting(run, runtime_dir, output)?;
     let options = Options { library, statistics: counting, no_children: run.no_children };
-    let environment = std::env::vars_os()
-        .map(|(name, value)| OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat()));
-    let start = launch::prepare(&run.program, environment.collect(), &options).map_err(of_launch)?;
+    let environment: Vec<OsString> = shm::process::environment()
+        .map(|variable| OsString::from_vec(variable.to_bytes().to_vec()))
+        .collect();
+    let mut told = false;
+    let end = launch::launch(&run.program, &environment, &options, |start| {
+        if start.likely {
+            tell(run, start, &options, output, &mut told)?;
+        }
+        execute(start)
+    })?;
+    Err(of_launch(end))
+}
+
+/// Where this program may lie: what the kernel says, which it can't where /proc is not mounted, and which is the dynamic linker where
+/// that was started by hand; and the name by which it was started.
+fn own_paths() -> Vec<PathBuf> {
+    let called = Path::new(OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
+    let called = std::fs::canonicalize(called).unwrap_or_else(|_| called.to_owned());
+    let mut all: Vec<PathBuf> = std::env::current_exe().into_iter().collect();
+    if !all.contains(&called) {
+        all.push(called);
+    }
+    all
+}
+
+/// Says what is to be said about a program that will probably start, or refuses it.
+fn tell(run: &Run, start: &Start, options: &Options, output: Output, told: &mut bool) -> Result<(), Failure> {
     let name = run.program.first().map(OsString::as_os_str).unwrap_or_default().to_string_lossy();
     if let Some(why) = &start.barred {
         if run.strict {
@@ -96,11 +118,12 @@ fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outc
         if !output.quiet {
             output.note(&format!("{name} runs without the sockets library: {why}"));
         }
-    } else if run.verbose {
+    } else if run.verbose && !*told {
+        *told = true;
         let counted = options.statistics.as_ref().map_or("nowhere".to_owned(), |it| it.display().to_string());
         output.note(&format!("{name} runs with {}, counted in {counted}", options.library.display()));
     }
-    Err(execute(&start))
+    Ok(())
 }
 
 /// Where to count. What was asked for must be there; otherwise it does without.
@@ -129,30 +152,26 @@ pub(super) fn default_file(runtime_dir: Option<&Path>) -> PathBuf {
 
 fn of_launch(error: LaunchError) -> Failure {
     let status = match error {
-        LaunchError::NotFound(_) => NOT_FOUND,
-        LaunchError::NotExecutable(_) => NOT_EXECUTABLE,
-        LaunchError::NoLibrary { .. } | LaunchError::BadPath(_) => CANNOT,
+        LaunchError::NoLibrary { .. } => CANNOT,
+        _ if error.is_not_found() => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
     };
     Failure { status, error: error.into() }
 }
 
-/// Becomes the program. Comes back only if that fails.
-fn execute(start: &Start) -> Failure {
+/// Becomes the program. Comes back only if that fails, with the kernel's error number.
+fn execute(start: &Start) -> Result<i32, Failure> {
     let text = |text: &OsStr| CString::new(text.as_bytes());
     let texts = |list: &[OsString]| list.iter().map(|it| text(it)).collect::<Result<Vec<_>, _>>();
     let (Ok(path), Ok(arguments), Ok(environment)) =
         (text(start.path.as_os_str()), texts(&start.arguments), texts(&start.environment))
     else {
-        return Failure { status: CANNOT, error: anyhow!("an argument contains a byte 0") };
+        return Err(Failure { status: CANNOT, error: anyhow!("an argument contains a byte 0") });
     };
     let arguments: Vec<&CStr> = arguments.iter().map(CString::as_c_str).collect();
     let environment: Vec<&CStr> = environment.iter().map(CString::as_c_str).collect();
     let mut room = vec![std::ptr::null(); arguments.len() + environment.len() + 2];
-    let errno = shm::process::execute(&path, &arguments, &environment, &mut room);
-    let error = std::io::Error::from_raw_os_error(errno);
-    let status = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-    let what = if errno == OTHER_FORMAT { "is no program for this machine" } else { "cannot be executed" };
-    Failure { status, error: anyhow!("{} {what}: {error}", start.path.display()) }
+    Ok(shm::process::execute(&path, &arguments, &environment, &mut room))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
     match action {
         SocketsAction::Status => {
             let all = or_none(report(&file, false))?;
-            output.form("tieline.sockets.status/1", || serde_json::to_value(&all), || all.summary())?;
+            output.form("tieline.sockets.status/2", || serde_json::to_value(&all), || all.summary())?;
         }
         SocketsAction::Stat { from, pid } => {
             let all = match from {
@@ -23,7 +23,7 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
                 None => or_none(report(&file, false))?,
             };
             let all = pid.map_or(all.clone(), |pid| all.of(pid));
-            output.form("tieline.sockets.stat/1", || serde_json::to_value(&all), || all.details())?;
+            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), || all.details())?;
         }
     }
     Ok(PASS)

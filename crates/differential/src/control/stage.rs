@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use shm::sync::Ordering;
 
 use super::Log;
-use super::tasks::{Task, look};
+use super::tasks::{Task, kernel_is_idle, look};
 use crate::program::{ACTORS, Actor, Call, Program, STEPS, Step};
-use crate::shared::{LOOK, Mail, Shared};
+use crate::shared::{Front, LOOK, Mail, Shared};
 use crate::sys::process;
 
 /// So long a run may take in all.
@@ -91,7 +91,7 @@ impl<'p> Stage<'p> {
 
     /// Waits until a new actor is there, unless its process ends before that.
     fn meet(&mut self, actor: Actor, result: &str) {
-        let pid = result.strip_prefix("= %").and_then(|pid| pid.parse().ok());
+        let pid = result.strip_prefix("= %").and_then(|rest| rest.split(' ').next()?.parse().ok());
         let mut time = GLANCE;
         while self.mail(actor, Mail::Alive) == 0 {
             if pid.is_some_and(|pid| look(pid) == Task::Gone) || Instant::now() > self.deadline {
@@ -168,6 +168,12 @@ impl<'p> Stage<'p> {
                 self.settle_once(at);
                 slept = 0;
             }
+            if slept >= 2 {
+                self.let_kernel_deliver();
+                if self.task(step.actor) != Task::Sleeps {
+                    slept = 0;
+                }
+            }
             // Looked at before the word was: a call that returned in between has set it.
             if slept >= 2 && self.mail(step.actor, Mail::Done) != order {
                 self.roles[step.actor.index()] = Role::Blocked(at);
@@ -188,6 +194,8 @@ impl<'p> Stage<'p> {
             Call::Exec { .. }
             | Call::Fork { .. }
             | Call::PosixSpawn { .. }
+            | Call::Vfork { .. }
+            | Call::VforkExit { .. }
             | Call::Spawn { .. }
             | Call::Exit { .. } => true,
             // The kernel lets a dead process be waited for a moment after it shows it as dead.
@@ -214,7 +222,9 @@ impl<'p> Stage<'p> {
     /// What a step does to the cast.
     fn follow(&mut self, step: &Step, result: &str) {
         match &step.call {
-            Call::Fork { actor } | Call::PosixSpawn { actor, .. } if result.starts_with("= %") => {
+            Call::Fork { actor } | Call::PosixSpawn { actor, .. } | Call::Vfork { actor, .. }
+                if result.starts_with("= %") =>
+            {
                 self.meet(*actor, result)
             }
             Call::Spawn { actor } if result.starts_with("= 0") => self.meet(*actor, result),
@@ -297,6 +307,9 @@ impl<'p> Stage<'p> {
     }
 
     fn settle_once(&mut self, at: usize) {
+        if self.roles.iter().any(|role| matches!(role, Role::Blocked(_))) {
+            self.let_kernel_deliver();
+        }
         for actor in self.cast() {
             let Role::Blocked(step) = self.roles[actor.index()] else { continue };
             let mut time = GLANCE;
@@ -320,6 +333,20 @@ impl<'p> Stage<'p> {
                     Task::Runs => self.pause(&mut time),
                 }
             }
+        }
+    }
+
+    /// Waits for what the kernel has put off on the program's processor. Only a few times: it may be busy with others' packets.
+    fn let_kernel_deliver(&self) {
+        const TIMES: u32 = 20;
+        let cpu = self.shared.front(Front::Cpu).load(Ordering::SeqCst) as usize;
+        let cpu = (!self.program.setting.spread).then_some(cpu);
+        let mut time = GLANCE;
+        for _ in 0..TIMES {
+            if kernel_is_idle(cpu) {
+                return;
+            }
+            self.pause(&mut time);
         }
     }
 

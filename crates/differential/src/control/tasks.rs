@@ -1,6 +1,7 @@
 //! What the kernel says of a thread: does it run, does it sleep, is it gone.
 
 use std::io::Read as _;
+use std::sync::OnceLock;
 
 /// State of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,26 @@ pub(super) fn look(tid: u32) -> Task {
     let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut text));
     let Ok(len) = read else { return Task::Gone };
     state(&text[..len])
+}
+
+/// Whether the kernel has put off nothing on this processor, or on any if none is named: what it cannot deliver within a call
+/// that sends, because there is too much of it, a thread of its own delivers. Where that thread is not to be seen, it is taken
+/// to sleep.
+pub(super) fn kernel_is_idle(cpu: Option<usize>) -> bool {
+    static DELIVERERS: OnceLock<Vec<(usize, u32)>> = OnceLock::new();
+    let all = DELIVERERS.get_or_init(deliverers);
+    all.iter().filter(|(of, _)| cpu.is_none_or(|cpu| cpu == *of)).all(|(_, tid)| look(*tid) != Task::Runs)
+}
+
+/// The kernel's threads for what was put off, by their processors.
+fn deliverers() -> Vec<(usize, u32)> {
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    all.filter_map(|entry| {
+        let tid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let name = std::fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
+        Some((name.trim_end().strip_prefix("ksoftirqd/")?.parse().ok()?, tid))
+    })
+    .collect()
 }
 
 /// The letter behind the name, which stands in brackets and may hold brackets itself.

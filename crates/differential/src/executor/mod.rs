@@ -6,6 +6,7 @@
 mod actor;
 mod context;
 mod descriptors;
+mod odd;
 mod perform;
 mod races;
 mod readiness;

@@ -5,11 +5,12 @@ use std::time::Instant;
 use shm::sync::Ordering;
 
 use super::context::Context;
-use super::{actor, descriptors, races, readiness, say, traffic};
+use super::{actor, descriptors, odd, races, readiness, say, traffic};
 use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario, Signal};
-use crate::program::{ACTORS, Actor, Step};
+use crate::program::{ACTORS, Actor, Slot, Step};
 use crate::shared::Mail;
 use crate::sys::process::{self, Action};
+use crate::sys::vfork;
 
 /// Makes the call of a step; what is returned is noted.
 pub(super) fn perform(context: &Context, at: usize, step: &Step) -> String {
@@ -27,6 +28,8 @@ fn judge_time(call: &Call, said: &str, start: Instant) -> &'static str {
     const SLACK: u128 = 2500;
     /// What clocks of different grain may differ by.
     const GRAIN: u128 = 2;
+    /// A socket's own times are counted in ticks, of which the first has partly gone by.
+    const TICK: u128 = 10;
     let expected = match call {
         Call::Poll { timeout, .. } | Call::EpollWait { timeout, .. } if said.starts_with("= 0") => *timeout,
         Call::Recv { .. } | Call::Accept { .. } | Call::Send { .. } if said.contains("EAGAIN") => {
@@ -34,16 +37,17 @@ fn judge_time(call: &Call, said: &str, start: Instant) -> &'static str {
         }
         _ => return "",
     };
+    let grain = if matches!(call, Call::Poll { .. } | Call::EpollWait { .. }) { GRAIN } else { TICK };
     let expected = u128::from(expected.unsigned_abs());
     match start.elapsed().as_millis() {
-        lasted if lasted + GRAIN < expected => " too early",
+        lasted if lasted + grain < expected => " too early",
         lasted if lasted > expected + SLACK => " too late",
         _ => "",
     }
 }
 
 /// What programs set `SO_RCVTIMEO` and `SO_SNDTIMEO` to, in milliseconds.
-pub(super) const SOCKET_TIMEOUT: i32 = 20;
+pub(super) const SOCKET_TIMEOUT: i32 = 12;
 
 fn dispatch(context: &Context, at: usize, call: &Call) -> String {
     match call {
@@ -73,11 +77,20 @@ fn dispatch(context: &Context, at: usize, call: &Call) -> String {
         | Call::Kill { .. }
         | Call::Fork { .. }
         | Call::PosixSpawn { .. }
+        | Call::Vfork { .. }
         | Call::Limit { .. }
         | Call::Spawn { .. }
         | Call::Exec { .. }
         | Call::Exit { .. }
         | Call::Wait { .. } => lives(context, call),
+        Call::Ring { .. }
+        | Call::Aio { .. }
+        | Call::Cancel { .. }
+        | Call::VforkExit { .. }
+        | Call::Number { .. }
+        | Call::Scarcity { .. }
+        | Call::Crowd { .. }
+        | Call::Wrong { .. } => odd::perform(context, at, call),
         Call::Race { scenario, kind, seed } => race(context, *scenario, *kind, *seed),
         _ => traffic::perform(context, at, call),
     }
@@ -129,6 +142,7 @@ fn lives(context: &Context, call: &Call) -> String {
             let dup = fd.zip(*onto).map(|(fd, onto)| (context.fd(fd), context.fd(onto)));
             posix_spawn(context, *actor, dup)
         }
+        Call::Vfork { actor, close, fd, onto } => vfork(context, *actor, (*close, *fd, *onto)),
         Call::Limit { descriptors } => say::outcome(process::limit_descriptors(u64::from(*descriptors))),
         Call::Exec { environment } => {
             let arguments = ["differential", super::ROLE, "resume", &context.path, &context.me.0.to_string()];
@@ -189,6 +203,23 @@ fn posix_spawn(context: &Context, actor: Actor, dup: Option<(i32, i32)>) -> Stri
         (0, pid) => format!("= %{pid}"),
         (error, _) => format!("= {}", say::errno(error)),
     }
+}
+
+fn vfork(
+    context: &Context,
+    actor: Actor,
+    (close, fd, onto): (Option<Slot>, Option<Slot>, Option<Slot>),
+) -> String {
+    if whereabouts(context, actor).is_some() {
+        return "there is one already".to_owned();
+    }
+    context.shared.inherit_slots(context.founder, actor);
+    context.shared.mail(actor, Mail::Founder).store(u32::from(actor.0), Ordering::SeqCst);
+    let arguments =
+        ["differential", super::ROLE, "join", &context.path, &actor.0.to_string()].map(str::to_owned);
+    let mut plan = odd::child_plan(context, (close, fd, onto), Some(("/proc/self/exe", &arguments)), 95);
+    let child = vfork::make(&mut plan);
+    if child.is_ok() { format!("= %{} child {}", child.ret, odd::told(&plan)) } else { say::outcome(child) }
 }
 
 fn spawn(context: &Context, actor: Actor) -> String {

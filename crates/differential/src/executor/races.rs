@@ -6,6 +6,7 @@
 
 mod crowd;
 mod ends;
+mod sharing;
 mod stream;
 
 use crate::program::call::{Kind, Scenario};
@@ -25,6 +26,8 @@ pub(super) fn race(scenario: Scenario, kind: Kind, seed: u32) -> String {
         Scenario::Reuse => crowd::numbers_change_hands(kind, &mut random),
         Scenario::Workers => crowd::workers(kind, &mut random),
         Scenario::Accept => crowd::acceptors(kind, &mut random),
+        Scenario::Group => sharing::port_group(kind, &mut random),
+        Scenario::Vforks => sharing::vforks(kind, &mut random),
         Scenario::Fork => crowd::forked_writer(kind, &mut random),
     };
     match kept {

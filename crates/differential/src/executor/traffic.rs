@@ -202,6 +202,7 @@ fn send_flags(flags: Set<SendFlag>) -> i32 {
         SendFlag::Oob => libc::MSG_OOB,
         SendFlag::More => libc::MSG_MORE,
         SendFlag::Eor => libc::MSG_EOR,
+        SendFlag::Fastopen => libc::MSG_FASTOPEN,
     })
 }
 
@@ -239,6 +240,10 @@ fn option_numbers(option: Opt) -> (i32, i32) {
         Opt::KeepIdle => (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
         Opt::KeepCount => (libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
         Opt::UserTimeout => (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
+        Opt::SndBuf => (libc::SOL_SOCKET, libc::SO_SNDBUF),
+        Opt::DeferAccept => (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+        Opt::FastOpen => (libc::IPPROTO_TCP, libc::TCP_FASTOPEN),
+        Opt::FastOpenConnect => (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),
         Opt::V6Only => (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
         Opt::Tos => (libc::IPPROTO_IP, libc::IP_TOS),
         Opt::Ttl => (libc::IPPROTO_IP, libc::IP_TTL),

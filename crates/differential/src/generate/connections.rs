@@ -68,6 +68,10 @@ pub(super) fn options(model: &mut Model) {
             | Opt::Protocol
             | Opt::Accepting
             | Opt::PeerCred
+            | Opt::SndBuf
+            | Opt::DeferAccept
+            | Opt::FastOpen
+            | Opt::FastOpenConnect
     ) || option == Opt::RcvLowat && model.random.percent(70);
     let timeout = matches!(option, Opt::RcvTimeo | Opt::SndTimeo);
     if only_read || model.random.percent(45) || timeout {

@@ -20,7 +20,7 @@ pub(super) fn prepare(model: &mut Model) {
     }
 }
 
-fn handle(model: &mut Model, actor: Actor, signal: Signal, with: Disposition) {
+pub(super) fn handle(model: &mut Model, actor: Actor, signal: Signal, with: Disposition) {
     model.step(actor, Call::Handle { signal, with });
     let process = model.process(actor);
     model.handled[process.index()].push((signal, with));
@@ -32,11 +32,7 @@ pub(super) fn multiply(model: &mut Model) {
         return;
     };
     // An actor that was there and has ended does not come again.
-    if model
-        .steps
-        .iter()
-        .any(|step| matches!(step.call, Call::Fork { actor } | Call::Spawn { actor } if actor == free))
-    {
+    if model.steps.iter().any(|step| super::odd::makes(&step.call, free)) {
         return;
     }
     let Some(actor) = model.anyone() else { return };
@@ -50,6 +46,7 @@ pub(super) fn multiply(model: &mut Model) {
             model.step(actor, Call::PosixSpawn { actor: free, fd, onto });
         } else {
             model.step(actor, Call::Fork { actor: free });
+            model.aio[free.index()] = model.aio[parent.index()].map(|_| false);
         }
         model.players[free.index()] = Some(Player { process: free, blocked: None });
         model.slots[free.index()] = model.slots[parent.index()];
@@ -131,7 +128,7 @@ pub(super) fn mask(model: &mut Model) {
 /// Few descriptors, so that the next ones fail; and enough again.
 pub(super) fn limit(model: &mut Model) {
     let Some(actor) = model.anyone() else { return };
-    let descriptors = model.random.within(3, 14);
+    let descriptors = model.random.within(0, 14);
     model.step(actor, Call::Limit { descriptors });
     for _ in 0..model.random.within(1, 2) {
         super::openings::open(model);
@@ -156,6 +153,7 @@ pub(super) fn exec(model: &mut Model) {
             model.players[other.index()] = None;
         }
     }
+    model.aio[process.index()] = None;
     model.handled[process.index()].retain(|(_, with)| *with == Disposition::Ignore);
     model.step(actor, Call::Table {});
 }

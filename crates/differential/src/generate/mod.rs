@@ -7,7 +7,9 @@ mod connections;
 mod descriptors;
 mod lives;
 mod model;
+mod odd;
 mod openings;
+mod sequences;
 mod traffic;
 mod waits;
 
@@ -19,8 +21,14 @@ use crate::program::{Actor, Call, Program, STEPS, Setting};
 /// The program of this seed.
 #[must_use]
 pub fn program(seed: u64) -> Program {
+    focused(seed, &[])
+}
+
+/// The program of this seed in a run that looks at some families of moves, by their names: other ones come seldom in it.
+#[must_use]
+pub fn focused(seed: u64, focus: &[String]) -> Program {
     let mut model = Model::new(seed);
-    if model.random.percent(RACES) {
+    if model.random.percent(RACES) && (focus.is_empty() || focus.iter().any(|name| name == RACE)) {
         return race(&mut model);
     }
     let setting = Setting { spread: model.random.percent(15), bare: model.random.percent(10) };
@@ -35,12 +43,14 @@ pub fn program(seed: u64) -> Program {
     let mut tries = 0;
     while model.steps.len() < wanted && tries < 400 {
         tries += 1;
-        step(&mut model);
+        step(&mut model, focus);
     }
     model.steps.truncate(STEPS);
     Program { setting, steps: model.steps }
 }
 
+/// The name of races among families.
+pub const RACE: &str = "race";
 /// So many programs in a hundred are races.
 const RACES: usize = 8;
 
@@ -57,54 +67,81 @@ fn race(model: &mut Model) -> Program {
 }
 
 /// What may come next, with how often it shall.
-type Move = (usize, fn(&mut Model));
+type Move = (usize, &'static str, fn(&mut Model));
 
-const MOVES: [Move; 35] = [
-    (5, openings::open),
-    (19, traffic::send),
-    (16, traffic::receive),
-    (5, traffic::blocked_receive),
-    (2, traffic::bulk),
-    (4, connections::half_close),
-    (2, traffic::sendfile),
-    (2, traffic::splice),
-    (4, traffic::pass),
-    (2, connections::queued),
-    (5, connections::options),
-    (3, connections::addresses),
-    (2, traffic::stdio),
-    (2, connections::connect_more),
-    (2, connections::reconnect),
-    (2, connections::refused),
-    (1, connections::kept_name),
-    (7, waits::poll),
-    (4, waits::epoll_new),
-    (4, waits::epoll_change),
-    (9, waits::epoll_wait),
-    (2, waits::timed),
-    (3, waits::edge_dance),
-    (7, descriptors::duplicate),
-    (4, descriptors::close),
-    (1, descriptors::close_many),
-    (4, descriptors::flags),
-    (4, descriptors::reuse),
-    (2, descriptors::wrong),
-    (2, lives::multiply),
-    (3, lives::signal),
-    (2, lives::mask),
-    (1, lives::limit),
-    (1, lives::exec),
-    (1, lives::end),
+/// How much more often a family comes that a run is to look at.
+const FOCUS: usize = 25;
+
+/// The names of all families of moves.
+#[must_use]
+pub fn families() -> Vec<&'static str> {
+    MOVES.iter().map(|(_, name, _)| *name).chain([RACE]).collect()
+}
+
+const MOVES: [Move; 52] = [
+    (5, "open", openings::open),
+    (19, "send", traffic::send),
+    (16, "receive", traffic::receive),
+    (5, "blocked-receive", traffic::blocked_receive),
+    (2, "bulk", traffic::bulk),
+    (4, "half-close", connections::half_close),
+    (2, "sendfile", traffic::sendfile),
+    (2, "splice", traffic::splice),
+    (4, "pass", traffic::pass),
+    (2, "queued", connections::queued),
+    (5, "options", connections::options),
+    (3, "addresses", connections::addresses),
+    (2, "stdio", traffic::stdio),
+    (2, "connect-more", connections::connect_more),
+    (2, "reconnect", connections::reconnect),
+    (2, "refused", connections::refused),
+    (1, "kept-name", connections::kept_name),
+    (7, "poll", waits::poll),
+    (4, "epoll-new", waits::epoll_new),
+    (4, "epoll-change", waits::epoll_change),
+    (9, "epoll-wait", waits::epoll_wait),
+    (2, "timed", waits::timed),
+    (3, "edge-dance", waits::edge_dance),
+    (7, "duplicate", descriptors::duplicate),
+    (4, "close", descriptors::close),
+    (1, "close-many", descriptors::close_many),
+    (4, "descriptor-flags", descriptors::flags),
+    (4, "reuse", descriptors::reuse),
+    (2, "closed-numbers", descriptors::wrong),
+    (2, "multiply", lives::multiply),
+    (3, "signal", lives::signal),
+    (2, "mask", lives::mask),
+    (1, "limit", lives::limit),
+    (1, "exec", lives::exec),
+    (1, "end", lives::end),
+    (2, "ring", odd::ring),
+    (1, "aio", odd::aio),
+    (1, "cancel", odd::cancel),
+    (2, "vfork", odd::vfork),
+    (2, "numbers", odd::numbers),
+    (1, "scarcity", odd::scarcity),
+    (1, "crowd", odd::crowd),
+    (4, "wrong", odd::wrong),
+    (2, "reset", sequences::reset),
+    (2, "farewell", sequences::farewell),
+    (3, "peeks", sequences::peeks),
+    (2, "nested", sequences::nested),
+    (1, "deferred", sequences::deferred),
+    (2, "hand-over", sequences::hand_over),
+    (3, "interrupted", sequences::interrupted),
+    (1, "socket-times", sequences::socket_times),
+    (1, "unshare", sequences::unshare),
 ];
 
-fn step(model: &mut Model) {
-    let total: usize = MOVES.iter().map(|(weight, _)| weight).sum();
+fn step(model: &mut Model, focus: &[String]) {
+    let weight = |one: &Move| one.0 * if focus.iter().any(|name| name == one.1) { FOCUS } else { 1 };
+    let total: usize = MOVES.iter().map(weight).sum();
     let mut at = model.random.below(total);
-    for (weight, act) in MOVES {
-        if at < weight {
-            return act(model);
+    for one in &MOVES {
+        if at < weight(one) {
+            return one.2(model);
         }
-        at -= weight;
+        at -= weight(one);
     }
 }
 

@@ -122,6 +122,8 @@ pub(super) struct Model {
     pub(super) handled: [Vec<(Signal, Disposition)>; ACTORS],
     /// Slots that were used once and hold a number that means something else now, or nothing.
     pub(super) stale: Vec<(Actor, Slot)>,
+    /// Whether a process has used aio: not, itself, or before it was forked.
+    pub(super) aio: [Option<bool>; ACTORS],
     /// Waits that time out: they cost real time, so there are few.
     pub(super) waits_left: usize,
     next_slot: u8,
@@ -140,6 +142,7 @@ impl Model {
             objects: Vec::new(),
             handled: std::array::from_fn(|_| Vec::new()),
             stale: Vec::new(),
+            aio: [None; ACTORS],
             waits_left: 2,
             next_slot: 0,
             next_name: 0,

@@ -1,7 +1,7 @@
 //! Connections, as programs open them.
 
 use super::model::{Id, Model, What};
-use crate::program::call::{AcceptBy, At, Kind, Make, Opt};
+use crate::program::call::{AcceptBy, At, Kind, Make, Opt, RingOp};
 use crate::program::{Actor, Call, Name, Set, Slot};
 
 /// Opens one of some kind.
@@ -83,16 +83,31 @@ pub(super) fn connect(model: &mut Model, actor: Actor, listener: Id) -> Option<I
     Some(id)
 }
 
+/// Takes a client from a listener's queue, by a request to a ring.
+pub(super) fn accept_by_ring(model: &mut Model, actor: Actor, (server, listener): (Slot, Id)) {
+    let to = model.new_slot();
+    model.waiting_step(actor, Call::Ring { fd: server, op: RingOp::Accept, len: 0, to });
+    accepted(model, actor, listener, to, false);
+}
+
 /// Takes a client from a listener's queue.
 pub(super) fn accept(model: &mut Model, actor: Actor, (server, listener): (Slot, Id)) {
-    let What::Listener(kind, name, mut waiting) = model.objects[listener].what.clone() else { return };
+    if !matches!(model.objects[listener].what, What::Listener(..)) {
+        return;
+    }
     let by = if model.random.percent(60) { AcceptBy::Accept4 } else { model.random.choice() };
     let with = model.random.set(&[(Make::Nonblock, 25), (Make::Cloexec, 50)]);
     let to = model.new_slot();
     model.step(actor, Call::Accept { fd: server, to, by, with });
+    let nonblock = by == AcceptBy::Accept4 && with.has(Make::Nonblock);
+    accepted(model, actor, listener, to, nonblock);
+}
+
+/// The first client of the queue is in this slot now.
+fn accepted(model: &mut Model, actor: Actor, listener: Id, to: Slot, nonblock: bool) {
+    let What::Listener(kind, name, mut waiting) = model.objects[listener].what.clone() else { return };
     let client = if waiting.is_empty() { None } else { Some(waiting.remove(0)) };
     model.objects[listener].what = What::Listener(kind, name, waiting);
-    let nonblock = by == AcceptBy::Accept4 && with.has(Make::Nonblock);
     let id = model.hold(actor, to, What::Stream(kind), nonblock);
     match client {
         Some(client) => {

@@ -84,6 +84,25 @@ fn destination(model: &mut Model, object: &Object) -> Option<Name> {
     model.random.pick(&names)
 }
 
+/// Whether so much more fits without doubt.
+pub(super) fn has_room(model: &Model, id: Id, len: u32) -> bool {
+    let object = &model.objects[id];
+    !object.shut && fits(model, object, len)
+}
+
+/// So much was sent by other means than a send.
+pub(super) fn sent(model: &mut Model, id: Id, len: u32) {
+    let object = model.objects[id].clone();
+    arrives(model, id, &object, len, None);
+}
+
+/// So much was received by other means.
+pub(super) fn taken(model: &mut Model, id: Id, len: u32) {
+    let object = &mut model.objects[id];
+    let taken = if object.is_stream() { len as usize } else { 1 };
+    object.queued = object.queued.saturating_sub(taken);
+}
+
 /// Whether there is room without doubt.
 fn fits(model: &Model, object: &Object, len: u32) -> bool {
     let Some(peer) = object.peer else { return true };
@@ -224,7 +243,7 @@ pub(super) fn blocked_receive(model: &mut Model) {
 }
 
 /// An idle actor that has this open file.
-fn holder(model: &Model, id: Option<Id>) -> Option<(Actor, Slot, Id)> {
+pub(super) fn holder(model: &Model, id: Option<Id>) -> Option<(Actor, Slot, Id)> {
     let id = id?;
     model.idle().into_iter().find_map(|actor| {
         let slots = &model.slots[model.process(actor).index()];

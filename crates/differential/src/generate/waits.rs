@@ -7,7 +7,7 @@ use crate::program::call::{CtlOp, EpollBy, EpollEvent, Opt, PollBy, PollEvent, P
 use crate::program::{Actor, Call, Choice as _, Set, Slot};
 
 /// How long a wait that times out lasts, in milliseconds.
-const SHORT: (u32, u32) = (3, 15);
+const SHORT: (u32, u32) = (3, 8);
 
 /// poll or select on a few.
 pub(super) fn poll(model: &mut Model) {

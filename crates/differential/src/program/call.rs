@@ -27,7 +27,9 @@ choices! {
         Recvmmsg = "recvmmsg", ReadChk = "read_chk", RecvChk = "recv_chk", RecvfromChk = "recvfrom_chk", Raw = "raw",
     }
     /// Flags of a send.
-    SendFlag { Dontwait = "dontwait", Nosignal = "nosignal", Oob = "oob", More = "more", Eor = "eor" }
+    SendFlag {
+        Dontwait = "dontwait", Nosignal = "nosignal", Oob = "oob", More = "more", Eor = "eor", Fastopen = "fastopen",
+    }
     /// Flags of a receive.
     RecvFlag {
         Dontwait = "dontwait", Peek = "peek", Waitall = "waitall", Trunc = "trunc", Oob = "oob", Cloexec = "cloexec",
@@ -43,6 +45,8 @@ choices! {
         PassCred = "passcred", Error = "error", Type = "type", Domain = "domain", Protocol = "protocol",
         Accepting = "acceptconn", NoDelay = "nodelay", Cork = "cork", KeepIdle = "keepidle", KeepCount = "keepcnt",
         UserTimeout = "usertimeout", V6Only = "v6only", Tos = "tos", Ttl = "ttl", PeerCred = "peercred",
+        DeferAccept = "deferaccept", FastOpen = "fastopen", FastOpenConnect = "fastopenconnect",
+        SndBuf = "sndbuf",
     }
     /// Which function waits for readiness. `*_open` let every signal through while they wait.
     PollBy {
@@ -79,10 +83,53 @@ choices! {
     /// What runs at the same moment in a race.
     Scenario {
         Writers = "writers", Duplex = "duplex", Storm = "storm", Shutdown = "shutdown", Reuse = "reuse", Workers = "workers",
-        Accept = "accept", Fork = "fork",
+        Accept = "accept", Fork = "fork", Group = "group", Vforks = "vforks",
     }
     /// What `close_range` does.
     RangeFlag { Cloexec = "cloexec", Unshare = "unshare" }
+    /// A request to an `io_uring`.
+    RingOp {
+        Send = "send", Recv = "recv", Poll = "poll", Accept = "accept", Close = "close", Socket = "socket",
+    }
+    /// Which function of POSIX aio.
+    AioBy { Read = "read", Write = "write", ListRead = "list_read", ListWrite = "list_write" }
+    /// In which call a thread is cancelled.
+    CancelAt {
+        Read = "read", Recv = "recv", Recvmsg = "recvmsg", Write = "write", Send = "send", Accept = "accept",
+        Connect = "connect", Poll = "poll", Select = "select", Epoll = "epoll", Close = "close",
+    }
+    /// When and how: while it waits there, before it comes there, while it waits and may be ended at any instruction, or not
+    /// at all, because it does not let itself be.
+    CancelHow { Blocked = "blocked", Pending = "pending", Asynchronous = "asynchronous", Disabled = "disabled" }
+    /// Numbers that programs do not choose: `last` is the highest that the limit allows, `limit` the next one.
+    NumberOf {
+        Minus = "minus", Lowest = "lowest", Zero = "zero", One = "one", Two = "two", Middle = "middle", Last = "last",
+        Limit = "limit", Highest = "highest",
+    }
+    /// What a process has no more of.
+    Scarce { Memory = "memory", Descriptors = "descriptors", File = "file", Locked = "locked" }
+    /// Which function waits for many descriptors.
+    CrowdBy { Poll = "poll", Ppoll = "ppoll", Select = "select", Epoll = "epoll" }
+    /// A call with an argument that the kernel refuses.
+    WrongBy {
+        WritevNowhere = "writev_nowhere", ReadvNowhere = "readv_nowhere", WritevSecond = "writev_second",
+        ReadvSecond = "readv_second", WritevMany = "writev_many", ReadvMany = "readv_many", WritevMost = "writev_most",
+        ReadvMost = "readv_most", WritevNegative = "writev_negative", ReadvNone = "readv_none", WritevHuge = "writev_huge",
+        SendmsgNowhere = "sendmsg_nowhere", RecvmsgNowhere = "recvmsg_nowhere", SendmsgParts = "sendmsg_parts",
+        RecvmsgParts = "recvmsg_parts", SendmsgMany = "sendmsg_many", RecvmsgSecond = "recvmsg_second",
+        SendmsgControl = "sendmsg_control", SendmsgName = "sendmsg_name", SendmmsgNowhere = "sendmmsg_nowhere",
+        RecvmmsgNowhere = "recvmmsg_nowhere", PollNowhere = "poll_nowhere", SelectNowhere = "select_nowhere",
+        SelectNegative = "select_negative", EpollWaitNowhere = "epoll_wait_nowhere", EpollWaitNone = "epoll_wait_none",
+        EpollCtlNowhere = "epoll_ctl_nowhere", EpollCtlOp = "epoll_ctl_op", PpollTime = "ppoll_time",
+        NameNowhere = "name_nowhere", NameLen = "name_len", NameNegative = "name_negative", PeerNowhere = "peer_nowhere",
+        ConnectNowhere = "connect_nowhere", ConnectShort = "connect_short", ConnectLong = "connect_long",
+        BindNowhere = "bind_nowhere", BindShort = "bind_short", PairNowhere = "pair_nowhere", PipeNowhere = "pipe_nowhere",
+        SocketDomain = "socket_domain", SocketType = "socket_type", SocketProtocol = "socket_protocol",
+        GetNowhere = "get_nowhere", GetLen = "get_len", GetNegative = "get_negative", SetNowhere = "set_nowhere",
+        SetShort = "set_short", SetLevel = "set_level", QueuedNowhere = "queued_nowhere", ShutdownHow = "shutdown_how",
+        AcceptFlags = "accept_flags", AcceptLen = "accept_len", DupFlags = "dup_flags",
+        Dup3Same = "dup3_same", FcntlCommand = "fcntl_command", RangeBackward = "range_backward",
+    }
 }
 
 /// A descriptor that poll or select looks at, written `s3:in+out`.
@@ -228,6 +275,24 @@ calls! {
     Table "table" { }
     /// Several calls at once, on connections of their own, of which only some promises are compared.
     Race "race" { scenario: Scenario, kind: Kind, seed: u32 }
+    /// One request to an `io_uring` of its own. What it makes comes into `to`.
+    Ring "ring" { fd: Slot, op: RingOp, len: u32, to: Slot }
+    /// One operation, and the wait for its end. What is not ready is not begun: nothing can take it back.
+    Aio "aio" { fd: Slot, by: AioBy, len: u32 }
+    /// A thread that is cancelled.
+    Cancel "cancel" { fd: Slot, at: CancelAt, how: CancelHow }
+    /// `vfork`; the child closes `close`, puts `fd` onto `onto`, and becomes this actor in a new image of the executor.
+    Vfork "vfork" { actor: Actor, close: Option<Slot>, fd: Option<Slot>, onto: Option<Slot> }
+    /// The same with a child that exits, and is waited for.
+    VforkExit "vfork_exit" { close: Option<Slot>, fd: Option<Slot>, onto: Option<Slot>, status: u8 }
+    /// Makes a slot hold a number, which is no call.
+    Number "number" { to: Slot, of: NumberOf }
+    /// A few calls while there is nothing left.
+    Scarcity "scarcity" { of: Scarce, fd: Slot }
+    /// So many copies of a descriptor, one wait for all of them, and their end.
+    Crowd "crowd" { fd: Slot, by: CrowdBy, copies: u32 }
+    /// What no correct program calls.
+    Wrong "wrong" { fd: Slot, by: WrongBy }
     /// `fdopen`, one operation, `fclose`.
     Stdio "stdio" { fd: Slot, by: StdioBy, len: u32 }
 }

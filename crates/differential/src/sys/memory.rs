@@ -124,6 +124,11 @@ impl Mapping {
 pub struct Semaphore(*mut libc::sem_t);
 
 impl Semaphore {
+    /// One of this process alone, in a place that outlives every use of it.
+    pub(super) fn at(place: &mut libc::sem_t) -> Self {
+        Self(place)
+    }
+
     /// Makes it, with nothing in it.
     pub fn reset(&self) {
         // SAFETY: the place lies in a mapping that stays; nobody waits on it when a run begins.

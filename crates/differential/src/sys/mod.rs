@@ -4,12 +4,18 @@
 //! in the executor. A function here takes slices and numbers and says what the call returned and which errno it left.
 
 pub mod address;
+pub mod aio;
+pub mod cancel;
 pub mod files;
 pub mod memory;
 pub mod poll;
 pub mod process;
+pub mod ring;
+pub mod scarce;
 pub mod sockets;
 pub mod transfer;
+pub mod vfork;
+pub mod wrong;
 
 /// errno before each call. A call that succeeds must leave it alone.
 const UNTOUCHED: i32 = 4242;

@@ -151,6 +151,15 @@ pub fn limit_descriptors(count: u64) -> Outcome {
     observed(|| unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })
 }
 
+/// The soft limit of descriptors.
+#[must_use]
+pub fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit lives.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_cur
+}
+
 /// `waitpid`: what it returned, and the status.
 pub fn waitpid(pid: i32, flags: i32) -> (Outcome, i32) {
     let mut status = 0;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -24,12 +26,18 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Which process this is: the child of a vfork runs in its parent's memory, and a library that does not notice takes what the child
+ * does for the parent's. */
+static pid_t owner;
+static int closed_by_child = -1;
+
 static const char *plant = "";
 static int is(const char *name) { return strcmp(plant, name) == 0; }
 
 __attribute__((constructor)) static void begin(void) {
     const char *named = getenv("DIFFERENTIAL_PLANT");
     if (named) plant = named;
+    owner = getpid();
 }
 
 #define NEXT(ret, name, ...)                                              \
@@ -52,6 +60,7 @@ int socket(int domain, int type, int protocol) {
 
 int close(int fd) {
     NEXT(int, "close", int);
+    if (is("vfork-closes") && getpid() != owner) closed_by_child = fd;
     if (is("close-leaks") && in_table(fd) && known[fd]) { note(fd, 0); return 0; }
     if (is("close-errno") && !in_table(fd)) { errno = EINVAL; return -1; }
     if (!is("stale-after-close")) note(fd, 0);
@@ -71,6 +80,7 @@ int dup(int fd) {
 
 int dup2(int fd, int onto) {
     NEXT(int, "dup2", int, int);
+    if (is("dup2-limited") && onto >= 512) { errno = EBADF; return -1; }
     int new = next(fd, onto);
     if (new >= 0 && in_table(fd) && !is("stale-after-dup2")) note(new, known[fd]);
     return new;
@@ -157,6 +167,14 @@ ssize_t read(int fd, void *buffer, size_t len) {
 ssize_t recv(int fd, void *buffer, size_t len, int flags) {
     NEXT(ssize_t, "recv", int, void *, size_t, int);
     if (is("peek-consumes")) flags &= ~MSG_PEEK;
+    if (is("peek-trunc-lost") && (flags & MSG_PEEK)) flags &= ~MSG_TRUNC;
+    if (is("cancel-held-back") && !(flags & MSG_DONTWAIT)) {
+        int before;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+        ssize_t there = next(fd, buffer, len, flags | MSG_DONTWAIT);
+        pthread_setcancelstate(before, &before);
+        if (there >= 0) return there;
+    }
     if (is("waitall-ignored")) flags &= ~MSG_WAITALL;
     if (is("dontwait-ignored") && (flags & MSG_DONTWAIT)) flags &= ~MSG_DONTWAIT;
     ssize_t got;
@@ -221,6 +239,12 @@ ssize_t send(int fd, const void *buffer, size_t len, int flags) {
 
 ssize_t writev(int fd, const struct iovec *vector, int count) {
     NEXT(ssize_t, "writev", int, const struct iovec *, int);
+    if (is("vector-cut") && count > 1024) count = 1024;
+    if (is("vector-read") && count > 0 && in_table(fd) && known[fd]) {
+        size_t sum = 0;
+        for (int i = 0; i < count; i++) sum += ((volatile const struct iovec *)vector)[i].iov_len;
+        if (sum == 0) return 0;
+    }
     if (is("half-a-vector") && count > 1) {
         ssize_t sent = next(fd, vector, count - 1);
         return sent < 0 ? sent : sent + (ssize_t)vector[count - 1].iov_len;
@@ -230,6 +254,7 @@ ssize_t writev(int fd, const struct iovec *vector, int count) {
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     NEXT(ssize_t, "sendmsg", int, const struct msghdr *, int);
+    if (is("header-read") && ((volatile const struct msghdr *)message)->msg_iovlen == 0) return 0;
     if (!raises()) flags |= MSG_NOSIGNAL;
     return next(fd, message, flags);
 }
@@ -250,6 +275,7 @@ ssize_t sendfile(int fd, int from, off_t *offset, size_t len) {
 int poll(struct pollfd *fds, nfds_t count, int timeout) {
     NEXT(int, "poll", struct pollfd *, nfds_t, int);
     if (is("timeout-as-zero") && timeout > 0) timeout = 0;
+    if (is("poll-64") && count > 64) count = 64;
     int ready = next(fds, count, timeout);
     if (is("hup-missing"))
         for (nfds_t i = 0; i < count; i++) fds[i].revents &= ~POLLHUP;
@@ -296,12 +322,15 @@ int epoll_wait(int fd, struct epoll_event *events, int max, int timeout) {
 pid_t fork(void) {
     NEXT(pid_t, "fork", void);
     pid_t child = next();
+    if (child == 0) owner = getpid();
     if (child == 0 && is("stale-after-fork")) memset(half, 1, sizeof half);
     return child;
 }
 
 int setsockopt(int fd, int level, int option, const void *value, socklen_t len) {
     NEXT(int, "setsockopt", int, int, int, const void *, socklen_t);
+    if (is("linger-ignored") && level == SOL_SOCKET && option == SO_LINGER) return 0;
+    if (is("sndtimeo-ignored") && level == SOL_SOCKET && option == SO_SNDTIMEO) return 0;
     if (is("rcvtimeo-ignored") && level == SOL_SOCKET && option == SO_RCVTIMEO) return 0;
     return next(fd, level, option, value, len);
 }
@@ -323,6 +352,11 @@ int fcntl(int fd, int command, ...) {
     va_start(list, command);
     long argument = va_arg(list, long);
     va_end(list);
+    if (closed_by_child >= 0 && getpid() == owner) {
+        NEXT(int, "close", int);
+        next(closed_by_child);
+        closed_by_child = -1;
+    }
     if (is("dupfd-low") && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) argument = argument > 0 ? 1 : 0;
     if (is("private-in-the-way") && (command == F_DUPFD || command == F_DUPFD_CLOEXEC) && argument == 512) argument++;
     if (is("nonblock-cached") && command == F_SETFL) return 0;
@@ -336,6 +370,13 @@ int ioctl(int fd, unsigned long request, ...) {
     void *argument = va_arg(list, void *);
     va_end(list);
     int done = next(fd, request, argument);
+    /* Not among the faults that must be found for certain: one that shows in five of a hundred calls. */
+    int seldom = strcmp(plant, "seldom") == 0;
+    if (done == 0 && request == FIONREAD && (seldom || is("at-times"))) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_nsec / 64 % 100 < (seldom ? 5 : 30)) *(int *)argument = 77;
+    }
     if (done == 0 && request == FIONREAD && is("fionread-zero")) *(int *)argument = 0;
     return done;
 }
@@ -345,4 +386,24 @@ int close_range(unsigned first, unsigned last, int flags) {
     if (is("range-closes-one")) last = first;
     if (is("range-cloexec-closes")) flags = 0;
     return next(first, last, flags);
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) {
+    NEXT(int, "setrlimit", __rlimit_resource_t, const struct rlimit *);
+    if (is("limit-ignored") && resource == RLIMIT_NOFILE) return 0;
+    return next(resource, limit);
+}
+
+/* Numbers as of linux/io_uring.h's time: 425 sets a ring up, 426 enters it. */
+long syscall(long number, ...) {
+    NEXT(long, "syscall", long, ...);
+    va_list list;
+    va_start(list, number);
+    long a[6];
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == 425 && is("ring-refused")) { errno = ENOSYS; return -1; }
+    long done = next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (number == 426 && done > 0 && is("ring-entered-twice")) done++;
+    return done;
 }

@@ -30,7 +30,7 @@ pub(crate) fn sockets() -> Option<PathBuf> {
     None
 }
 
-/// The project's own library: as it is installed, or (as cargo links it) with faults that can be chosen.
+/// The project's own library: as it is installed, or with faults that can be chosen.
 pub(crate) fn own_library(planted: bool) -> Option<Side> {
     // Built once: a library that is linked anew while somebody loads it is none.
     static PLAIN: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -60,12 +60,11 @@ fn build(sockets: &Path, planted: bool) -> PathBuf {
         build.args(["--features", "planted"]);
     }
     must(&mut build);
-    let library = folder.join("inside/libtieline_sockets.so");
-    if planted {
-        return library;
-    }
     let linked = folder.join("libtieline-sockets.so");
-    must(Command::new(sockets.join("link.sh")).args([&library.with_extension("rlib"), &linked]));
+    must(
+        Command::new(sockets.join("link.sh"))
+            .args([folder.join("inside/libtieline_sockets.rlib"), linked.clone()]),
+    );
     linked
 }
 

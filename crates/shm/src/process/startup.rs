@@ -12,6 +12,8 @@ use crate::sync::{AtomicBool, AtomicU32, Ordering};
 static WERE_CLOSED: AtomicU32 = AtomicU32::new(0);
 /// Whether SIGPIPE was ignored, as it is from `main` on.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Whether one had come and was blocked: to ignore the signal took it away.
+static PIPE_WAS_PENDING: AtomicBool = AtomicBool::new(false);
 
 const STANDARD: [c_int; 3] = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO];
 
@@ -33,6 +35,13 @@ extern "C" fn look() {
         action.assume_init().sa_sigaction == libc::SIG_IGN
     };
     PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
+    let mut waiting = core::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the answer is written to room of its size, and was a valid value before.
+    let pending = unsafe {
+        libc::sigpending(waiting.as_mut_ptr());
+        libc::sigismember(waiting.as_ptr(), libc::SIGPIPE) == 1
+    };
+    PIPE_WAS_PENDING.store(pending, Ordering::Relaxed);
 }
 
 // SAFETY: the section holds pointers to functions of this signature, which the loader calls once each; on x86-64 a function
@@ -48,8 +57,28 @@ pub fn stdout_was_closed() -> bool {
     WERE_CLOSED.load(Ordering::Relaxed) & (1 << libc::STDOUT_FILENO) != 0
 }
 
+/// The environment as the kernel has it, also what is no `NAME=value`, which the language's library leaves out.
+///
+/// As there, nobody may change it meanwhile in another thread, which is why a change of it is unsafe.
+pub fn environment() -> impl Iterator<Item = &'static CStr> {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    // SAFETY: the C library's variable, set before `main`, and changed only by what changes the environment.
+    let mut at = unsafe { environ };
+    core::iter::from_fn(move || {
+        // SAFETY: null, where the environment was cleared, or within a list of texts that ends with a null pointer, which is not
+        // gone past. The texts stay where the kernel or the C library put them, which never frees one.
+        unsafe {
+            let text = at.as_ref().copied().filter(|text| !text.is_null())?;
+            at = at.add(1);
+            Some(CStr::from_ptr(text))
+        }
+    })
+}
+
 /// Becomes another program, which finds everything as this process found it: what the runtime changed before `main` is changed
-/// back. Returns the error number if that cannot be done; the process is then good for nothing but to say so.
+/// back. Returns the error number if that cannot be done; the process is then good for nothing but to say so, or to try another one.
 ///
 /// `room` is for pointers to all arguments, all of the environment, and two more: `ENOMEM` if it is too short.
 pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &mut [*const c_char]) -> c_int {
@@ -70,14 +99,27 @@ pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &m
             unsafe { libc::close(fd) };
         }
     }
-    if !PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-        // SAFETY: the default is what every process starts with.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let restore = !PIPE_WAS_IGNORED.load(Ordering::Relaxed);
+    if restore {
+        // SAFETY: the default is what every process starts with. A signal that comes again is still blocked.
+        unsafe {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            if PIPE_WAS_PENDING.load(Ordering::Relaxed) {
+                libc::kill(libc::getpid(), libc::SIGPIPE);
+            }
+        }
     }
-    // SAFETY: texts that end with 0, in lists that end with a null pointer; all of them outlive the call.
-    unsafe { libc::execve(path.as_ptr(), to_arguments.as_ptr(), to_environment.as_ptr()) };
-    // SAFETY: this thread's own variable.
-    unsafe { *libc::__errno_location() }
+    // SAFETY: texts that end with 0, in lists that end with a null pointer; all of them outlive the call. The second reads this
+    // thread's own variable.
+    let errno = unsafe {
+        libc::execve(path.as_ptr(), to_arguments.as_ptr(), to_environment.as_ptr());
+        *libc::__errno_location()
+    };
+    if restore {
+        // SAFETY: as it was since `main`: what is said about the error must not end the process.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    }
+    errno
 }
 
 #[cfg(test)]
@@ -90,6 +132,19 @@ mod tests {
         assert!(!stdout_was_closed());
         look();
         assert!(!stdout_was_closed());
+    }
+
+    #[test]
+    fn the_environment_is_the_one_that_everybody_sees() {
+        let mut count = 0;
+        for text in environment() {
+            let text = text.to_str().unwrap();
+            if let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) {
+                assert_eq!(std::env::var(name).as_deref(), Ok(value));
+                count += 1;
+            }
+        }
+        assert_eq!(count, std::env::vars_os().count());
     }
 
     /// That one is started with what it is given is tested with programs: this process must live on.

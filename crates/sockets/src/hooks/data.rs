@@ -29,42 +29,42 @@ fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
 }
 
 hooks! {
-    fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, hot 0;
+    fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any hot 0;
         |next| got(fd, next(fd, to, length))
-    fn __read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read;
+    fn __read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any;
         |next| got(fd, next(fd, to, length))
-    fn __read_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t) -> ssize_t, as libc::SYS_read;
+    fn __read_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t) -> ssize_t, as libc::SYS_read, quick any;
         |next| got(fd, next(fd, to, length, room))
-    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_readv;
+    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_readv, quick any;
         |next| got(fd, next(fd, vector, count))
-    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1;
+    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| got(fd, next(fd, vector, count, at, flags))
-    fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1;
+    fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| got(fd, next(fd, vector, count, at, flags))
-    fn recv(fd: c_int, to: *mut c_void, length: size_t, flags: c_int) -> ssize_t, else -1, hot 2;
+    fn recv(fd: c_int, to: *mut c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any hot 2;
         |next| got(fd, next(fd, to, length, flags))
-    fn __recv_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int) -> ssize_t, else -1;
+    fn __recv_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| got(fd, next(fd, to, length, room, flags))
-    fn recvfrom(fd: c_int, to: *mut c_void, length: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, as libc::SYS_recvfrom;
+    fn recvfrom(fd: c_int, to: *mut c_void, length: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, as libc::SYS_recvfrom, quick any;
         |next| got(fd, next(fd, to, length, flags, address, its))
-    fn __recvfrom_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, else -1;
+    fn __recvfrom_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, else -1, quick any;
         |next| got(fd, next(fd, to, length, room, flags, address, its))
 
-    fn write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, hot 1;
+    fn write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, quick any hot 1;
         |next| gave(fd, next(fd, from, length))
-    fn __write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write;
+    fn __write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, quick any;
         |next| gave(fd, next(fd, from, length))
-    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_writev;
+    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_writev, quick any;
         |next| gave(fd, next(fd, vector, count))
-    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1;
+    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| gave(fd, next(fd, vector, count, at, flags))
-    fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1;
+    fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| gave(fd, next(fd, vector, count, at, flags))
-    fn send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, hot 3;
+    fn send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any hot 3;
         |next| gave(fd, next(fd, from, length, flags))
-    fn __send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1;
+    fn __send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| gave(fd, next(fd, from, length, flags))
-    fn sendto(fd: c_int, from: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, its: socklen_t) -> ssize_t, as libc::SYS_sendto;
+    fn sendto(fd: c_int, from: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, its: socklen_t) -> ssize_t, as libc::SYS_sendto, quick any;
         |next| gave(fd, next(fd, from, length, flags, address, its))
 
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;

@@ -6,7 +6,7 @@ use crate::hook::hooks;
 use crate::seen;
 
 hooks! {
-    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, hot 4; |next| {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick tcp hot 4; |next| {
         let result = next(fd, message, flags);
         if result >= 0 {
             // SAFETY: the kernel has just filled the message in.
@@ -15,13 +15,13 @@ hooks! {
         seen::input(fd, result);
         result
     }
-    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, hot 5; |next| {
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, quick any hot 5; |next| {
         // The message is not looked at: before the call it may be no address at all, and after it belongs to whoever was told.
         let result = next(fd, message, flags);
         seen::output(fd, result);
         result
     }
-    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
+    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg, quick tcp; |next| {
         let result = next(fd, messages, count, flags, limit);
         for at in 0..result.max(0) as usize {
             // SAFETY: so many messages the kernel has just filled in.
@@ -33,7 +33,7 @@ hooks! {
         }
         result
     }
-    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg; |next| {
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg, quick any; |next| {
         let result = next(fd, messages, count, flags);
         // Of a connection the lengths are the caller's to look at; datagrams are not counted.
         for at in 0..if seen::is_connection(fd) { result.max(0) as usize } else { 0 } {

@@ -44,26 +44,51 @@ hooks! {
 
 /// Hooks on calls that execute a program, in this process or in a new one.
 macro_rules! executing {
-    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
+    ($by:expr; $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
         fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
-            seen::note(Note::Executed);
+            $by();
             next($($arg),*)
         }
     )*} };
 }
 
+/// Another program is executed in the place of this one.
+pub(crate) fn replaced() {
+    seen::note(Note::Executed);
+    seen::leaving();
+}
+
+fn started() {
+    seen::note(Note::Executed);
+}
+
 /// Texts that end with a null pointer.
 type Texts = *const *const c_char;
 
-executing! {
+executing! { replaced;
     fn execve(path: *const c_char, arguments: Texts, environment: Texts) -> c_int, as libc::SYS_execve;
     fn execv(path: *const c_char, arguments: Texts) -> c_int, else -1;
     fn execvp(file: *const c_char, arguments: Texts) -> c_int, else -1;
     fn execvpe(file: *const c_char, arguments: Texts, environment: Texts) -> c_int, else -1;
     fn fexecve(fd: c_int, arguments: Texts, environment: Texts) -> c_int, else -1;
     fn execveat(at: c_int, path: *const c_char, arguments: Texts, environment: Texts, flags: c_int) -> c_int, as libc::SYS_execveat;
+}
+
+executing! { started;
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
     fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
     fn system(command: *const c_char) -> c_int, else -1;
     fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, else core::ptr::null_mut();
+}
+
+hooks! {
+    // What ends a process without the ends of its libraries.
+    fn _exit(status: c_int) -> c_int, as libc::SYS_exit_group; |next| {
+        seen::leaving();
+        next(status)
+    }
+    fn _Exit(status: c_int) -> c_int, as libc::SYS_exit_group; |next| {
+        seen::leaving();
+        next(status)
+    }
 }

@@ -3,7 +3,7 @@
 use libc::{c_char, c_int, c_void};
 use sockets_rules::layout::Note;
 
-use crate::hook::{Slot, get_errno, hooks, set_errno};
+use crate::hook::{Name, Slot, get_errno, hooks, set_errno};
 use crate::seen;
 
 hooks! {
@@ -34,13 +34,14 @@ pub(crate) fn closing(stream: *mut c_void) {
     unsafe extern "C-unwind" fn missing(_: *mut c_void) -> c_int {
         -1
     }
-    static FILENO: Slot<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> = Slot::new(c"fileno", missing);
+    static FILENO: Slot<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> = Slot::new();
+    const NAME: Name = Name::new(c"fileno");
     if stream.is_null() {
         return;
     }
     let errno = get_errno();
     // SAFETY: the program hands the stream to a function that looks into it just as this one does.
-    let fd = unsafe { FILENO.get()(stream) };
+    let fd = unsafe { FILENO.get(NAME, missing)(stream) };
     if fd >= 0 {
         seen::closing(fd);
     } else if get_errno() != errno {

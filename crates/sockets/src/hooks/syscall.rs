@@ -7,7 +7,8 @@ use sockets_rules::layout::Note;
 
 use super::close::{closing_range, controlled, replacing};
 use super::limits::filtering;
-use crate::hook::{Slot, nothing};
+use super::process::replaced;
+use crate::hook::{Name, Registers, Slot, ask, nothing};
 use crate::table::Kind;
 use crate::{raw, seen, state};
 
@@ -25,6 +26,9 @@ type Code = unsafe extern "C-unwind" fn(c_long, usize, usize, usize, usize, usiz
 pub(crate) unsafe extern "C" fn syscall() {
     naked_asm!(
         "endbr64",
+        "mov r11, [rip + {next}]",
+        "test r11, r11",
+        "jle 3f",
         "cmp edi, 56", // clone
         "je 2f",
         "cmp edi, 58", // vfork
@@ -33,15 +37,16 @@ pub(crate) unsafe extern "C" fn syscall() {
         "je 2f",
         "jmp {by_number}",
         "2:",
-        "push r9", "push r8", "push rcx", "push rdx", "push rsi", "push rdi",
-        "sub rsp, 8",
-        "call {cloning}",
-        "mov r11, rax",
-        "add rsp, 8",
-        "pop rdi", "pop rsi", "pop rdx", "pop rcx", "pop r8", "pop r9",
-        "jmp r11",
+        "lea r11, [rip + {cloning}]",
+        "jmp {ask}",
+        "3:",
+        "lea r11, [rip + {way}]",
+        "jmp {ask}",
+        next = sym NEXT,
         by_number = sym by_number,
         cloning = sym cloning,
+        way = sym way,
+        ask = sym ask,
     )
 }
 
@@ -59,11 +64,28 @@ unsafe extern "C-unwind" fn missing(
     nothing() as c_long
 }
 
-static NEXT: Slot<Code> = Slot::new(c"syscall", missing);
+static NEXT: Slot<Code> = Slot::new();
+const NAME: Name = Name::new(c"syscall");
+
+/// Where a call goes whose next definition is not known yet, or is no system call.
+extern "C" fn way(registers: &Registers) -> usize {
+    let body = match c_long::from(registers.arguments[0] as c_int) {
+        libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => cloned as *const (),
+        _ => by_number as *const (),
+    };
+    NEXT.way(NAME, body as usize)
+}
+
+/// As [`syscall`] for those numbers.
+#[unsafe(naked)]
+unsafe extern "C" fn cloned() {
+    naked_asm!("lea r11, [rip + {cloning}]", "jmp {ask}", cloning = sym cloning, ask = sym ask)
+}
 
 /// Notes a call that makes a child in this memory; where to go on.
-extern "C" fn cloning(number: c_long, first: usize) -> Code {
-    match number {
+extern "C" fn cloning(registers: &Registers) -> Code {
+    let [number, first, ..] = registers.arguments;
+    match c_long::from(number as c_int) {
         libc::SYS_vfork => seen::cloning((libc::CLONE_VM | libc::CLONE_VFORK) as u64),
         libc::SYS_clone => seen::cloning(first as u64),
         // Flags stand first in what it points to. Where that is no address, the call fails.
@@ -74,7 +96,7 @@ extern "C" fn cloning(number: c_long, first: usize) -> Code {
             None => state::shares_memory(),
         },
     }
-    NEXT.get()
+    NEXT.get(NAME, missing)
 }
 
 /// A call that comes back once.
@@ -92,7 +114,7 @@ unsafe extern "C-unwind" fn by_number(
 ) -> c_long {
     before(number, a, b, c);
     // SAFETY: the caller's promise.
-    let result = unsafe { NEXT.get()(number, a, b, c, d, e, f) };
+    let result = unsafe { NEXT.get(NAME, missing)(number, a, b, c, d, e, f) };
     if result >= 0 {
         after(number, a, b, c, result);
     }
@@ -107,7 +129,8 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => state::shares_memory(),
         libc::SYS_seccomp => filtering(),
         libc::SYS_prctl if a as c_int == libc::PR_SET_SECCOMP => filtering(),
-        libc::SYS_execve | libc::SYS_execveat => seen::note(Note::Executed),
+        libc::SYS_execve | libc::SYS_execveat => replaced(),
+        libc::SYS_exit_group => seen::leaving(),
         _ => {}
     }
 }

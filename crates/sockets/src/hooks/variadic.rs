@@ -1,23 +1,16 @@
 //! Functions whose arguments or whose way of returning a Rust function can't have: `vfork`, which returns twice on one stack frame, and those
 //! with arguments on the stack. Their hooks leave stack and registers as they found them, and jump.
 //!
-//! Each saves the registers that carry arguments, calls a function that notes the call and says where the next definition is, puts
-//! the registers back, and jumps there: to the next definition it looks as if the program had called it.
+//! Each has a function of its own [asked](ask), which notes the call and says where the next definition is.
 
 use core::arch::naked_asm;
 
 use libc::c_int;
 use sockets_rules::layout::Note;
 
-use crate::hook::{Slot, nothing};
+use super::process::replaced;
+use crate::hook::{Name, Registers, Slot, ask, nothing};
 use crate::seen;
-
-/// The registers of the first arguments, as a trampoline has put them down.
-#[repr(C)]
-struct Registers {
-    /// In the order of arguments.
-    arguments: [usize; 6],
-}
 
 /// Where the next definition is; any function will do as its type.
 type Code = unsafe extern "C" fn();
@@ -44,27 +37,19 @@ macro_rules! trampolines {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name() {
             extern "C" fn before($registers: &Registers) -> Code {
-                static NEXT: Slot<Code> =
-                    Slot::new($crate::hook::name(concat!(stringify!($name), "\0")), missing);
-                $note;
-                NEXT.get()
+                static NEXT: Slot<Code> = Slot::new();
+                const NAME: Name = Name::terminated(concat!(stringify!($name), "\0"));
+                if !NEXT.is_foreign(NAME) {
+                    $note;
+                }
+                NEXT.get(NAME, missing)
             }
             naked_asm!(
                 "endbr64",
-                "push rax",
-                "push r9", "push r8", "push rcx", "push rdx", "push rsi", "push rdi",
-                "mov rdi, rsp",
-                "sub rsp, 128",
-                "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
-                "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
-                "call {before}",
-                "mov r11, rax",
-                "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
-                "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]", "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
-                "add rsp, 128",
-                "pop rdi", "pop rsi", "pop rdx", "pop rcx", "pop r8", "pop r9", "pop rax",
-                "jmp r11",
+                "lea r11, [rip + {before}]",
+                "jmp {ask}",
                 before = sym before,
+                ask = sym ask,
             )
         }
     )*};
@@ -75,9 +60,9 @@ trampolines! {
     __vfork: |_r| vforking();
     clone: |r| seen::cloning(r.arguments[2] as u32 as u64);
     __clone: |r| seen::cloning(r.arguments[2] as u32 as u64);
-    execl: |_r| seen::note(Note::Executed);
-    execle: |_r| seen::note(Note::Executed);
-    execlp: |_r| seen::note(Note::Executed);
+    execl: |_r| replaced();
+    execle: |_r| replaced();
+    execlp: |_r| replaced();
     dprintf: |_r| seen::note(Note::Streamed);
     __dprintf_chk: |_r| seen::note(Note::Streamed);
 }
