@@ -7,11 +7,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use topology::quality::{self as judge, Bandwidth, WhatIf};
-use topology::recognise::{Line as Recognised, Shape, recognise};
 use topology::routing::check::{Fault, Finding};
-use topology::routing::form::Line;
 use topology::routing::{
-    Checked, Engine, Grid, Groups, Lids, LidsError, Request, RouteError, Routing, Tables, View, check, route,
+    Checked, Choice, Engine, Lids, LidsError, Request, RouteError, Routing, Tables, check, choose, route,
 };
 use topology::{Graph, Kind, NodeIx, PortIx};
 
@@ -41,55 +39,6 @@ pub enum StudyError {
     /// The engine refuses.
     #[error(transparent)]
     Route(#[from] RouteError),
-}
-
-/// What is known of a fabric's shape, for the engines that need it.
-#[derive(Debug, Default)]
-pub struct Known {
-    /// The engine that fits.
-    pub engine: Option<Engine>,
-    /// Why that one, in words.
-    pub why: String,
-    grid: Option<Grid>,
-    groups: Option<Groups>,
-}
-
-impl Known {
-    /// Looks at a fabric.
-    #[must_use]
-    pub fn of(graph: &Graph) -> Self {
-        let recognised = recognise(graph);
-        let sure = recognised.is_sure();
-        let why = format!("it looks like a {} ({:.0} % sure)", recognised.shape.name(), recognised.confidence * 100.0);
-        let mut known = Self { why, ..Self::default() };
-        match &recognised.shape {
-            Shape::Tree { .. } => known.engine = sure.then_some(Engine::FatTree),
-            Shape::Dragonfly { group, .. } => {
-                let view = View::of(graph);
-                let of_rows: Vec<u32> = view.switches().iter().map(|node| group[node.index()]).collect();
-                if of_rows.iter().all(|group| *group != u32::MAX) {
-                    known.groups = Some(Groups(of_rows));
-                    known.engine = sure.then_some(Engine::Dragonfly);
-                }
-            }
-            Shape::Grid { sizes, lines, coordinates } => {
-                let word = |line: &Recognised| match line {
-                    Recognised::Ring => Line::Ring,
-                    Recognised::Open => Line::Open,
-                    Recognised::Complete => Line::Complete,
-                };
-                let lines: Vec<Line> = lines.iter().map(word).collect();
-                let at = |node: NodeIx| coordinates.iter().map(|row| row[node.index()]).collect();
-                known.grid = Grid::new(graph, sizes, &lines, at).ok();
-                known.engine = known.grid.as_ref().filter(|_| sure).map(|_| Engine::Grid);
-            }
-            Shape::Unknown => {}
-        }
-        if known.engine.is_none() {
-            known.why = format!("{}: the engine for any graph is taken", known.why);
-        }
-        known
-    }
 }
 
 /// How to route.
@@ -122,7 +71,7 @@ pub struct Routed {
 
 /// What an engine is asked, with what it refers to.
 struct Question {
-    known: Known,
+    known: Choice,
     engine: Engine,
     roots: Vec<NodeIx>,
     lanes: u8,
@@ -131,8 +80,9 @@ struct Question {
 impl Question {
     fn of(graph: &Graph, wish: &Wish) -> Result<Self, NameError> {
         let shaped = matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly));
-        let known = if shaped { Known::of(graph) } else { Known::default() };
-        let engine = wish.engine.or(known.engine).unwrap_or(Engine::Layered);
+        let plain = |engine| Choice { engine, grid: None, groups: None, why: "it was asked for".to_owned() };
+        let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
+        let engine = wish.engine.unwrap_or(known.engine);
         Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes })
     }
 
