@@ -22,11 +22,15 @@ fn nothing_is_said_against_a_good_fabric() {
     assert_eq!(report["schema"], "tieline.fabric.observe/1");
     assert_eq!(kinds(&report), Vec::<&str>::new(), "{report:#}");
     let summary = &report["summary"];
-    assert_eq!((&summary["hosts"], &summary["switches"], &summary["links"]), (&32.into(), &12.into(), &64.into()));
+    assert_eq!(
+        (&summary["hosts"], &summary["switches"], &summary["links"]),
+        (&32.into(), &12.into(), &64.into())
+    );
     assert!(summary["shape"].as_str().unwrap().contains("tree of 2 levels"), "{summary:#}");
     assert_eq!((&report["routes"]["lost"], &summary["counted"]), (&0.into(), &128.into()));
     // The snapshot says the same of itself.
-    let (status, again) = place.json(&["observe", "--from", "good.json", "--plan", "net.toml", "--since", "good.json"]);
+    let (status, again) =
+        place.json(&["observe", "--from", "good.json", "--plan", "net.toml", "--since", "good.json"]);
     assert_eq!((status, kinds(&again)), (0, vec![]), "{again:#}");
     assert_eq!(again["summary"], report["summary"]);
     let page = place.read("good.html");
@@ -67,7 +71,10 @@ fn counters_over_their_limit_are_named_and_ranked() {
     served.tell("counter spine000 1 symbol_errors 3");
     let (status, report) = place.json(&served.observe(&["--worst", "integrity", "--save", "now.json"]));
     assert_eq!((status, kinds(&report)), (1, vec!["errors"]), "{report:#}");
-    assert!(text(&report, "errors").starts_with("leaf001/2") && text(&report, "errors").contains("symbol_errors 99"));
+    assert!(
+        text(&report, "errors").starts_with("leaf001/2")
+            && text(&report, "errors").contains("symbol_errors 99")
+    );
     assert_eq!(report["worst"]["ports"][0][0], "leaf001/2");
     assert_eq!(report["worst"]["ports"][1], serde_json::json!(["spine000/1", 3]));
     // The snapshot says the same, the limit decides, and so does the time since when.

@@ -35,8 +35,10 @@ fn swapped_cables_are_one_finding_that_names_both() {
     let place = place();
     let toml = place.read("net.toml");
     // In our own form a cable is one line, so that an exchange is one of two words.
-    let pairs: Vec<&str> = toml.lines().filter(|line| line.contains("spine000") && line.contains("leaf000")).collect();
-    let others: Vec<&str> = toml.lines().filter(|line| line.contains("spine001") && line.contains("leaf001")).collect();
+    let pairs: Vec<&str> =
+        toml.lines().filter(|line| line.contains("spine000") && line.contains("leaf000")).collect();
+    let others: Vec<&str> =
+        toml.lines().filter(|line| line.contains("spine001") && line.contains("leaf001")).collect();
     if let (Some(a), Some(b)) = (pairs.first(), others.first()) {
         let (new_a, new_b) = (a.replace("leaf000", "\u{1}"), b.replace("leaf001", "leaf000"));
         let new_a = new_a.replace('\u{1}', "leaf001");

@@ -93,8 +93,7 @@ impl Served {
         let name = format!("tf{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let socket = place.path(&format!("{name}.ctl"));
         let words = ["serve", file, "--name", &name, "--control", socket.to_str().unwrap()];
-        let mut process =
-            place.command(&[&words[..], more].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = place.command(&[&words[..], more].concat()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         assert!(first.starts_with("serving"), "{first}");

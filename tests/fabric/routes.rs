@@ -59,8 +59,7 @@ fn tables_that_were_dumped_are_read_again_and_compared() {
     let net = ["--net", "tables/opensm-subnet.lst"];
     let same = [&["diff"], &net[..], &["tables/opensm.fdbs", "tables/opensm.fdbs"]].concat();
     assert_eq!(place.json(&same).0, 0);
-    let (status, good) =
-        place.json(&["check", "tables/opensm-subnet.lst", "--lfts", "tables/opensm.fdbs"]);
+    let (status, good) = place.json(&["check", "tables/opensm-subnet.lst", "--lfts", "tables/opensm.fdbs"]);
     assert_eq!((status, &good["good"]), (0, &true.into()), "{good:#}");
     // One entry that leads nowhere.
     let text = place.read("tables/opensm.fdbs");

@@ -48,8 +48,18 @@ fn the_independent_checker_agrees_about_dumped_tables() {
     let place = Place::new();
     place.done(&["generate", "net.toml", "torus", "4x4", "--hosts", "2"]);
     place.done(&["route", "net.toml", "--dump", "."]);
-    let words =
-        ["-s", "opensm-subnet.lst", "-f", "opensm.fdbs", "-m", "opensm.mcfdbs", "-c", "opensm.psl", "-d", "opensm.slvl"];
+    let words = [
+        "-s",
+        "opensm-subnet.lst",
+        "-f",
+        "opensm.fdbs",
+        "-m",
+        "opensm.mcfdbs",
+        "-c",
+        "opensm.psl",
+        "-d",
+        "opensm.slvl",
+    ];
     let Ok(output) = Command::new("ibdmchk").args(words).current_dir(place.dir()).output() else {
         println!("left out: ibdmchk is of the package ibutils");
         return;

@@ -9,7 +9,9 @@ const NAMED: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Nobody has it.
-    #[error("nothing here is named `{name}`: give a description, a GUID (0x…), a LID, or one of these with /PORT{near}")]
+    #[error(
+        "nothing here is named `{name}`: give a description, a GUID (0x…), a LID, or one of these with /PORT{near}"
+    )]
     Unknown {
         /// As it was given.
         name: String,

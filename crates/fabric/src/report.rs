@@ -15,9 +15,9 @@ mod html;
 mod links;
 mod plan;
 mod since;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 pub mod watch;
 mod way;
 
@@ -322,12 +322,12 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
         found.push(Finding::failed("unreachable", Vec::new(), text));
     }
     if checked.cut > 0 {
-        let text = format!("no cables lead from a switch to a host for {} pairs: the fabric is cut", checked.cut);
+        let text =
+            format!("no cables lead from a switch to a host for {} pairs: the fabric is cut", checked.cut);
         found.push(Finding::failed("cut", Vec::new(), text));
     }
     if !checked.credit_loop.is_empty() {
-        let places: Vec<String> =
-            checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect();
+        let places: Vec<String> = checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect();
         let text = format!(
             "credit loop, if all traffic goes on one lane: {} cables can wait for each other in a circle, from {}",
             places.len(),

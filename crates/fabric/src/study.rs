@@ -18,14 +18,8 @@ use crate::names::{self, NameError, Named};
 pub mod text;
 
 /// All engines.
-pub const ENGINES: [Engine; 6] = [
-    Engine::MinHop,
-    Engine::UpDown,
-    Engine::FatTree,
-    Engine::Layered,
-    Engine::Grid,
-    Engine::Dragonfly,
-];
+pub const ENGINES: [Engine; 6] =
+    [Engine::MinHop, Engine::UpDown, Engine::FatTree, Engine::Layered, Engine::Grid, Engine::Dragonfly];
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +97,8 @@ impl Question {
 pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, StudyError> {
     let mut question = Question::of(graph, wish)?;
     let free = wish.engine.is_none() && question.engine != Engine::Layered;
-    let mut why = if wish.engine.is_some() { "it was asked for".to_owned() } else { question.known.why.clone() };
+    let mut why =
+        if wish.engine.is_some() { "it was asked for".to_owned() } else { question.known.why.clone() };
     let begun = Instant::now();
     let mut routing = route(graph, lids, &question.request());
     let mut took = begun.elapsed().as_secs_f64();
@@ -350,7 +345,12 @@ pub struct Loss {
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
-pub fn loss(graph: &Graph, wish: &Wish, parts: &[String], drained: bool) -> Result<(Loss, WhatIf), StudyError> {
+pub fn loss(
+    graph: &Graph,
+    wish: &Wish,
+    parts: &[String],
+    drained: bool,
+) -> Result<(Loss, WhatIf), StudyError> {
     let lids = Arc::new(Lids::of_graph(graph, wish.lmc)?);
     let (cables, gone) = parts_of(graph, parts)?;
     let before = routed(graph, &lids, wish)?;

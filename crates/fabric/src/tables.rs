@@ -105,7 +105,11 @@ pub fn read<T: MadTransport + ?Sized>(
             };
             let entries: &LinearTable = mad.data();
             for at in 0..LIDS_PER_BLOCK {
-                tables.set(node, block * LIDS_PER_BLOCK + at, entries.port(usize::from(at)).unwrap_or(topology::routing::NO_PATH));
+                tables.set(
+                    node,
+                    block * LIDS_PER_BLOCK + at,
+                    entries.port(usize::from(at)).unwrap_or(topology::routing::NO_PATH),
+                );
             }
         }
         if stop() {

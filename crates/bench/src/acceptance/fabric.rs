@@ -108,13 +108,7 @@ fn of_seconds(
     figure(spec, blocks, context.options.seed)
 }
 
-fn routes(
-    context: &Context<'_>,
-    entry: &Entry,
-    engine: Engine,
-    at_most: f64,
-    known: &str,
-) -> Result<Figure> {
+fn routes(context: &Context<'_>, entry: &Entry, engine: Engine, at_most: f64, known: &str) -> Result<Figure> {
     let graph = tree(RADIX)?;
     let lids = identifiers(&graph)?;
     let readings = if engine == Engine::Layered { LONG_READINGS } else { READINGS };
@@ -128,7 +122,8 @@ fn routes(
         }
         Ok(took)
     })?;
-    let notes = vec!["tables of 1,620 switches for 13,284 identifiers, and their check".to_owned(), known.to_owned()];
+    let notes =
+        vec!["tables of 1,620 switches for 13,284 identifiers, and their check".to_owned(), known.to_owned()];
     of_seconds(context, entry, at_most, blocks, notes)
 }
 
@@ -144,11 +139,8 @@ fn reroute(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
     let before = routed(&graph, &lids, &Request::by(Engine::FatTree))?;
     let dead = uplink(&graph).ok_or_else(|| BenchError::Fabric("the tree has no uplink".to_owned()))?;
     let hurt = graph.without(&[dead], &[]);
-    let request = Request {
-        plan: Some(&before.plan),
-        prior: Some(&before.tables),
-        ..Request::by(Engine::FatTree)
-    };
+    let request =
+        Request { plan: Some(&before.plan), prior: Some(&before.tables), ..Request::by(Engine::FatTree) };
     let mut changed = (0, 0);
     let blocks = seconds(context, READINGS, at_most, || {
         let begun = Instant::now();
@@ -208,7 +200,11 @@ fn checked(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
         let checked = check(&graph, &routing.tables);
         let took = begun.elapsed().as_secs_f64();
         pairs = checked.pairs;
-        if checked.is_good() { Ok(took) } else { Err(BenchError::Fabric("good tables were refused".to_owned())) }
+        if checked.is_good() {
+            Ok(took)
+        } else {
+            Err(BenchError::Fabric("good tables were refused".to_owned()))
+        }
     })?;
     let notes = vec![
         format!("{pairs} pairs of a switch with hosts and a host, and credit loops"),

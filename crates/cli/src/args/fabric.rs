@@ -39,20 +39,28 @@ pub(crate) enum FabricAction {
                             PORT; lose NODE PORT THOUSANDTHS; describe NODE TEXT; clients; quit.")]
     Serve(Serve),
     /// Compute forwarding tables, check them, say how good they are
-    #[command(after_help = "Examples:\n  tieline fabric route net.toml\n  tieline fabric route net.toml --engine updown\n  \
+    #[command(
+        after_help = "Examples:\n  tieline fabric route net.toml\n  tieline fabric route net.toml --engine updown\n  \
                             tieline fabric route net.toml --without leaf000/19 --without spine001\n  \
-                            tieline fabric route net.toml --dump tables     for ibdmchk and OpenSM")]
+                            tieline fabric route net.toml --dump tables     for ibdmchk and OpenSM"
+    )]
     Route(Route),
     /// How good tables are: those that are there, or those of an engine
-    #[command(after_help = "Examples:\n  tieline fabric quality net.toml\n  tieline fabric quality now.json\n  \
-                            tieline fabric quality dump.ibnetdiscover --lfts opensm.fdbs")]
+    #[command(
+        after_help = "Examples:\n  tieline fabric quality net.toml\n  tieline fabric quality now.json\n  \
+                            tieline fabric quality dump.ibnetdiscover --lfts opensm.fdbs"
+    )]
     Quality(Tabled),
     /// Check tables that are there: do all reach each other, and can traffic wait for itself in a circle?
-    #[command(after_help = "Examples:\n  tieline fabric check now.json\n  tieline fabric check --ibsim lab\n  \
-                            tieline fabric check dump.ibnetdiscover --lfts opensm.fdbs")]
+    #[command(
+        after_help = "Examples:\n  tieline fabric check now.json\n  tieline fabric check --ibsim lab\n  \
+                            tieline fabric check dump.ibnetdiscover --lfts opensm.fdbs"
+    )]
     Check(Tabled),
     /// What taking a switch or cables out for maintenance would do
-    #[command(after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19")]
+    #[command(
+        after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19"
+    )]
     Drain(Drain),
     /// Two fabrics side by side, each with the routes that fit it
     #[command(after_help = "Examples:\n  tieline fabric compare now.toml planned.toml")]
@@ -69,10 +77,12 @@ pub(crate) enum FabricAction {
     #[command(after_help = "Examples:\n  tieline fabric draw net.toml net.svg")]
     Draw(Draw),
     /// Make a well-known shape of any size
-    #[command(after_help = "Examples:\n  tieline fabric generate net.toml fattree 36 2     radix, levels\n  \
+    #[command(
+        after_help = "Examples:\n  tieline fabric generate net.toml fattree 36 2     radix, levels\n  \
                             tieline fabric generate net.net dragonfly 4        hosts a switch\n  \
                             tieline fabric generate net.toml torus 4x4x4 --hosts 2\n  \
-                            tieline fabric generate - hypercube 5 --to ibsim")]
+                            tieline fabric generate - hypercube 5 --to ibsim"
+    )]
     Generate(Generate),
 }
 

@@ -149,7 +149,8 @@ pub fn worst(
         .iter()
         .map(|(port, counters)| {
             let now = category.value(counters);
-            let then = before.as_ref().and_then(|before| before.get(port)).map_or(0, |old| category.value(old));
+            let then =
+                before.as_ref().and_then(|before| before.get(port)).map_or(0, |old| category.value(old));
             // A counter that went back was cleared in between: what it shows came after that.
             (if now < then { now } else { now - then }, *port)
         })

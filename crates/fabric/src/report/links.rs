@@ -68,8 +68,10 @@ fn states(snapshot: &Snapshot) -> Vec<Finding> {
     let places: Vec<String> = idle.iter().map(|port| snapshot.place(*port)).collect();
     let all = idle.len() == snapshot.graph.link_count() * 2;
     if all || idle.len() > 20 {
-        let which = if all { "no port with a cable is".to_owned() } else { format!("{} ports are not", idle.len()) };
-        let text = format!("{which} active: no subnet manager has brought them up; the first is {}", places[0]);
+        let which =
+            if all { "no port with a cable is".to_owned() } else { format!("{} ports are not", idle.len()) };
+        let text =
+            format!("{which} active: no subnet manager has brought them up; the first is {}", places[0]);
         return vec![Finding::failed("not active", places.into_iter().take(20).collect(), text)];
     }
     let one = |(port, place): (&PortIx, String)| {
@@ -118,8 +120,7 @@ fn of_facts(snapshot: &Snapshot, a: (PortIx, &PortFacts), b: (PortIx, &PortFacts
     let own = |facts: &PortFacts| LinkSpec { width: widest(facts.width[0]), speed: fastest(facts.speed[0]) };
     let (mine, theirs) = (own(a.1), own(b.1));
     if less(supported, mine) || less(supported, theirs) {
-        let text =
-            format!("{between}: one end can {}, the other {}", rate_word(mine), rate_word(theirs));
+        let text = format!("{between}: one end can {}, the other {}", rate_word(mine), rate_word(theirs));
         found.push(Finding::warning("mismatched", places(), text));
     }
     if a.1.mtu[1] != b.1.mtu[1] && a.1.is_active() && b.1.is_active() {

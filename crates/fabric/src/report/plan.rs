@@ -82,7 +82,8 @@ pub(super) fn findings(snapshot: &Snapshot, plan: &Snapshot) -> Vec<Finding> {
         let text = format!("{} {name} is there, and is not planned", graph.kind(*node).word());
         found.push(Finding::failed("extra node", vec![name], text));
     }
-    Cables { graph, planned, twins: &twins, found: &mut found, told: BTreeSet::new() }.compare(snapshot, plan);
+    Cables { graph, planned, twins: &twins, found: &mut found, told: BTreeSet::new() }
+        .compare(snapshot, plan);
     found
 }
 

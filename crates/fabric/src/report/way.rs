@@ -98,7 +98,8 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
         }
         let name = names::label(graph, here);
         if graph.kind(here) != Kind::Switch {
-            way.broken = Some(format!("the way to {} (LID {}) ends at {}", way.to, way.lid, snapshot.place(at)));
+            way.broken =
+                Some(format!("the way to {} (LID {}) ends at {}", way.to, way.lid, snapshot.place(at)));
             return;
         }
         if std::mem::replace(&mut seen[here.index()], true) {

@@ -25,8 +25,14 @@ fn snapshot() -> Snapshot {
     let graph = builder.finish();
     let lids = Arc::new(crate::tables::lids(&graph).unwrap());
     let tables = route(&graph, &lids, &Request::by(Engine::FatTree)).unwrap().tables;
-    let facts =
-        PortFacts { state: 4, physical: 5, width: [3, 2, 2], speed: [0x77, 0x77, 0x40], mtu: [5, 5], sm_lid: 1 };
+    let facts = PortFacts {
+        state: 4,
+        physical: 5,
+        width: [3, 2, 2],
+        speed: [0x77, 0x77, 0x40],
+        mtu: [5, 5],
+        sm_lid: 1,
+    };
     let mut ports = vec![None; graph.port_total()];
     let mut counters = BTreeMap::new();
     for (a, b) in graph.links() {
@@ -56,7 +62,10 @@ fn what_is_written_is_read_the_same() {
     write(&before, &mut bytes).unwrap();
     let after = read(&bytes, None, "memory").unwrap();
     assert_eq!(before.graph.differences(&after.graph, 10), Vec::<String>::new());
-    assert_eq!((before.taken, &before.source, &before.concerns), (after.taken, &after.source, &after.concerns));
+    assert_eq!(
+        (before.taken, &before.source, &before.concerns),
+        (after.taken, &after.source, &after.concerns)
+    );
     assert_eq!((&before.ports, &before.counters), (&after.ports, &after.counters));
     assert_eq!((&before.uncounted, before.more_concerns), (&after.uncounted, after.more_concerns));
     assert_eq!(before.tables.unwrap().changes(&after.tables.unwrap()).count(), 0);

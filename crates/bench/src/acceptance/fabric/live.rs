@@ -10,12 +10,12 @@ use std::thread;
 use fabric::counters::{self, Plan, collect};
 use fabric::server::{self, Event, serve};
 use fabric::sweep::{self, Found};
+use mad::Address;
 use mad::header::{Path as Route, Smp};
 use mad::ibsim::IbsimTransport;
 use mad::sm::attribute;
 use mad::values::Method;
 use mad::windowed::{Limits, Windowed};
-use mad::Address;
 
 use super::*;
 
@@ -145,7 +145,7 @@ pub(super) fn counters(context: &Context<'_>, entry: &Entry, at_most: f64) -> Re
             let ready = ready;
             let mut event = |event: Event| {
                 if event == Event::Ready {
-                    drop(ready.send(()));
+                    let _ = ready.send(());
                 }
             };
             let ended = Cell::new(Some(ended));
@@ -202,7 +202,8 @@ pub(super) fn rate(context: &Context<'_>, entry: &Entry, at_least: f64) -> Resul
     for _ in 0..LONG_READINGS {
         slowest = slowest.min(questions(&mut transport)?);
     }
-    let note = format!("{QUESTIONS} questions for NodeInfo to the node itself; the slowest of {LONG_READINGS}");
+    let note =
+        format!("{QUESTIONS} questions for NodeInfo to the node itself; the slowest of {LONG_READINGS}");
     let spec = Spec {
         path: "fabric".to_owned(),
         goal: Goal::at_least(1.0),

@@ -28,16 +28,14 @@ pub(super) fn measure(
     let peak = peak(context, &path, engine.word());
     drop(fs::remove_file(&path));
     let note = "the largest resident size of `tieline fabric route` of the fabric in a file: reading, tables, check, quality";
-    let spec = Spec {
-        path: "fabric".to_owned(),
-        ..spec(entry, "MB", Stat::Max, at_most, note.to_owned())
-    };
+    let spec = Spec { path: "fabric".to_owned(), ..spec(entry, "MB", Stat::Max, at_most, note.to_owned()) };
     figure(spec, vec![Block { ours: peak? / 1e6, reference: at_most }], context.options.seed)
 }
 
 /// Bytes.
 fn peak(context: &Context<'_>, path: &std::path::Path, engine: &str) -> Result<f64> {
-    let exe = std::env::current_exe().map_err(|source| BenchError::Io { what: "own program".to_owned(), source })?;
+    let exe = std::env::current_exe()
+        .map_err(|source| BenchError::Io { what: "own program".to_owned(), source })?;
     let mut child = Command::new(exe)
         .args(["fabric", "route", "--quiet", "--engine", engine])
         .arg(path)

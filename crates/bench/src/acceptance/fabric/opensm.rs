@@ -50,5 +50,9 @@ pub(super) fn tables(graph: &Graph, engine: &str, stop: &dyn Fn() -> bool) -> Re
     let lids = read_guid2lid(&read("guid2lid")?).map_err(|error| failed(error.to_string()))?;
     let (tables, strangers) =
         read_fdbs(graph, &read("opensm.fdbs")?, &lids).map_err(|error| failed(error.to_string()))?;
-    if strangers.is_empty() { Ok(tables) } else { Err(failed("OpenSM dumped tables of strangers".to_owned())) }
+    if strangers.is_empty() {
+        Ok(tables)
+    } else {
+        Err(failed("OpenSM dumped tables of strangers".to_owned()))
+    }
 }

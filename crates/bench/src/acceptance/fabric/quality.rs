@@ -28,7 +28,8 @@ pub(super) fn measure(context: &Context<'_>, entry: &Entry, bisection: bool, goa
         for seed in 0..if share > 0.0 { seeds } else { 1 } {
             let graph = damaged(&whole, share, seed);
             let lids = identifiers(&graph)?;
-            let ours = value(&graph, &routed(&graph, &lids, &Request::by(Engine::FatTree))?.tables, bisection);
+            let ours =
+                value(&graph, &routed(&graph, &lids, &Request::by(Engine::FatTree))?.tables, bisection);
             let mut best: Option<(f64, &str)> = None;
             for engine in engines {
                 if stop() {
@@ -50,9 +51,11 @@ pub(super) fn measure(context: &Context<'_>, entry: &Entry, bisection: bool, goa
     }
     notes.truncate(60);
     // The worst case counts: a single one, as each was computed and not drawn.
-    let ratio = |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
+    let ratio =
+        |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
     let worst = blocks.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let what = format!("the worst of {} damaged trees, seeds {seeds}, engines {}", blocks.len(), engines.join(", "));
+    let what =
+        format!("the worst of {} damaged trees, seeds {seeds}, engines {}", blocks.len(), engines.join(", "));
     let mut all = Spec {
         path: "fabric".to_owned(),
         kind: ReferenceKind::Rival,
@@ -83,7 +86,6 @@ fn damaged(graph: &Graph, share: f64, seed: u64) -> Graph {
         graph.links().filter(|(a, b)| is_switch(*a) && is_switch(*b)).map(|(a, _)| a).collect();
     let count = (links.len() as f64 * share).round() as usize;
     let mut random = crate::rng::Rng::new(seed);
-    let dead: Vec<PortIx> =
-        (0..count).map(|_| links.swap_remove(random.below(links.len()))).collect();
+    let dead: Vec<PortIx> = (0..count).map(|_| links.swap_remove(random.below(links.len()))).collect();
     graph.without(&dead, &[])
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use ::fabric::names;
 use ::fabric::snapshot::Snapshot;
 use ::fabric::study::{self, ENGINES, Judged, Wish, text};
-use ::fabric::names;
 use anyhow::Context;
 use serde_json::json;
 use topology::Graph;
@@ -261,8 +261,11 @@ pub(super) fn diff(arguments: &Diff, output: Output) -> Outcome {
         for (switch, lid, before, after) in entries.iter().take(100) {
             words.push_str(&format!("{switch} LID {lid}: port {} -> {}\n", port(before), port(after)));
         }
-        let of_tables =
-            if compared { format!("{count} entries of tables differ") } else { "tables: n/a, not in both".to_owned() };
+        let of_tables = if compared {
+            format!("{count} entries of tables differ")
+        } else {
+            "tables: n/a, not in both".to_owned()
+        };
         words.push_str(&format!("{} differences of the fabrics; {of_tables}\n", findings.len()));
         words
     };
