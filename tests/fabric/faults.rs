@@ -99,7 +99,7 @@ fn a_silent_switch_is_doubted_and_the_rest_is_told() {
     }
     let (status, report) = place.json(&served.observe(&["--no-counters", "--no-tables"]));
     assert_eq!(status, 1, "{report:#}");
-    assert!(text(&report, "doubt").contains("does not answer"), "{report:#}");
+    assert!(text(&report, "doubt").contains("what is behind it"), "{report:#}");
     assert_eq!(report["summary"]["switches"], 11, "{report:#}");
     assert_eq!(report["summary"]["hosts"], 32, "{report:#}");
 }

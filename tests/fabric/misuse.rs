@@ -28,7 +28,7 @@ fn wrong_words_say_what_would_be_right() {
         (&["convert", "net.toml", "net.what", "--to", "poetry"], "slurm-conf"),
         (&["generate", "x.toml", "cube", "3"], "hypercube"),
         (&["generate", "x.toml", "fattree", "8", "-1"], "-1"),
-        (&["generate", "x.toml", "fattree", "7", "2"], ""),
+        (&["generate", "x.toml", "fattree", "1000", "2"], "254"),
         (&["generate", "x.toml", "torus", "4x4", "--rate", "fast"], "4xHDR"),
         (&["observe", "--from", "net.toml", "--threshold", "joy=1"], "symbol_errors"),
         (&["observe", "--from", "net.toml", "--worst", "weather"], "integrity"),

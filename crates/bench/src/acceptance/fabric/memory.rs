@@ -19,15 +19,15 @@ pub(super) fn measure(
     at_most: f64,
 ) -> Result<Figure> {
     let graph = tree(radix)?;
-    let path = std::env::temp_dir().join(format!("tieline-bench-{}-{radix}.toml", std::process::id()));
+    let path = std::env::temp_dir().join(format!("tieline-bench-{}-{radix}.net", std::process::id()));
     let io = |source| BenchError::Io { what: path.display().to_string(), source };
     let mut bytes = Vec::new();
-    topology::write::toml(&graph, &mut bytes).map_err(io)?;
+    topology::write::ibsim(&graph, &mut bytes).map_err(io)?;
     fs::write(&path, bytes).map_err(io)?;
     let engine = if layered { Engine::Layered } else { Engine::FatTree };
     let peak = peak(context, &path, engine.word());
     drop(fs::remove_file(&path));
-    let note = "the largest resident size of `tieline fabric route` of the fabric in a file: reading, tables, check, quality";
+    let note = "the largest resident size of `tieline fabric route` of the fabric in a net file: reading, tables, check, quality";
     let spec = Spec { path: "fabric".to_owned(), ..spec(entry, "MB", Stat::Max, at_most, note.to_owned()) };
     figure(spec, vec![Block { ours: peak? / 1e6, reference: at_most }], context.options.seed)
 }
