@@ -8,7 +8,7 @@ use mad::sm::PortInfo;
 use mad::values::{PhysicalState, PortState};
 use serde::{Deserialize, Serialize};
 use topology::routing::Tables;
-use topology::{Graph, LinkSpec, PortIx, Speed, Width};
+use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
 
 use crate::counting::Counters;
 
@@ -167,6 +167,23 @@ impl Snapshot {
     #[must_use]
     pub fn rate(&self, port: PortIx) -> LinkSpec {
         self.graph.link(port).unwrap_or_default()
+    }
+
+    /// The tables by the nodes of another graph, whose switches are found by their GUIDs: for comparing them with that graph's.
+    #[must_use]
+    pub fn tables_on(&self, graph: &Graph) -> Option<Tables> {
+        let tables = self.tables.as_ref()?;
+        let lids = std::sync::Arc::new(crate::tables::lids(graph).ok()?);
+        let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
+        let mut moved = Tables::empty(lids, &switches);
+        for switch in switches {
+            let mine = self.graph.node_by_guid(graph.node_guid(switch));
+            let Some(row) = mine.and_then(|node| tables.row(node)) else { continue };
+            for (lid, port) in tables.table(row).iter().enumerate() {
+                moved.set(switch, lid as u16, *port);
+            }
+        }
+        Some(moved)
     }
 
     /// A port as people find it: name and number.

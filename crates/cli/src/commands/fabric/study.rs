@@ -224,9 +224,7 @@ pub(super) fn diff(arguments: &Diff, output: Output) -> Outcome {
         None => {
             let (a, b) = (open(&arguments.a, output)?, open(&arguments.b, output)?);
             let findings = a.graph.differences(&b.graph, LISTED);
-            let same = a.graph.node_count() == b.graph.node_count()
-                && a.graph.nodes().all(|node| a.graph.node_guid(node) == b.graph.node_guid(node));
-            let (before, after) = if same { (a.tables, b.tables) } else { (None, None) };
+            let (before, after) = (a.tables_on(&b.graph), b.tables);
             (b.graph, before, after, findings)
         }
     };
