@@ -32,6 +32,9 @@ pub enum BenchError {
     /// A histogram could not be made or merged: an error of this program.
     #[error("statistics: {0}")]
     Statistics(String),
+    /// A switched fabric could not be measured.
+    #[error("{0}")]
+    Fabric(String),
     /// A system file could not be read.
     #[error("{what}: {source}")]
     Io {

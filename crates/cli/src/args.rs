@@ -2,6 +2,7 @@
 
 mod bench;
 pub(crate) mod bench_tools;
+pub(crate) mod fabric;
 mod help;
 pub(crate) mod link;
 mod node;
@@ -162,6 +163,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: SocketsAction,
     },
+    /// Switched fabrics: see them, judge them, route them
+    #[command(
+        after_help = "Examples:\n  tieline fabric                         what is wrong with the fabric behind this machine\n  \
+                            tieline fabric generate net.toml fattree 8 2\n  tieline fabric route net.toml\n  \
+                            tieline fabric serve net.toml --name lab     and in another terminal\n  \
+                            tieline fabric observe --ibsim lab"
+    )]
+    Fabric(Box<fabric::Fabric>),
     /// Measure
     #[command(after_help = "Examples:\n  tieline bench scipp\n  tieline bench limits --json\n  \
                             tieline bench acceptance --only put")]

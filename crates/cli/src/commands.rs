@@ -10,6 +10,7 @@ mod cluster;
 mod clusters;
 pub(crate) mod conntest;
 mod diag;
+mod fabric;
 mod link;
 mod node;
 mod query;
@@ -67,6 +68,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
         Command::Node { action } => node::run(common, action, output),
         Command::Run(arguments) => run::run(common, arguments, output),
         Command::Sockets { action } => sockets::run(common, action, output),
+        Command::Fabric(fabric) => fabric::run(fabric, output),
         Command::Bench { bench } => bench::run(common, bench, output),
     }
 }

@@ -6,6 +6,8 @@ pub(crate) const PASS: u8 = 0;
 pub(crate) const FAIL: u8 = 1;
 /// Wrong usage or configuration.
 pub(crate) const USAGE: u8 = 2;
+/// It ran, and something could not be judged.
+pub(crate) const INCONCLUSIVE: u8 = 3;
 /// Could not run; the reason is printed.
 pub(crate) const CANNOT: u8 = 4;
 

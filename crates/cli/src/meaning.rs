@@ -85,6 +85,11 @@ fn meaning(command: &Command) -> Meaning {
             no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
             ..of("sockets", Node::Nothing("programs with the sockets library belong to no node"))
         },
+        Command::Fabric(_) => Meaning {
+            no_cluster: Some("a switched fabric belongs to no cluster"),
+            no_runtime_dir: true,
+            ..of("fabric", Node::Nothing("nodes of a switched fabric are named by the command's own options"))
+        },
         Command::Bench { bench: Bench::Scipp(_) } => of("bench scipp", Node::One),
         Command::Bench { bench: Bench::Scibench2(_) } => of("bench scibench2", Node::One),
         Command::Bench { bench: Bench::Dma(_) } => of("bench dma", Node::One),

@@ -78,6 +78,16 @@ impl Output {
         self.result(named, text)
     }
 
+    /// One of many results: its JSON on one line, or its text, which may be empty.
+    pub(crate) fn line(
+        self,
+        json: impl FnOnce() -> Result<Value, serde_json::Error>,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let text = if self.json { format!("{}\n", json()?) } else { text() };
+        print(&text).context("the result cannot be written to standard output")
+    }
+
     /// An error that ends the command.
     pub(crate) fn failure(self, failure: &Failure) {
         let text = failure.text();
@@ -123,9 +133,14 @@ impl Output {
 }
 
 fn print(text: &str) -> std::io::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// A result that is a file, not a text. A reader that has gone away is no error.
+pub(crate) fn print_bytes(bytes: &[u8]) -> std::io::Result<()> {
     is_open()?;
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

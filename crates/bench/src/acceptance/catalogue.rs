@@ -82,6 +82,59 @@ pub enum Sockets {
     },
 }
 
+/// What of switched fabrics. Of trees of three levels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fabric {
+    /// Tables of 11,664 hosts, made and checked, in s at most.
+    Route {
+        /// By the engine for any graph; else by that for fat trees.
+        layered: bool,
+        /// Seconds.
+        at_most: f64,
+    },
+    /// The same after one cable is gone, in s at most; only entries of ways through it may change.
+    Reroute {
+        /// Seconds.
+        at_most: f64,
+    },
+    /// The check of such tables, in s at most.
+    Check {
+        /// Seconds.
+        at_most: f64,
+    },
+    /// Finding 11,664 hosts through ibsim, in s at most.
+    Sweep {
+        /// Seconds.
+        at_most: f64,
+    },
+    /// Counters of all their and the switches' ports, in s at most.
+    Counters {
+        /// Seconds.
+        at_most: f64,
+    },
+    /// Answers at ibsim's socket in millions a second, at least.
+    Rate {
+        /// Millions a second.
+        at_least: f64,
+    },
+    /// Memory of a process that routes a tree of this radix, in MB at most.
+    Memory {
+        /// Ports of a switch.
+        radix: u32,
+        /// By the engine for any graph.
+        layered: bool,
+        /// MB.
+        at_most: f64,
+    },
+    /// Routes of 3,456 hosts with cables gone, beside OpenSM's best.
+    Quality {
+        /// What is left of the bandwidth in random pairs; else the most destinations of a port.
+        bisection: bool,
+        /// Of the ratio.
+        goal: Goal,
+    },
+}
+
 /// How a figure is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -160,6 +213,8 @@ pub enum Kind {
     Sisci(Sisci),
     /// Unmodified programs on sockets.
     Sockets(Sockets),
+    /// Switched fabrics.
+    Fabric(Fabric),
     /// Connect and map, in µs at most.
     Connect {
         /// µs.
@@ -200,6 +255,10 @@ const fn passthrough(id: &'static str, what: &'static str, order: &'static str, 
     entry(id, Needs::Nothing, what, kind)
 }
 
+const fn fabric(id: &'static str, what: &'static str, fabric: Fabric) -> Entry {
+    entry(id, Needs::Nothing, what, Kind::Fabric(fabric))
+}
+
 const fn put(id: &'static str, mib: usize) -> Entry {
     let kind = Kind::Put { size_bytes: mib << 20, goal: Goal::at_least(0.97) };
     entry(id, Needs::Pair, "put of a block, bandwidth", kind)
@@ -222,7 +281,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 68] = [
+pub const ALL: [Entry; 80] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -406,12 +465,66 @@ pub const ALL: [Entry; 68] = [
     ),
     entry("up.64", Needs::SixtyFour, "64 nodes up, all sessions valid", Kind::Up { at_most: 5.0 }),
     entry("up.64.pss", Needs::SixtyFour, "memory of 64 managers", Kind::UpPss { at_most: 512.0 }),
+    fabric(
+        "route.fattree.11664",
+        "tables of a fat tree of 11,664 hosts, made and checked",
+        Fabric::Route { layered: false, at_most: 0.5 },
+    ),
+    fabric(
+        "route.any.11664",
+        "the same by the engine that is free of deadlock on any graph",
+        Fabric::Route { layered: true, at_most: 10.0 },
+    ),
+    fabric(
+        "route.any.11664.memory",
+        "memory of a process that does that",
+        Fabric::Memory { radix: 36, layered: true, at_most: 400.0 },
+    ),
+    fabric(
+        "reroute.onelink.11664",
+        "the same tree without one cable of a leaf",
+        Fabric::Reroute { at_most: 0.2 },
+    ),
+    fabric(
+        "quality.3456.destinations",
+        "most destinations of a port, 0, 1 and 5 % of the cables between switches gone",
+        Fabric::Quality { bisection: false, goal: Goal::at_most(1.0) },
+    ),
+    fabric(
+        "quality.3456.bisection",
+        "effective bisection, 0, 1 and 5 % of the cables between switches gone",
+        Fabric::Quality { bisection: true, goal: Goal::at_least(1.0) },
+    ),
+    fabric(
+        "check.11664",
+        "the check of tables of 11,664 hosts: all pairs, and credit loops",
+        Fabric::Check { at_most: 3.0 },
+    ),
+    fabric("sweep.11664", "finding 11,664 hosts and 1,620 switches on ibsim", Fabric::Sweep { at_most: 2.0 }),
+    fabric("counters.11664", "counters of all ports of that fabric", Fabric::Counters { at_most: 2.0 }),
+    fabric(
+        "memory.11664",
+        "memory of a process that routes 11,664 hosts",
+        Fabric::Memory { radix: 36, layered: false, at_most: 150.0 },
+    ),
+    fabric(
+        "memory.16000",
+        "memory of a process that routes 16,000 hosts",
+        Fabric::Memory { radix: 40, layered: false, at_most: 250.0 },
+    ),
+    fabric("mad.rate", "answers at ibsim's socket", Fabric::Rate { at_least: 0.09 }),
 ];
 
-/// The figures with these names; for what is no whole name, those whose names begin with it up to a dot; all, if no names
+/// The name of all figures of switched fabrics together.
+const GROUP: &str = "fabric";
+
+/// The figures with these names, or of all switched fabrics by `fabric`; for what is no whole name, those whose names begin with it up to a dot; all, if no names
 /// are given.
 pub fn select(only: &[String]) -> Result<Vec<Entry>> {
     let meant = |entry: &Entry, name: &str| {
+        if name == GROUP {
+            return matches!(entry.kind, Kind::Fabric(_));
+        }
         // A whole name means just that, also where it begins another.
         if ALL.iter().any(|known| known.id == name) {
             return entry.id == name;

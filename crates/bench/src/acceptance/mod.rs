@@ -6,6 +6,7 @@
 
 mod alone;
 pub mod catalogue;
+mod fabric;
 mod managers;
 mod pair;
 mod sisci;
@@ -37,6 +38,8 @@ pub struct Options {
     pub place: Option<Where>,
     /// What figures must keep instead of their built-in goals, where it says something of them.
     pub thresholds: Option<Thresholds>,
+    /// Compare routes with all of OpenSM's engines on twenty damaged trees: hours instead of minutes.
+    pub rivals: bool,
     /// Processors; `None` for a choice.
     pub cpus: Option<[usize; 2]>,
     /// Time for the blocks of one figure at most.
@@ -53,6 +56,7 @@ impl Default for Options {
             only: Vec::new(),
             place: None,
             thresholds: None,
+            rivals: false,
             cpus: None,
             max_time: Duration::from_secs(6),
             seed: 1,
@@ -107,6 +111,7 @@ pub fn run(
     let mut context = Context { options, timer, progress, figures: Vec::new(), missing: Vec::new(), planned };
     let of = |needs: Needs| entries.iter().copied().filter(|entry| entry.needs == needs).collect::<Vec<_>>();
     alone::measure(&mut context, &of(Needs::Nothing));
+    fabric::measure(&mut context, &of(Needs::Nothing));
     let mut cluster = cluster;
     pair::measure(&mut context, &of(Needs::Pair), &mut cluster);
     managers::measure_idle(&mut context, &of(Needs::Nine), &mut cluster);

@@ -130,6 +130,7 @@ impl Pair {
             Kind::Sisci(what) => super::sisci::measure(context, self, entry, what),
             Kind::Ring { .. }
             | Kind::Sockets(_)
+            | Kind::Fabric(_)
             | Kind::Overhead { .. }
             | Kind::Load { .. }
             | Kind::Verify { .. }

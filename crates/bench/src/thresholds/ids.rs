@@ -1,7 +1,7 @@
 //! Every name that a figure can have, and what it measures: so that a misspelt one is noticed.
 
 use crate::{
-    acceptance::catalogue::{self, Kind, Sisci, Sockets},
+    acceptance::catalogue::{self, Fabric, Kind, Sisci, Sockets},
     layout::table::size as shown,
     patterns::{dma_bench, scibench2, scipp, sizes},
     quantity::Dimension,
@@ -40,7 +40,10 @@ const SIZED: [(&str, &str, Dimension); 7] = [
 
 const fn dimension(kind: &Kind) -> Dimension {
     match kind {
-        Kind::Ring { .. } | Kind::Sockets(Sockets::Passthrough { .. }) => Dimension::Rate,
+        Kind::Ring { .. }
+        | Kind::Sockets(Sockets::Passthrough { .. })
+        | Kind::Fabric(Fabric::Rate { .. } | Fabric::Quality { .. }) => Dimension::Rate,
+        Kind::Fabric(Fabric::Memory { .. }) => Dimension::Memory,
         Kind::Put { .. } | Kind::Store { .. } | Kind::Load { .. } | Kind::Sisci(Sisci::Copy { .. }) => {
             Dimension::Bandwidth
         }
@@ -54,6 +57,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Sleeping { .. }
         | Kind::Connect { .. }
         | Kind::Sisci(_)
+        | Kind::Fabric(_)
         | Kind::Sockets(Sockets::Start { .. })
         | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,

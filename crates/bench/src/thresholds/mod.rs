@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::judge::{Judged, Judgements};
 use crate::{
-    acceptance::catalogue::{self, Entry, Kind, Sisci, Sockets},
+    acceptance::catalogue::{self, Entry, Fabric, Kind, Sisci, Sockets},
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
 };
@@ -221,6 +221,19 @@ fn builtin(entry: &Entry) -> Threshold {
             ratio = bounds_of(goal);
             None
         }
+        Kind::Fabric(Fabric::Quality { goal, .. }) => {
+            ratio = bounds_of(goal);
+            None
+        }
+        Kind::Fabric(
+            Fabric::Route { at_most, .. }
+            | Fabric::Reroute { at_most }
+            | Fabric::Check { at_most }
+            | Fabric::Sweep { at_most }
+            | Fabric::Counters { at_most },
+        ) => absolute(at_most, "s", false),
+        Kind::Fabric(Fabric::Rate { at_least }) => absolute(at_least, "M/s", true),
+        Kind::Fabric(Fabric::Memory { at_most, .. }) => absolute(at_most, "MB", false),
         Kind::Dma { .. } => {
             ratio = bounds_of(Goal::at_most(1.0));
             None

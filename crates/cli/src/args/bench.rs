@@ -53,6 +53,7 @@ pub(crate) enum Bench {
     /// Every figure with a goal: measured beside its reference in alternating blocks
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
+                            tieline bench acceptance --only fabric\n  \
                             tieline bench acceptance --only put up       put.1MiB, put.4MiB, …, up.64, up.64.pss")]
     Acceptance(Acceptance),
     /// Two results of one command, before and after: what got worse, better, stayed; a figure that is gone is a failure
@@ -137,12 +138,16 @@ impl From<Placement> for bench::patterns::pio::Placement {
 /// `bench acceptance`.
 #[derive(Debug, Args)]
 pub(crate) struct Acceptance {
-    /// Only these figures: whole names, or their beginnings up to a dot (`put` means put.1MiB, put.4MiB, …)
+    /// Only these figures: whole names, or their beginnings up to a dot (`put` means put.1MiB, put.4MiB, …); `fabric` means
+    /// all of switched fabrics
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,
     /// Processors to measure on [default: a choice]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
+    /// Compare routes of fabrics with all of OpenSM's engines on twenty damaged trees: hours instead of minutes
+    #[arg(long)]
+    pub rivals: bool,
     /// Only list the figures
     #[arg(long)]
     pub list: bool,

@@ -8,7 +8,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 12] = [
+const MEANINGLESS: [(&[&str], &[&str]); 24] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
@@ -22,6 +22,18 @@ const MEANINGLESS: [(&[&str], &[&str]); 12] = [
     (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "limits"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "acceptance"], &["node", "cluster"]),
+    (&["fabric"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "observe"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "serve"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "route"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "quality"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "check"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "drain"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "compare"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "diff"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "convert"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "draw"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "generate"], &["node", "cluster", "runtime_dir"]),
 ];
 
 /// The command line, with its help complete.

@@ -31,6 +31,7 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
     let options = Options {
         only: arguments.only.clone(),
         cpus: arguments.cpus,
+        rivals: arguments.rivals,
         thresholds: arguments.thresholds.as_deref().map(Thresholds::read).transpose()?,
         argv: std::env::args().collect(),
         ..Options::default()

@@ -1,0 +1,73 @@
+//! What a fabric with its tables takes in memory: of a process that does nothing else.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use super::*;
+
+/// Between two looks at a process.
+const PAUSE: Duration = Duration::from_millis(2);
+/// So long it may take.
+const LIMIT: Duration = Duration::from_secs(180);
+
+pub(super) fn measure(
+    context: &Context<'_>,
+    entry: &Entry,
+    radix: u32,
+    layered: bool,
+    at_most: f64,
+) -> Result<Figure> {
+    let graph = tree(radix)?;
+    let path = std::env::temp_dir().join(format!("tieline-bench-{}-{radix}.net", std::process::id()));
+    let io = |source| BenchError::Io { what: path.display().to_string(), source };
+    let mut bytes = Vec::new();
+    topology::write::ibsim(&graph, &mut bytes).map_err(io)?;
+    fs::write(&path, bytes).map_err(io)?;
+    let engine = if layered { Engine::Layered } else { Engine::FatTree };
+    let peak = peak(context, &path, engine.word());
+    drop(fs::remove_file(&path));
+    let note = "the largest resident size of `tieline fabric route` of the fabric in a net file: reading, tables, check, quality";
+    let spec = Spec { path: "fabric".to_owned(), ..spec(entry, "MB", Stat::Max, at_most, note.to_owned()) };
+    figure(spec, vec![Block { ours: peak? / 1e6, reference: at_most }], context.options.seed)
+}
+
+/// Bytes.
+fn peak(context: &Context<'_>, path: &std::path::Path, engine: &str) -> Result<f64> {
+    let exe = std::env::current_exe()
+        .map_err(|source| BenchError::Io { what: "own program".to_owned(), source })?;
+    let mut child = Command::new(exe)
+        .args(["fabric", "route", "--quiet", "--engine", engine])
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|source| BenchError::Io { what: "tieline fabric route".to_owned(), source })?;
+    let status = format!("/proc/{}/status", child.id());
+    let begun = Instant::now();
+    let mut peak = 0.0_f64;
+    let ended = loop {
+        peak = fs::read_to_string(&status).ok().and_then(|text| high_water(&text)).unwrap_or(0.0).max(peak);
+        match child.try_wait() {
+            Ok(Some(ended)) => break ended,
+            Ok(None) if begun.elapsed() < LIMIT && !context.progress.stop() => thread::sleep(PAUSE),
+            _ => {
+                drop(child.kill());
+                drop(child.wait());
+                return Err(BenchError::Fabric("`tieline fabric route` did not end in time".to_owned()));
+            }
+        }
+    };
+    if ended.success() && peak > 0.0 {
+        Ok(peak)
+    } else {
+        Err(BenchError::Fabric(format!("`tieline fabric route` ended with {ended}")))
+    }
+}
+
+/// Bytes, from the kernel's words about a process.
+fn high_water(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
+}

@@ -1,0 +1,91 @@
+//! `tieline fabric`.
+
+mod files;
+mod observe;
+mod serve;
+mod study;
+
+use std::path::Path;
+use std::time::Duration;
+
+use ::fabric::snapshot::{self, Snapshot};
+use mad::MadTransport;
+use mad::ibsim::IbsimTransport;
+use mad::umad::UmadTransport;
+use mad::windowed::Limits;
+
+use super::usage;
+use crate::args::fabric::{Fabric, FabricAction, Live, Source};
+use crate::exit::{Failure, Outcome};
+use crate::interrupt;
+use crate::output::Output;
+
+pub(super) fn run(arguments: &Fabric, output: Output) -> Outcome {
+    match &arguments.action {
+        None => observe::run(&arguments.observe, output),
+        Some(FabricAction::Observe(arguments)) => observe::run(arguments, output),
+        Some(FabricAction::Serve(arguments)) => serve::run(arguments, output),
+        Some(FabricAction::Route(arguments)) => study::route(arguments, output),
+        Some(FabricAction::Quality(arguments)) => study::quality(arguments, output),
+        Some(FabricAction::Check(arguments)) => study::check(arguments, output),
+        Some(FabricAction::Drain(arguments)) => study::drain(arguments, output),
+        Some(FabricAction::Compare(arguments)) => study::compare(arguments, output),
+        Some(FabricAction::Diff(arguments)) => study::diff(arguments, output),
+        Some(FabricAction::Convert(arguments)) => files::convert(arguments, output),
+        Some(FabricAction::Draw(arguments)) => files::draw(arguments, output),
+        Some(FabricAction::Generate(arguments)) => files::generate(arguments, output),
+    }
+}
+
+/// A fabric from a file; a file that is none is a wrong usage, one that can't be read could not run.
+fn open(path: &Path, output: Output) -> Result<Snapshot, Failure> {
+    let snapshot = opened(snapshot::open(path, None))?;
+    let doubts = snapshot.concerns.len() as u64 + snapshot.more_concerns;
+    if let Some(first) = snapshot.concerns.first().filter(|_| snapshot.taken == 0) {
+        output.note(&format!("{}: {doubts} doubts, the first: {}", path.display(), first.text));
+    }
+    Ok(snapshot)
+}
+
+fn opened(result: Result<Snapshot, snapshot::OpenError>) -> Result<Snapshot, Failure> {
+    result.map_err(|error| match error {
+        snapshot::OpenError::Content { .. } => Failure::usage(error),
+        snapshot::OpenError::Io { .. } => error.into(),
+    })
+}
+
+fn limits(live: &Live) -> Limits {
+    Limits { timeout: Duration::from_millis(live.timeout), retries: live.retries, ..Limits::default() }
+}
+
+/// What a live fabric is asked through, and what that is called.
+fn connect(live: &Live) -> Result<(Box<dyn MadTransport>, String), Failure> {
+    if let Some(name) = &live.ibsim {
+        let transport = IbsimTransport::connect(name, live.at.as_deref().unwrap_or(""))?;
+        let source = format!("live, simulator {name}, from {}", transport.node());
+        return Ok((Box::new(transport), source));
+    }
+    let number = live.umad.unwrap_or(0);
+    Ok((Box::new(UmadTransport::open(number)?), format!("live, /dev/infiniband/umad{number}")))
+}
+
+/// A file's fabric, or the live one without its counters.
+fn source(source: &Source, tables: bool, output: Output) -> Result<Snapshot, Failure> {
+    if let Some(path) = &source.file {
+        return open(path, output);
+    }
+    if source.live.ibsim.is_none() && source.live.umad.is_none() {
+        return Err(usage("name a file of a fabric, or a live one with --ibsim or --umad"));
+    }
+    interrupt::end_with_what_there_is()?;
+    let (mut transport, name) = connect(&source.live)?;
+    let options = ::fabric::observe::Options { limits: limits(&source.live), counters: false, tables };
+    let mut tell = |text: &str| output.progress(text);
+    let seen =
+        ::fabric::observe::observe(&mut *transport, &name, &options, &mut tell, &interrupt::has_arrived)?;
+    output.progress_done();
+    for concern in seen.snapshot.concerns.iter().take(5) {
+        output.note(&concern.text);
+    }
+    Ok(seen.snapshot)
+}

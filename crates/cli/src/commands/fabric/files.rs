@@ -1,0 +1,97 @@
+//! `tieline fabric convert`, `draw` and `generate`.
+
+use std::path::Path;
+
+use ::fabric::files::{Form, Shape, bare};
+use ::fabric::snapshot::{self, Snapshot};
+use anyhow::Context;
+use topology::LinkSpec;
+use topology::read::Format;
+use verify::writer::{self, Kind};
+
+use super::super::usage;
+use super::{open, opened};
+use crate::args::fabric::{Convert, Draw, Generate};
+use crate::exit::{Failure, Outcome, PASS};
+use crate::output::Output;
+
+static WRITTEN: Kind =
+    Kind { what: "fabric", option: "OUT", size_bytes: 0, mode: 0o666, may_replace: |_| true };
+
+pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
+    let form = form(&arguments.output, arguments.to.as_deref())?;
+    let snapshot = match &arguments.as_form {
+        None => open(&arguments.input, output)?,
+        Some(word) => {
+            let words = Format::ALL.map(Format::word).join(", ");
+            let forced = Format::of_word(word)
+                .ok_or_else(|| usage(format!("nothing is read as `{word}`; forms are {words}")))?;
+            opened(snapshot::open(&arguments.input, Some(forced)))?
+        }
+    };
+    write(&snapshot, form, &arguments.output)
+}
+
+pub(super) fn draw(arguments: &Draw, output: Output) -> Outcome {
+    write(&open(&arguments.input, output)?, Form::Svg, &arguments.output)
+}
+
+pub(super) fn generate(arguments: &Generate, _output: Output) -> Outcome {
+    let form = form(&arguments.output, arguments.to.as_deref())?;
+    let rate: LinkSpec = arguments
+        .rate
+        .parse()
+        .map_err(|()| usage(format!("`{}` is no rate: give lanes and speed, as in 4xHDR", arguments.rate)))?;
+    let graph = shape(arguments)?.build(rate).map_err(Failure::usage)?;
+    write(&bare(graph, "generated"), form, &arguments.output)
+}
+
+fn shape(arguments: &Generate) -> Result<Shape, Failure> {
+    let wrong = || {
+        usage(format!(
+            "`{} {}` is no shape: fattree RADIX LEVELS; dragonfly HOSTS; torus, mesh or hyperx 4x4x4; hypercube DIMENSIONS",
+            arguments.kind,
+            arguments.sizes.join(" ")
+        ))
+    };
+    let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
+    let hosts = arguments.hosts.unwrap_or(1);
+    let words: Vec<&str> = arguments.sizes.iter().map(String::as_str).collect();
+    let grid = |word: &str| word.split(['x', 'X']).map(number).collect::<Result<Vec<u32>, _>>();
+    Ok(match (arguments.kind.as_str(), words.as_slice()) {
+        ("fattree", [radix, levels]) => Shape::FatTree(number(radix)?, number(levels)?, arguments.hosts),
+        ("dragonfly", [hosts]) => Shape::Dragonfly(number(hosts)?),
+        ("torus", [sizes]) => Shape::Torus(grid(sizes)?, hosts),
+        ("mesh", [sizes]) => Shape::Mesh(grid(sizes)?, hosts),
+        ("hyperx", [sizes]) => Shape::HyperX(grid(sizes)?, hosts),
+        ("hypercube", [dimensions]) => Shape::Hypercube(number(dimensions)?, hosts),
+        _ => return Err(wrong()),
+    })
+}
+
+/// The form that is asked for, or that the name means.
+fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
+    let words = || Form::words().collect::<Vec<_>>().join(", ");
+    match word {
+        Some(word) => Form::of_word(word)
+            .ok_or_else(|| usage(format!("nothing is written as `{word}`; forms are {}", words()))),
+        None => Form::of_path(path).ok_or_else(|| {
+            usage(format!(
+                "the name {} does not say in which form to write: give --to one of {}",
+                path.display(),
+                words()
+            ))
+        }),
+    }
+}
+
+fn write(snapshot: &Snapshot, form: Form, path: &Path) -> Outcome {
+    let mut bytes = Vec::new();
+    form.write(snapshot, &mut bytes)?;
+    if path == Path::new("-") {
+        crate::output::print_bytes(&bytes).context("the result cannot be written to standard output")?;
+    } else {
+        writer::write_now(&WRITTEN, path, &bytes)?;
+    }
+    Ok(PASS)
+}

@@ -1,0 +1,58 @@
+//! `tieline fabric serve`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use ::fabric::server::{Event, Options, serve};
+
+use super::open;
+use crate::args::fabric::Serve;
+use crate::exit::{Outcome, PASS};
+use crate::interrupt;
+use crate::output::Output;
+
+pub(super) fn run(arguments: &Serve, output: Output) -> Outcome {
+    let graph = open(&arguments.file, output)?.graph;
+    let (nodes, links) = (graph.node_count(), graph.link_count());
+    interrupt::end_with_what_there_is()?;
+    // Commands from standard input go the same way as those of others.
+    let own = std::env::temp_dir().join(format!("tieline-fabric-{}.sock", std::process::id()));
+    let control: PathBuf = arguments.control.clone().unwrap_or(own);
+    let options =
+        Options { base: arguments.name.clone(), control: Some(control.clone()), bring_up: !arguments.bare };
+    let mut event = |event: Event| {
+        if event == Event::Ready {
+            say(&format!("serving {nodes} nodes and {links} links as {}", arguments.name));
+            let control = control.clone();
+            // It ends with the process, or when there is nothing more to read.
+            let lines = move || fabric::console::hand_on(std::io::stdin().lock(), &control);
+            drop(std::thread::Builder::new().name("commands".into()).spawn(lines));
+        } else if let Some(line) = told(&event).filter(|_| !output.quiet) {
+            say(&line);
+        }
+    };
+    let served = serve(graph, &options, &mut event, &interrupt::has_arrived)?;
+    say(&format!(
+        "served {} programs: {} datagrams came, {} were answered, {} handed on, {} lost",
+        served.clients, served.datagrams, served.answered, served.handed, served.lost
+    ));
+    Ok(PASS)
+}
+
+/// A reader that went away is no reason to stop serving.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+fn told(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Ready => return None,
+        Event::Came { client, node } => format!("program {client} came, at {node}"),
+        Event::Went { client, vanished: false } => format!("program {client} went"),
+        Event::Went { client, vanished: true } => format!("program {client} is gone"),
+        Event::Refused { why } => format!("a program was refused: {why}"),
+        Event::Garbage { on, len } => format!("{len} bytes on {on} are not of the protocol"),
+        Event::Command { line, answer } => format!("{line}: {answer}"),
+    })
+}

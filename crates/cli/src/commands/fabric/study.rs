@@ -1,0 +1,272 @@
+//! `tieline fabric route`, `quality`, `check`, `drain`, `compare` and `diff`.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::fabric::names;
+use ::fabric::snapshot::Snapshot;
+use ::fabric::study::{self, ENGINES, Judged, Wish, text};
+use anyhow::Context;
+use serde_json::json;
+use topology::Graph;
+use topology::routing::{Lids, Tables, referee};
+use verify::writer::{self, Kind};
+
+use super::super::usage;
+use super::{open, source};
+use crate::args::fabric::{Diff, Drain, Engine, Pair, Route, Tabled};
+use crate::exit::{FAIL, Failure, Outcome, PASS};
+use crate::output::Output;
+
+/// Seed of random patterns: the same fabric is always measured the same.
+const SEED: u64 = 1;
+/// Changed entries that are listed.
+const LISTED: usize = 10_000;
+
+static TABLES: Kind =
+    Kind { what: "dump of tables", option: "--dump", size_bytes: 0, mode: 0o666, may_replace: |_| true };
+
+fn status(good: bool) -> u8 {
+    if good { PASS } else { FAIL }
+}
+
+/// Names that lead nowhere and engines that refuse are the command line's fault.
+fn refused(error: study::StudyError) -> Failure {
+    Failure::usage(error)
+}
+
+fn wish(engine: &Engine) -> Result<Wish, Failure> {
+    let known = ENGINES.iter().find(|one| one.word() == engine.engine).copied();
+    if known.is_none() && engine.engine != "auto" {
+        let words = ENGINES.map(|one| one.word()).join(", ");
+        return Err(usage(format!("there is no engine `{}`; they are auto, {words}", engine.engine)));
+    }
+    Ok(Wish { engine: known, roots: engine.root.clone(), lanes: engine.lanes, lmc: engine.lmc })
+}
+
+pub(super) fn route(arguments: &Route, output: Output) -> Outcome {
+    let wish = wish(&arguments.engine)?;
+    let whole = source(&arguments.source, false, output)?.graph;
+    let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
+    output.progress("routing");
+    let lids = Arc::new(Lids::of_graph(&whole, wish.lmc).map_err(Failure::usage)?);
+    let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
+    output.progress("measuring the routes");
+    let tables = &routed.routing.tables;
+    let judged = Judged::of(&graph, &routed.checked);
+    let quality = study::quality(&graph, tables, SEED);
+    if let Some(dir) = &arguments.dump {
+        dump(&graph, tables, dir)?;
+    }
+    output.progress_done();
+    let identifiers = lids.iter().count();
+    let json = || {
+        Ok(json!({
+            "engine": routed.engine.word(),
+            "why": routed.why,
+            "remarks": routed.routing.remarks,
+            "without": arguments.without,
+            "switches": tables.switches().len(),
+            "identifiers": identifiers,
+            "seconds": { "tables": routed.seconds[0], "check": routed.seconds[1] },
+            "check": judged,
+            "quality": quality,
+        }))
+    };
+    let words = || {
+        let mut words = text::routed(tables.switches().len(), identifiers, &routed);
+        words.push_str(&text::judged(&judged));
+        words.push_str(&text::quality(&quality));
+        words
+    };
+    output.form("tieline.fabric.route/1", json, words)?;
+    Ok(status(judged.good))
+}
+
+/// The files that `ibdmchk` takes.
+fn dump(graph: &Graph, tables: &Tables, dir: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    type Write = fn(&Graph, &Tables, &mut Vec<u8>) -> std::io::Result<()>;
+    let files: [(&str, Write); 4] = [
+        ("opensm-subnet.lst", |graph, tables, out| referee::write_subnet(graph, tables, out)),
+        ("opensm.fdbs", |graph, tables, out| referee::write_fdbs(graph, tables, out)),
+        ("opensm.psl", |graph, tables, out| referee::write_levels(graph, tables, out)),
+        ("opensm.slvl", |graph, tables, out| referee::write_lanes(graph, tables, out)),
+    ];
+    for (name, write) in files {
+        let mut bytes = Vec::new();
+        write(graph, tables, &mut bytes)?;
+        writer::write_now(&TABLES, &dir.join(name), &bytes)?;
+    }
+    // There are no groups, and ibdmchk wants the file.
+    writer::write_now(&TABLES, &dir.join("opensm.mcfdbs"), b"")?;
+    Ok(())
+}
+
+/// Tables that are there: in the file beside, or in the snapshot.
+fn there(arguments: &Tabled, snapshot: &Snapshot) -> Result<Option<Tables>, Failure> {
+    match &arguments.lfts {
+        Some(path) => read_tables(&snapshot.graph, path).map(Some),
+        None => Ok(snapshot.tables.clone()),
+    }
+}
+
+fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
+    let text = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let ports = graph.nodes().flat_map(|node| graph.ports(node));
+    let known = ports.map(|port| (graph.port_guid(port), graph.lid(port))).filter(|one| one.1 != 0).collect();
+    let (tables, strangers) = referee::read_fdbs(graph, &text, &known)
+        .map_err(|error| usage(format!("{}: {error}", path.display())))?;
+    if let Some(first) = strangers.first() {
+        return Err(usage(format!(
+            "{}: tables of {} switches that are not in the fabric, the first {first:#018x}",
+            path.display(),
+            strangers.len()
+        )));
+    }
+    Ok(tables)
+}
+
+pub(super) fn quality(arguments: &Tabled, output: Output) -> Outcome {
+    let snapshot = source(&arguments.source, true, output)?;
+    let graph = &snapshot.graph;
+    output.progress("measuring the routes");
+    let (tables, of) = match there(arguments, &snapshot)? {
+        Some(tables) => (tables, "the tables that are there".to_owned()),
+        None => {
+            let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
+            let routed = study::routed(graph, &lids, &Wish::default()).map_err(refused)?;
+            let of = format!("tables of the engine {}, as there are no others", routed.engine.word());
+            (routed.routing.tables, of)
+        }
+    };
+    let quality = study::quality(graph, &tables, SEED);
+    output.progress_done();
+    output.form(
+        "tieline.fabric.quality/1",
+        || Ok(json!({ "of": of, "quality": quality })),
+        || format!("{of}\n{}", text::quality(&quality)),
+    )?;
+    Ok(PASS)
+}
+
+pub(super) fn check(arguments: &Tabled, output: Output) -> Outcome {
+    let snapshot = source(&arguments.source, true, output)?;
+    let Some(tables) = there(arguments, &snapshot)? else {
+        return Err(usage(format!(
+            "{} holds no tables: name a dump of them with --lfts, or a snapshot of `tieline fabric observe --save`",
+            snapshot.source
+        )));
+    };
+    output.progress("checking the tables");
+    let judged = Judged::of(&snapshot.graph, &topology::routing::check(&snapshot.graph, &tables));
+    output.progress_done();
+    output.form(
+        "tieline.fabric.check/1",
+        || serde_json::to_value(&judged),
+        || {
+            let word = if judged.good { "PASSED" } else { "FAILED" };
+            format!("{}RESULT: {word}\n", text::judged(&judged))
+        },
+    )?;
+    Ok(status(judged.good))
+}
+
+pub(super) fn drain(arguments: &Drain, output: Output) -> Outcome {
+    let wish = wish(&arguments.engine)?;
+    let graph = open(&arguments.file, output)?.graph;
+    output.progress("routing before and after");
+    let (loss, _) = study::loss(&graph, &wish, &arguments.parts, true).map_err(refused)?;
+    output.progress_done();
+    let good = loss.judged.good && loss.cut_off.is_empty();
+    output.form("tieline.fabric.drain/1", || serde_json::to_value(&loss), || text::loss(&loss))?;
+    Ok(status(good))
+}
+
+pub(super) fn compare(arguments: &Pair, output: Output) -> Outcome {
+    let wish = wish(&arguments.engine)?;
+    let mut sides = Vec::new();
+    for path in [&arguments.a, &arguments.b] {
+        let graph = open(path, output)?.graph;
+        output.progress(&format!("routing {}", path.display()));
+        let lids = Arc::new(Lids::of_graph(&graph, wish.lmc).map_err(Failure::usage)?);
+        let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
+        let quality = study::quality(&graph, &routed.routing.tables, SEED);
+        sides.push((path.display().to_string(), routed.engine.word(), quality, routed.checked.is_good()));
+    }
+    output.progress_done();
+    let [a, b] = sides.as_slice() else { return Ok(PASS) };
+    let side = |side: &(String, &str, study::Quality, bool)| json!({ "file": side.0, "engine": side.1, "quality": side.2, "good": side.3 });
+    output.form(
+        "tieline.fabric.compare/1",
+        || Ok(json!({ "a": side(a), "b": side(b) })),
+        || {
+            format!(
+                "engines: {} and {}\n{}",
+                a.1,
+                b.1,
+                text::beside([a.0.as_str(), b.0.as_str()], &a.2, &b.2)
+            )
+        },
+    )?;
+    Ok(status(a.3 && b.3))
+}
+
+pub(super) fn diff(arguments: &Diff, output: Output) -> Outcome {
+    let (graph, before, after, mut findings) = match &arguments.net {
+        Some(net) => {
+            let graph = open(net, output)?.graph;
+            let (before, after) = (read_tables(&graph, &arguments.a)?, read_tables(&graph, &arguments.b)?);
+            (graph, Some(before), Some(after), Vec::new())
+        }
+        None => {
+            let (a, b) = (open(&arguments.a, output)?, open(&arguments.b, output)?);
+            let findings = a.graph.differences(&b.graph, LISTED);
+            let (before, after) = (a.tables_on(&b.graph), b.tables);
+            (b.graph, before, after, findings)
+        }
+    };
+    let mut entries = Vec::new();
+    let mut count = 0_u64;
+    let compared = before.is_some() && after.is_some();
+    if let (Some(before), Some(after)) = (&before, &after) {
+        for change in before.changes(after) {
+            count += 1;
+            if entries.len() < LISTED {
+                let port = |port: u8| (port != topology::routing::NO_PATH).then_some(port);
+                entries.push((
+                    names::label(&graph, change.switch),
+                    change.lid,
+                    port(change.before),
+                    port(change.after),
+                ));
+            }
+        }
+    }
+    findings.truncate(LISTED);
+    let json = || {
+        let rows: Vec<_> = entries
+            .iter()
+            .map(|(switch, lid, before, after)| json!({ "switch": switch, "lid": lid, "before": before, "after": after }))
+            .collect();
+        Ok(json!({ "fabric": findings, "tables_compared": compared, "changed": count, "entries": rows }))
+    };
+    let words = || {
+        let port = |port: &Option<u8>| port.map_or_else(|| "none".to_owned(), |port| port.to_string());
+        let mut words: String = findings.iter().map(|line| format!("{line}\n")).collect();
+        for (switch, lid, before, after) in entries.iter().take(100) {
+            words.push_str(&format!("{switch} LID {lid}: port {} -> {}\n", port(before), port(after)));
+        }
+        let of_tables = if compared {
+            format!("{count} entries of tables differ")
+        } else {
+            "tables: n/a, not in both".to_owned()
+        };
+        words.push_str(&format!("{} differences of the fabrics; {of_tables}\n", findings.len()));
+        words
+    };
+    output.form("tieline.fabric.diff/1", json, words)?;
+    Ok(status(findings.is_empty() && count == 0))
+}

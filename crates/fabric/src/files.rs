@@ -1,0 +1,148 @@
+//! Fabrics in files: which form a name means, and writing it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use topology::build::{self, BuildError};
+use topology::{Graph, LinkSpec, write};
+
+use crate::snapshot::{self, Snapshot};
+
+/// A form in which a fabric can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As `ibnetdiscover` prints it.
+    IbNetDiscover,
+    /// As `ibsim` reads it.
+    IbSim,
+    /// As OpenSM dumps it.
+    SubnetList,
+    /// Our own.
+    Toml,
+    /// Graphviz.
+    Dot,
+    /// Slurm's `topology.conf`.
+    SlurmConf,
+    /// Slurm's `topology.yaml`.
+    SlurmYaml,
+    /// A drawing.
+    Svg,
+    /// A snapshot, with all that is known.
+    Snapshot,
+}
+
+/// Words of forms, and the ends of names that mean them.
+const FORMS: [(&str, Form, &[&str]); 9] = [
+    ("ibnetdiscover", Form::IbNetDiscover, &["ibnetdiscover", "topo"]),
+    ("ibsim", Form::IbSim, &["net"]),
+    ("lst", Form::SubnetList, &["lst"]),
+    ("toml", Form::Toml, &["toml"]),
+    ("dot", Form::Dot, &["dot", "gv"]),
+    ("slurm-conf", Form::SlurmConf, &["conf"]),
+    ("slurm-yaml", Form::SlurmYaml, &["yaml", "yml"]),
+    ("svg", Form::Svg, &["svg"]),
+    ("snapshot", Form::Snapshot, &["json"]),
+];
+
+impl Form {
+    /// The words of all forms.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        FORMS.iter().map(|form| form.0)
+    }
+
+    /// The form of a word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        FORMS.iter().find(|form| form.0 == word).map(|form| form.1)
+    }
+
+    /// The form that the end of a name means.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let end = path.extension()?.to_str()?.to_ascii_lowercase();
+        FORMS.iter().find(|form| form.2.contains(&end.as_str())).map(|form| form.1)
+    }
+
+    /// Writes a fabric.
+    ///
+    /// # Errors
+    /// Of the writer.
+    pub fn write(self, snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
+        let graph = &snapshot.graph;
+        match self {
+            Self::IbNetDiscover => write::ibnetdiscover(graph, out),
+            Self::IbSim => write::ibsim(graph, out),
+            Self::SubnetList => write::subnet_list(graph, out),
+            Self::Toml => write::toml(graph, out),
+            Self::Dot => write::dot(graph, out),
+            Self::SlurmConf => write::slurm_conf(graph, out),
+            Self::SlurmYaml => write::slurm_yaml(graph, out),
+            Self::Svg => topology::draw::svg(graph, out),
+            Self::Snapshot => snapshot::write(snapshot, out),
+        }
+    }
+}
+
+/// A fabric of which nothing but the graph is known.
+#[must_use]
+pub fn bare(graph: Graph, source: &str) -> Snapshot {
+    Snapshot {
+        taken: 0,
+        source: source.to_owned(),
+        graph,
+        ports: Vec::new(),
+        counters: None,
+        uncounted: Vec::new(),
+        tables: None,
+        concerns: Vec::new(),
+        more_concerns: 0,
+    }
+}
+
+/// A well-known shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// Radix and levels; hosts a leaf, if not half the radix.
+    FatTree(u32, u32, Option<u32>),
+    /// Hosts a switch, from which all else follows.
+    Dragonfly(u32),
+    /// Sizes, hosts a switch.
+    Torus(Vec<u32>, u32),
+    /// Sizes, hosts a switch.
+    Mesh(Vec<u32>, u32),
+    /// Sizes, hosts a switch.
+    HyperX(Vec<u32>, u32),
+    /// Dimensions, hosts a switch.
+    Hypercube(u32, u32),
+}
+
+impl Shape {
+    /// Builds it with links of this rate.
+    ///
+    /// # Errors
+    /// There is no such shape, or it would be larger than any fabric.
+    pub fn build(&self, link: LinkSpec) -> Result<Graph, BuildError> {
+        match self {
+            Self::FatTree(radix, levels, hosts) => {
+                let mut tree = build::FatTree::new(*radix, *levels);
+                if let Some(hosts) = hosts {
+                    tree = tree.hosts_per_leaf(*hosts);
+                }
+                build::fat_tree(&build::FatTree { link, ..tree })
+            }
+            Self::Dragonfly(hosts) => {
+                build::dragonfly(&build::Dragonfly { link, ..build::Dragonfly::balanced(*hosts) })
+            }
+            Self::Torus(sizes, hosts) => {
+                build::torus(&build::Torus { link, ..build::Torus::new(sizes, *hosts) })
+            }
+            Self::Mesh(sizes, hosts) => {
+                build::torus(&build::Torus { link, ..build::Torus::new(sizes, *hosts).mesh() })
+            }
+            Self::HyperX(sizes, hosts) => {
+                build::hyperx(&build::HyperX { link, ..build::HyperX::new(sizes, *hosts) })
+            }
+            Self::Hypercube(dimensions, hosts) => build::hypercube(*dimensions, *hosts, link),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Looks at a live fabric: the sweep, then the tables, then the counters, made into a [`Snapshot`]. Nothing is set.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mad::windowed::Limits;
+use mad::{MadTransport, TransportError};
+
+use crate::counters::{self, Collected, Plan};
+use crate::snapshot::{Concern, PortFacts, Snapshot};
+use crate::sweep::{self, SweepError};
+use crate::tables;
+
+/// Concerns that are kept word by word.
+const MOST_CONCERNS: usize = 1_000;
+
+/// What to look at.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Questions in flight, and how long each may take.
+    pub limits: Limits,
+    /// Read the counters.
+    pub counters: bool,
+    /// Read the tables.
+    pub tables: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limits: Limits::default(), counters: true, tables: true }
+    }
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The sweep failed.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// Datagrams can't be sent.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// What was seen, and with what the counters can be read again.
+#[derive(Debug)]
+pub struct Observed {
+    /// The fabric.
+    pub snapshot: Snapshot,
+    /// For reading counters without looking for ports anew.
+    pub plan: Plan,
+    /// Seconds: sweep, tables, counters.
+    pub seconds: [f64; 3],
+}
+
+/// Looks at the fabric behind a transport. `tell` is told what is being done; `stop` ends it.
+///
+/// # Errors
+/// There is nothing to stand on, or `stop` said so.
+pub fn observe<T: MadTransport + ?Sized>(
+    transport: &mut T,
+    source: &str,
+    options: &Options,
+    tell: &mut dyn FnMut(&str),
+    stop: &dyn Fn() -> bool,
+) -> Result<Observed, ObserveError> {
+    let of_sweep = sweep::Options { limits: options.limits, ..sweep::Options::default() };
+    let mut progress = |at: &sweep::Progress| tell(&format!("sweep: {} nodes, {} open", at.nodes, at.open));
+    let found = sweep::sweep(transport, &of_sweep, &mut progress, stop)?;
+    let mut concerns: Vec<Concern> =
+        found.doubts.iter().map(|doubt| Concern { grave: true, text: doubt.to_string() }).collect();
+    let mut seconds = [found.took.as_secs_f64(), 0.0, 0.0];
+    let mut of_switches = None;
+    if options.tables {
+        tell("reading the tables of the switches");
+        let begun = transport.now();
+        let read = tables::read(transport, &found, options.limits, stop)?;
+        seconds[1] = transport.now().saturating_sub(begun).as_secs_f64();
+        concerns.extend(read.silent.iter().map(|switch| Concern {
+            grave: true,
+            text: format!(
+                "switch {} did not say its whole forwarding table",
+                crate::names::label(&found.graph, *switch)
+            ),
+        }));
+        if let Some(why) = &read.why_none {
+            concerns.push(Concern { grave: false, text: format!("no tables were read: {why}") });
+        }
+        of_switches = read.tables;
+    }
+    let mut plan = Plan::new(&found.graph);
+    let mut snapshot = Snapshot {
+        taken: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        source: source.to_owned(),
+        ports: found.ports.iter().map(|info| info.as_ref().map(PortFacts::of)).collect(),
+        graph: found.graph,
+        counters: None,
+        uncounted: Vec::new(),
+        tables: of_switches,
+        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64,
+        concerns,
+    };
+    snapshot.concerns.truncate(MOST_CONCERNS);
+    if options.counters {
+        tell("reading the counters of all ports");
+        let of_counters = counters::Options { limits: options.limits, extended: true };
+        let collected = counters::collect(transport, &mut plan, &of_counters, stop)?;
+        seconds[2] = collected.took.as_secs_f64();
+        count(&mut snapshot, &collected);
+    }
+    if stop() {
+        return Err(SweepError::Stopped(snapshot.graph.node_count()).into());
+    }
+    Ok(Observed { snapshot, plan, seconds })
+}
+
+/// Puts what was collected into a snapshot.
+pub fn count(snapshot: &mut Snapshot, collected: &Collected) {
+    let readings: BTreeMap<_, _> =
+        collected.readings.iter().map(|reading| (reading.port, reading.counters)).collect();
+    snapshot.counters = Some(readings);
+    snapshot.uncounted = collected.missing.iter().map(|(port, why)| (*port, why.to_string())).collect();
+}

@@ -1,0 +1,411 @@
+//! What is wrong with a fabric, and what it is like: said of a [`Snapshot`], live or from a file.
+//!
+//! Where to start reading: [`Report::of`]; then one file per kind of finding.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use topology::routing::{Checked, check};
+use topology::{Kind, NodeIx};
+
+use crate::snapshot::Snapshot;
+
+mod errors;
+mod html;
+mod links;
+mod plan;
+mod since;
+#[cfg(test)]
+mod tests;
+mod text;
+pub mod watch;
+mod way;
+
+pub use errors::{Category, Thresholds, Worst, worst};
+pub use html::page;
+pub use links::{LinkLine, links};
+pub use text::render;
+pub use way::{Step, Way, way};
+
+/// The form's name.
+pub const SCHEMA: &str = "tieline.fabric.observe/1";
+/// Findings that are kept; the rest is counted.
+const MOST: usize = 2_000;
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// Something is wrong.
+    Failed,
+    /// It could not be judged.
+    Open,
+    /// Something that should be known.
+    Warning,
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How grave it is.
+    pub weight: Weight,
+    /// What kind of thing it is, in one word or two.
+    pub kind: &'static str,
+    /// The ports or nodes that it is about.
+    pub places: Vec<String>,
+    /// In words.
+    pub text: String,
+}
+
+impl Finding {
+    fn failed(kind: &'static str, places: Vec<String>, text: String) -> Self {
+        Self { weight: Weight::Failed, kind, places, text }
+    }
+
+    fn warning(kind: &'static str, places: Vec<String>, text: String) -> Self {
+        Self { weight: Weight::Warning, kind, places, text }
+    }
+}
+
+/// What came of it all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Verdict {
+    /// Nothing is wrong.
+    Pass,
+    /// Something is.
+    Fail,
+    /// Something could not be judged, and nothing is wrong with the rest.
+    Inconclusive,
+}
+
+/// What the fabric is like.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct Summary {
+    /// Where it comes from.
+    pub source: String,
+    /// Seconds since 1970; 0 if it is not known.
+    pub taken: u64,
+    /// How many hosts.
+    pub hosts: usize,
+    /// How many switches.
+    pub switches: usize,
+    /// How many routers.
+    pub routers: usize,
+    /// How many cables.
+    pub links: usize,
+    /// Cables by width and speed.
+    pub rates: BTreeMap<String, usize>,
+    /// Ports with a cable by their state, where it is known.
+    pub states: BTreeMap<String, usize>,
+    /// What the switches are wired as, and how sure that is, 0 to 1.
+    pub shape: String,
+    /// How sure that is, 0 to 1.
+    pub shape_confidence: f64,
+    /// What speaks against it.
+    pub shape_against: Vec<String>,
+    /// LIDs of the subnet managers that ports name.
+    pub managers: Vec<String>,
+    /// Ports whose counters are known.
+    pub counted: Option<usize>,
+    /// Tables were read.
+    pub tables: bool,
+}
+
+/// What the tables that are in the switches are worth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Routes {
+    /// Pairs of a switch that carries hosts and an identifier of a host.
+    pub pairs: u64,
+    /// Of them those that do not reach each other.
+    pub lost: u64,
+    /// Of them those between which there is no way of cables.
+    pub cut: u64,
+    /// Most switches on a way.
+    pub most_switches: u32,
+    /// A credit loop: each port waits for the next, the last for the first.
+    pub credit_loop: Vec<String>,
+}
+
+/// What to say.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted<'a> {
+    /// Judge by this plan: where its file is, and what it says.
+    pub plan: Option<&'a Snapshot>,
+    /// Say what changed since then.
+    pub since: Option<&'a Snapshot>,
+    /// What counters may reach.
+    pub thresholds: Thresholds,
+    /// The way between two ports.
+    pub route: Option<(String, String)>,
+    /// The ports with most of it.
+    pub worst: Option<Category>,
+    /// List all nodes.
+    pub nodes: bool,
+    /// List all cables.
+    pub links: bool,
+}
+
+/// A node of the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeLine {
+    /// Host, switch or router.
+    pub kind: &'static str,
+    /// Its text.
+    pub name: String,
+    /// Its GUID.
+    pub guid: String,
+    /// LIDs of its ports, 0 left out.
+    pub lids: Vec<u16>,
+    /// Ports.
+    pub ports: u8,
+    /// Ports with a cable.
+    pub cabled: usize,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// What came of it.
+    pub verdict: Verdict,
+    /// What the fabric is like.
+    pub summary: Summary,
+    /// What was found, grave things first.
+    pub findings: Vec<Finding>,
+    /// Findings by kind, those too that are not listed.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Of the tables that are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Routes>,
+    /// The way that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<Way>,
+    /// The worst ports of a category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Worst>,
+    /// All nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeLine>>,
+    /// All cables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links: Option<Vec<LinkLine>>,
+}
+
+/// Why something that was asked for can't be said.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// A name that leads nowhere.
+    #[error(transparent)]
+    Name(#[from] crate::names::NameError),
+    /// It needs what the snapshot lacks.
+    #[error("{what} needs {needs}, which {source_name} does not hold{hint}")]
+    Lacks {
+        /// What was asked for.
+        what: &'static str,
+        /// What it needs.
+        needs: &'static str,
+        /// What was looked at.
+        source_name: String,
+        /// What to do.
+        hint: &'static str,
+    },
+}
+
+impl Report {
+    /// What there is to say of a snapshot.
+    ///
+    /// # Errors
+    /// Something that was asked for can't be said.
+    pub fn of(snapshot: &Snapshot, wanted: &Wanted<'_>) -> Result<Self, ReportError> {
+        let mut findings: Vec<Finding> = concerns(snapshot);
+        findings.extend(links::findings(snapshot));
+        findings.extend(errors::findings(snapshot, wanted.since, &wanted.thresholds));
+        let mut routes = None;
+        if let Some(tables) = &snapshot.tables {
+            let checked = check(&snapshot.graph, tables);
+            findings.extend(route_findings(snapshot, &checked));
+            routes = Some(Routes::of(snapshot, &checked));
+        }
+        if let Some(plan) = wanted.plan {
+            findings.extend(plan::findings(snapshot, plan));
+        }
+        if let Some(since) = wanted.since {
+            findings.extend(since::findings(since, snapshot));
+        }
+        let route = wanted.route.as_ref().map(|(a, b)| way(snapshot, a, b)).transpose()?;
+        if let Some(way) = &route
+            && let Some(why) = &way.broken
+        {
+            findings.push(Finding::failed("route", vec![way.from.clone(), way.to.clone()], why.clone()));
+        }
+        let worst = wanted.worst.map(|category| worst(snapshot, wanted.since, category)).transpose()?;
+        let mut counts = BTreeMap::new();
+        for finding in &findings {
+            *counts.entry(finding.kind).or_default() += 1;
+        }
+        findings.sort_by_key(|finding| finding.weight);
+        let verdict = match findings.first().map(|finding| finding.weight) {
+            Some(Weight::Failed) => Verdict::Fail,
+            Some(Weight::Open) => Verdict::Inconclusive,
+            Some(Weight::Warning) | None => Verdict::Pass,
+        };
+        findings.truncate(MOST);
+        Ok(Self {
+            verdict,
+            summary: summary(snapshot),
+            findings,
+            counts,
+            routes,
+            route,
+            worst,
+            nodes: wanted.nodes.then(|| node_lines(snapshot)),
+            links: wanted.links.then(|| links(snapshot)),
+        })
+    }
+}
+
+fn concerns(snapshot: &Snapshot) -> Vec<Finding> {
+    let weight = |grave| if grave { Weight::Failed } else { Weight::Warning };
+    let words = snapshot.concerns.iter().map(|concern| Finding {
+        weight: weight(concern.grave),
+        kind: "doubt",
+        places: Vec::new(),
+        text: concern.text.clone(),
+    });
+    let mut all: Vec<Finding> = words.collect();
+    if snapshot.more_concerns > 0 {
+        let text = format!("and {} further doubts of these kinds", snapshot.more_concerns);
+        all.push(Finding::warning("doubt", Vec::new(), text));
+    }
+    all
+}
+
+impl Routes {
+    fn of(snapshot: &Snapshot, checked: &Checked) -> Self {
+        Self {
+            pairs: checked.pairs,
+            lost: checked.lost,
+            cut: checked.cut,
+            most_switches: checked.most_hops,
+            credit_loop: checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect(),
+        }
+    }
+}
+
+fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let graph = &snapshot.graph;
+    let no_lid = graph
+        .nodes()
+        .filter(|node| graph.kind(*node) != Kind::Switch)
+        .flat_map(|node| graph.cabled(node))
+        .filter(|(near, _)| graph.lid(*near) == 0)
+        .count();
+    if no_lid > 0 {
+        let text = format!("{no_lid} ports of hosts have no LID: no table leads to them");
+        found.push(Finding::failed("no LID", Vec::new(), text));
+    }
+    if checked.lost > 0 {
+        let first = checked.findings.iter().find(|one| snapshot_lid(snapshot, one.lid));
+        let where_ = first.map_or_else(String::new, |one| {
+            format!(
+                "; the first: at switch {} LID {} {}",
+                crate::names::label(graph, one.switch),
+                one.lid,
+                crate::study::fault_words(one.fault, one.port)
+            )
+        });
+        let text = format!(
+            "the tables lose {} of {} pairs of a switch and a host{where_}",
+            checked.lost, checked.pairs
+        );
+        found.push(Finding::failed("unreachable", Vec::new(), text));
+    }
+    if checked.cut > 0 {
+        let text =
+            format!("no cables lead from a switch to a host for {} pairs: the fabric is cut", checked.cut);
+        found.push(Finding::failed("cut", Vec::new(), text));
+    }
+    if !checked.credit_loop.is_empty() {
+        let places: Vec<String> = checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect();
+        let text = format!(
+            "credit loop, if all traffic goes on one lane: {} cables can wait for each other in a circle, from {}",
+            places.len(),
+            places.first().cloned().unwrap_or_default()
+        );
+        found.push(Finding::failed("credit loop", places, text));
+    }
+    found
+}
+
+/// Is it a LID that somebody really has?
+fn snapshot_lid(snapshot: &Snapshot, lid: u16) -> bool {
+    let tables = snapshot.tables.as_ref();
+    let port = tables.and_then(|tables| tables.lids().port(lid));
+    port.is_some_and(|port| snapshot.graph.lid(port) != 0)
+}
+
+fn summary(snapshot: &Snapshot) -> Summary {
+    let graph = &snapshot.graph;
+    let living = |kind| graph.nodes_of(kind).filter(|node| !graph.is_dead(*node)).count();
+    let mut summary = Summary {
+        source: snapshot.source.clone(),
+        taken: snapshot.taken,
+        hosts: living(Kind::Host),
+        switches: living(Kind::Switch),
+        routers: living(Kind::Router),
+        links: graph.link_count(),
+        counted: snapshot.counters.as_ref().map(BTreeMap::len),
+        tables: snapshot.tables.is_some(),
+        ..Summary::default()
+    };
+    for (a, b) in graph.links() {
+        *summary.rates.entry(rate_word(snapshot.rate(a))).or_default() += 1;
+        for port in [a, b] {
+            if let Some(facts) = snapshot.port(port) {
+                *summary.states.entry(facts.state_word()).or_default() += 1;
+            }
+        }
+    }
+    let recognised = topology::recognise::recognise(graph);
+    summary.shape = recognised.shape.name();
+    summary.shape_confidence = recognised.confidence;
+    summary.shape_against = recognised.against;
+    let mut lids: Vec<u16> = snapshot.ports.iter().flatten().map(|facts| facts.sm_lid).collect();
+    lids.sort_unstable();
+    lids.dedup();
+    summary.managers = lids.into_iter().filter(|lid| *lid != 0).map(|lid| manager(snapshot, lid)).collect();
+    summary
+}
+
+fn manager(snapshot: &Snapshot, lid: u16) -> String {
+    let named = crate::names::find(&snapshot.graph, &format!("lid {lid}"));
+    let place = match named {
+        Ok(crate::names::Named::Port(port)) => snapshot.place(port),
+        Ok(crate::names::Named::Node(node)) => crate::names::label(&snapshot.graph, node),
+        Err(_) => "nobody that was found".to_owned(),
+    };
+    format!("LID {lid} ({place})")
+}
+
+fn rate_word(rate: topology::LinkSpec) -> String {
+    if rate.mbps() == 0 { "unknown".to_owned() } else { rate.to_string() }
+}
+
+fn node_lines(snapshot: &Snapshot) -> Vec<NodeLine> {
+    let graph = &snapshot.graph;
+    let line = |node: NodeIx| {
+        let mut lids: Vec<u16> =
+            graph.ports(node).map(|port| graph.lid(port)).filter(|lid| *lid != 0).collect();
+        lids.dedup();
+        NodeLine {
+            kind: graph.kind(node).word(),
+            name: crate::names::label(graph, node),
+            guid: format!("{:#018x}", graph.node_guid(node)),
+            lids,
+            ports: graph.port_count(node),
+            cabled: graph.cabled(node).count(),
+        }
+    };
+    graph.nodes().filter(|node| !graph.is_dead(*node)).map(line).collect()
+}

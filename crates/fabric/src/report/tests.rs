@@ -1,0 +1,112 @@
+use topology::build::{FatTree, fat_tree};
+use topology::{Graph, PortIx};
+
+use super::*;
+use crate::counting::Counters;
+use crate::files::bare;
+use crate::snapshot::PortFacts;
+
+const GOOD: PortFacts =
+    PortFacts { state: 4, physical: 5, width: [3, 3, 2], speed: [0x77, 0x77, 0x40], mtu: [5, 5], sm_lid: 1 };
+
+fn snapshot() -> Snapshot {
+    let mut snapshot = bare(tree(), "a test");
+    snapshot.ports = vec![None; snapshot.graph.port_total()];
+    for (a, b) in tree().links() {
+        snapshot.ports[a.index()] = Some(GOOD);
+        snapshot.ports[b.index()] = Some(GOOD);
+    }
+    snapshot
+}
+
+fn tree() -> Graph {
+    fat_tree(&FatTree::new(4, 2)).unwrap()
+}
+
+fn first(snapshot: &Snapshot) -> (PortIx, PortIx) {
+    snapshot.graph.links().next().unwrap()
+}
+
+fn kinds(snapshot: &Snapshot) -> Vec<&'static str> {
+    let report = Report::of(snapshot, &Wanted::default()).unwrap();
+    report.findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn what_ports_say_is_judged_beside_what_they_can() {
+    assert_eq!(kinds(&snapshot()), Vec::<&str>::new());
+    let with = |change: &dyn Fn(&mut PortFacts, &mut PortFacts)| {
+        let mut snapshot = snapshot();
+        let (a, b) = first(&snapshot);
+        let (mut one, mut other) = (GOOD, GOOD);
+        change(&mut one, &mut other);
+        (snapshot.ports[a.index()], snapshot.ports[b.index()]) = (Some(one), Some(other));
+        kinds(&snapshot)
+    };
+    let slower = with(&|one, other| (one.speed[2], other.speed[2]) = (0x20, 0x20));
+    assert_eq!(slower, ["downgraded"]);
+    let narrower = with(&|one, other| (one.width[2], other.width[2]) = (1, 1));
+    assert_eq!(narrower, ["downgraded"]);
+    let limited = with(&|one, other| (one.speed[1], one.speed[2], other.speed[2]) = (0x37, 0x20, 0x20));
+    assert_eq!(limited, ["misconfigured"]);
+    let older = with(&|one, other| {
+        (one.speed, other.speed[2]) = ([0x37, 0x37, 0x20], 0x20);
+    });
+    assert_eq!(older, ["mismatched"]);
+    assert_eq!(with(&|one, _| one.state = 2), ["not active"]);
+    assert_eq!(with(&|one, _| one.mtu[1] = 4), ["packet size"]);
+}
+
+#[test]
+fn counters_are_judged_by_what_they_grew_and_one_that_went_back_was_cleared() {
+    let at = |errors: u64| {
+        let mut snapshot = snapshot();
+        let counters = Counters { symbol_errors: errors, ..Counters::default() };
+        snapshot.counters = Some([(first(&snapshot).0, counters)].into());
+        snapshot
+    };
+    let found = |before: u64, now: u64| {
+        let (before, now) = (at(before), at(now));
+        let wanted = Wanted { since: Some(&before), ..Wanted::default() };
+        Report::of(&now, &wanted).unwrap().findings.len()
+    };
+    assert_eq!((found(0, 10), found(0, 11), found(1_000, 1_005), found(1_000, 11)), (0, 1, 0, 1));
+    let worst = worst(&at(7), None, Category::Integrity).unwrap();
+    assert_eq!(worst.ports.len(), 1);
+    assert_eq!(worst.ports[0].1, 7);
+}
+
+#[test]
+fn nodes_that_are_gone_and_cables_that_moved_are_told_from_each_other() {
+    let before = snapshot();
+    let mut now = snapshot();
+    let (a, b) = before
+        .graph
+        .links()
+        .find(|(a, b)| {
+            [a, b].iter().all(|port| before.graph.kind(before.graph.owner(**port)) == Kind::Switch)
+        })
+        .unwrap();
+    now.graph = before.graph.without(&[a], &[]);
+    let wanted = Wanted { since: Some(&before), ..Wanted::default() };
+    let report = Report::of(&now, &wanted).unwrap();
+    assert_eq!(report.counts, [("link gone", 1)].into());
+    assert_eq!(report.findings[0].places, [before.place(a), before.place(b)]);
+    now.graph = before.graph.without(&[], &[before.graph.owner(b)]);
+    let report = Report::of(&now, &wanted).unwrap();
+    assert_eq!(report.counts.get("gone"), Some(&1), "{:?}", report.counts);
+    assert_eq!(report.verdict, Verdict::Fail);
+}
+
+#[test]
+fn text_of_strangers_does_not_become_markup() {
+    let mut builder = topology::GraphBuilder::new();
+    builder.node(topology::NodeSpec::new(Kind::Host, "<script>alert(1)</script>\u{7}", 1)).unwrap();
+    let snapshot = bare(builder.finish(), "<b>");
+    let report = Report::of(&snapshot, &Wanted { nodes: true, ..Wanted::default() }).unwrap();
+    let page = page(&report, None);
+    assert!(
+        page.contains("&lt;script&gt;") && !page.contains("<script>") && !page.contains('\u{7}'),
+        "{page}"
+    );
+}

@@ -1,0 +1,141 @@
+//! A report in words.
+
+use std::fmt::Write as _;
+
+use super::{Report, Verdict, Weight};
+
+/// Findings of one kind that are printed; `--json` has more.
+const PRINTED: usize = 20;
+
+/// For a terminal.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a String can't fail.
+    let _ = write(report, &mut text);
+    text
+}
+
+fn write(report: &Report, out: &mut String) -> std::fmt::Result {
+    let of = &report.summary;
+    writeln!(out, "fabric: {}", of.source)?;
+    let routers = if of.routers > 0 { format!(", {} routers", of.routers) } else { String::new() };
+    writeln!(out, "{} hosts, {} switches{routers}, {} links", of.hosts, of.switches, of.links)?;
+    let counts = |map: &std::collections::BTreeMap<String, usize>| {
+        map.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    };
+    if !of.rates.is_empty() {
+        writeln!(out, "links: {}", counts(&of.rates))?;
+    }
+    if !of.states.is_empty() {
+        writeln!(out, "ports with a link: {}", counts(&of.states))?;
+    }
+    writeln!(out, "shape: {} ({:.0} % sure)", of.shape, of.shape_confidence * 100.0)?;
+    for against in of.shape_against.iter().take(3) {
+        writeln!(out, "  against it: {against}")?;
+    }
+    if !of.managers.is_empty() {
+        writeln!(out, "subnet manager: {}", of.managers.join(", "))?;
+    }
+    match of.counted {
+        Some(ports) => writeln!(out, "counters: of {ports} ports")?,
+        None => writeln!(out, "counters: n/a, none were read")?,
+    }
+    match &report.routes {
+        Some(routes) => writeln!(
+            out,
+            "tables: {} of {} pairs reach each other, over at most {} switches; {}",
+            routes.pairs - routes.lost - routes.cut,
+            routes.pairs,
+            routes.most_switches,
+            if routes.credit_loop.is_empty() { "no credit loop" } else { "a credit loop" }
+        )?,
+        None => writeln!(out, "tables: n/a, none were read")?,
+    }
+    lists(report, out)?;
+    findings(report, out)?;
+    let word = match report.verdict {
+        Verdict::Pass => "PASSED",
+        Verdict::Fail => "FAILED",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+    };
+    writeln!(out, "RESULT: {word}")
+}
+
+fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
+    if let Some(way) = &report.route {
+        let by = if way.by_tables {
+            format!("by the tables, LID {}", way.lid)
+        } else {
+            "by cables alone, as no tables were read".to_owned()
+        };
+        writeln!(out, "\nroute from {} to {} ({by}):", way.from, way.to)?;
+        for step in &way.steps {
+            writeln!(out, "  {} -> {}  {}", step.out, step.into, step.rate)?;
+        }
+        if let Some(why) = &way.broken {
+            writeln!(out, "  broken: {why}")?;
+        }
+    }
+    if let Some(worst) = &report.worst {
+        let since = if worst.since { ", since the earlier snapshot" } else { "" };
+        writeln!(out, "\nmost {}{since}:", worst.category)?;
+        for (place, value) in &worst.ports {
+            writeln!(out, "  {value:>12}  {place}")?;
+        }
+        if worst.ports.is_empty() {
+            writeln!(out, "  no port has any")?;
+        }
+    }
+    if let Some(nodes) = &report.nodes {
+        writeln!(out, "\nnodes:")?;
+        for node in nodes {
+            let lids = node.lids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let lids = if lids.is_empty() { "-".to_owned() } else { lids };
+            writeln!(
+                out,
+                "  {:<6} {} lid {lids:<6} {:>3} of {:>3} ports  {}",
+                node.kind, node.guid, node.cabled, node.ports, node.name
+            )?;
+        }
+    }
+    if let Some(links) = &report.links {
+        writeln!(out, "\nlinks:")?;
+        for link in links {
+            writeln!(out, "  {} -- {}  {}  {}", link.a, link.b, link.rate, link.state)?;
+        }
+    }
+    Ok(())
+}
+
+fn findings(report: &Report, out: &mut String) -> std::fmt::Result {
+    if report.findings.is_empty() {
+        return writeln!(out, "\nnothing is wrong");
+    }
+    writeln!(out)?;
+    let mut kinds: Vec<(Weight, &str)> =
+        report.findings.iter().map(|finding| (finding.weight, finding.kind)).collect();
+    kinds.dedup();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for (weight, kind) in kinds {
+        let of_kind: Vec<_> = report
+            .findings
+            .iter()
+            .filter(|finding| (finding.weight, finding.kind) == (weight, kind))
+            .collect();
+        let word = match weight {
+            Weight::Failed => "FAILED",
+            Weight::Open => "OPEN",
+            Weight::Warning => "WARNING",
+        };
+        for finding in of_kind.iter().take(PRINTED) {
+            writeln!(out, "{word} {kind}: {}", finding.text)?;
+        }
+        let all = report.counts.get(kind).copied().unwrap_or(0);
+        if all > of_kind.len().min(PRINTED) as u64 && of_kind.len() >= PRINTED {
+            writeln!(out, "{word} {kind}: {all} in all; --json lists more")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! The way between two ports, as the tables that are there lead it; without tables, what cables would allow.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use topology::routing::Tables;
+use topology::{Graph, Kind, NodeIx, PortIx};
+
+use super::ReportError;
+use crate::names;
+use crate::snapshot::Snapshot;
+
+/// A cable of a way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Where it is left.
+    pub out: String,
+    /// Where it arrives.
+    pub into: String,
+    /// Width and speed.
+    pub rate: String,
+}
+
+/// A way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// Where it begins.
+    pub from: String,
+    /// Where it should end.
+    pub to: String,
+    /// Identifier that packets carry; 0 if only cables were followed.
+    pub lid: u16,
+    /// Cables, in order.
+    pub steps: Vec<Step>,
+    /// By the tables, not only by cables.
+    pub by_tables: bool,
+    /// Why it ends too early.
+    pub broken: Option<String>,
+}
+
+/// The way between two ports.
+///
+/// # Errors
+/// A name leads to nothing, or to several nodes.
+pub fn way(snapshot: &Snapshot, from: &str, to: &str) -> Result<Way, ReportError> {
+    let graph = &snapshot.graph;
+    let (start, end) = (names::end(graph, from)?, names::end(graph, to)?);
+    let mut way = Way {
+        from: snapshot.place(start),
+        to: snapshot.place(end),
+        lid: 0,
+        steps: Vec::new(),
+        by_tables: snapshot.tables.is_some(),
+        broken: None,
+    };
+    match &snapshot.tables {
+        Some(tables) => follow(snapshot, tables, (start, end), &mut way),
+        None => shortest(snapshot, (start, end), &mut way),
+    }
+    Ok(way)
+}
+
+fn step(snapshot: &Snapshot, way: &mut Way, port: PortIx) -> Option<PortIx> {
+    let peer = snapshot.graph.peer(port)?;
+    way.steps.push(Step {
+        out: snapshot.place(port),
+        into: snapshot.place(peer),
+        rate: super::rate_word(snapshot.rate(port)),
+    });
+    Some(peer)
+}
+
+/// As each switch's table says.
+fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), way: &mut Way) {
+    let graph = &snapshot.graph;
+    let target = graph.owner(end);
+    way.lid = graph.lid(end);
+    if way.lid == 0 {
+        way.broken = Some(format!("{} has no LID: no table leads there", way.to));
+        return;
+    }
+    let mut at = start;
+    if graph.kind(graph.owner(start)) != Kind::Switch {
+        if start == end {
+            return;
+        }
+        let Some(peer) = step(snapshot, way, start) else {
+            way.broken = Some(format!("no cable is in {}", way.from));
+            return;
+        };
+        at = peer;
+    }
+    let mut seen = vec![false; graph.node_count()];
+    while at != end {
+        let here = graph.owner(at);
+        if here == target && graph.kind(here) == Kind::Switch {
+            return;
+        }
+        let name = names::label(graph, here);
+        if graph.kind(here) != Kind::Switch {
+            way.broken =
+                Some(format!("the way to {} (LID {}) ends at {}", way.to, way.lid, snapshot.place(at)));
+            return;
+        }
+        if std::mem::replace(&mut seen[here.index()], true) {
+            way.broken = Some(format!("the way to {} (LID {}) comes back to switch {name}", way.to, way.lid));
+            return;
+        }
+        let out = tables.port(here, way.lid);
+        let next = out.and_then(|out| graph.port(here, out)).and_then(|port| step(snapshot, way, port));
+        let Some(next) = next else {
+            way.broken = Some(match out {
+                None => format!("switch {name} has no entry for LID {} ({})", way.lid, way.to),
+                Some(out) => format!(
+                    "switch {name} sends LID {} ({}) out by port {out}, where nothing is",
+                    way.lid, way.to
+                ),
+            });
+            return;
+        };
+        at = next;
+    }
+}
+
+/// Over the fewest cables.
+fn shortest(snapshot: &Snapshot, (start, end): (PortIx, PortIx), way: &mut Way) {
+    let graph = &snapshot.graph;
+    let (from, to) = (graph.owner(start), graph.owner(end));
+    let Some(ports) = search(graph, from, to) else {
+        way.broken = Some(format!("no cables lead from {} to {}", way.from, way.to));
+        return;
+    };
+    for port in ports {
+        step(snapshot, way, port);
+    }
+}
+
+/// Ports by which the nodes on the shortest way are left.
+fn search(graph: &Graph, from: NodeIx, to: NodeIx) -> Option<Vec<PortIx>> {
+    let mut by: Vec<Option<PortIx>> = vec![None; graph.node_count()];
+    let mut queue = VecDeque::from([from]);
+    while let Some(node) = queue.pop_front() {
+        if node == to {
+            break;
+        }
+        // Hosts and routers pass nothing on.
+        if node != from && graph.kind(node) != Kind::Switch {
+            continue;
+        }
+        for (near, far) in graph.cabled(node) {
+            let next = graph.owner(far);
+            if next != from && by[next.index()].is_none() {
+                by[next.index()] = Some(near);
+                queue.push_back(next);
+            }
+        }
+    }
+    let mut ports = Vec::new();
+    let mut at = to;
+    while at != from {
+        let port = by[at.index()]?;
+        ports.push(port);
+        at = graph.owner(port);
+    }
+    ports.reverse();
+    Some(ports)
+}

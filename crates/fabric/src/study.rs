@@ -1,0 +1,385 @@
+//! Routes on paper: which engine fits a fabric, what its tables are worth, and what is left after a fault.
+//!
+//! Nothing here talks to anybody. What it computes with stands in [`topology::routing`] and [`topology::quality`].
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use topology::quality::{self as judge, Bandwidth, WhatIf};
+use topology::routing::check::{Fault, Finding};
+use topology::routing::{
+    Checked, Choice, Engine, Lids, LidsError, Request, RouteError, Routing, Tables, check, choose, route,
+};
+use topology::{Graph, Kind, NodeIx, PortIx};
+
+use crate::names::{self, NameError, Named};
+
+pub mod text;
+
+/// All engines.
+pub const ENGINES: [Engine; 6] =
+    [Engine::MinHop, Engine::UpDown, Engine::FatTree, Engine::Layered, Engine::Grid, Engine::Dragonfly];
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// A name leads nowhere.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Identifiers do not suffice.
+    #[error(transparent)]
+    Lids(#[from] LidsError),
+    /// The engine refuses.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+}
+
+/// How to route.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// The engine; `None`: the one that fits.
+    pub engine: Option<Engine>,
+    /// Roots of a tree, by name.
+    pub roots: Vec<String>,
+    /// Data lanes; 0 is eight.
+    pub lanes: u8,
+    /// Two to this power identifiers a host.
+    pub lmc: u8,
+}
+
+/// Tables, and how they came about.
+#[derive(Debug)]
+pub struct Routed {
+    /// By which engine.
+    pub engine: Engine,
+    /// Why by that one.
+    pub why: String,
+    /// The tables.
+    pub routing: Routing,
+    /// What the checker says.
+    pub checked: Checked,
+    /// Seconds for the tables, and for checking them.
+    pub seconds: [f64; 2],
+}
+
+/// What an engine is asked, with what it refers to.
+struct Question {
+    known: Choice,
+    engine: Engine,
+    roots: Vec<NodeIx>,
+    lanes: u8,
+}
+
+impl Question {
+    fn of(graph: &Graph, wish: &Wish) -> Result<Self, NameError> {
+        let shaped = matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly));
+        let plain = |engine| Choice { engine, grid: None, groups: None, why: "it was asked for".to_owned() };
+        let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
+        let engine = wish.engine.unwrap_or(known.engine);
+        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes })
+    }
+
+    fn request(&self) -> Request<'_> {
+        let mut request = Request { roots: &self.roots, ..Request::by(self.engine) };
+        request.lanes = if self.lanes == 0 { request.lanes } else { self.lanes };
+        request.grid = self.known.grid.as_ref();
+        request.groups = self.known.groups.as_ref();
+        request
+    }
+}
+
+/// Routes a fabric and checks the tables. If no engine was asked for and the one that fits does badly, the one for any graph
+/// is taken, which is said.
+///
+/// # Errors
+/// A name leads nowhere, or the engine refuses.
+pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, StudyError> {
+    let mut question = Question::of(graph, wish)?;
+    let free = wish.engine.is_none() && question.engine != Engine::Layered;
+    let mut why =
+        if wish.engine.is_some() { "it was asked for".to_owned() } else { question.known.why.clone() };
+    let begun = Instant::now();
+    let mut routing = route(graph, lids, &question.request());
+    let mut took = begun.elapsed().as_secs_f64();
+    let checking = Instant::now();
+    let mut checked = routing.as_ref().map(|routing| check(graph, &routing.tables)).unwrap_or_default();
+    let mut check_took = checking.elapsed().as_secs_f64();
+    let bad = match &routing {
+        Err(error) => Some(format!("the engine `{}` refuses: {error}", question.engine.word())),
+        Ok(_) if checked.is_good() => None,
+        Ok(_) => Some(format!("tables of the engine `{}` did not pass the checker", question.engine.word())),
+    };
+    if let Some(bad) = bad.filter(|_| free) {
+        why = format!("{bad}: the engine for any graph is taken");
+        question.engine = Engine::Layered;
+        let begun = Instant::now();
+        routing = route(graph, lids, &question.request());
+        took = begun.elapsed().as_secs_f64();
+        let checking = Instant::now();
+        checked = routing.as_ref().map(|routing| check(graph, &routing.tables)).unwrap_or_default();
+        check_took = checking.elapsed().as_secs_f64();
+    }
+    Ok(Routed { engine: question.engine, why, routing: routing?, checked, seconds: [took, check_took] })
+}
+
+fn nodes(graph: &Graph, named: &[String]) -> Result<Vec<NodeIx>, NameError> {
+    let node = |name: &String| {
+        names::find(graph, name).map(|named| match named {
+            Named::Node(node) => node,
+            Named::Port(port) => graph.owner(port),
+        })
+    };
+    named.iter().map(node).collect()
+}
+
+/// Cables and nodes by their names.
+fn parts_of(graph: &Graph, parts: &[String]) -> Result<(Vec<PortIx>, Vec<NodeIx>), NameError> {
+    let (mut cables, mut gone) = (Vec::new(), Vec::new());
+    for name in parts {
+        match names::part(graph, name)? {
+            Named::Node(node) => gone.push(node),
+            Named::Port(port) => cables.push(port),
+        }
+    }
+    Ok((cables, gone))
+}
+
+/// A fabric without cables and nodes, by their names.
+///
+/// # Errors
+/// A name leads nowhere.
+pub fn without(graph: &Graph, parts: &[String]) -> Result<Graph, NameError> {
+    let (cables, gone) = parts_of(graph, parts)?;
+    Ok(graph.without(&cables, &gone))
+}
+
+/// What a fault is, in words.
+#[must_use]
+pub fn fault_words(fault: Fault, port: u8) -> String {
+    match fault {
+        Fault::NoEntry => "has no entry".to_owned(),
+        Fault::DeadPort => format!("goes out by port {port}, where nothing is"),
+        Fault::WrongEnd => format!("goes out by port {port}, to a host that does not answer to it"),
+        Fault::WrongSwitch => "is kept by the switch, which does not answer to it".to_owned(),
+        Fault::Loop => format!("goes out by port {port} and comes back"),
+        Fault::NoLane => "came on a lane that the switch does not know".to_owned(),
+    }
+}
+
+/// What the checker says, in a form that is printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Judged {
+    /// Nothing lost, no credit loop.
+    pub good: bool,
+    /// Pairs of a switch that carries hosts and an identifier of a host.
+    pub pairs: u64,
+    /// Of them those that the tables lose.
+    pub lost: u64,
+    /// Of them those between which there are no cables.
+    pub cut: u64,
+    /// Data lanes in use.
+    pub lanes: u8,
+    /// Most switches on a way.
+    pub most_switches: u32,
+    /// The first of what is wrong.
+    pub findings: Vec<String>,
+    /// A credit loop: each port (and lane) waits for the next.
+    pub credit_loop: Vec<String>,
+}
+
+impl Judged {
+    /// In words.
+    #[must_use]
+    pub fn of(graph: &Graph, checked: &Checked) -> Self {
+        let finding = |one: &Finding| {
+            format!(
+                "switch {}: LID {} {}",
+                names::label(graph, one.switch),
+                one.lid,
+                fault_words(one.fault, one.port)
+            )
+        };
+        Self {
+            good: checked.is_good(),
+            pairs: checked.pairs,
+            lost: checked.lost,
+            cut: checked.cut,
+            lanes: checked.lanes,
+            most_switches: checked.most_hops,
+            findings: checked.findings.iter().map(finding).collect(),
+            credit_loop: checked
+                .credit_loop
+                .iter()
+                .map(|wait| format!("{} lane {}", names::place(graph, wait.port), wait.lane))
+                .collect(),
+        }
+    }
+}
+
+/// How good tables are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Quality {
+    /// Most destinations of a port that leads up between switches, and where.
+    pub most_up: u32,
+    /// The port with the most.
+    pub most_up_at: Option<String>,
+    /// Destinations of a port that leads up, in the mean.
+    pub mean_up: f64,
+    /// Most destinations of a port that leads down.
+    pub most_down: u32,
+    /// The port with the most.
+    pub most_down_at: Option<String>,
+    /// Destinations of a port that leads down, in the mean.
+    pub mean_down: f64,
+    /// Pairs of hosts by the cables between them.
+    pub hops: Vec<(u32, u64)>,
+    /// Pairs of hosts that the tables do not lead to each other.
+    pub lost: u64,
+    /// A pair of hosts with the longest way.
+    pub longest: Option<(String, String)>,
+    /// Share of a host's bandwidth that is left in random pairs, in the mean: effective bisection bandwidth.
+    pub bisection: f64,
+    /// The same of the worst of the patterns.
+    pub bisection_worst: f64,
+    /// The same over shifts: each host to the one so many places after it.
+    pub shift: f64,
+    /// The same of the worst shift.
+    pub shift_worst: f64,
+    /// A pair of hosts that shares a cable with most others in these patterns.
+    pub worst_pair: Option<(String, String)>,
+    /// What the fabric can't lose.
+    pub single: Single,
+}
+
+/// Cables and switches whose loss would part hosts from each other, and how many: worst first, at most a hundred of each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Single {
+    /// Switches, with the hosts on the smaller side. Their own hosts are not counted.
+    pub switches: Vec<(String, u32)>,
+    /// Cables between switches.
+    pub cables: Vec<(String, u32)>,
+    /// Hosts that have one cable.
+    pub hosts_with_one_cable: u32,
+}
+
+/// Of each kind so many are named.
+const NAMED: usize = 100;
+
+impl Single {
+    /// Of a fabric.
+    #[must_use]
+    pub fn of(graph: &Graph) -> Self {
+        let found = judge::single_points(graph);
+        let switches = found.switches.iter().take(NAMED);
+        let cables = found.cables.iter().take(NAMED);
+        Self {
+            switches: switches.map(|(node, hosts)| (names::label(graph, *node), *hosts)).collect(),
+            cables: cables.map(|(port, hosts)| (names::place(graph, *port), *hosts)).collect(),
+            hosts_with_one_cable: found.hosts_with_one_cable,
+        }
+    }
+}
+
+/// Measures tables. Random patterns come from the seed.
+#[must_use]
+pub fn quality(graph: &Graph, tables: &Tables, seed: u64) -> Quality {
+    Quality::of(graph, &judge::quality(graph, tables, seed))
+}
+
+impl Quality {
+    /// In words.
+    #[must_use]
+    pub fn of(graph: &Graph, measured: &judge::Quality) -> Self {
+        let (loads, random, shifts) = (&measured.loads, &measured.bisection, &measured.shifts);
+        let place = |port: PortIx| names::place(graph, port);
+        let pair = |pair: Option<(PortIx, PortIx)>| pair.map(|(from, to)| (place(from), place(to)));
+        let worse = |a: &Bandwidth, b: &Bandwidth| {
+            if a.worst_flow <= b.worst_flow { a.worst_pair } else { b.worst_pair }
+        };
+        Self {
+            most_up: loads.up.most,
+            most_up_at: loads.up.port.map(place),
+            mean_up: loads.up.mean,
+            most_down: loads.down.most,
+            most_down_at: loads.down.port.map(place),
+            mean_down: loads.down.mean,
+            hops: loads.hops.clone(),
+            lost: loads.lost,
+            longest: pair(loads.longest),
+            bisection: random.mean,
+            bisection_worst: random.worst_pattern,
+            shift: shifts.mean,
+            shift_worst: shifts.worst_pattern,
+            worst_pair: pair(worse(random, shifts)),
+            single: Single::of(graph),
+        }
+    }
+}
+
+/// What a loss would do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Loss {
+    /// What is taken away.
+    pub without: Vec<String>,
+    /// By which engine both were routed.
+    pub engine: &'static str,
+    /// Hosts that no cable leads to any more.
+    pub cut_off: Vec<String>,
+    /// Entries of tables that change.
+    pub entries: usize,
+    /// Of how many switches.
+    pub switches: usize,
+    /// Blocks of 64 entries that a manager has to write.
+    pub blocks: usize,
+    /// What the checker says of the new tables.
+    pub judged: Judged,
+    /// Before.
+    pub before: Quality,
+    /// After.
+    pub after: Quality,
+}
+
+/// Routes before and after. `drained`: switches are emptied, not gone: nothing goes through them but what begins or ends
+/// there.
+///
+/// # Errors
+/// A name leads nowhere, or the engine refuses.
+pub fn loss(
+    graph: &Graph,
+    wish: &Wish,
+    parts: &[String],
+    drained: bool,
+) -> Result<(Loss, WhatIf), StudyError> {
+    let lids = Arc::new(Lids::of_graph(graph, wish.lmc)?);
+    let (cables, gone) = parts_of(graph, parts)?;
+    let before = routed(graph, &lids, wish)?;
+    let mut question = Question::of(graph, &Wish { engine: Some(before.engine), ..wish.clone() })?;
+    let ask = |question: &Question| match (gone.as_slice(), cables.as_slice()) {
+        ([switch], []) if drained && graph.kind(*switch) == Kind::Switch => {
+            judge::drain(graph, &before.routing, &question.request(), *switch)
+        }
+        (gone, cables) => judge::without(graph, &before.routing, &question.request(), cables, gone),
+    };
+    let what_if = match ask(&question) {
+        // A shape with a hole may be none any more.
+        Err(_) if wish.engine.is_none() && question.engine != Engine::Layered => {
+            question.engine = Engine::Layered;
+            ask(&question)?
+        }
+        result => result?,
+    };
+    let compared = &what_if.comparison;
+    let loss = Loss {
+        without: parts.to_vec(),
+        engine: question.engine.word(),
+        cut_off: what_if.cut_off.iter().map(|port| names::place(graph, *port)).collect(),
+        entries: compared.changed.0,
+        switches: compared.changed.1,
+        blocks: compared.blocks,
+        judged: Judged::of(&what_if.graph, &compared.after.checked),
+        before: Quality::of(graph, &compared.before),
+        after: Quality::of(&what_if.graph, &compared.after),
+    };
+    Ok((loss, what_if))
+}

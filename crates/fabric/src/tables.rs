@@ -1,0 +1,120 @@
+//! Reads the forwarding tables that are in the switches now. By directed routes, so that it works where no table does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use mad::header::Smp;
+use mad::sm::{LIDS_PER_BLOCK, LinearTable, attribute};
+use mad::values::Method;
+use mad::windowed::{Done, Limits, Outcome, Windowed};
+use mad::{Address, Lid, MadTransport, TransportError};
+use topology::routing::{Lids, Tables};
+use topology::{Graph, Kind, NodeIx};
+
+use crate::sweep::Found;
+
+/// Questions of one switch that stay unanswered before it is not asked any more.
+const PATIENCE: u32 = 3;
+
+/// What was read.
+#[derive(Debug)]
+pub struct Read {
+    /// The tables; `None` if no port has a LID, or LIDs contradict each other.
+    pub tables: Option<Tables>,
+    /// Switches whose tables are not known, or not whole.
+    pub silent: Vec<NodeIx>,
+    /// Why there are none at all, in words.
+    pub why_none: Option<String>,
+}
+
+/// The LIDs that a fabric's ports have.
+///
+/// # Errors
+/// They contradict each other, in words.
+pub fn lids(graph: &Graph) -> Result<Lids, String> {
+    let hosts = graph.nodes().filter(|node| graph.kind(*node) != Kind::Switch);
+    let lmc = hosts.flat_map(|node| graph.ports(node)).map(|port| graph.lmc(port)).max().unwrap_or(0);
+    Lids::of_graph(graph, lmc.min(7)).map_err(|error| error.to_string())
+}
+
+/// Has any port a LID?
+#[must_use]
+pub fn has_lids(graph: &Graph) -> bool {
+    graph.nodes().any(|node| graph.ports(node).any(|port| graph.lid(port) != 0))
+}
+
+/// Reads all tables, as far as each switch says that it is filled.
+///
+/// # Errors
+/// Of the transport. What switches do not say is in the result.
+pub fn read<T: MadTransport + ?Sized>(
+    transport: &mut T,
+    found: &Found,
+    limits: Limits,
+    stop: &dyn Fn() -> bool,
+) -> Result<Read, TransportError> {
+    let graph = &found.graph;
+    let none = |why: &str| Read { tables: None, silent: Vec::new(), why_none: Some(why.to_owned()) };
+    if !has_lids(graph) {
+        return Ok(none("no port has a LID"));
+    }
+    let lids = match lids(graph) {
+        Ok(lids) => Arc::new(lids),
+        Err(why) => return Ok(none(&why)),
+    };
+    let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
+    let mut tables = Tables::empty(lids, &switches);
+    let mut client: Windowed<(NodeIx, u16)> = Windowed::new(limits);
+    let mut silent = BTreeSet::new();
+    let mut unanswered = vec![0_u32; graph.node_count()];
+    let top = tables.width() as u32;
+    let mut questions = Vec::new();
+    for node in switches {
+        let Some(info) = found.node(node).and_then(|facts| facts.switch.as_ref()) else {
+            silent.insert(node);
+            continue;
+        };
+        let last = u32::from(info.linear_top().min(Lid::LAST_UNICAST.0)).min(top.saturating_sub(1));
+        questions.extend((0..=last / u32::from(LIDS_PER_BLOCK)).map(|block| (block as u16, node)));
+    }
+    // Block by block, so that a silent switch does not fill the window.
+    questions.sort_unstable();
+    let mut questions = questions.into_iter();
+    let ahead = transport.room().max(limits.window) * 2;
+    let mut done = Vec::new();
+    loop {
+        while client.open() < ahead {
+            let Some((block, node)) = questions.next() else { break };
+            let path = found.node(node).map(|facts| facts.path);
+            let Some(path) = path.filter(|_| unanswered[node.index()] < PATIENCE) else {
+                silent.insert(node);
+                continue;
+            };
+            let mad = Smp::directed(Method::GET, attribute::LINEAR_TABLE, block.into(), &path);
+            client.ask(Address::DIRECTED, mad, (node, block));
+        }
+        if client.open() == 0 {
+            break;
+        }
+        client.drive(transport, std::time::Duration::from_millis(100), &mut done)?;
+        for Done { key: (node, block), outcome } in done.drain(..) {
+            let Outcome::Answer(mad) = outcome else {
+                unanswered[node.index()] += 1;
+                silent.insert(node);
+                continue;
+            };
+            let entries: &LinearTable = mad.data();
+            for at in 0..LIDS_PER_BLOCK {
+                tables.set(
+                    node,
+                    block * LIDS_PER_BLOCK + at,
+                    entries.port(usize::from(at)).unwrap_or(topology::routing::NO_PATH),
+                );
+            }
+        }
+        if stop() {
+            return Ok(none("it was stopped"));
+        }
+    }
+    Ok(Read { tables: Some(tables), silent: silent.into_iter().collect(), why_none: None })
+}

@@ -1,0 +1,86 @@
+//! Dumps as they come: swapped cables beside a plan, noise, Windows line ends, cables that one end alone speaks of.
+
+use tieline_tests::Watchdog;
+
+use crate::harness::{Place, kinds, text};
+
+fn place() -> Place {
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "8", "2"]);
+    place.done(&["convert", "net.toml", "net.net"]);
+    place
+}
+
+#[test]
+fn swapped_cables_are_one_finding_that_names_both() {
+    let _watchdog = Watchdog::usual("swapped cables");
+    let place = place();
+    let net = place.read("net.toml");
+    let (one, other) = ("to = [\"spine000\", 1]", "to = [\"spine001\", 2]");
+    assert!(net.contains(one) && net.contains(other), "{net}");
+    let exchanged = net.replace(one, "\u{1}").replace(other, one).replace('\u{1}', other);
+    place.write("swapped.toml", &exchanged);
+    let (status, report) = place.json(&["observe", "--from", "swapped.toml", "--plan", "net.toml"]);
+    assert_eq!((status, kinds(&report)), (1, vec!["swapped"]), "{report:#}");
+    let said = text(&report, "swapped");
+    for place in ["leaf000/5", "leaf001/6", "spine000/1", "spine001/2"] {
+        assert!(said.contains(place), "{said}");
+    }
+}
+
+#[test]
+fn windows_line_ends_and_noise_change_nothing_but_what_is_doubted() {
+    let _watchdog = Watchdog::usual("noise");
+    let place = place();
+    place.done(&["convert", "net.toml", "net.topo"]);
+    let dump = place.read("net.topo");
+    place.write("windows.topo", &dump.replace('\n', "\r\n"));
+    let (status, report) = place.json(&["observe", "--from", "windows.topo", "--plan", "net.toml"]);
+    assert_eq!((status, kinds(&report)), (0, vec![]), "{report:#}");
+    let mut noisy = String::new();
+    for (number, line) in dump.lines().enumerate() {
+        noisy.push_str(line);
+        noisy.push('\n');
+        for more in 0..200 {
+            noisy.push_str(&format!("# warning {number} {more}: somebody else's log \u{7}\n"));
+        }
+    }
+    place.write("noisy.topo", &noisy);
+    let (status, report) = place.json(&["observe", "--from", "noisy.topo", "--plan", "net.toml"]);
+    assert_eq!(status, 0, "{report:#}");
+    assert!(kinds(&report).iter().all(|kind| *kind == "doubt"), "{report:#}");
+    assert_eq!(report["summary"]["links"], 64);
+}
+
+#[test]
+fn a_cable_that_one_end_alone_speaks_of_is_doubted() {
+    let _watchdog = Watchdog::usual("one-way");
+    let place = place();
+    place.done(&["convert", "net.toml", "net.topo"]);
+    let dump = place.read("net.topo");
+    let line = dump.lines().find(|line| line.starts_with('[') && line.contains("spine")).unwrap();
+    place.write("one-way.topo", &dump.replacen(&format!("{line}\n"), "", 1));
+    let (status, report) = place.json(&["observe", "--from", "one-way.topo"]);
+    assert_eq!(status, 1, "{report:#}");
+    assert!(text(&report, "doubt").contains("one-way"), "{report:#}");
+}
+
+#[test]
+fn forms_turn_into_each_other_and_stay_the_same_fabric() {
+    let _watchdog = Watchdog::usual("forms");
+    let place = place();
+    for name in ["a.topo", "b.lst", "c.toml", "d.json", "e.net"] {
+        place.done(&["convert", "net.toml", name]);
+        let (status, report) = place.json(&["observe", "--from", name, "--plan", "net.toml"]);
+        assert_eq!((status, kinds(&report)), (0, vec![]), "{name}: {report:#}");
+    }
+    place.done(&["convert", "net.toml", "topology.conf"]);
+    assert!(place.read("topology.conf").contains("SwitchName="));
+    place.done(&["convert", "net.toml", "topology.yaml"]);
+    assert!(place.read("topology.yaml").contains("topology: tree"));
+    place.done(&["convert", "net.toml", "g.dot"]);
+    place.done(&["draw", "net.toml", "net.svg"]);
+    assert!(place.read("net.svg").contains("<svg"));
+    let printed = place.done(&["convert", "net.toml", "-", "--to", "ibsim"]);
+    assert_eq!(printed, place.read("net.net"));
+}

@@ -1,0 +1,10 @@
+//! `tieline fabric`: real commands on small fabrics, that of our own server and those of files; faults that were planted.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod faults;
+mod files;
+mod harness;
+mod misuse;
+mod routes;
+mod stock;
+mod watch;

@@ -1,0 +1,98 @@
+//! Wrong words, files that are none, disks that are full, readers that go away: a status and a next step, never a panic.
+
+use std::process::Stdio;
+
+use tieline_tests::Watchdog;
+
+use crate::harness::Place;
+
+fn refused(place: &Place, words: &[&str], status: i32, says: &str) {
+    let (got, out, err) = place.run(words);
+    assert_eq!(got, status, "{words:?}: {out}{err}");
+    assert!(err.contains(says), "{words:?}: {err}");
+    assert!(!err.contains("panicked"), "{words:?}: {err}");
+}
+
+#[test]
+fn wrong_words_say_what_would_be_right() {
+    let _watchdog = Watchdog::usual("wrong words");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    for (words, says) in [
+        (&["route", "net.toml", "--engine", "best"][..], "fattree"),
+        (&["route", "net.toml", "--without", "nobody"], "nothing here is named"),
+        (&["route", "net.toml", "--without", "leaf000/77"], "has no port 77"),
+        (&["drain", "net.toml", "leaf"], "there are `leaf000`"),
+        (&["route"], "--ibsim"),
+        (&["convert", "net.toml", "net.what"], "--to"),
+        (&["convert", "net.toml", "net.what", "--to", "poetry"], "slurm-conf"),
+        (&["generate", "x.toml", "cube", "3"], "hypercube"),
+        (&["generate", "x.toml", "fattree", "8", "-1"], "-1"),
+        (&["generate", "x.toml", "fattree", "1000", "2"], "254"),
+        (&["generate", "x.toml", "torus", "4x4", "--rate", "fast"], "4xHDR"),
+        (&["observe", "--from", "net.toml", "--threshold", "joy=1"], "symbol_errors"),
+        (&["observe", "--from", "net.toml", "--worst", "weather"], "integrity"),
+        (&["observe", "--from", "net.toml", "--route", "host00000", "host99"], "nothing here is named"),
+        (&["observe", "--from", "net.toml", "--worst", "integrity"], "counters"),
+        (&["observe", "--from", "net.toml", "--ibsim", "x"], "cannot be used with"),
+        (&["check", "net.toml"], "--lfts"),
+        (&["observe", "--cluster", "x"], "belongs to no cluster"),
+    ] {
+        refused(&place, words, 2, says);
+    }
+}
+
+#[test]
+fn files_that_are_none_are_named() {
+    let _watchdog = Watchdog::usual("bad files");
+    let place = Place::new();
+    refused(&place, &["observe", "--from", "missing"], 4, "missing");
+    place.write("poem", "shall I compare thee\n");
+    refused(&place, &["observe", "--from", "poem"], 2, "poem");
+    place.write("empty", "");
+    refused(&place, &["route", "empty"], 2, "empty");
+    place.write("wrong.json", "{\"schema\":\"tieline.verify/1\"}");
+    refused(&place, &["observe", "--from", "wrong.json"], 2, "tieline.verify/1");
+    place.write("cut.json", "{\"schema\":\"tieline.fabric.snapshot/1\",\"taken\":1,\"no");
+    refused(&place, &["observe", "--from", "cut.json"], 2, "cut off");
+    std::fs::write(place.path("bytes"), [0xff, 0xfe, 0, 1, 2]).unwrap();
+    refused(&place, &["serve", "bytes"], 2, "bytes");
+    refused(&place, &["observe", "--ibsim", "nobody-serves-this"], 4, "nobody-serves-this");
+}
+
+#[test]
+fn a_full_disk_and_a_reader_that_goes_away() {
+    let _watchdog = Watchdog::usual("full disk");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "8", "2"]);
+    refused(&place, &["convert", "net.toml", "/dev/full", "--to", "ibsim"], 4, "/dev/full");
+    refused(&place, &["observe", "--from", "net.toml", "--save", "/dev/full"], 4, "--save");
+    refused(&place, &["observe", "--from", "net.toml", "--html", "/nowhere/x.html"], 4, "--html");
+    refused(&place, &["route", "net.toml", "--dump", "net.toml"], 4, "net.toml");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = place.command(&["route", "net.toml"]).stdout(full).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(4));
+    // A file of somebody else is not replaced.
+    place.write("mine.json", "precious");
+    refused(&place, &["observe", "--from", "net.toml", "--save", "mine.json"], 2, "mine.json");
+    assert_eq!(place.read("mine.json"), "precious");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status =
+        place.command(&["observe", "--from", "net.toml", "--links"]).stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_name_of_two_hosts_is_said_to_be_one_of_two() {
+    let _watchdog = Watchdog::usual("names of two");
+    let place = Place::new();
+    place.done(&["generate", "net.topo", "fattree", "4", "2"]);
+    let dump = place.read("net.topo").replace("host00001", "host00000");
+    place.write("twins.topo", &dump);
+    refused(&place, &["observe", "--from", "twins.topo", "--route", "host00000", "host00002"], 2, "2 nodes");
+    let guid = dump.lines().find(|line| line.starts_with("caguid=")).unwrap().trim_start_matches("caguid=");
+    let (status, report) = place.json(&["observe", "--from", "twins.topo", "--route", guid, "host00002"]);
+    assert_eq!(status, 0, "{report:#}");
+    assert_eq!(report["route"]["by_tables"], false);
+}

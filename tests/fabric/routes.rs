@@ -1,0 +1,72 @@
+//! Routes on paper: tables are good on every shape, faults are survived, what is cut off is named.
+
+use tieline_tests::Watchdog;
+
+use crate::harness::Place;
+
+#[test]
+fn every_shape_gets_good_tables() {
+    let _watchdog = Watchdog::usual("shapes");
+    let place = Place::new();
+    for (name, words) in [
+        ("tree.toml", &["fattree", "8", "3"][..]),
+        ("fly.toml", &["dragonfly", "2"]),
+        ("torus.toml", &["torus", "4x4x3", "--hosts", "2"]),
+        ("mesh.toml", &["mesh", "5x4"]),
+        ("hyperx.toml", &["hyperx", "4x4", "--hosts", "2"]),
+        ("cube.toml", &["hypercube", "4"]),
+    ] {
+        place.done(&[&["generate", name], words].concat());
+        let (status, report) = place.json(&["route", name]);
+        assert_eq!((status, &report["check"]["good"]), (0, &true.into()), "{name}: {report:#}");
+        assert_eq!(report["schema"], "tieline.fabric.route/1");
+        assert_eq!(report["quality"]["lost"], 0, "{name}");
+    }
+    // Without lanes that end its circles a torus waits for itself, which the exit status says.
+    let (status, report) = place.json(&["route", "torus.toml", "--engine", "minhop"]);
+    assert_eq!((status, &report["check"]["good"]), (1, &false.into()), "{report:#}");
+    assert!(!report["check"]["credit_loop"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn faults_are_survived_and_what_is_cut_off_is_named() {
+    let _watchdog = Watchdog::usual("faults on paper");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "8", "2"]);
+    let (status, report) =
+        place.json(&["route", "net.toml", "--without", "leaf000/5", "--without", "spine001"]);
+    assert_eq!((status, &report["check"]["lost"]), (0, &0.into()), "{report:#}");
+    let (status, report) = place.json(&["drain", "net.toml", "leaf000/5"]);
+    assert_eq!((status, &report["judged"]["good"]), (0, &true.into()), "{report:#}");
+    assert!(report["entries"].as_u64().unwrap() > 0 && report["cut_off"].as_array().unwrap().is_empty());
+    let (status, report) = place.json(&["drain", "net.toml", "host00003"]);
+    assert_eq!(status, 1, "{report:#}");
+    assert!(report["cut_off"][0].as_str().unwrap().starts_with("host00003"), "{report:#}");
+    let (status, report) = place.json(&["drain", "net.toml", "spine000"]);
+    assert_eq!(status, 0, "{report:#}");
+    let (status, report) = place.json(&["compare", "net.toml", "net.toml"]);
+    assert_eq!((status, &report["a"]["quality"]), (0, &report["b"]["quality"]));
+}
+
+#[test]
+fn tables_that_were_dumped_are_read_again_and_compared() {
+    let _watchdog = Watchdog::usual("dumped tables");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "8", "2"]);
+    place.done(&["route", "net.toml", "--dump", "tables"]);
+    place.done(&["route", "net.toml", "--engine", "minhop", "--dump", "others"]);
+    place.done(&["convert", "tables/opensm-subnet.lst", "net.lst"]);
+    let net = ["--net", "tables/opensm-subnet.lst"];
+    let same = [&["diff"], &net[..], &["tables/opensm.fdbs", "tables/opensm.fdbs"]].concat();
+    assert_eq!(place.json(&same).0, 0);
+    let (status, good) = place.json(&["check", "tables/opensm-subnet.lst", "--lfts", "tables/opensm.fdbs"]);
+    assert_eq!((status, &good["good"]), (0, &true.into()), "{good:#}");
+    // One entry that leads nowhere.
+    let text = place.read("tables/opensm.fdbs");
+    let line = text.lines().find(|line| line.starts_with("0x00") && line.contains(": 005")).unwrap();
+    place.write("bad.fdbs", &text.replacen(line, &line.replace(": 005", ": 008"), 1));
+    let other = [&["diff"], &net[..], &["tables/opensm.fdbs", "bad.fdbs"]].concat();
+    let (status, difference) = place.json(&other);
+    assert_eq!((status, &difference["changed"]), (1, &1.into()), "{difference:#}");
+    assert_eq!(difference["entries"][0]["after"], 8);
+}
