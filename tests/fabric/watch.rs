@@ -13,9 +13,9 @@ fn a_watch_says_what_grew_and_nothing_else() {
     place.done(&["generate", "net.toml", "fattree", "4", "2"]);
     let mut served = Served::start(&place, "net.toml", &[]);
     let words = served.observe(&["--watch", "1", "--times", "2", "--json", "--quiet"]);
-    let watching = place.command(&words).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut watching = place.command(&words).stdout(std::process::Stdio::piped()).spawn().unwrap();
     // Until the first look has been printed the counter is as before; the report itself is many lines.
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.unwrap()));
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
     let mut report = String::new();
     for line in lines.by_ref().map(Result::unwrap) {
         report.push_str(&line);
@@ -31,6 +31,7 @@ fn a_watch_says_what_grew_and_nothing_else() {
     let grown: Vec<&Value> = looks.iter().flat_map(|look| look["grown"].as_array().unwrap()).collect();
     assert_eq!(grown.len(), 1, "{looks:?}");
     assert_eq!((&grown[0][0], &grown[0][1]["discards"]), (&"leaf000/1".into(), &7.into()));
+    watching.wait().unwrap();
 }
 
 #[test]
