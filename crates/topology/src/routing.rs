@@ -270,7 +270,6 @@ impl Job<'_> {
     fn fill(&self, tables: &mut Tables, ways: &Ways, plan: &Plan) {
         let filler = Filler {
             view: self.view,
-            ranks: Some(plan.ranks()),
             ways,
             plan,
             destinations: &Destinations::of(self.graph, self.view, self.lids, plan),

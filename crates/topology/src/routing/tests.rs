@@ -71,7 +71,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
             let (to, _) = view.attachment(&graph, after.tables.lids().port(change.lid).unwrap()).unwrap();
             let good = view
                 .beyond(row, change.before)
-                .is_some_and(|(over, _)| ways.leads(Some(after.plan.ranks()), row, over, to));
+                .is_some_and(|(over, _)| ways.leads(after.plan.ranks(), row, over, to));
             assert!(!good, "{change:?} of {} was still good", whole.name(change.switch));
         }
         assert!(changes > 0);
