@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+mod account;
 pub mod auto;
 pub mod check;
 mod destinations;
@@ -25,6 +26,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
+pub use account::{Account, account};
 pub use auto::{Choice, choose, route_auto};
 pub use check::{Checked, check};
 pub use form::{Grid, Groups};

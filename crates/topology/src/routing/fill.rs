@@ -215,6 +215,18 @@ impl Filler<'_> {
         self.view.cables(row, near).nth(cable as usize)
     }
 
+    /// The port that the plan names for one entry, if it leads on.
+    pub(crate) fn plan_says(&self, row: usize, there: usize, one: &Destination) -> Option<u8> {
+        if !self.ways.is_up(row, there) {
+            let over: Vec<Neighbour> = self.ways.over(self.view, self.plan.ranks(), row, there).collect();
+            return self.down_by_plan(row, &over, one);
+        }
+        let kind = self.plan.kind(row);
+        let place = (kind.1 > 0).then(|| self.plan.place(kind, one.number))?;
+        let port = self.plan.ports_up(row)[place as usize];
+        self.beyond_up(row, port).is_some_and(|over| self.ways.climbs(row, over, there)).then_some(port)
+    }
+
     /// What the plan does not place goes where least is.
     fn spread(&self, row: usize, table: &mut [u8], mut left: Vec<Left>) {
         let mut load = self.load(row, table);

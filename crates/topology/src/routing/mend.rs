@@ -30,9 +30,9 @@ pub(crate) struct Mender<'a> {
 }
 
 /// A row without a way, and the ports by which it would soonest get to one.
-struct Bridge {
-    row: usize,
-    ports: Vec<u8>,
+pub(crate) struct Bridge {
+    pub(crate) row: usize,
+    pub(crate) ports: Vec<u8>,
 }
 
 /// A way that is missing: from a row, by a port.
@@ -85,7 +85,7 @@ impl<'a> Mender<'a> {
     }
 
     /// For rows that have no way, near ones first: the ports that lead to the nearest that has one.
-    fn bridges(&self, to: usize, missing: &[usize]) -> Vec<Bridge> {
+    pub(crate) fn bridges(&self, to: usize, missing: &[usize]) -> Vec<Bridge> {
         let mut far = vec![0_u16; self.view.rows()];
         for row in missing {
             far[*row] = FAR;
