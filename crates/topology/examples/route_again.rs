@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use topology::build::{FatTree, fat_tree};
-use topology::routing::{Engine, Lids, Request, View, check, route};
+use topology::routing::{Engine, Lids, Request, account, check, route};
 use topology::{Kind, PortIx};
 
 fn main() {
@@ -27,39 +27,15 @@ fn main() {
         let again =
             Request { plan: Some(&before.plan), prior: Some(&before.tables), ..Request::by(Engine::FatTree) };
         let after = route(&graph, &lids, &again).unwrap();
-        let changes: Vec<_> = before.tables.changes(&after.tables).collect();
+        let changes = before.tables.changes(&after.tables).count();
         let took = begin.elapsed();
-        let view = View::of(&graph);
-        // An entry that had to change: its port leads nowhere now, or to a switch that has no way any more.
-        let led_there = |change: &&topology::routing::Changed| {
-            let row = view.row(change.switch).unwrap();
-            match view.beyond(row, change.before) {
-                None => true,
-                Some((there, _)) => {
-                    let next = after.tables.port(view.switch(there), change.lid);
-                    next.is_none_or(|port| {
-                        view.beyond(there, port).is_some_and(|(back, _)| {
-                            back == row
-                                || after.plan.ranks().is_up(there, back)
-                                    != after.plan.ranks().is_up(row, there)
-                                || port != before.tables.port(view.switch(there), change.lid).unwrap_or(255)
-                        })
-                    })
-                }
-            }
-        };
-        let needed = changes.iter().filter(led_there).count();
-        let switches: std::collections::BTreeSet<_> = changes.iter().map(|change| change.switch).collect();
-        let blocks = before.tables.blocks_to_write(&after.tables).count();
-        println!(
-            "{took:?}: {} changes, {needed} had to, {} switches, {blocks} blocks {:?}",
-            changes.len(),
-            switches.len(),
-            after.remarks
-        );
+        println!("{took:?}: {changes} changes {:?}", after.remarks);
+        println!("  {:?}", account(&graph, &before, &after));
+        let begin = Instant::now();
         let checked = check(&graph, &after.tables);
         println!(
-            "  lost {} switches {} loop {}",
+            "  checked in {:?}: lost {} switches {} loop {}",
+            begin.elapsed(),
             checked.lost,
             checked.lost_switches,
             checked.credit_loop.len()

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+mod account;
 pub mod auto;
 pub mod check;
 mod destinations;
@@ -25,6 +26,7 @@ mod ways;
 #[cfg(test)]
 mod tests;
 
+pub use account::{Account, account};
 pub use auto::{Choice, choose, route_auto};
 pub use check::{Checked, check};
 pub use form::{Grid, Groups};
@@ -270,7 +272,6 @@ impl Job<'_> {
     fn fill(&self, tables: &mut Tables, ways: &Ways, plan: &Plan) {
         let filler = Filler {
             view: self.view,
-            ranks: Some(plan.ranks()),
             ways,
             plan,
             destinations: &Destinations::of(self.graph, self.view, self.lids, plan),

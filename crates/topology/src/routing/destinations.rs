@@ -47,6 +47,16 @@ impl Destinations {
 
     /// Those at a row.
     pub(crate) fn at(&self, row: usize) -> &[Destination] {
-        &self.all[self.first[row] as usize..self.first[row + 1] as usize]
+        &self.all[self.range(row)]
+    }
+
+    /// Their places among [`all`](Self::all).
+    pub(crate) fn range(&self, row: usize) -> std::ops::Range<usize> {
+        self.first[row] as usize..self.first[row + 1] as usize
+    }
+
+    /// All, row after row.
+    pub(crate) fn all(&self) -> &[Destination] {
+        &self.all
     }
 }

@@ -3,22 +3,25 @@
 //! Each entry takes the port that the plan names, if a legal shortest way leads there. What is left over is spread over the
 //! ports that carry least; an entry of former tables is kept if it is still good. A switch looks at nothing that another
 //! switch chose, so that the result does not depend on the number of threads, and a fault changes only what it must.
+//!
+//! There are tens of millions of entries, nearly all by the plan: what is the same for many of them is asked once. Which place
+//! a destination's number names is the same for all switches of a level, and whether the ways up lead on is the same for all
+//! hosts of a leaf.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
 use super::destinations::{Destination, Destinations};
 use super::plan::{CLASSES, Plan};
-use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::{Neighbour, View};
-use super::ways::Ways;
+use super::ways::{WIDTH, Ways};
 
 /// All that an entry depends on.
 pub(crate) struct Filler<'a> {
     pub(crate) view: &'a View,
-    pub(crate) ranks: Option<&'a Ranks>,
     pub(crate) ways: &'a Ways,
     pub(crate) plan: &'a Plan,
     pub(crate) destinations: &'a Destinations,
@@ -38,6 +41,20 @@ struct Choice {
     row: u32,
     /// The neighbour that a port leads to, and the port.
     ports: Vec<(u32, u8)>,
+}
+
+/// Where all destinations find their way up, by the kind of switch: in the order of destinations.
+type Places = BTreeMap<(u16, u32), Vec<u32>>;
+
+/// What a row has above it, as the plan says.
+struct Above<'a> {
+    ports: &'a [u8],
+    /// Where each destination's port is among them.
+    places: &'a [u32],
+    /// The neighbours that they lead to.
+    over: Vec<u32>,
+    /// Is there a cable up in each of them?
+    whole: bool,
 }
 
 /// Entries a port.
@@ -62,42 +79,157 @@ impl Load {
 impl Filler<'_> {
     /// Fills all tables.
     pub(crate) fn fill(&self, tables: &mut Tables) {
+        let places = self.places();
         let rows: Vec<&mut [u8]> = tables.rows_mut().collect();
-        rows.into_par_iter().enumerate().for_each(|(row, table)| self.row(row, table));
+        rows.into_par_iter().enumerate().for_each(|(row, table)| self.row(row, table, &places));
     }
 
-    fn row(&self, row: usize, table: &mut [u8]) {
-        let stride = self.view.stride();
-        let mut load = Load { stride, of_class: vec![0; CLASSES * stride], all: vec![0; stride] };
+    fn places(&self) -> Places {
+        let rows = if self.planned { self.view.rows() } else { 0 };
+        let mut kinds: Vec<_> = (0..rows).map(|row| self.plan.kind(row)).filter(|kind| kind.1 > 0).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let of_kind = |kind| {
+            let places = self.destinations.all().iter().map(|one| self.plan.place(kind, one.number));
+            (kind, places.collect())
+        };
+        kinds.into_iter().map(of_kind).collect()
+    }
+
+    fn above<'b>(&'b self, row: usize, places: &'b Places) -> Above<'b> {
+        let Some(places) = places.get(&self.plan.kind(row)) else {
+            return Above { ports: &[], places: &[], over: Vec::new(), whole: false };
+        };
+        let ports = self.plan.ports_up(row);
+        let mut over: Vec<u32> =
+            ports.iter().filter_map(|port| self.beyond_up(row, *port)).map(|over| over as u32).collect();
+        let whole = over.len() == ports.len();
+        over.sort_unstable();
+        over.dedup();
+        Above { ports, places, over, whole }
+    }
+
+    fn row(&self, row: usize, table: &mut [u8], places: &Places) {
+        let above = self.above(row, places);
         let mut left = Vec::new();
-        let mut over = Vec::new();
-        for there in 0..self.view.rows() {
-            let destinations = self.destinations.at(there);
-            if there == row {
-                for one in destinations {
-                    table[usize::from(one.lid)] = one.port;
-                }
-                continue;
-            }
-            if destinations.is_empty() || self.ways.hops(row, there).is_none() {
-                continue;
-            }
-            let up = self.planned && self.ways.is_up(row, there);
-            if !up {
-                over.clear();
-                over.extend(self.ways.over(self.view, self.ranks, row, there));
-            }
-            for one in destinations {
-                let port = if up { self.up(row, there, one) } else { self.down(row, &over, one) };
-                match port {
-                    Some(port) => {
-                        table[usize::from(one.lid)] = port;
-                        load.add(one.class, port);
+        for begin in (0..self.view.rows()).step_by(WIDTH) {
+            let chunk = begin / WIDTH;
+            let onward = self.ways.onward(self.view, self.plan.ranks(), row, chunk, &above.over);
+            for there in begin..(begin + WIDTH).min(self.view.rows()) {
+                let (destinations, column) = (self.destinations.at(there), there - begin);
+                if there == row {
+                    for one in destinations {
+                        table[usize::from(one.lid)] = one.port;
                     }
-                    None => left.push(Left { destination: *one, row: there as u32 }),
+                    continue;
+                }
+                if destinations.is_empty() || self.ways.hops(row, there).is_none() {
+                    continue;
+                }
+                let up = self.ways.is_up(row, there);
+                if up && self.planned {
+                    self.up(row, there, &above, onward.climb[column], table, &mut left);
+                } else {
+                    let only = (!up && onward.below[column] == 1)
+                        .then(|| self.view.neighbours(row)[usize::from(onward.only[column])]);
+                    self.other(row, there, only, table, &mut left);
                 }
             }
         }
+        if !left.is_empty() {
+            self.spread(row, table, left);
+        }
+    }
+
+    /// Ways up, where the plan says and if they lead on.
+    #[inline]
+    fn up(
+        &self,
+        row: usize,
+        there: usize,
+        above: &Above<'_>,
+        all_climb: bool,
+        table: &mut [u8],
+        left: &mut Vec<Left>,
+    ) {
+        let destinations = self.destinations.at(there);
+        let Some(places) = above.places.get(self.destinations.range(there)) else {
+            left.extend(destinations.iter().map(|one| Left { destination: *one, row: there as u32 }));
+            return;
+        };
+        for (one, place) in destinations.iter().zip(places) {
+            let port = above.ports[*place as usize];
+            let leads = |over| self.ways.climbs(row, over, there);
+            if above.whole && all_climb || self.beyond_up(row, port).is_some_and(leads) {
+                table[usize::from(one.lid)] = port;
+            } else {
+                left.push(Left { destination: *one, row: there as u32 });
+            }
+        }
+    }
+
+    /// The neighbour above to which a port of the plan leads. All do, unless a cable was cut or moved since the plan was made.
+    fn beyond_up(&self, row: usize, port: u8) -> Option<usize> {
+        let (over, _) = self.view.beyond(row, port).filter(|_| port != 0)?;
+        self.plan.ranks().is_up(row, over).then_some(over)
+    }
+
+    /// Ways down, and all where there is no plan: the only port, or the plan's among several. `only` is the one neighbour that
+    /// leads there, if that is known.
+    fn other(
+        &self,
+        row: usize,
+        there: usize,
+        only: Option<Neighbour>,
+        table: &mut [u8],
+        left: &mut Vec<Left>,
+    ) {
+        let destinations = self.destinations.at(there);
+        let over: Vec<Neighbour> = match only {
+            // Nearly always; and then there is nothing to remember.
+            Some(near) if near.cables == 1 => Vec::new(),
+            Some(near) => vec![near],
+            None => self.ways.over(self.view, self.plan.ranks(), row, there).collect(),
+        };
+        if let Some(near) = only.or(over.first().copied()).filter(|near| over.len() < 2 && near.cables == 1) {
+            for one in destinations {
+                table[usize::from(one.lid)] = near.port;
+            }
+            return;
+        }
+        for one in destinations {
+            match self.down_by_plan(row, &over, one).filter(|_| self.planned) {
+                Some(port) => table[usize::from(one.lid)] = port,
+                None => left.push(Left { destination: *one, row: there as u32 }),
+            }
+        }
+    }
+
+    fn down_by_plan(&self, row: usize, over: &[Neighbour], one: &Destination) -> Option<u8> {
+        let near = match over {
+            [only] => *only,
+            several => *several.iter().find(|near| self.plan.distance(near.row as usize, one.number) == 0)?,
+        };
+        let cables = u32::from(near.cables);
+        let cable = self.plan.cable(row, near.row as usize, one.number, cables);
+        self.view.cables(row, near).nth(cable as usize)
+    }
+
+    /// The port that the plan names for one entry, if it leads on.
+    pub(crate) fn plan_says(&self, row: usize, there: usize, one: &Destination) -> Option<u8> {
+        if !self.ways.is_up(row, there) {
+            let over: Vec<Neighbour> = self.ways.over(self.view, self.plan.ranks(), row, there).collect();
+            return self.down_by_plan(row, &over, one);
+        }
+        let kind = self.plan.kind(row);
+        let place = (kind.1 > 0).then(|| self.plan.place(kind, one.number))?;
+        let port = self.plan.ports_up(row)[place as usize];
+        self.beyond_up(row, port).is_some_and(|over| self.ways.climbs(row, over, there)).then_some(port)
+    }
+
+    /// What the plan does not place goes where least is.
+    fn spread(&self, row: usize, table: &mut [u8], mut left: Vec<Left>) {
+        let mut load = self.load(row, table);
         left.sort_by_key(|left| (left.destination.class, left.destination.number, left.destination.lid));
         let prior = self.prior.and_then(|tables| Some(tables.table(tables.row(self.view.switch(row))?)));
         let mut choice = Choice { row: u32::MAX, ports: Vec::new() };
@@ -110,34 +242,26 @@ impl Filler<'_> {
         }
     }
 
-    /// The plan's port, if it leads on.
-    #[inline]
-    fn up(&self, row: usize, there: usize, one: &Destination) -> Option<u8> {
-        let port = self.plan.up(row, one.number)?;
-        let (over, _) = self.view.beyond(row, port)?;
-        // The plan's ports all lead up, unless a cable was moved since it was made.
-        let up = self.ranks.is_none_or(|ranks| ranks.is_up(row, over));
-        (up && self.ways.climbs(row, over, there)).then_some(port)
-    }
-
-    /// The only port, or the plan's among several.
-    fn down(&self, row: usize, over: &[Neighbour], one: &Destination) -> Option<u8> {
-        let near = match over {
-            [only] if only.cables == 1 => return Some(only.port),
-            _ if !self.planned => return None,
-            [only] => *only,
-            several => *several.iter().find(|near| self.plan.distance(near.row as usize, one.number) == 0)?,
-        };
-        let cables = u32::from(near.cables);
-        let cable = self.plan.cable(row, near.row as usize, one.number, cables);
-        self.view.cables(row, near).nth(cable as usize)
+    /// What is placed already.
+    fn load(&self, row: usize, table: &[u8]) -> Load {
+        let stride = self.view.stride();
+        let mut load = Load { stride, of_class: vec![0; CLASSES * stride], all: vec![0; stride] };
+        let own = self.destinations.range(row);
+        let all = self.destinations.all();
+        for one in all[..own.start].iter().chain(&all[own.end..]) {
+            let port = table[usize::from(one.lid)];
+            if port != NO_PATH {
+                load.add(one.class, port);
+            }
+        }
+        load
     }
 
     /// The port of former tables, if it is still good.
     fn kept(&self, row: usize, left: &Left, prior: Option<&[u8]>) -> Option<u8> {
         let port = *prior?.get(usize::from(left.destination.lid)).filter(|port| **port != NO_PATH)?;
         let (over, _) = self.view.beyond(row, port)?;
-        self.ways.leads(self.ranks, row, over, left.row as usize).then_some(port)
+        self.ways.leads(self.plan.ranks(), row, over, left.row as usize).then_some(port)
     }
 
     /// The port that carries least, and of those the one next to where the plan points.
@@ -145,7 +269,7 @@ impl Filler<'_> {
         if choice.row != left.row {
             choice.row = left.row;
             choice.ports.clear();
-            for near in self.ways.over(self.view, self.ranks, row, left.row as usize) {
+            for near in self.ways.over(self.view, self.plan.ranks(), row, left.row as usize) {
                 choice.ports.extend(self.view.cables(row, near).map(|port| (near.row, port)));
             }
         }

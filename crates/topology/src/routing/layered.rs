@@ -221,7 +221,7 @@ impl<'a> Layered<'a> {
                 continue;
             }
             let mut best = (u64::MAX, NO_PATH);
-            for near in ways.over(self.view, Some(self.ranks), row, to) {
+            for near in ways.over(self.view, self.ranks, row, to) {
                 best = self.cheapest(row, near, self.cost[near.row as usize], best);
             }
             (self.cost[row], self.port[row]) = best;

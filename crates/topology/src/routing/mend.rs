@@ -29,6 +29,12 @@ pub(crate) struct Mender<'a> {
     pub(crate) prior: Option<&'a Tables>,
 }
 
+/// A row without a way, and the ports by which it would soonest get to one.
+pub(crate) struct Bridge {
+    pub(crate) row: usize,
+    pub(crate) ports: Vec<u8>,
+}
+
 /// A way that is missing: from a row, by a port.
 struct Step {
     row: usize,
@@ -48,12 +54,11 @@ impl<'a> Mender<'a> {
             let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
             // Managers are on hosts: no switch talks to another.
             let from_hosts = missing.iter().any(|row| self.view.hosts(*row) > 0);
-            for one in self.destinations.at(to) {
-                let wanted = if one.port == 0 { from_hosts } else { !missing.is_empty() };
-                if !wanted {
-                    continue;
-                }
-                let mut steps = self.extend(to, one, &missing, tables);
+            let wanted = |one: &&Destination| if one.port == 0 { from_hosts } else { !missing.is_empty() };
+            let wanted: Vec<&Destination> = self.destinations.at(to).iter().filter(wanted).collect();
+            let bridges = if wanted.is_empty() { Vec::new() } else { self.bridges(to, &missing) };
+            for one in wanted {
+                let mut steps = self.steps(one, &bridges, tables);
                 if one.port == 0 {
                     self.only_for_hosts(&mut steps);
                 }
@@ -79,8 +84,8 @@ impl<'a> Mender<'a> {
         refused
     }
 
-    /// Ports by which the rows that have none get to one that has, near ones first.
-    fn extend(&self, to: usize, one: &Destination, missing: &[usize], tables: &Tables) -> Vec<Step> {
+    /// For rows that have no way, near ones first: the ports that lead to the nearest that has one.
+    pub(crate) fn bridges(&self, to: usize, missing: &[usize]) -> Vec<Bridge> {
         let mut far = vec![0_u16; self.view.rows()];
         for row in missing {
             far[*row] = FAR;
@@ -88,22 +93,44 @@ impl<'a> Mender<'a> {
         for (row, far) in far.iter_mut().enumerate().filter(|(_, far)| **far != FAR) {
             *far = self.ways.hops(row, to).unwrap_or(FAR);
         }
-        let mut steps = Vec::with_capacity(missing.len());
+        let mut bridges = Vec::with_capacity(missing.len());
         let mut rest: Vec<usize> = missing.to_vec();
         while !rest.is_empty() {
-            let found: Vec<(u16, Step)> =
-                rest.iter().filter_map(|row| self.nearest(*row, one, &far, tables)).collect();
+            let found: Vec<(usize, u16)> =
+                rest.iter().filter_map(|row| Some((*row, self.nearest(*row, &far)?))).collect();
             // Only the nearest are sure that no later one would have been nearer.
-            let Some(least) = found.iter().map(|(hops, _)| *hops).min() else { break };
-            for (hops, step) in found {
-                if hops == least {
-                    far[step.row] = hops;
-                    steps.push(step);
-                }
+            let Some(least) = found.iter().map(|(_, hops)| *hops).min() else { break };
+            let nearest = found.into_iter().filter(|(_, hops)| *hops == least).map(|(row, _)| row);
+            let begin = bridges.len();
+            bridges.extend(nearest.map(|row| {
+                let near =
+                    self.view.neighbours(row).iter().filter(|near| far[near.row as usize] == least - 1);
+                Bridge { row, ports: near.flat_map(|near| self.view.cables(row, *near)).collect() }
+            }));
+            for bridge in &bridges[begin..] {
+                far[bridge.row] = least;
             }
             rest.retain(|row| far[*row] == FAR);
         }
-        steps
+        bridges
+    }
+
+    /// One hop more than the nearest neighbour that has a way.
+    fn nearest(&self, row: usize, far: &[u16]) -> Option<u16> {
+        let near = self.view.neighbours(row).iter().map(|near| far[near.row as usize]);
+        near.filter(|hops| *hops < FAR - 1).min().map(|hops| hops + 1)
+    }
+
+    /// The steps of one identifier: by the port of former tables if it is as good as any; else they are spread.
+    fn steps(&self, one: &Destination, bridges: &[Bridge], tables: &Tables) -> Vec<Step> {
+        let step = |bridge: &Bridge| {
+            let before = self.prior.and_then(|prior| prior.port(tables.switches()[bridge.row], one.lid));
+            let spread = |port: u8| (u32::from(port) + one.number) % 251;
+            let port =
+                bridge.ports.iter().min_by_key(|port| (Some(**port) != before, spread(**port), **port));
+            port.map(|port| Step { row: bridge.row, port: *port })
+        };
+        bridges.iter().filter_map(step).collect()
     }
 
     /// Of steps that follow each other keeps those that ways from hosts need.
@@ -116,19 +143,6 @@ impl<'a> Mender<'a> {
             }
         }
         steps.retain(|step| needed[step.row]);
-    }
-
-    fn nearest(&self, row: usize, one: &Destination, far: &[u16], tables: &Tables) -> Option<(u16, Step)> {
-        let near = self.view.neighbours(row).iter().filter(|near| far[near.row as usize] < FAR - 1);
-        let ports = near.flat_map(|near| {
-            let hops = far[near.row as usize] + 1;
-            self.view.cables(row, *near).map(move |port| (hops, port))
-        });
-        let before = self.prior.and_then(|prior| prior.port(tables.switches()[row], one.lid));
-        // The port of former tables if it is as good as any; else destinations are spread.
-        let spread = |port: u8| (u32::from(port) + one.number) % 251;
-        let best = ports.min_by_key(|(hops, port)| (*hops, Some(*port) != before, spread(*port), *port));
-        best.map(|(hops, port)| (hops, Step { row, port }))
     }
 
     /// All ways to a switch, with what was missing.

@@ -180,18 +180,27 @@ impl Plan {
         self.label.len()
     }
 
-    /// The port by which a row should go up to the destination of this number; `None` if it is missing.
+    /// The ports by which a row may go up, by their places; 0 where one is missing. Which of them a number takes is its
+    /// [`place`](Self::place).
     #[inline]
-    pub(crate) fn up(&self, row: usize, number: u32) -> Option<u8> {
+    pub(crate) fn ports_up(&self, row: usize) -> &[u8] {
         let (among, begin) = self.up[row];
-        if among == 0 {
-            return None;
-        }
-        let rank = usize::from(self.ranks.rank(row));
-        let (digit, rest) = (number / self.divisor[rank] % among, number / self.divisor[rank] / among);
+        let cables = self.cables[usize::from(self.ranks.rank(row))];
+        &self.ports[begin as usize..][..(among * cables) as usize]
+    }
+
+    /// All rows of the same answer find a number at the same place among their [`ports_up`](Self::ports_up).
+    #[inline]
+    pub(crate) fn kind(&self, row: usize) -> (u16, u32) {
+        (self.ranks.rank(row), self.up[row].0)
+    }
+
+    /// The place of a number among the [`ports_up`](Self::ports_up) of rows of a [`kind`](Self::kind) that has any.
+    pub(crate) fn place(&self, (rank, among): (u16, u32), number: u32) -> u32 {
+        let rank = usize::from(rank);
+        let rest = number / self.divisor[rank];
         let cables = self.cables[rank];
-        let port = self.ports[begin as usize + (digit * cables + rest % cables) as usize];
-        (port != 0).then_some(port)
+        rest % among * cables + rest / among % cables
     }
 
     /// How far a switch of the rank below, or of the same plane, is from where the number's digit points: 0 is the right one.

@@ -71,7 +71,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
             let (to, _) = view.attachment(&graph, after.tables.lids().port(change.lid).unwrap()).unwrap();
             let good = view
                 .beyond(row, change.before)
-                .is_some_and(|(over, _)| ways.leads(Some(after.plan.ranks()), row, over, to));
+                .is_some_and(|(over, _)| ways.leads(after.plan.ranks(), row, over, to));
             assert!(!good, "{change:?} of {} was still good", whole.name(change.switch));
         }
         assert!(changes > 0);
@@ -351,6 +351,46 @@ proptest! {
             let routing = route(&graph, first.tables.lids(), &request).unwrap();
             let checked = check(&graph, &routing.tables);
             prop_assert!(checked.is_good(), "{:?} {:?}", checked, routing.remarks);
+        }
+    }
+
+    /// Faults and repairs of cables and switches, one after the other: what is routed again is good, the same for any number
+    /// of threads, and no entry changes without need; what is whole again is as it was.
+    #[test]
+    fn faults_and_repairs(radix in 2_u32..5, seed in any::<u64>(), steps in 1_usize..8) {
+        let whole = fat_tree(&FatTree::new(radix * 2, 3)).unwrap();
+        let mut random = crate::quality::random::Random::new(seed);
+        let (all, nodes) = (cables(&whole), whole.nodes_of(Kind::Switch).collect::<Vec<_>>());
+        let (mut dead, mut down) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+        let first = routed(&whole, &Request::by(Engine::FatTree));
+        let mut before = first.clone();
+        let pools = [1, 2, 5].map(|count| rayon::ThreadPoolBuilder::new().num_threads(count).build().unwrap());
+        for step in 0..=steps {
+            if step == steps {
+                dead.clear();
+                down.clear();
+            } else {
+                for _ in 0..=random.below(3) {
+                    let cable = all[random.below(all.len())];
+                    let _ = dead.remove(&cable) || dead.insert(cable);
+                }
+                let node = nodes[random.below(nodes.len())];
+                let _ = random.below(3) == 0 && (down.remove(&node) || down.insert(node));
+            }
+            let links: Vec<PortIx> = dead.iter().copied().collect();
+            let graph = whole.without(&links, &down.iter().copied().collect::<Vec<_>>());
+            let again = Request { plan: Some(&before.plan), prior: Some(&before.tables), ..Request::by(Engine::FatTree) };
+            let route = || route(&graph, first.tables.lids(), &again).unwrap();
+            let [after, two, five] = pools.each_ref().map(|pool| pool.install(route));
+            prop_assert!(after.tables == two.tables && after.tables == five.tables);
+            let checked = check(&graph, &after.tables);
+            prop_assert!(checked.is_good(), "{:?} {:?}", checked, after.remarks);
+            let account = account(&graph, &before, &after);
+            prop_assert_eq!(account.changes(), before.tables.changes(&after.tables).count());
+            prop_assert!(account.free == 0 || before.plan != after.plan, "{:?} {:?}", account, after.remarks);
+            let kept = before.plan == after.plan && first.plan == after.plan;
+            prop_assert!(step < steps || !kept || after.tables == first.tables);
+            before = after;
         }
     }
 }

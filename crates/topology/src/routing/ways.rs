@@ -8,8 +8,18 @@ use rayon::prelude::*;
 use super::ranks::Ranks;
 use super::view::{Neighbour, View};
 
+/// How a row goes on to each destination of a chunk.
+pub(crate) struct Onward {
+    /// Do all neighbours that the plan knows above the row lead there? (Only said of ways that begin upwards.)
+    pub(crate) climb: [bool; WIDTH],
+    /// Over how many neighbours a way leads there that does not begin upwards.
+    pub(crate) below: [u16; WIDTH],
+    /// The last of those, by its place among the row's neighbours.
+    pub(crate) only: [u16; WIDTH],
+}
+
 /// Columns a chunk.
-const WIDTH: usize = 64;
+pub(crate) const WIDTH: usize = 64;
 /// Set where the way goes up first.
 const UP: u16 = 0x4000;
 /// Hops without the flag.
@@ -59,20 +69,15 @@ impl Ways {
 
     /// Does a way from `row` to `destination` lead over this neighbour?
     #[inline]
-    pub(crate) fn leads(&self, ranks: Option<&Ranks>, row: usize, over: usize, destination: usize) -> bool {
+    pub(crate) fn leads(&self, ranks: &Ranks, row: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
         let column = destination % WIDTH;
         let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
         if here & HOPS == NONE || (there & HOPS) + 1 != here & HOPS {
             return false;
         }
-        match ranks {
-            Some(ranks) if self.ruled => {
-                let up = ranks.is_up(row, over);
-                up == (here & UP != 0) && (up || there & UP == 0)
-            }
-            _ => true,
-        }
+        let up = self.ruled && ranks.is_up(row, over);
+        !self.ruled || up == (here & UP != 0) && (up || there & UP == 0)
     }
 
     /// Is a neighbour that is above a row one hop nearer to where the row's way, which begins upwards, leads?
@@ -82,6 +87,34 @@ impl Ways {
         let column = destination % WIDTH;
         let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
         (there & HOPS) + 1 == here & HOPS
+    }
+
+    /// How a row goes on to the [`WIDTH`] destinations of a chunk. `up` are the neighbours that a plan knows above it.
+    pub(crate) fn onward(&self, view: &View, ranks: &Ranks, row: usize, chunk: usize, up: &[u32]) -> Onward {
+        let hops = &self.chunks[chunk];
+        let mut onward = Onward { climb: [true; WIDTH], below: [0; WIDTH], only: [0; WIDTH] };
+        let here: &[u16] = &hops[row * WIDTH..][..WIDTH];
+        for over in up {
+            let there = &hops[*over as usize * WIDTH..][..WIDTH];
+            for ((all, here), there) in onward.climb.iter_mut().zip(here).zip(there) {
+                *all &= (there & HOPS) + 1 == here & HOPS;
+            }
+        }
+        for (place, near) in view.neighbours(row).iter().enumerate() {
+            let over = near.row as usize;
+            if self.ruled && ranks.is_up(row, over) {
+                continue;
+            }
+            let there = &hops[over * WIDTH..][..WIDTH];
+            // With the flags: who goes down at once goes over those who do.
+            let each = onward.below.iter_mut().zip(&mut onward.only).zip(here.iter().zip(there));
+            for ((below, only), (here, there)) in each {
+                let leads = there + 1 == *here;
+                *below += u16::from(leads);
+                *only = if leads { place as u16 } else { *only };
+            }
+        }
+        onward
     }
 
     /// For each destination the rows that have no way to it, in rising order.
@@ -106,7 +139,7 @@ impl Ways {
     pub(crate) fn over<'a>(
         &'a self,
         view: &'a View,
-        ranks: Option<&'a Ranks>,
+        ranks: &'a Ranks,
         row: usize,
         destination: usize,
     ) -> impl Iterator<Item = Neighbour> + 'a {
@@ -182,21 +215,15 @@ impl Halves {
         let rows = hops.len() / WIDTH;
         for row in ranks.order().iter().rev() {
             let row = *row as usize;
-            let mut best = [NONE; WIDTH];
+            let mut best = further(hops, &self.below[row]);
             if (at..(at + WIDTH).min(rows)).contains(&row) {
                 best[row - at] = 0;
-            }
-            for near in &self.below[row] {
-                nearer(&mut best, &hops[*near as usize * WIDTH..][..WIDTH]);
             }
             hops[row * WIDTH..][..WIDTH].copy_from_slice(&best);
         }
         for row in ranks.order() {
             let row = *row as usize;
-            let mut best = [NONE; WIDTH];
-            for near in &self.above[row] {
-                nearer(&mut best, &hops[*near as usize * WIDTH..][..WIDTH]);
-            }
+            let best = further(hops, &self.above[row]);
             for (own, over) in hops[row * WIDTH..][..WIDTH].iter_mut().zip(best) {
                 *own = if *own == NONE && over != NONE { over | UP } else { *own };
             }
@@ -204,10 +231,15 @@ impl Halves {
     }
 }
 
-/// The smaller of what is known and one hop more than a neighbour knows.
+/// One hop more than the nearest of some neighbours knows.
 #[inline]
-fn nearer(best: &mut [u16; WIDTH], neighbour: &[u16]) {
-    for (best, there) in best.iter_mut().zip(neighbour) {
-        *best = (*best).min(((there & HOPS) + 1).min(NONE));
+fn further(hops: &[u16], neighbours: &[u32]) -> [u16; WIDTH] {
+    // As signed numbers, whose minimum every processor has an instruction for; nothing here is as large as their sign.
+    let mut best = [NONE as i16; WIDTH];
+    for near in neighbours {
+        for (best, there) in best.iter_mut().zip(&hops[*near as usize * WIDTH..][..WIDTH]) {
+            *best = (*best).min((*there & HOPS) as i16);
+        }
     }
+    best.map(|best| (best as u16 + 1).min(NONE))
 }
