@@ -104,8 +104,12 @@ pub fn bare(graph: Graph, source: &str) -> Snapshot {
 pub enum Shape {
     /// Radix and levels; hosts a leaf, if not half the radix.
     FatTree(u32, u32, Option<u32>),
+    /// Children, parents and parallel cables of each level, beginning at the hosts.
+    Pgft(Vec<u32>, Vec<u32>, Vec<u32>),
     /// Hosts a switch, from which all else follows.
     Dragonfly(u32),
+    /// Groups, leaves, spines and global ports of a spine; hosts a leaf.
+    DragonflyPlus([u32; 4], u32),
     /// Sizes, hosts a switch.
     Torus(Vec<u32>, u32),
     /// Sizes, hosts a switch.
@@ -129,6 +133,22 @@ impl Shape {
                     tree = tree.hosts_per_leaf(*hosts);
                 }
                 build::fat_tree(&build::FatTree { link, ..tree })
+            }
+            Self::Pgft(children, parents, parallel) => build::pgft(&build::Pgft {
+                children: children.clone(),
+                parents: parents.clone(),
+                parallel: parallel.clone(),
+                link,
+            }),
+            Self::DragonflyPlus([groups, leaves, spines, global], hosts_per_leaf) => {
+                build::dragonfly_plus(&build::DragonflyPlus {
+                    groups: *groups,
+                    leaves: *leaves,
+                    spines: *spines,
+                    hosts_per_leaf: *hosts_per_leaf,
+                    global: *global,
+                    link,
+                })
             }
             Self::Dragonfly(hosts) => {
                 build::dragonfly(&build::Dragonfly { link, ..build::Dragonfly::balanced(*hosts) })

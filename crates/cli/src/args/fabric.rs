@@ -305,10 +305,11 @@ pub(crate) struct Generate {
     /// Where to; `-` is standard output
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// fattree, dragonfly, torus, mesh, hyperx or hypercube
+    /// fattree, pgft, dragonfly, dragonfly+, torus, mesh, hyperx or hypercube
     #[arg(value_name = "KIND")]
     pub kind: String,
-    /// fattree RADIX LEVELS; dragonfly HOSTS-A-SWITCH; torus, mesh, hyperx 4x4x4; hypercube DIMENSIONS
+    /// fattree RADIX LEVELS; pgft CHILDREN PARENTS PARALLEL (4,4 1,2 1,1); dragonfly HOSTS-A-SWITCH; dragonfly+ GROUPS LEAVES SPINES GLOBAL; torus,
+    /// mesh, hyperx 4x4x4; hypercube DIMENSIONS
     #[arg(value_name = "SIZE", required = true)]
     pub sizes: Vec<String>,
     /// Hosts a switch, of a fat tree a leaf [default: half the radix, else 1]

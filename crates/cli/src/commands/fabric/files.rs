@@ -49,7 +49,7 @@ pub(super) fn generate(arguments: &Generate, _output: Output) -> Outcome {
 fn shape(arguments: &Generate) -> Result<Shape, Failure> {
     let wrong = || {
         usage(format!(
-            "`{} {}` is no shape: fattree RADIX LEVELS; dragonfly HOSTS; torus, mesh or hyperx 4x4x4; hypercube DIMENSIONS",
+            "`{} {}` is no shape: fattree RADIX LEVELS; pgft CHILDREN PARENTS PARALLEL (each a list as 4,4); dragonfly HOSTS; dragonfly+ GROUPS LEAVES SPINES GLOBAL; torus, mesh or hyperx 4x4x4; hypercube DIMENSIONS",
             arguments.kind,
             arguments.sizes.join(" ")
         ))
@@ -57,9 +57,16 @@ fn shape(arguments: &Generate) -> Result<Shape, Failure> {
     let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
     let hosts = arguments.hosts.unwrap_or(1);
     let words: Vec<&str> = arguments.sizes.iter().map(String::as_str).collect();
+    let list = |word: &str| word.split(',').map(number).collect::<Result<Vec<u32>, _>>();
     let grid = |word: &str| word.split(['x', 'X']).map(number).collect::<Result<Vec<u32>, _>>();
     Ok(match (arguments.kind.as_str(), words.as_slice()) {
         ("fattree", [radix, levels]) => Shape::FatTree(number(radix)?, number(levels)?, arguments.hosts),
+        ("pgft", [children, parents, parallel]) => {
+            Shape::Pgft(list(children)?, list(parents)?, list(parallel)?)
+        }
+        ("dragonfly+", [groups, leaves, spines, global]) => {
+            Shape::DragonflyPlus([number(groups)?, number(leaves)?, number(spines)?, number(global)?], hosts)
+        }
         ("dragonfly", [hosts]) => Shape::Dragonfly(number(hosts)?),
         ("torus", [sizes]) => Shape::Torus(grid(sizes)?, hosts),
         ("mesh", [sizes]) => Shape::Mesh(grid(sizes)?, hosts),
