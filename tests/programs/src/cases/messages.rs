@@ -14,7 +14,7 @@ pub(super) const MPICH: Case = Case {
     what: "MPICH over the TCP of UCX or libfabric, two processes, no shared memory",
     needs: &[("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")],
     open: |room| {
-        let program = compile(&room, "mpicc.mpich")?;
+        let program = compile(&room, "mpicc.mpich", &["-DWITHOUT_FINALIZE"])?;
         // Without these it would not use TCP at all inside a machine.
         let script = Script::new(room, &["mpirun.mpich", "-n", "2", &program], "round trips/s")
             .variable("MPIR_CVAR_NOLOCAL", "1")
@@ -32,7 +32,7 @@ pub(super) const OPENMPI: Case = Case {
     what: "Open MPI over its TCP transport, two processes",
     needs: &[("mpicc.openmpi", "libopenmpi-dev"), ("mpirun.openmpi", "openmpi-bin")],
     open: |room| {
-        let program = compile(&room, "mpicc.openmpi")?;
+        let program = compile(&room, "mpicc.openmpi", &[])?;
         let run = ["mpirun.openmpi", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self"];
         let local =
             ["--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo", "-n", "2", &program];
@@ -43,9 +43,10 @@ pub(super) const OPENMPI: Case = Case {
     },
 };
 
-fn compile(room: &Room, compiler: &str) -> Result<String> {
+fn compile(room: &Room, compiler: &str, more: &[&str]) -> Result<String> {
     let (source, program) = (room.file("mpi.c", include_str!("../../files/mpi.c"))?, room.text("mpi"));
-    room.prepare(compiler, &["-O2", "-o", &program, &source.display().to_string()])?;
+    let source = source.display().to_string();
+    room.prepare(compiler, &[&["-O2", "-o", &program, &source], more].concat())?;
     Ok(program)
 }
 
