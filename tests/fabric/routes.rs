@@ -44,6 +44,13 @@ fn faults_are_survived_and_what_is_cut_off_is_named() {
     assert!(report["cut_off"][0].as_str().unwrap().starts_with("host00003"), "{report:#}");
     let (status, report) = place.json(&["drain", "net.toml", "spine000"]);
     assert_eq!(status, 0, "{report:#}");
+    // All spines at once: no host is alone, and the fabric is in pieces.
+    let spines: Vec<String> = (0..4).map(|number| format!("spine{number:03}")).collect();
+    let words: Vec<&str> =
+        ["drain", "net.toml"].into_iter().chain(spines.iter().map(String::as_str)).collect();
+    let (status, report) = place.json(&words);
+    assert_eq!((status, &report["judged"]["good"]), (1, &false.into()), "{report:#}");
+    assert!(report["judged"]["cut"].as_u64().unwrap() > 0, "{report:#}");
     let (status, report) = place.json(&["compare", "net.toml", "net.toml"]);
     assert_eq!((status, &report["a"]["quality"]), (0, &report["b"]["quality"]));
 }

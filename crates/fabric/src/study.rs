@@ -170,7 +170,7 @@ pub fn fault_words(fault: Fault, port: u8) -> String {
 /// What the checker says, in a form that is printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judged {
-    /// Nothing lost, no credit loop.
+    /// Every two hosts reach each other, and there is no credit loop.
     pub good: bool,
     /// Pairs of a switch that carries hosts and an identifier of a host.
     pub pairs: u64,
@@ -178,6 +178,8 @@ pub struct Judged {
     pub lost: u64,
     /// Of them those between which there are no cables.
     pub cut: u64,
+    /// Ways to switches, and from those without hosts, that the tables lose: managers then have to ask another way.
+    pub lost_switches: u64,
     /// Data lanes in use.
     pub lanes: u8,
     /// Most switches on a way.
@@ -201,10 +203,11 @@ impl Judged {
             )
         };
         Self {
-            good: checked.is_good(),
+            good: checked.is_good() && checked.cut == 0,
             pairs: checked.pairs,
             lost: checked.lost,
             cut: checked.cut,
+            lost_switches: checked.lost_switches,
             lanes: checked.lanes,
             most_switches: checked.most_hops,
             findings: checked.findings.iter().map(finding).collect(),

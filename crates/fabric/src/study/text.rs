@@ -27,13 +27,16 @@ pub fn judged(judged: &Judged) -> String {
         judged.lanes
     );
     if judged.cut > 0 {
-        text.push_str(&format!("WARNING cut: {} pairs have no way of cables\n", judged.cut));
+        text.push_str(&format!("FAILED cut: {} pairs have no way of cables\n", judged.cut));
     }
     if judged.lost > 0 {
         text.push_str(&format!("FAILED unreachable: the tables lose {} pairs\n", judged.lost));
         for finding in &judged.findings {
             text.push_str(&format!("  {finding}\n"));
         }
+    }
+    if judged.lost_switches > 0 {
+        text.push_str(&format!("WARNING the tables lose {} ways to or from switches: managers reach those by directed routes only\n", judged.lost_switches));
     }
     if judged.credit_loop.is_empty() {
         text.push_str("no credit loop\n");
@@ -109,9 +112,12 @@ pub fn beside(names: [&str; 2], one: &Quality, other: &Quality) -> String {
 #[must_use]
 pub fn loss(loss: &Loss) -> String {
     let mut text = format!("without {}, routed by {}:\n", loss.without.join(", "), loss.engine);
-    if loss.cut_off.is_empty() {
+    if loss.judged.cut > 0 {
+        text.push_str("FAILED the fabric falls apart: hosts are cut off from others\n");
+    } else if loss.cut_off.is_empty() {
         text.push_str("no host is cut off\n");
-    } else {
+    }
+    if !loss.cut_off.is_empty() {
         let shown: Vec<&str> = loss.cut_off.iter().take(20).map(String::as_str).collect();
         text.push_str(&format!("FAILED {} hosts are cut off: {}\n", loss.cut_off.len(), shown.join(", ")));
     }
