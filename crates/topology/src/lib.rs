@@ -1,7 +1,7 @@
 //! Switched fabrics as graphs.
 //!
 //! What it is for: [`graph`] holds a fabric's nodes, ports and cables in compressed rows, [`build`] makes well-known
-//! shapes of any size, [`read`] takes files of others, and [`write`] makes them;
+//! shapes of any size, [`read`] takes files of others, and [`mod@write`] makes them;
 //! [`recognise`] says what shape a fabric has, and [`draw`] draws it.
 //! [`routing`] computes forwarding tables and checks them; [`quality`] says how good they are.
 //!
