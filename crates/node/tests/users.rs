@@ -68,7 +68,16 @@ fn play(place: &Place, role: &str, gid: u32, environment: &[(&str, &str)]) {
     let mut command = Command::new(place.root.join("binary"));
     command.args(["--exact", "child_role", "--nocapture", "--test-threads=1"]).env("TL_ROLE", role);
     command.env("TL_ROOT", &place.root).envs(environment.iter().copied()).stdin(Stdio::null());
-    let output = command.current_dir("/").uid(STRANGER).gid(gid).output().unwrap();
+    command.current_dir("/").uid(STRANGER).gid(gid);
+    let output = loop {
+        match command.output() {
+            // Another test forked while this one had its copy of the binary open to write.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            done => break done.unwrap(),
+        }
+    };
     assert!(output.status.success(), "{role}: {}", String::from_utf8_lossy(&output.stderr));
 }
 

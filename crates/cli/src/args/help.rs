@@ -119,7 +119,12 @@ mod tests {
                     below(sub, &path, found);
                     continue;
                 }
+                let fabric = path.len() > 1 && path[0] == "fabric";
                 let words = match sub.get_name() {
+                    "serve" | "route" if fabric => "a.toml",
+                    "drain" if fabric => "a.toml leaf",
+                    "compare" | "diff" | "convert" | "draw" if fabric => "a.toml b.toml",
+                    "generate" if fabric => "a.toml hypercube 5",
                     "degrade" => "4 8 --loss 1%",
                     "down" | "up" | "flap" | "swap" if path.len() > 1 => "4 8",
                     "compare" => "a.json b.json",
