@@ -19,7 +19,7 @@ pub mod reader;
 pub mod withdraw;
 pub mod writer;
 
-/// A word in shared memory. The first seven lie in the region of the writing end, the others in that of the reading end;
+/// A word in shared memory. The first six lie in the region of the writing end, the others in that of the reading end;
 /// each end's region is read-only to the other. Positions and numbers never go back, flags do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -34,15 +34,13 @@ pub enum Word {
     Path,
     /// Not 0: the writer takes unread ring bytes back; readers leave the ring alone.
     Recall,
-    /// How many writers sleep until there is room.
-    RoomWanted,
     /// The writers' lock: 0 if free.
     WriteLock,
     /// Ring bytes that were taken.
     Head,
     /// Whether the writer may use the ring: a [`consent`].
     Consent,
-    /// How many readers sleep.
+    /// How many readers sleep in the kernel, where only what goes through the kernel wakes them: not 0 means that the ring is not used.
     Asleep,
     /// The readers' lock: 0 if free.
     ReadLock,
@@ -70,17 +68,19 @@ pub mod consent {
     pub const WITHDRAWN: u64 = 2;
 }
 
-/// Why a machine's sleep ends.
+/// What a machine waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Watch {
-    /// The kernel has bytes, an end or an error to read.
-    pub readable: bool,
+pub enum Wait {
+    /// The kernel has bytes, an end or an error to read. The readers have said that they sleep, so everything comes that way: the
+    /// program's own blocking call does. Answer [`Saw::Moved`] if it took bytes, [`Saw::Broken`] if it took an error, else [`Saw::Woken`].
+    Readable,
     /// The kernel takes bytes.
-    pub writable: bool,
-    /// The other end closed or reset the connection, or shut down its writing half.
-    pub hangup: bool,
-    /// The bell of this end.
-    pub bell: bool,
+    Writable,
+    /// Readers, who are awake, take bytes of the ring ([`Word::Head`] moves): a short while, spinning. [`Woken::Timer`] when it
+    /// was long enough.
+    Room,
+    /// The writer, who is at work, hands bytes back: a short while, spinning or sleeping. [`Woken::Timer`] when it was too long.
+    Return,
 }
 
 /// What a machine wants done next. Every load is an Acquire (or sequentially consistent) one, every store a Release one; an
@@ -142,17 +142,11 @@ pub enum Do {
         /// How many.
         len: u64,
     },
-    /// Make the bell of the own end silent.
-    ResetBell,
-    /// Ring the bell of the other end.
-    RingBell,
-    /// Ring the bell of the own end: others who hold it sleep.
-    RingOwnBell,
     /// Let a reader that is at work finish (a few microseconds); answer [`Saw::Woken`]: [`Woken::Timer`] if it must have been
     /// stopped over it.
     Pause,
-    /// Wait in the kernel; answer [`Saw::Woken`].
-    Sleep(Watch),
+    /// Wait; answer [`Saw::Woken`], if nothing else is said at [`Wait`].
+    Sleep(Wait),
     /// The machine has ended.
     Done(Outcome),
 }
@@ -194,7 +188,7 @@ pub enum Held {
 /// Why a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Woken {
-    /// The bell, the kernel, or for no reason.
+    /// What was waited for, or no reason.
     Look,
     /// The other end hung up.
     Hangup,

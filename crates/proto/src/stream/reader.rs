@@ -11,7 +11,7 @@
 //! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring before it gave the
 //!   counted bytes (or the end) to the kernel is then visible; not more than was counted is read.
 
-use super::{Do, Held, Outcome, Saw, Span, Watch, Woken, Word, consent, path, span};
+use super::{Do, Held, Outcome, Saw, Span, Wait, Woken, Word, consent, path, span};
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,19 +42,24 @@ enum At {
     Receiving,
     Taking,
     Taken,
-    TakenFence,
-    SeesRoomWanted,
-    /// Next is the release of the lock, then the end with this.
-    Ending(Outcome),
     Unlocking(Outcome),
+    /// Next is a wait for the writer to hand back.
+    Yielding,
+    Yielded,
     Resting,
-    ResettingBell,
     Arming,
     LooksAgainRecall,
     LooksAgainTail,
     Asleep,
-    Disarming(Woken),
+    Disarming(After),
     Ended(Outcome),
+}
+
+/// What follows a sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum After {
+    Look(Woken),
+    End(Outcome),
 }
 
 /// One read call.
@@ -89,6 +94,7 @@ pub struct Reader {
 impl Reader {
     /// A read of at most `want` bytes (not 0) through a ring of `capacity` bytes. With `opens` the writer may use the ring from
     /// now on. `reached` is what [`Reader::reached`] said after an earlier call in this process, else 0.
+    #[inline]
     #[must_use]
     pub fn new(capacity: u64, want: u64, may_wait: bool, opens: bool, reached: u64) -> Self {
         Self {
@@ -113,12 +119,14 @@ impl Reader {
     }
 
     /// The same call for another purpose.
+    #[inline]
     #[must_use]
     pub fn to(self, purpose: Purpose) -> Self {
         Self { purpose, ..self }
     }
 
     /// The highest cut known to have been reached: saves the next call asking the kernel.
+    #[inline]
     #[must_use]
     pub fn reached(&self) -> u64 {
         self.reached
@@ -177,13 +185,7 @@ impl Reader {
                 self.end(Outcome::Moved(self.taking.to - self.taking.from))
             }
             (At::Taking, _) => self.go(At::Taken, Do::Store(Word::Head, self.taking.to)),
-            (At::Taken, _) => self.go(At::TakenFence, Do::Fence),
-            (At::TakenFence, _) => self.go(At::SeesRoomWanted, Do::Load(Word::RoomWanted)),
-            (At::SeesRoomWanted, Saw::Value(wanted)) => {
-                let outcome = Outcome::Moved(self.taking.to - self.taking.from);
-                if wanted != 0 { self.go(At::Ending(outcome), Do::RingBell) } else { self.end(outcome) }
-            }
-            (At::Ending(outcome), _) => self.end(outcome),
+            (At::Taken, _) => self.end(Outcome::Moved(self.taking.to - self.taking.from)),
             (At::Unlocking(outcome), _) => self.go(At::Ended(outcome), Do::Done(outcome)),
             (At::Ended(outcome), _) => Do::Done(outcome),
             _ => self.rest(saw),
@@ -191,32 +193,32 @@ impl Reader {
     }
 
     /// The steps of a call that waits.
+    #[inline]
     fn rest(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
-            (At::Resting, _) => self.go(At::ResettingBell, Do::ResetBell),
-            (At::ResettingBell, _) => self.go(At::Arming, Do::Increase(Word::Asleep)),
-            (At::Arming, _) => self.go(At::LooksAgainRecall, Do::Load(Word::Recall)),
-            // Whatever changed since the look, the next look decides.
-            (At::LooksAgainRecall, Saw::Value(value)) if value != self.recall => self.disarm(Woken::Look),
-            (At::LooksAgainRecall, Saw::Value(_)) => self.go(At::LooksAgainTail, Do::Load(Word::Tail)),
-            (At::LooksAgainTail, Saw::Value(value)) if value != self.tail => self.disarm(Woken::Look),
-            (At::LooksAgainTail, Saw::Value(_)) => {
-                // Bytes that the kernel holds and that are not due must not wake us again and again: the writer's bell will.
-                let readable = !matches!(self.held, Some(Held::Bytes(_)));
-                let watch = Watch { readable, writable: false, hangup: true, bell: true };
-                self.go(At::Asleep, Do::Sleep(watch))
-            }
-            (At::Asleep, Saw::Woken(why)) => self.disarm(why),
-            (At::Disarming(Woken::Stop), _) => {
+            (At::Yielding, _) => self.go(At::Yielded, Do::Sleep(Wait::Return)),
+            (At::Yielded, Saw::Woken(Woken::Stop)) => {
                 self.go(At::Ended(Outcome::WouldBlock), Do::Done(Outcome::WouldBlock))
             }
-            (At::Disarming(why), _) => {
-                // Nothing that was seen before the sleep is believed after it.
-                let again = Self::new(self.capacity, self.want, self.may_wait, self.opens, self.reached);
-                *self =
-                    Self { is_hung_up: self.is_hung_up || why == Woken::Hangup, ..again.to(self.purpose) };
-                self.go(At::Locking, Do::Lock(Word::ReadLock))
+            (At::Yielded, Saw::Woken(why)) => self.again(why),
+            (At::Resting, _) => self.go(At::Arming, Do::Increase(Word::Asleep)),
+            (At::Arming, _) => self.go(At::LooksAgainRecall, Do::Load(Word::Recall)),
+            // Whatever changed since the look, the next look decides.
+            (At::LooksAgainRecall, Saw::Value(value)) if value != self.recall => {
+                self.disarm(After::Look(Woken::Look))
             }
+            (At::LooksAgainRecall, Saw::Value(_)) => self.go(At::LooksAgainTail, Do::Load(Word::Tail)),
+            (At::LooksAgainTail, Saw::Value(value)) if value != self.tail => {
+                self.disarm(After::Look(Woken::Look))
+            }
+            (At::LooksAgainTail, Saw::Value(_)) => self.go(At::Asleep, Do::Sleep(Wait::Readable)),
+            (At::Asleep, Saw::Woken(Woken::Stop)) => self.disarm(After::End(Outcome::WouldBlock)),
+            (At::Asleep, Saw::Woken(why)) => self.disarm(After::Look(why)),
+            (At::Asleep, Saw::Moved(count)) => self.disarm(After::End(Outcome::Moved(count))),
+            // What the kernel said, it will not say again.
+            (At::Asleep, Saw::Broken) => self.disarm(After::End(Outcome::Kernel)),
+            (At::Disarming(After::End(outcome)), _) => self.go(At::Ended(outcome), Do::Done(outcome)),
+            (At::Disarming(After::Look(why)), _) => self.again(why),
             // The caller answered what was not asked: end, and leave nothing locked.
             _ => self.end(Outcome::Corrupt),
         }
@@ -228,12 +230,22 @@ impl Reader {
         what
     }
 
+    #[inline]
     fn end(&mut self, outcome: Outcome) -> Do {
         self.go(At::Unlocking(outcome), Do::Unlock(Word::ReadLock))
     }
 
-    fn disarm(&mut self, why: Woken) -> Do {
-        self.go(At::Disarming(why), Do::Decrease(Word::Asleep))
+    #[inline]
+    fn disarm(&mut self, after: After) -> Do {
+        self.go(At::Disarming(after), Do::Decrease(Word::Asleep))
+    }
+
+    /// Nothing that was seen before a sleep is believed after it.
+    #[inline]
+    fn again(&mut self, why: Woken) -> Do {
+        let again = Self::new(self.capacity, self.want, self.may_wait, self.opens, self.reached);
+        *self = Self { is_hung_up: self.is_hung_up || why == Woken::Hangup, ..again.to(self.purpose) };
+        self.go(At::Locking, Do::Lock(Word::ReadLock))
     }
 
     /// A look at all that the writer says, in the order that matters.
@@ -242,6 +254,7 @@ impl Reader {
         self.go(At::SeesRecall, Do::Load(Word::Recall))
     }
 
+    #[inline]
     fn own_consent(&mut self, value: u64) -> Do {
         self.withdrawn = value == consent::WITHDRAWN;
         if value == consent::NONE && self.opens {
@@ -252,6 +265,7 @@ impl Reader {
 
     /// The ring is no business of readers now. A writer that has left the ring hands nothing back any more, and neither can
     /// one that has finished or is dead.
+    #[inline]
     fn frozen(&self) -> bool {
         let is_returning = matches!(self.path, path::RING | path::BACK);
         let is_asked = self.recall != 0 || (self.withdrawn && is_returning);
@@ -279,6 +293,7 @@ impl Reader {
     }
 
     /// There are bytes in the ring; they stand behind the cut.
+    #[inline]
     fn placed(&mut self, taken: u64) -> Do {
         if self.frozen() {
             return self.nothing_due(self.cut.saturating_sub(taken));
@@ -325,6 +340,7 @@ impl Reader {
     }
 
     /// The ring has nothing for us; of the kernel's bytes the first `limit` come before the ring's.
+    #[inline]
     fn nothing_due(&mut self, limit: u64) -> Do {
         match self.held {
             None => self.go(At::Counting, Do::Count),
@@ -336,6 +352,10 @@ impl Reader {
                 self.go(At::Receiving, Do::Receive { most })
             }
             Some(Held::End | Held::Error) => self.end(Outcome::Kernel),
+            // Somebody is at work, who does not know whether anybody sleeps.
+            Some(held) if self.may_wait && (self.recall != 0 || held != Held::Nothing) => {
+                self.go(At::Yielding, Do::Unlock(Word::ReadLock))
+            }
             Some(Held::Nothing | Held::Bytes(_)) if self.may_wait => {
                 self.go(At::Resting, Do::Unlock(Word::ReadLock))
             }

@@ -3,7 +3,7 @@
 //! Only the writer can give ring bytes to the kernel, so this waits for it, as long as the caller's timer lets it. A caller
 //! that gets [`Outcome::Unreturned`] has the choice between another wait and a reset; going on would lose bytes.
 
-use super::{Do, Outcome, Saw, Watch, Woken, Word, consent, path, span};
+use super::{Do, Outcome, Saw, Wait, Woken, Word, consent, path, span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum At {
@@ -11,15 +11,12 @@ enum At {
     Locking,
     Storing,
     Unlocking,
-    Calling,
-    ResettingBell,
-    Arming,
+    Fencing,
     SeesPath,
     SeesBase,
     SeesTail,
     OwnHead,
-    Asleep,
-    Disarming(Option<Outcome>),
+    Waiting,
     Ended(Outcome),
 }
 
@@ -37,23 +34,23 @@ pub struct Withdraw {
 
 impl Withdraw {
     /// A withdrawal; the ring has `capacity` bytes.
+    #[inline]
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self { at: At::Start, capacity, last_look: false, path: path::TCP, tail: 0, base: 0 }
     }
 
     /// Takes what came of the last [`Do`] and says the next.
+    #[inline]
     pub fn step(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
             (At::Start, _) => self.go(At::Locking, Do::Lock(Word::ReadLock)),
             // Under the lock: a reader that holds it may be taking bytes by the old consent.
             (At::Locking, _) => self.go(At::Storing, Do::Store(Word::Consent, consent::WITHDRAWN)),
             (At::Storing, _) => self.go(At::Unlocking, Do::Unlock(Word::ReadLock)),
-            (At::Unlocking, _) => self.go(At::Calling, Do::RingBell),
-            (At::Calling, _) => self.go(At::ResettingBell, Do::ResetBell),
-            // Also the fence between the consent and the look at the path: see the writer, which opens the other way round.
-            (At::ResettingBell, _) => self.go(At::Arming, Do::Increase(Word::Asleep)),
-            (At::Arming, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
+            // Between the consent and the look at the path: see the writer, which opens the other way round.
+            (At::Unlocking, _) => self.go(At::Fencing, Do::Fence),
+            (At::Fencing, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;
                 if matches!(value, path::RING | path::BACK) {
@@ -77,36 +74,35 @@ impl Withdraw {
                     Some(_) => Outcome::Unreturned,
                     None => Outcome::Corrupt,
                 };
-                self.disarm(Some(outcome))
+                self.end(outcome)
             }
-            (At::Asleep, Saw::Woken(why)) => {
+            (At::Waiting, Saw::Woken(why)) => {
                 self.last_look = why != Woken::Look;
-                self.disarm(None)
+                self.go(At::SeesPath, Do::Load(Word::Path))
             }
-            (At::Disarming(None), _) => self.go(At::ResettingBell, Do::ResetBell),
-            (At::Disarming(Some(outcome)), _) => self.go(At::Ended(outcome), Do::Done(outcome)),
             (At::Ended(outcome), _) => Do::Done(outcome),
             // The caller answered what was not asked.
             _ => self.go(At::Ended(Outcome::Corrupt), Do::Done(Outcome::Corrupt)),
         }
     }
 
+    #[inline]
     fn go(&mut self, at: At, what: Do) -> Do {
         self.at = at;
         what
     }
 
-    fn disarm(&mut self, end: Option<Outcome>) -> Do {
-        self.go(At::Disarming(end), Do::Decrease(Word::Asleep))
+    #[inline]
+    fn end(&mut self, outcome: Outcome) -> Do {
+        self.go(At::Ended(outcome), Do::Done(outcome))
     }
 
+    #[inline]
     fn sleep(&mut self) -> Do {
         if self.last_look {
             let is_returning = self.path == path::BACK;
-            return self.disarm(Some(if is_returning { Outcome::Returning } else { Outcome::Unreturned }));
+            return self.end(if is_returning { Outcome::Returning } else { Outcome::Unreturned });
         }
-        // Bytes of the kernel do not end this wait, the writer's bell does.
-        let watch = Watch { readable: false, writable: false, hangup: true, bell: true };
-        self.go(At::Asleep, Do::Sleep(watch))
+        self.go(At::Waiting, Do::Sleep(Wait::Return))
     }
 }

@@ -17,7 +17,7 @@
 
 mod back;
 
-use super::{Do, Outcome, Saw, Watch, Woken, Word, consent, path, span};
+use super::{Do, Outcome, Saw, Wait, Woken, Word, consent, path, span};
 
 /// On which occasion the library is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,9 +26,9 @@ pub enum Occasion {
     Write,
     /// The program writes and may not be kept waiting.
     WriteNow,
-    /// The library is in this process for another reason, or its bell rang: has the consent been withdrawn?
+    /// The library is in this process for another reason: has the consent been withdrawn?
     Visit,
-    /// Ring bytes lie unread for long and nobody is seen to read: take them back.
+    /// This process is about to sleep in the kernel, or ring bytes lie unread for long: take them back.
     Overdue,
     /// The program is about to close, or to write in a way that is not seen.
     Finish,
@@ -48,30 +48,22 @@ enum At {
     OwnCut,
     // The ring.
     SeesConsent,
+    SeesAsleep,
     SeesHead,
     Putting,
     Publishing,
     PublishedFence,
-    SeesAsleep,
-    Ringing,
+    PublishedSeesAsleep,
+    PublishedSeesConsent,
     // Waiting for room.
     Resting,
-    ResettingBell,
-    Arming,
-    LooksAgainHead,
-    LooksAgainConsent,
-    LooksAgainPath,
-    Asleep,
-    Disarming(Woken),
+    WaitsForRoom,
     // Recall.
     Recalling,
     RecallFence,
     SeesReadLock,
     Pausing,
     Excusing,
-    ExcusedFence,
-    ExcusedSeesAsleep,
-    ExcusedRings,
     // Handing back.
     BackAsksWritten,
     BackOwnCut,
@@ -82,21 +74,18 @@ enum At {
     BackReleases,
     BackAsksRest,
     BackSends,
-    // Leaving the ring for the kernel; then the readers may want to know.
+    // Leaving the ring for the kernel.
     Leaving,
-    LeftFence,
-    LeftSeesRoomWanted,
-    LeftRingsOwn,
-    LeftSeesAsleep,
-    LeftRings,
     // Opening.
     OpenSeesConsent,
+    OpenSeesAsleep,
     OpenSeesHead,
     OpenAsksWritten,
     OpenCuts,
     OpenTurns,
     OpenFence,
-    OpenLooksAgain,
+    OpenSeesConsentAgain,
+    OpenSeesAsleepAgain,
     // The kernel.
     Sending,
     // The ends.
@@ -120,6 +109,10 @@ pub struct Writer {
     is_hung_up: bool,
     /// Somebody has written past the library since the ring was opened.
     is_foreign: bool,
+    /// Readers sleep: the ring is to be left.
+    is_asleep: bool,
+    /// The call's bytes are in the ring, or went back from there: it will not write them again.
+    is_published: bool,
     path: u64,
     tail: u64,
     base: u64,
@@ -134,6 +127,7 @@ pub struct Writer {
 impl Writer {
     /// A call with `want` bytes (0 where the occasion is no write). `head` is what [`Writer::head`] said after an earlier call in
     /// this process, else 0.
+    #[inline]
     #[must_use]
     pub fn new(occasion: Occasion, capacity: u64, want: u64, may_open: bool, head: u64) -> Self {
         Self {
@@ -145,6 +139,8 @@ impl Writer {
             is_overdue: false,
             is_hung_up: false,
             is_foreign: false,
+            is_asleep: false,
+            is_published: false,
             path: path::TCP,
             tail: 0,
             base: 0,
@@ -157,6 +153,7 @@ impl Writer {
     }
 
     /// What the reader was last seen to have taken: saves the next call a look.
+    #[inline]
     #[must_use]
     pub fn head(&self) -> u64 {
         self.head
@@ -164,6 +161,7 @@ impl Writer {
 
     /// The same call when the caller has seen that the other end hung up: whether it still reads is for the kernel to find
     /// out, so the bytes go there.
+    #[inline]
     #[must_use]
     pub fn hung_up(self) -> Self {
         Self { is_hung_up: true, is_overdue: true, may_open: false, ..self }
@@ -191,61 +189,59 @@ impl Writer {
                 self.recall = value;
                 self.begin()
             }
-            (At::SeesConsent, Saw::Value(consent::OPEN)) => self.consented(),
+            (At::SeesConsent, Saw::Value(consent::OPEN)) => self.go(At::SeesAsleep, Do::Load(Word::Asleep)),
             // Withdrawn: no reader takes a byte of the ring while the path is the ring.
             (At::SeesConsent, Saw::Value(_)) => self.hand_back(),
+            (At::SeesAsleep, Saw::Value(asleep)) => {
+                self.is_asleep = asleep != 0;
+                self.consented()
+            }
             (At::SeesHead, Saw::Value(head)) => self.with_head(head),
             (At::Putting, _) => {
                 let tail = self.tail.saturating_add(self.moved);
                 self.go(At::Publishing, Do::Store(Word::Tail, tail))
             }
-            (At::Publishing, _) => self.go(At::PublishedFence, Do::Fence),
-            (At::PublishedFence, _) => self.go(At::SeesAsleep, Do::Load(Word::Asleep)),
-            (At::SeesAsleep, Saw::Value(0)) | (At::Ringing, _) => self.end(Outcome::Moved(self.moved)),
-            (At::SeesAsleep, Saw::Value(_)) => self.go(At::Ringing, Do::RingBell),
+            (At::Publishing, _) => {
+                self.tail = self.tail.saturating_add(self.moved);
+                self.is_published = true;
+                self.go(At::PublishedFence, Do::Fence)
+            }
+            (At::PublishedFence, _) => self.go(At::PublishedSeesAsleep, Do::Load(Word::Asleep)),
+            (At::PublishedSeesAsleep, Saw::Value(0)) => {
+                self.go(At::PublishedSeesConsent, Do::Load(Word::Consent))
+            }
+            // They went to sleep without having seen it: in the kernel they will.
+            (At::PublishedSeesAsleep, Saw::Value(_)) => self.recall(),
+            (At::PublishedSeesConsent, Saw::Value(consent::OPEN)) => self.end(Outcome::Moved(self.moved)),
+            (At::PublishedSeesConsent, Saw::Value(_)) => self.hand_back(),
             (At::Sending, Saw::Moved(count)) => self.end(Outcome::Moved(count)),
             (At::Sending, Saw::WouldBlock) => self.wait_for_kernel(),
             (At::Sending, _) => self.end(Outcome::Kernel),
             (At::Unlocking(outcome), _) => self.go(At::Ended(outcome), Do::Done(outcome)),
-            (At::UnlockingToWait, _) => {
-                let watch = Watch { readable: false, writable: true, hangup: false, bell: false };
-                self.go(At::WaitsForKernel, Do::Sleep(watch))
-            }
-            (At::WaitsForKernel, Saw::Woken(Woken::Stop)) => {
-                self.go(At::Ended(Outcome::WouldBlock), Do::Done(Outcome::WouldBlock))
-            }
+            (At::UnlockingToWait, _) => self.go(At::WaitsForKernel, Do::Sleep(Wait::Writable)),
+            (At::WaitsForKernel, Saw::Woken(Woken::Stop)) => self.stopped(),
             (At::WaitsForKernel, _) => self.lock(),
             (At::Ended(outcome), _) => Do::Done(outcome),
             _ => self.seldom(saw),
         }
     }
 
-    #[cold]
+    #[inline]
     fn seldom(&mut self, saw: Saw) -> Do {
         match self.at {
-            At::Resting
-            | At::ResettingBell
-            | At::Arming
-            | At::LooksAgainHead
-            | At::LooksAgainConsent
-            | At::LooksAgainPath
-            | At::Asleep
-            | At::Disarming(_) => self.rest(saw),
-            At::Recalling
-            | At::RecallFence
-            | At::SeesReadLock
-            | At::Pausing
-            | At::Excusing
-            | At::ExcusedFence
-            | At::ExcusedSeesAsleep
-            | At::ExcusedRings => self.recalling(saw),
+            At::Resting | At::WaitsForRoom => self.rest(saw),
+            At::Recalling | At::RecallFence | At::SeesReadLock | At::Pausing | At::Excusing => {
+                self.recalling(saw)
+            }
             At::OpenSeesConsent
+            | At::OpenSeesAsleep
             | At::OpenSeesHead
             | At::OpenAsksWritten
             | At::OpenCuts
             | At::OpenTurns
             | At::OpenFence
-            | At::OpenLooksAgain => self.opening(saw),
+            | At::OpenSeesConsentAgain
+            | At::OpenSeesAsleepAgain => self.opening(saw),
             _ => self.handing_back(saw),
         }
     }
@@ -261,14 +257,22 @@ impl Writer {
         self.go(At::Unlocking(outcome), Do::Unlock(Word::WriteLock))
     }
 
+    #[inline]
     fn lock(&mut self) -> Do {
         // Nothing that was seen before a sleep is believed after it.
         let again = Self::new(self.occasion, self.capacity, self.want, self.may_open, self.head);
-        *self = Self { is_overdue: self.is_overdue, is_hung_up: self.is_hung_up, ..again };
+        *self = Self {
+            is_overdue: self.is_overdue,
+            is_hung_up: self.is_hung_up,
+            is_published: self.is_published,
+            moved: self.moved,
+            ..again
+        };
         self.go(At::Locking, Do::Lock(Word::WriteLock))
     }
 
     /// The own words are known: what is there to do?
+    #[inline]
     fn begin(&mut self) -> Do {
         match self.path {
             path::BACK => self.go(At::OwnCut, Do::Load(Word::Cut)),
@@ -280,6 +284,8 @@ impl Writer {
                 self.go(At::SeesConsent, Do::Load(Word::Consent))
             }
             path::TCP if self.occasion == Occasion::ShutDown => self.leave(),
+            // Somebody else has handed them back while this call waited to.
+            _ if self.is_published => self.end(Outcome::Moved(self.moved)),
             _ if self.want == 0 => self.end(Outcome::Moved(0)),
             path::TCP if self.may_open => self.go(At::OpenSeesConsent, Do::Load(Word::Consent)),
             _ => self.send(),
@@ -292,7 +298,7 @@ impl Writer {
         let is_write = matches!(self.occasion, Occasion::Write | Occasion::WriteNow);
         let room = span(self.head, self.base, self.tail, self.capacity)
             .map_or(0, |unread| self.capacity - (unread.to - unread.from));
-        if is_write && room >= self.want.min(self.capacity) {
+        if is_write && !self.is_asleep && !self.is_published && room >= self.want.min(self.capacity) {
             return self.with_head(self.head);
         }
         self.go(At::SeesHead, Do::Load(Word::Head))
@@ -306,11 +312,14 @@ impl Writer {
         };
         self.head = head;
         let unread = unread.to - unread.from;
+        let leaves = self.is_asleep || self.is_published;
         match self.occasion {
             Occasion::Finish | Occasion::ShutDown if unread > 0 => self.recall(),
             Occasion::Finish | Occasion::ShutDown => self.leave(),
             Occasion::Overdue if unread > 0 => self.recall(),
+            _ if leaves && unread > 0 => self.recall(),
             Occasion::Visit | Occasion::Overdue => self.end(Outcome::Moved(0)),
+            _ if leaves => self.leave(),
             Occasion::Write | Occasion::WriteNow if unread < self.capacity && !self.is_hung_up => {
                 self.moved = self.want.min(self.capacity - unread);
                 self.go(At::Putting, Do::Put { at: self.tail, len: self.moved })
@@ -321,45 +330,41 @@ impl Writer {
     }
 
     /// Bytes for the kernel; with none to write this is the end.
+    #[inline]
     fn send(&mut self) -> Do {
-        if self.want == 0 {
-            return self.end(Outcome::Moved(0));
+        if self.is_published || self.want == 0 {
+            return self.end(Outcome::Moved(self.moved));
         }
         self.go(At::Sending, Do::Send { most: self.want })
     }
 
+    #[inline]
     fn wait_for_kernel(&mut self) -> Do {
         match self.occasion {
             Occasion::Write | Occasion::Finish | Occasion::ShutDown => {
                 self.go(At::UnlockingToWait, Do::Unlock(Word::WriteLock))
             }
+            // What is still to go back goes with the next call, or before this process sleeps.
+            _ if self.is_published => self.end(Outcome::Moved(self.moved)),
             _ => self.end(Outcome::WouldBlock),
         }
     }
 
+    /// A wait was stopped. Bytes that the ring has taken are written, whatever becomes of them.
+    #[inline]
+    fn stopped(&mut self) -> Do {
+        let outcome = if self.is_published { Outcome::Moved(self.moved) } else { Outcome::WouldBlock };
+        self.go(At::Ended(outcome), Do::Done(outcome))
+    }
+
     // Waiting for room in the ring.
 
+    #[inline]
     fn rest(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
-            (At::Resting, _) => self.go(At::ResettingBell, Do::ResetBell),
-            (At::ResettingBell, _) => self.go(At::Arming, Do::Increase(Word::RoomWanted)),
-            (At::Arming, _) => self.go(At::LooksAgainHead, Do::Load(Word::Head)),
-            (At::LooksAgainHead, Saw::Value(head)) if head != self.head => self.disarm(Woken::Look),
-            (At::LooksAgainHead, Saw::Value(_)) => self.go(At::LooksAgainConsent, Do::Load(Word::Consent)),
-            (At::LooksAgainConsent, Saw::Value(consent::OPEN)) => {
-                self.go(At::LooksAgainPath, Do::Load(Word::Path))
-            }
-            (At::LooksAgainPath, Saw::Value(path::RING)) => {
-                let watch = Watch { readable: false, writable: false, hangup: true, bell: true };
-                self.go(At::Asleep, Do::Sleep(watch))
-            }
-            // Somebody else who holds this end has handed the ring's bytes back.
-            (At::LooksAgainConsent | At::LooksAgainPath, _) => self.disarm(Woken::Look),
-            (At::Asleep, Saw::Woken(why)) => self.disarm(why),
-            (At::Disarming(Woken::Stop), _) => {
-                self.go(At::Ended(Outcome::WouldBlock), Do::Done(Outcome::WouldBlock))
-            }
-            (At::Disarming(why), _) => {
+            (At::Resting, _) => self.go(At::WaitsForRoom, Do::Sleep(Wait::Room)),
+            (At::WaitsForRoom, Saw::Woken(Woken::Stop)) => self.stopped(),
+            (At::WaitsForRoom, Saw::Woken(why)) => {
                 self.is_hung_up |= why == Woken::Hangup;
                 self.is_overdue = self.is_hung_up || why == Woken::Timer;
                 self.lock()
@@ -368,18 +373,16 @@ impl Writer {
         }
     }
 
-    fn disarm(&mut self, why: Woken) -> Do {
-        self.go(At::Disarming(why), Do::Decrease(Word::RoomWanted))
-    }
-
     // From the kernel to the ring.
 
+    #[inline]
     fn opening(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
             (At::OpenSeesConsent, Saw::Value(consent::OPEN)) => {
-                self.go(At::OpenSeesHead, Do::Load(Word::Head))
+                self.go(At::OpenSeesAsleep, Do::Load(Word::Asleep))
             }
-            (At::OpenSeesConsent, _) => self.send(),
+            (At::OpenSeesAsleep, Saw::Value(0)) => self.go(At::OpenSeesHead, Do::Load(Word::Head)),
+            (At::OpenSeesConsent | At::OpenSeesAsleep, _) => self.send(),
             (At::OpenSeesHead, Saw::Value(head)) => match span(head, self.base, self.tail, self.capacity) {
                 Some(unread) if unread.from == unread.to => self.go(At::OpenAsksWritten, Do::AskWritten),
                 // Bytes before those of the kernel are unread: another cut would stand before the first.
@@ -393,12 +396,15 @@ impl Writer {
             (At::OpenAsksWritten, _) => self.send(),
             (At::OpenCuts, _) => self.go(At::OpenTurns, Do::Store(Word::Path, path::RING)),
             (At::OpenTurns, _) => self.go(At::OpenFence, Do::Fence),
-            (At::OpenFence, _) => self.go(At::OpenLooksAgain, Do::Load(Word::Consent)),
-            (At::OpenLooksAgain, Saw::Value(consent::OPEN)) => {
+            (At::OpenFence, _) => self.go(At::OpenSeesConsentAgain, Do::Load(Word::Consent)),
+            (At::OpenSeesConsentAgain, Saw::Value(consent::OPEN)) => {
+                self.go(At::OpenSeesAsleepAgain, Do::Load(Word::Asleep))
+            }
+            (At::OpenSeesAsleepAgain, Saw::Value(0)) => {
                 self.path = path::RING;
                 self.consented()
             }
-            (At::OpenLooksAgain, _) => self.leave(),
+            (At::OpenSeesConsentAgain | At::OpenSeesAsleepAgain, _) => self.leave(),
             _ => self.end(Outcome::Corrupt),
         }
     }

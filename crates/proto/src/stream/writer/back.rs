@@ -6,16 +6,19 @@ use crate::stream::{Do, Outcome, Saw, Woken, Word, path, span};
 impl Writer {
     // Taking unread bytes back without being asked.
 
+    #[inline]
     pub(super) fn recall(&mut self) -> Do {
         self.recall = 1;
         self.go(At::Recalling, Do::Store(Word::Recall, 1))
     }
 
+    #[inline]
     fn excuse(&mut self) -> Do {
         self.recall = 0;
         self.go(At::Excusing, Do::Store(Word::Recall, 0))
     }
 
+    #[inline]
     pub(super) fn recalling(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
             (At::Recalling, _) => self.go(At::RecallFence, Do::Fence),
@@ -25,35 +28,32 @@ impl Writer {
             (At::SeesReadLock, Saw::Value(_)) => self.go(At::Pausing, Do::Pause),
             (At::Pausing, Saw::Woken(Woken::Look)) => self.go(At::SeesReadLock, Do::Load(Word::ReadLock)),
             (At::Pausing, _) => self.excuse(),
-            // A reader that looked meanwhile has left the ring alone, and may have gone to sleep over it.
-            (At::Excusing, _) => self.go(At::ExcusedFence, Do::Fence),
-            (At::ExcusedFence, _) => self.go(At::ExcusedSeesAsleep, Do::Load(Word::Asleep)),
-            (At::ExcusedSeesAsleep, Saw::Value(0)) | (At::ExcusedRings, _) => self.excused(),
-            (At::ExcusedSeesAsleep, Saw::Value(_)) => self.go(At::ExcusedRings, Do::RingBell),
+            (At::Excusing, _) => self.excused(),
             _ => self.end(Outcome::Corrupt),
         }
     }
 
-    /// A reader was stopped at work, or what is in the ring cannot go back. It is seen before what goes through the kernel from
-    /// here on.
+    /// A reader was stopped at work, or what is in the ring cannot go back: nothing that is written may overtake it, but an end may.
+    #[inline]
     fn excused(&mut self) -> Do {
         match self.occasion {
             _ if self.is_foreign => self.leave(),
-            Occasion::Write if !self.is_hung_up => {
-                self.is_overdue = false;
-                self.go(At::SeesConsent, Do::Load(Word::Consent))
-            }
+            Occasion::Finish | Occasion::ShutDown => self.leave(),
+            _ if self.is_published => self.end(Outcome::Moved(self.moved)),
+            Occasion::Write => self.go(At::Resting, Do::Unlock(Word::WriteLock)),
+            Occasion::WriteNow => self.end(Outcome::WouldBlock),
             Occasion::Visit | Occasion::Overdue => self.end(Outcome::Moved(0)),
-            _ => self.leave(),
         }
     }
 
     // Giving unread bytes back to the kernel. No reader takes any now.
 
+    #[inline]
     pub(super) fn hand_back(&mut self) -> Do {
         self.go(At::BackAsksWritten, Do::AskWritten)
     }
 
+    #[inline]
     pub(super) fn handing_back(&mut self, saw: Saw) -> Do {
         match (self.at, saw) {
             (At::BackAsksWritten, Saw::Value(written)) => {
@@ -96,30 +96,26 @@ impl Writer {
             (At::BackSends, Saw::WouldBlock) => self.wait_for_kernel(),
             // The connection is dead, and the kernel will say how.
             (At::BackSends, _) => self.leave(),
-            (At::Leaving, _) => self.go(At::LeftFence, Do::Fence),
-            (At::LeftFence, _) => self.go(At::LeftSeesRoomWanted, Do::Load(Word::RoomWanted)),
-            (At::LeftSeesRoomWanted, Saw::Value(0)) | (At::LeftRingsOwn, _) => {
-                self.go(At::LeftSeesAsleep, Do::Load(Word::Asleep))
-            }
-            (At::LeftSeesRoomWanted, Saw::Value(_)) => self.go(At::LeftRingsOwn, Do::RingOwnBell),
-            (At::LeftSeesAsleep, Saw::Value(0)) | (At::LeftRings, _) => self.send(),
-            (At::LeftSeesAsleep, Saw::Value(_)) => self.go(At::LeftRings, Do::RingBell),
+            (At::Leaving, _) => self.send(),
             // The caller answered what was not asked: end, and leave nothing locked.
             _ => self.end(Outcome::Corrupt),
         }
     }
 
     /// The ring's bytes cannot go back; what is written from here on goes behind them.
+    #[inline]
     fn stay(&mut self) -> Do {
         self.is_foreign = true;
         if self.recall == 0 { self.leave() } else { self.excuse() }
     }
 
+    #[inline]
     fn void(&mut self) -> Do {
         self.base = self.tail;
         self.go(At::BackVoids, Do::Store(Word::Base, self.tail))
     }
 
+    #[inline]
     pub(super) fn leave(&mut self) -> Do {
         self.path = if self.occasion == Occasion::ShutDown { path::SHUT } else { path::TCP };
         self.go(At::Leaving, Do::Store(Word::Path, self.path))
