@@ -227,6 +227,7 @@ struct Span {
 }
 
 /// Checks the three positions against each other, whoever wrote them. `None`: no honest end writes these.
+#[inline]
 fn span(head: u64, base: u64, tail: u64, capacity: u64) -> Option<Span> {
     let from = head.max(base);
     // Nobody publishes what has no room, nor takes what was not published; and no stream is that long.
@@ -239,6 +240,7 @@ fn span(head: u64, base: u64, tail: u64, capacity: u64) -> Option<Span> {
 /// `its_path` is [`Word::Path`] of the direction that ended; the three positions are of the opposite one, which this end
 /// writes. An end that only shuts down its writing half says so in its path first, and may go on reading.
 #[must_use]
+#[inline]
 pub fn is_reset(its_path: u64, head: u64, base: u64, tail: u64, capacity: u64) -> bool {
     its_path != path::SHUT && span(head, base, tail, capacity).is_none_or(|unread| unread.from < unread.to)
 }

@@ -5,7 +5,7 @@
 //! gets what he gets. There is nothing in it that anybody follows: numbers only.
 
 /// First word of the file: its kind and version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks2");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks3");
 /// Bits of it that are the version.
 pub const VERSION_BITS: u64 = 0xff << 56;
 
@@ -45,6 +45,10 @@ pub mod head {
     pub const BYTES_OUT: usize = 4;
     /// 1 if the process has executed another program, which has not used a connection yet.
     pub const LEFT: usize = 5;
+    /// Bytes that came through rings.
+    pub const RING_IN: usize = 6;
+    /// Bytes that were sent through rings, without those that went back to the kernel.
+    pub const RING_OUT: usize = 7;
     /// First of the counters of reasons.
     pub const REASONS: usize = 16;
     /// First of the counters of notes.

@@ -20,6 +20,7 @@ static PATH: Path = Path(UnsafeCell::new([0; PATH_BYTES]));
 static PATH_SET: AtomicU32 = AtomicU32::new(0);
 
 const STATISTICS: &[u8] = b"TIELINE_SOCKETS_STATISTICS=";
+const RINGS: &[u8] = b"TIELINE_SOCKETS_RINGS=";
 const CHILDREN: &[u8] = b"TIELINE_SOCKETS_CHILDREN=";
 const LIBRARY: &[u8] = b"TIELINE_SOCKETS_LIBRARY=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -68,12 +69,22 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
             keep(path);
             crate::page::map_file();
         }
+        if find(environment, RINGS).is_some_and(|value| *value == b'1') {
+            HAS_RINGS.store(1, Ordering::Relaxed);
+        }
         #[cfg(feature = "planted")]
         crate::planted::choose(find(environment, b"TIELINE_SOCKETS_PLANT="));
         if find(environment, CHILDREN).is_some_and(|value| *value == b'0') {
             withdraw(environment);
         }
     }
+}
+
+/// Whether connections may get rings.
+static HAS_RINGS: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn has_rings() -> bool {
+    HAS_RINGS.load(Ordering::Relaxed) != 0
 }
 
 /// The path of the file of statistics, if there is to be one. It ends with 0, and is never written again.
@@ -150,7 +161,7 @@ pub(crate) unsafe fn withdraw(environment: *mut *mut c_char) {
     unsafe {
         while !(*from).is_null() {
             let text = (*from).cast::<u8>();
-            let ours = [STATISTICS, CHILDREN, LIBRARY].iter().any(|name| value_of(text, name).is_some());
+            let ours = [STATISTICS, RINGS, CHILDREN, LIBRARY].iter().any(|name| value_of(text, name).is_some());
             let emptied = value_of(text, PRELOAD).is_some_and(|list| !without_ours(list));
             if !ours && !emptied {
                 *to = *from;

@@ -25,6 +25,7 @@ mod page;
 #[cfg(feature = "planted")]
 mod planted;
 mod raw;
+mod rings;
 mod seen;
 mod state;
 mod sync;

@@ -76,6 +76,15 @@ pub(crate) fn count(way: Way, bytes: u64) {
     }
 }
 
+/// Counts bytes that went through a ring.
+#[inline(always)]
+pub(crate) fn ring(way: Way, bytes: u64) {
+    match way {
+        Way::In => add(head::RING_IN, bytes),
+        Way::Out => add(head::RING_OUT, bytes),
+    }
+}
+
 /// Takes bytes back that were counted: from now on they are among those of its record.
 pub(crate) fn count_back(bytes_in: u64, bytes_out: u64) {
     add(head::BYTES_IN, bytes_in.wrapping_neg());

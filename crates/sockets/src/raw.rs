@@ -58,6 +58,14 @@ pub(crate) fn socket_option<T: Copy + Default>(fd: c_int, option: c_int) -> Resu
     asked.map(|_| value)
 }
 
+/// What the kernel says of a connection of TCP, as much as fits.
+pub(crate) fn tcp_info(fd: c_int, into: &mut [u8]) -> Option<&[u8]> {
+    // SAFETY: the room is as long as said.
+    let length =
+        unsafe { option_into(fd, [libc::IPPROTO_TCP, libc::TCP_INFO], into.as_mut_ptr(), into.len()) };
+    into.get(..length.ok()?)
+}
+
 /// How many bytes a connection of TCP has received and has been given to send, as the kernel counts them.
 pub(crate) fn tcp_bytes(fd: c_int) -> Option<(u64, u64)> {
     let mut info = [0_u8; tcp_info::BYTES];

@@ -4,7 +4,7 @@ use libc::c_int;
 use sockets_rules::layout::Note;
 
 use crate::table::{self, Kind};
-use crate::{page, state};
+use crate::{page, raw, rings, state};
 
 /// A call that took bytes from a descriptor came back.
 pub(crate) fn input(fd: c_int, got: isize) {
@@ -52,6 +52,7 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
 /// A call made another number for a descriptor, or failed. Hands its result on.
 pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
     if to >= 0 && !state::outside() {
+        unusual(from);
         table::copied(from, to);
         page::note(Note::Copied);
     }
@@ -61,6 +62,7 @@ pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
 /// This process executes something else, if all goes well.
 pub(crate) fn leaving() {
     if !state::outside() {
+        rings::leave::executing(true);
         table::keep_bytes(false);
         page::leaving(true);
     }
@@ -90,6 +92,7 @@ pub(crate) fn needs_room() {
 /// A descriptor is about to be closed or replaced. Before the call: as soon as it is done, another thread may get the number.
 pub(crate) fn closing(fd: c_int) {
     if !state::outside() {
+        rings::leave::closing(fd);
         table::forget(fd);
     }
 }
@@ -97,6 +100,7 @@ pub(crate) fn closing(fd: c_int) {
 /// Descriptors from `first` to `last` are about to be closed.
 pub(crate) fn closing_range(first: u32, last: u32) {
     if !state::outside() {
+        rings::leave::closing_range(first, last);
         table::forget_range(first, last);
         page::note(Note::ClosedInBulk);
     }
@@ -150,6 +154,10 @@ pub(crate) fn returned() {
 pub(crate) fn forked(result: libc::pid_t) -> libc::pid_t {
     if result == 0 {
         state::forked();
+    } else if result > 0 {
+        // Whose ends have not met yet, they both would look.
+        rings::pair::shared();
+        state::shares_descriptors();
     }
     note(Note::Forked);
     result
@@ -163,6 +171,90 @@ pub(crate) unsafe fn received(message: *const libc::msghdr) {
     // SAFETY: the caller's promise.
     if !state::outside() && unsafe { for_each_passed(message, table::forget) } {
         page::note(Note::Received);
+    }
+}
+
+/// Of this descriptor something is done that goes past rings: it stays with the kernel from here on.
+pub(crate) fn unusual(fd: c_int) {
+    if !state::outside() {
+        rings::leave::number(fd);
+    }
+}
+
+/// The C library or the kernel is about to move bytes of nobody knows which descriptor.
+pub(crate) fn moves_unseen() {
+    note(Note::Moved);
+    stops();
+}
+
+/// From now on everything stays with the kernel.
+pub(crate) fn stops() {
+    if !state::outside() {
+        rings::leave::everything();
+    }
+}
+
+/// The user or what it may is about to change: who it was had the rings.
+pub(crate) fn confining() {
+    note(Note::Confined);
+    stops();
+}
+
+/// A program is about to be executed in a child.
+pub(crate) fn starting() {
+    if !state::outside() {
+        rings::leave::executing(false);
+        state::shares_descriptors();
+    }
+}
+
+/// One or both halves of a connection are about to be shut down.
+pub(crate) fn shutting_down(fd: c_int, how: c_int) {
+    if !state::outside()
+        && let Some(conn) = rings::conn::of(fd)
+    {
+        if how != libc::SHUT_WR {
+            rings::leave::reading(conn, fd);
+        }
+        if how != libc::SHUT_RD {
+            rings::leave::shutting_down(conn, fd);
+        }
+    }
+}
+
+/// An `ioctl` has answered.
+///
+/// # Safety
+/// If it was [`libc::FIONREAD`] and succeeded, the argument is a number.
+pub(crate) unsafe fn asked(fd: c_int, request: libc::c_ulong, argument: *mut c_int, result: c_int) {
+    if request == libc::FIONREAD as libc::c_ulong
+        && result == 0
+        && !state::outside()
+        && let Some(more) = rings::io::unread(fd)
+    {
+        // SAFETY: the caller's promise.
+        unsafe { *argument = (*argument).saturating_add(more) };
+    }
+}
+
+/// A message is about to be sent: descriptors in it get another holder.
+pub(crate) fn passing(message: *const libc::msghdr) {
+    if !rings::conn::met() || state::outside() {
+        return;
+    }
+    // Nothing is known of the message yet: the kernel reads it.
+    let at = message as usize;
+    let field = |offset: usize| raw::peek(at + offset);
+    let control = field(core::mem::offset_of!(libc::msghdr, msg_control)).unwrap_or(0) as usize;
+    let length = field(core::mem::offset_of!(libc::msghdr, msg_controllen)).unwrap_or(0) as usize;
+    if control == 0 || length < size_of::<libc::cmsghdr>() {
+        return;
+    }
+    // Whichever they are: seldom enough for all of the control data to be taken for descriptors.
+    for place in (0..length.min(4096)).step_by(4) {
+        if let Some(word) = raw::peek(control + place) {
+            unusual(word as u32 as c_int);
+        }
     }
 }
 

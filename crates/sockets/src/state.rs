@@ -100,7 +100,7 @@ fn is_outside() -> bool {
 }
 
 /// The address that this thread has for itself: the first word of its block, which the psABI wants to hold its own address.
-fn thread() -> usize {
+pub(crate) fn thread() -> usize {
     let own: usize;
     // SAFETY: every thread of a program with a C library has such a block.
     unsafe { core::arch::asm!("mov {}, fs:0", out(reg) own, options(nostack, readonly, preserves_flags)) };
@@ -124,6 +124,9 @@ fn begin() {
             forker.store(0, Ordering::Relaxed);
         }
         page::forked(SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed));
+        shares_descriptors();
+        crate::rings::conn::forked();
+        crate::rings::epoll::forked();
     }
     WIPED.slot.store(page::own(), Ordering::Relaxed);
     if may_ask() {
@@ -181,6 +184,7 @@ pub(crate) fn lends_memory() {
 /// A process will share this memory for good, or a thread will have descriptors of its own: one table can't describe both.
 pub(crate) fn shares_memory() {
     if !outside() {
+        crate::rings::leave::everything();
         table::give_up();
     }
 }
@@ -237,6 +241,19 @@ pub(crate) fn slot() -> *mut AtomicU64 {
 pub(crate) fn set_slot(slot: *mut AtomicU64) {
     SLOT.store(slot, Ordering::Relaxed);
     WIPED.slot.store(slot, Ordering::Relaxed);
+}
+
+/// How often descriptors of this process have got another holder, as a tag that is never 0: a connection that was made under another
+/// one may have holders that are not known.
+static HOLDERS: AtomicU32 = AtomicU32::new(1);
+
+pub(crate) fn holders() -> u8 {
+    (HOLDERS.load(Ordering::Relaxed) % 255) as u8 + 1
+}
+
+/// A child was made, which has all descriptors.
+pub(crate) fn shares_descriptors() {
+    HOLDERS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Number of this process, as it was when it began.

@@ -12,7 +12,7 @@ use libc::c_int;
 
 use crate::raw;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::{page, state};
+use crate::{page, rings, state};
 
 /// Numbers above are not followed.
 pub(crate) const NUMBERS: usize = 1 << 16;
@@ -60,6 +60,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) kind: Kind,
+    /// Who made it: the tag of [`state::holders`] then; 0 if that is not known, or if it has several numbers.
+    pub(crate) maker: u8,
     /// One more than the number of its record; 0 for none.
     pub(crate) record: u16,
     /// When this was last known to be so; 0 for not since it was made.
@@ -71,6 +73,7 @@ pub(crate) struct Word {
 impl Word {
     pub(crate) fn pack(self) -> u64 {
         u64::from(self.kind as u8)
+            | u64::from(self.maker) << 8
             | u64::from(self.record) << 16
             | u64::from(self.epoch) << 32
             | u64::from(self.generation) << 48
@@ -79,6 +82,7 @@ impl Word {
     pub(crate) fn unpack(word: u64) -> Self {
         Self {
             kind: Kind::of(word as u8),
+            maker: (word >> 8) as u8,
             record: (word >> 16) as u16,
             epoch: (word >> 32) as u16,
             generation: (word >> 48) as u16,
@@ -149,6 +153,10 @@ fn reaches(fd: c_int) {
 
 /// The number has become this.
 pub(crate) fn made(fd: c_int, kind: Kind) {
+    become_new(fd, kind, if kind == Kind::Tcp { state::holders() } else { 0 });
+}
+
+fn become_new(fd: c_int, kind: Kind, maker: u8) {
     let Some(entry) = entry(fd) else { return };
     let old = Word::unpack(entry.word.load(Ordering::Relaxed));
     if old.kind == Kind::Unknown && kind == Kind::Unknown && old.record == 0 {
@@ -162,7 +170,7 @@ pub(crate) fn made(fd: c_int, kind: Kind) {
     entry.cookie.store(0, Ordering::Relaxed);
     // What has just been made is what it is, whatever happened before.
     let epoch = if kind == Kind::Unknown { 0 } else { epoch() };
-    let word = Word { kind, record: 0, epoch, generation: old.generation.wrapping_add(1) };
+    let word = Word { kind, maker, record: 0, epoch, generation: old.generation.wrapping_add(1) };
     entry.word.store(word.pack(), Ordering::Relaxed);
     if let Some(brief) = state::brief(fd)
         && brief.load(Ordering::Relaxed) != 0
@@ -191,7 +199,12 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     if from == to {
         return;
     }
-    made(to, kind(from));
+    become_new(to, kind(from), 0);
+    if let Some(entry) = entry(from) {
+        let word = entry.word.load(Ordering::Relaxed);
+        let shared = Word { maker: 0, ..Word::unpack(word) }.pack();
+        let _ = entry.word.compare_exchange(word, shared, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 /// What the number is, as far as is known.
@@ -255,7 +268,9 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
                 // In the child of a fork, of a connection that it inherited.
                 page::attach_once();
             }
-            keep_brief(fd, entry, word);
+            if rings::conn::of(fd).is_none_or(|conn| conn.is(rings::conn::state::OVER)) {
+                keep_brief(fd, entry, word);
+            }
         }
     }
 }
@@ -362,7 +377,8 @@ pub(crate) fn look_again(fd: c_int) {
     }
     entry.cookie.store(cookie, Ordering::Relaxed);
     reaches(fd);
-    let after = Word { kind, record, epoch: now, generation }.pack();
+    let maker = if same { old.maker } else { 0 };
+    let after = Word { kind, maker, record, epoch: now, generation }.pack();
     if entry.word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         // Somebody closed it, or looked as well.
         if record != old.record {
@@ -382,7 +398,11 @@ pub(crate) fn look_again(fd: c_int) {
             page::first_use();
         }
     }
-    keep_brief(fd, entry, after);
+    if kind == Kind::Tcp && (maker == 0 || maker != state::holders() || !rings::pair::begin(fd, cookie)) {
+        keep_brief(fd, entry, after);
+    } else if kind != Kind::Tcp {
+        keep_brief(fd, entry, after);
+    }
 }
 
 /// What kind of socket it is, asked of the kernel.

@@ -41,13 +41,27 @@ hooks! {
 
     // The argument is there only with some commands, and then it is a number or a pointer: a register in any case.
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
-        |next| controlled(fd, command, next(fd, command, argument))
+        |next| {
+            controlling(fd, command, argument);
+            controlled(fd, command, next(fd, command, argument))
+        }
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
-        |next| controlled(fd, command, next(fd, command, argument))
+        |next| {
+            controlling(fd, command, argument);
+            controlled(fd, command, next(fd, command, argument))
+        }
     fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
-        |next| controlled(fd, command, next(fd, command, argument))
+        |next| {
+            controlling(fd, command, argument);
+            controlled(fd, command, next(fd, command, argument))
+        }
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int, as libc::SYS_ioctl;
-        |next| next(fd, request, argument)
+        |next| {
+            let result = next(fd, request, argument);
+            // SAFETY: the kernel has just written the number that this request asks for.
+            unsafe { seen::asked(fd, request, argument.cast(), result) };
+            result
+        }
 }
 
 /// As `closefrom`, where the C library has none: a program that looks for it finds it here.
@@ -75,6 +89,15 @@ pub(crate) fn closing_range(first: c_uint, last: c_uint, flags: c_int) {
     }
 }
 
+/// What `fcntl` is about to do.
+pub(crate) fn controlling(fd: c_int, command: c_int, argument: *mut c_void) {
+    match command {
+        // Signals come with what the kernel gets.
+        libc::F_SETFL if argument as usize as c_int & libc::O_ASYNC != 0 => seen::unusual(fd),
+        _ => {}
+    }
+}
+
 /// What `fcntl` has done. Hands its result on.
 pub(crate) fn controlled(fd: c_int, command: c_int, result: c_int) -> c_int {
     match command {
@@ -88,7 +111,10 @@ hooks! {
         super::stream::closing(stream);
         next(stream)
     }
-    fn shutdown(fd: c_int, how: c_int) -> c_int, as libc::SYS_shutdown; |next| next(fd, how)
+    fn shutdown(fd: c_int, how: c_int) -> c_int, as libc::SYS_shutdown; |next| {
+        seen::shutting_down(fd, how);
+        next(fd, how)
+    }
     fn unshare(flags: c_int) -> c_int, as libc::SYS_unshare; |next| {
         if flags & libc::CLONE_FILES != 0 {
             state::shares_memory();

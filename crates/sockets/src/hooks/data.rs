@@ -4,20 +4,94 @@ use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, sockaddr, sockle
 use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
-use crate::seen;
+use crate::rings::{self, Bytes};
+use crate::{seen, state};
 
-/// Hands on what a call took from the descriptor.
+/// Takes bytes from the descriptor: from a ring, or with the program's own call.
 #[inline(always)]
-fn got(fd: c_int, result: ssize_t) -> ssize_t {
+pub(crate) fn got(
+    fd: c_int,
+    bytes: impl FnOnce() -> Option<Bytes>,
+    flags: c_int,
+    mut next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    if let Some(conn) = rings::conn::of(fd)
+        && !state::outside()
+        && !conn.is(rings::conn::state::OVER)
+    {
+        return rings::io::read(conn, fd, bytes(), flags, next);
+    }
+    let result = next();
     seen::input(fd, result);
     result
 }
 
-/// Hands on what a call gave to the descriptor.
+/// Gives bytes to the descriptor: to a ring, or with the program's own call.
 #[inline(always)]
-fn gave(fd: c_int, result: ssize_t) -> ssize_t {
+pub(crate) fn gave(
+    fd: c_int,
+    bytes: impl FnOnce() -> Option<Bytes>,
+    flags: c_int,
+    mut next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    if let Some(conn) = rings::conn::of(fd)
+        && !state::outside()
+        && !conn.is(rings::conn::state::OVER)
+    {
+        return rings::io::write(conn, fd, bytes(), flags, next);
+    }
+    let result = next();
     seen::output(fd, result);
     result
+}
+
+#[inline(always)]
+fn flat(at: *const c_void, length: size_t) -> impl FnOnce() -> Option<Bytes> {
+    move || Some(Bytes::flat(at, length))
+}
+
+#[inline(always)]
+fn parts(vector: *const iovec, count: c_int) -> impl FnOnce() -> Option<Bytes> {
+    // SAFETY: the program's own vector, which its own call reads.
+    move || unsafe { Bytes::parts(vector, usize::try_from(count).ok()?) }
+}
+
+/// Of calls that end the program if there is less room than they are to fill.
+#[inline(always)]
+fn checked(at: *const c_void, length: size_t, room: size_t) -> impl FnOnce() -> Option<Bytes> {
+    move || (length <= room).then(|| Bytes::flat(at, length))
+}
+
+fn none() -> Option<Bytes> {
+    None
+}
+
+/// As [`got`], for calls that say where the bytes came from: of a connection, nothing.
+fn got_from(
+    fd: c_int,
+    bytes: impl FnOnce() -> Option<Bytes>,
+    flags: c_int,
+    its: *mut socklen_t,
+    mut next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    let mut is_native = false;
+    let result = got(fd, bytes, flags, || {
+        is_native = true;
+        next()
+    });
+    if !is_native && result >= 0 && !its.is_null() {
+        // SAFETY: the program's own variable, which its own call writes.
+        unsafe { *its = 0 };
+    }
+    result
+}
+
+/// The kernel is about to move bytes from one to the other by itself.
+fn moving(from: c_int, to: c_int) {
+    if !state::outside() {
+        rings::leave::unseen(from, true);
+        rings::leave::unseen(to, false);
+    }
 }
 
 /// Hands on what the kernel moved from one to the other.
@@ -30,51 +104,63 @@ fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
 
 hooks! {
     fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any hot 0;
-        |next| got(fd, next(fd, to, length))
+        |next| got(fd, flat(to, length), 0, || next(fd, to, length))
     fn __read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any;
-        |next| got(fd, next(fd, to, length))
+        |next| got(fd, flat(to, length), 0, || next(fd, to, length))
     fn __read_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t) -> ssize_t, as libc::SYS_read, quick any;
-        |next| got(fd, next(fd, to, length, room))
+        |next| got(fd, checked(to, length, room), 0, || next(fd, to, length, room))
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_readv, quick any;
-        |next| got(fd, next(fd, vector, count))
+        |next| got(fd, parts(vector, count), 0, || next(fd, vector, count))
     fn preadv2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
-        |next| got(fd, next(fd, vector, count, at, flags))
+        |next| got(fd, none, 0, || next(fd, vector, count, at, flags))
     fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
-        |next| got(fd, next(fd, vector, count, at, flags))
+        |next| got(fd, none, 0, || next(fd, vector, count, at, flags))
     fn recv(fd: c_int, to: *mut c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any hot 2;
-        |next| got(fd, next(fd, to, length, flags))
+        |next| got(fd, flat(to, length), flags, || next(fd, to, length, flags))
     fn __recv_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int) -> ssize_t, else -1, quick any;
-        |next| got(fd, next(fd, to, length, room, flags))
+        |next| got(fd, checked(to, length, room), flags, || next(fd, to, length, room, flags))
     fn recvfrom(fd: c_int, to: *mut c_void, length: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, as libc::SYS_recvfrom, quick any;
-        |next| got(fd, next(fd, to, length, flags, address, its))
+        |next| got_from(fd, flat(to, length), flags, if address.is_null() { core::ptr::null_mut() } else { its }, || next(fd, to, length, flags, address, its))
     fn __recvfrom_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t, flags: c_int, address: *mut sockaddr, its: *mut socklen_t) -> ssize_t, else -1, quick any;
-        |next| got(fd, next(fd, to, length, room, flags, address, its))
+        |next| got_from(fd, checked(to, length, room), flags, if address.is_null() { core::ptr::null_mut() } else { its }, || next(fd, to, length, room, flags, address, its))
 
     fn write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, quick any hot 1;
-        |next| gave(fd, next(fd, from, length))
+        |next| gave(fd, flat(from, length), 0, || next(fd, from, length))
     fn __write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, quick any;
-        |next| gave(fd, next(fd, from, length))
+        |next| gave(fd, flat(from, length), 0, || next(fd, from, length))
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_writev, quick any;
-        |next| gave(fd, next(fd, vector, count))
+        |next| gave(fd, parts(vector, count), 0, || next(fd, vector, count))
     fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
-        |next| gave(fd, next(fd, vector, count, at, flags))
+        |next| gave(fd, none, 0, || next(fd, vector, count, at, flags))
     fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
-        |next| gave(fd, next(fd, vector, count, at, flags))
+        |next| gave(fd, none, 0, || next(fd, vector, count, at, flags))
     fn send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any hot 3;
-        |next| gave(fd, next(fd, from, length, flags))
+        |next| gave(fd, flat(from, length), flags, || next(fd, from, length, flags))
     fn __send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any;
-        |next| gave(fd, next(fd, from, length, flags))
+        |next| gave(fd, flat(from, length), flags, || next(fd, from, length, flags))
     fn sendto(fd: c_int, from: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, its: socklen_t) -> ssize_t, as libc::SYS_sendto, quick any;
-        |next| gave(fd, next(fd, from, length, flags, address, its))
+        |next| gave(fd, flat(from, length), flags, || next(fd, from, length, flags, address, its))
 
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
-        |next| moved(from, to, next(to, from, at, length))
+        |next| {
+            moving(from, to);
+            moved(from, to, next(to, from, at, length))
+        }
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
-        |next| moved(from, to, next(to, from, at, length))
+        |next| {
+            moving(from, to);
+            moved(from, to, next(to, from, at, length))
+        }
     fn splice(from: c_int, at: *mut loff_t, to: c_int, its: *mut loff_t, length: size_t, flags: c_uint) -> ssize_t, as libc::SYS_splice;
-        |next| moved(from, to, next(from, at, to, its, length, flags))
+        |next| {
+            moving(from, to);
+            moved(from, to, next(from, at, to, its, length, flags))
+        }
     fn vmsplice(fd: c_int, vector: *const iovec, count: size_t, flags: c_uint) -> ssize_t, as libc::SYS_vmsplice;
-        |next| next(fd, vector, count, flags)
+        |next| {
+            moving(fd, fd);
+            next(fd, vector, count, flags)
+        }
     fn tee(from: c_int, to: c_int, length: size_t, flags: c_uint) -> ssize_t, as libc::SYS_tee;
         |next| next(from, to, length, flags)
 }
@@ -83,7 +169,7 @@ hooks! {
 macro_rules! asynchronous {
     ($($name:ident)*) => { hooks! {$(
         fn $name(block: *mut c_void) -> c_int, else -1; |next| {
-            seen::note(Note::Moved);
+            seen::moves_unseen();
             next(block)
         }
     )*} };
@@ -93,11 +179,11 @@ asynchronous! { aio_read aio_read64 aio_write aio_write64 }
 
 hooks! {
     fn lio_listio(mode: c_int, list: *mut c_void, count: c_int, event: *mut c_void) -> c_int, else -1; |next| {
-        seen::note(Note::Moved);
+        seen::moves_unseen();
         next(mode, list, count, event)
     }
     fn lio_listio64(mode: c_int, list: *mut c_void, count: c_int, event: *mut c_void) -> c_int, else -1; |next| {
-        seen::note(Note::Moved);
+        seen::moves_unseen();
         next(mode, list, count, event)
     }
 }

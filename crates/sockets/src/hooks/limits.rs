@@ -10,7 +10,7 @@ use crate::{seen, state};
 macro_rules! noted {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
         fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
-            seen::note(Note::Confined);
+            seen::confining();
             next($($arg),*)
         }
     )*} };
@@ -80,5 +80,6 @@ fn limiting(what: c_uint, new: *const c_void) {
 /// From now on the kernel may end the program for a call that it does not make itself.
 pub(crate) fn filtering() {
     seen::note(Note::Filtered);
+    seen::stops();
     state::filtered();
 }

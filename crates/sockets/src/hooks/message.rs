@@ -2,26 +2,52 @@
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
+use super::data::{gave, got};
 use crate::hook::hooks;
+use crate::rings::Bytes;
 use crate::seen;
+
+/// The bytes of a message that has nothing else.
+fn parts(message: *const msghdr) -> Option<Bytes> {
+    // SAFETY: the program's own message, which its own call reads.
+    let message = unsafe { message.as_ref()? };
+    let has_control = !message.msg_control.is_null() && message.msg_controllen != 0;
+    // Room for control data is common; of a connection there comes none that is not asked for.
+    let _ = has_control;
+    // SAFETY: as above.
+    unsafe { Bytes::parts(message.msg_iov, message.msg_iovlen) }
+}
 
 hooks! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick tcp hot 4; |next| {
-        let result = next(fd, message, flags);
+        let mut is_native = false;
+        let result = got(fd, || parts(message), flags, || {
+            is_native = true;
+            next(fd, message, flags)
+        });
         if result >= 0 {
-            // SAFETY: the kernel has just filled the message in.
-            unsafe { seen::received(message) };
+            if is_native {
+                // SAFETY: the kernel has just filled the message in.
+                unsafe { seen::received(message) };
+            } else {
+                // SAFETY: as the kernel does, where only bytes came.
+                unsafe {
+                    (*message).msg_namelen = 0;
+                    (*message).msg_controllen = 0;
+                    (*message).msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+                }
+            }
         }
-        seen::input(fd, result);
         result
     }
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, quick any hot 5; |next| {
-        // The message is not looked at: before the call it may be no address at all, and after it belongs to whoever was told.
-        let result = next(fd, message, flags);
-        seen::output(fd, result);
-        result
+        // The message is not looked at, unless of a connection with a ring: before the call it may be no address at all, and after it
+        // belongs to whoever was told.
+        seen::passing(message);
+        gave(fd, || parts(message), flags, || next(fd, message, flags))
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg, quick tcp; |next| {
+        seen::unusual(fd);
         let result = next(fd, messages, count, flags, limit);
         for at in 0..result.max(0) as usize {
             // SAFETY: so many messages the kernel has just filled in.
@@ -34,6 +60,7 @@ hooks! {
         result
     }
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg, quick any; |next| {
+        seen::unusual(fd);
         let result = next(fd, messages, count, flags);
         // Of a connection the lengths are the caller's to look at; datagrams are not counted.
         for at in 0..if seen::is_connection(fd) { result.max(0) as usize } else { 0 } {

@@ -66,6 +66,7 @@ pub(crate) fn stayed() {
 }
 
 fn started() {
+    seen::starting();
     seen::note(Note::Executed);
 }
 

@@ -9,6 +9,7 @@ use crate::seen;
 hooks! {
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void, else core::ptr::null_mut(); |next| {
         seen::note(Note::Streamed);
+        seen::unusual(fd);
         next(fd, mode)
     }
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void, else core::ptr::null_mut(); |next| {
@@ -21,10 +22,12 @@ hooks! {
     }
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int, else -1; |next| {
         seen::note(Note::Streamed);
+        seen::unusual(fd);
         next(fd, format, arguments)
     }
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int, else -1; |next| {
         seen::note(Note::Streamed);
+        seen::unusual(fd);
         next(fd, flag, format, arguments)
     }
 }

@@ -127,6 +127,20 @@ unsafe extern "C-unwind" fn by_number(
 
 fn before(number: c_long, a: usize, b: usize, c: usize) {
     match number {
+        libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev | libc::SYS_recvfrom | libc::SYS_sendto
+        | libc::SYS_recvmsg | libc::SYS_recvmmsg | libc::SYS_sendmmsg | libc::SYS_sendfile
+        | libc::SYS_shutdown | libc::SYS_ioctl | libc::SYS_setsockopt | libc::SYS_fcntl => seen::unusual(a as c_int),
+        libc::SYS_sendmsg => {
+            seen::passing(b as *const libc::msghdr);
+            seen::unusual(a as c_int);
+        }
+        libc::SYS_splice => {
+            seen::unusual(a as c_int);
+            seen::unusual(c as c_int);
+        }
+        libc::SYS_io_uring_setup | libc::SYS_io_submit | libc::SYS_epoll_ctl | libc::SYS_epoll_wait
+        | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_poll | libc::SYS_ppoll | libc::SYS_select
+        | libc::SYS_pselect6 => seen::stops(),
         libc::SYS_close => seen::closing(a as c_int),
         libc::SYS_dup2 | libc::SYS_dup3 => replacing(a as c_int, b as c_int),
         libc::SYS_close_range => closing_range(a as c_uint, b as c_uint, c as c_int),

@@ -65,8 +65,13 @@ trampolines! {
     execl: |_r| replaced();
     execle: |_r| replaced();
     execlp: |_r| replaced();
-    dprintf: |_r| seen::note(Note::Streamed);
-    __dprintf_chk: |_r| seen::note(Note::Streamed);
+    dprintf: |r| printing(r);
+    __dprintf_chk: |r| printing(r);
+}
+
+fn printing(registers: &Registers) {
+    seen::note(Note::Streamed);
+    seen::unusual(registers.arguments[0] as c_int);
 }
 
 fn vforking() {

@@ -1,0 +1,25 @@
+//! Connections inside this machine whose bytes go through memory.
+//!
+//! The kernel's connection stays the descriptor, and whoever sleeps, sleeps there; while both ends are awake, what one
+//! writes goes through a ring that the other one reads. How the stream changes between the two without a byte lost or out of order is
+//! `proto::stream`; how it is carried out is here:
+//!
+//! - [`pair`]: how two ends find each other, and prove who they are;
+//! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;
+//! - [`wait`] and [`epoll`]: waiting for many;
+//! - [`leave`]: before something that the library does not see.
+
+pub(crate) mod conn;
+mod copy;
+pub(crate) mod epoll;
+pub(crate) mod io;
+mod kernel;
+pub(crate) mod leave;
+mod lock;
+pub(crate) mod pair;
+mod run;
+mod spin;
+pub(crate) mod wait;
+mod words;
+
+pub(crate) use copy::Bytes;

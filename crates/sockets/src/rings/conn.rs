@@ -1,0 +1,311 @@
+//! Connections that have, or may get, rings: what this process knows of each, found by descriptor.
+//!
+//! A fixed table, touched where it is used. A connection is in it from the use that makes it worth trying until its last known
+//! descriptor is closed. The regions of a closed one are replaced by empty memory before they are used again: a call that
+//! another thread is in meanwhile finds words that say nothing.
+
+use libc::c_int;
+
+use super::words::{REGION_BYTES, Words};
+use crate::raw;
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::table::NUMBERS;
+
+/// Connections of a process that may have rings at the same time.
+pub(crate) const CONNECTIONS: usize = 1024;
+
+/// How far a connection is.
+pub(crate) mod state {
+    /// Nobody's.
+    pub(crate) const FREE: u32 = 0;
+    /// Being prepared or given up.
+    pub(crate) const BUSY: u32 = 1;
+    /// Looking for the other end.
+    pub(crate) const MEETING: u32 = 2;
+    /// Both ends have each other's regions.
+    pub(crate) const READY: u32 = 3;
+    /// It stays with the kernel.
+    pub(crate) const OVER: u32 = 4;
+}
+
+pub(crate) struct Conn {
+    pub(crate) state: AtomicU32,
+    /// A number of it, and how many there are.
+    pub(crate) fd: AtomicU32,
+    pub(crate) numbers: AtomicU32,
+    pub(crate) cookie: AtomicU64,
+    pub(crate) own: AtomicPtr<Words>,
+    pub(crate) peer: AtomicPtr<Words>,
+    /// While the ends look for each other: somebody is at it, the descriptor (plus 1) that the other one writes to, uses so far,
+    /// and what has been done.
+    pub(crate) at_it: AtomicU32,
+    pub(crate) meeting: AtomicU32,
+    pub(crate) uses: AtomicU32,
+    pub(crate) done: AtomicU32,
+    /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet.
+    pub(crate) extra: AtomicU64,
+    /// The other end's process, if its number means the same here.
+    pub(crate) peer_pid: AtomicU32,
+    /// What the machines keep from call to call.
+    pub(crate) reached: AtomicU64,
+    pub(crate) head: AtomicU64,
+    /// This process counts itself in `asleep` until the program next reads.
+    pub(crate) parked: AtomicU32,
+    /// As that, for good: somebody reads in a way that is not seen.
+    pub(crate) sealed: AtomicU32,
+    /// The tail that an edge was last told for.
+    pub(crate) told: AtomicU64,
+    /// Something was written to the ring since it was last looked whether it was read.
+    pub(crate) owes: AtomicU32,
+    pub(crate) spin: super::spin::Spin,
+}
+
+impl Conn {
+    const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(state::FREE),
+            fd: AtomicU32::new(0),
+            numbers: AtomicU32::new(0),
+            cookie: AtomicU64::new(0),
+            own: AtomicPtr::new(core::ptr::null_mut()),
+            peer: AtomicPtr::new(core::ptr::null_mut()),
+            at_it: AtomicU32::new(0),
+            meeting: AtomicU32::new(0),
+            uses: AtomicU32::new(0),
+            done: AtomicU32::new(0),
+            extra: AtomicU64::new(0),
+            peer_pid: AtomicU32::new(0),
+            reached: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+            parked: AtomicU32::new(0),
+            sealed: AtomicU32::new(0),
+            told: AtomicU64::new(0),
+            owes: AtomicU32::new(0),
+            spin: super::spin::Spin::new(),
+        }
+    }
+
+    pub(crate) fn is(&self, state: u32) -> bool {
+        self.state.load(Ordering::Acquire) == state
+    }
+
+    pub(crate) fn fd(&self) -> c_int {
+        self.fd.load(Ordering::Relaxed) as c_int
+    }
+
+    /// The words of this end and of the other. Only of a connection that is ready.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> Option<(&'static Words, &'static Words)> {
+        // SAFETY: once set, the addresses of a place in the table stay mapped for good: what is mapped there changes, and any
+        // bytes are words.
+        unsafe { Some((self.own.load(Ordering::Acquire).as_ref()?, self.peer.load(Ordering::Acquire).as_ref()?)) }
+    }
+}
+
+static CONNS: [Conn; CONNECTIONS] = [const { Conn::new() }; CONNECTIONS];
+/// By number of the descriptor: which connection, plus 1.
+static BY_FD: [AtomicU16; NUMBERS] = [const { AtomicU16::new(0) }; NUMBERS];
+/// Which places are ready: what waits looks at these.
+static READY: [AtomicU64; CONNECTIONS / 64] = [const { AtomicU64::new(0) }; CONNECTIONS / 64];
+/// Whether any ever was.
+static ANY: AtomicU32 = AtomicU32::new(0);
+
+/// The connection of a number, if it has a place in the table.
+#[inline(always)]
+pub(crate) fn of(fd: c_int) -> Option<&'static Conn> {
+    let place = BY_FD.get(usize::try_from(fd).ok()?)?.load(Ordering::Relaxed);
+    if place == 0 { None } else { CONNS.get(usize::from(place) - 1) }
+}
+
+/// As [`of`], if it is ready.
+#[inline(always)]
+pub(crate) fn ready(fd: c_int) -> Option<&'static Conn> {
+    of(fd).filter(|conn| conn.is(state::READY))
+}
+
+/// Whether any connection of this process is ready.
+#[inline(always)]
+pub(crate) fn any() -> bool {
+    ANY.load(Ordering::Relaxed) != 0
+}
+
+/// Calls `each` with all that are ready.
+pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn, usize)) {
+    for (word, bits) in READY.iter().enumerate() {
+        let mut bits = bits.load(Ordering::Acquire);
+        while bits != 0 {
+            let at = word * 64 + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if let Some(conn) = CONNS.get(at)
+                && conn.is(state::READY)
+            {
+                each(conn, at);
+            }
+        }
+    }
+}
+
+/// By its place.
+pub(crate) fn at(place: usize) -> Option<&'static Conn> {
+    CONNS.get(place)
+}
+
+fn place_of(conn: &Conn) -> usize {
+    ((&raw const *conn) as usize - CONNS.as_ptr() as usize) / size_of::<Conn>()
+}
+
+/// The place of a ready connection.
+pub(crate) fn place(conn: &Conn) -> usize {
+    place_of(conn)
+}
+
+/// Makes it ready.
+pub(crate) fn becomes_ready(conn: &Conn) {
+    let at = place_of(conn);
+    conn.state.store(state::READY, Ordering::Release);
+    ANY.store(1, Ordering::Relaxed);
+    if let Some(bits) = READY.get(at / 64) {
+        bits.fetch_or(1 << (at % 64), Ordering::Release);
+    }
+}
+
+/// A place for a connection that is worth trying. None if all are taken, or if it has one under another number, which is then `copied`.
+pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
+    let by_fd = BY_FD.get(usize::try_from(fd).ok()?)?;
+    if by_fd.load(Ordering::Relaxed) != 0 {
+        return None;
+    }
+    for conn in &CONNS {
+        let taken = conn.state.compare_exchange(state::FREE, state::BUSY, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_err() {
+            if conn.cookie.load(Ordering::Relaxed) == cookie {
+                copied(conn, fd);
+                return None;
+            }
+            continue;
+        }
+        conn.fd.store(fd as u32, Ordering::Relaxed);
+        conn.numbers.store(1, Ordering::Relaxed);
+        conn.cookie.store(cookie, Ordering::Relaxed);
+        for word in [&conn.at_it, &conn.meeting, &conn.uses, &conn.done, &conn.peer_pid, &conn.parked, &conn.sealed, &conn.owes] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in [&conn.extra, &conn.reached, &conn.head, &conn.told] {
+            word.store(0, Ordering::Relaxed);
+        }
+        conn.spin.reset();
+        MEETINGS.store(1, Ordering::Relaxed);
+        by_fd.store(place_of(conn) as u16 + 1, Ordering::Relaxed);
+        conn.state.store(state::MEETING, Ordering::Release);
+        return Some(conn);
+    }
+    None
+}
+
+/// Another number for it.
+pub(crate) fn copied(conn: &Conn, fd: c_int) {
+    if let Some(by_fd) = usize::try_from(fd).ok().and_then(|at| BY_FD.get(at))
+        && by_fd.load(Ordering::Relaxed) == 0
+    {
+        by_fd.store(place_of(conn) as u16 + 1, Ordering::Relaxed);
+        conn.numbers.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The number is no longer of its connection. Gives the connection if that was its last.
+pub(crate) fn forget(fd: c_int) -> Option<&'static Conn> {
+    let by_fd = BY_FD.get(usize::try_from(fd).ok()?)?;
+    if by_fd.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let conn = CONNS.get(usize::from(by_fd.swap(0, Ordering::Relaxed)).checked_sub(1)?)?;
+    (conn.numbers.fetch_sub(1, Ordering::Relaxed) == 1).then_some(conn)
+}
+
+/// Gives its place back.
+pub(crate) fn release(conn: &Conn) {
+    let at = place_of(conn);
+    if let Some(bits) = READY.get(at / 64) {
+        bits.fetch_and(!(1 << (at % 64)), Ordering::Relaxed);
+    }
+    conn.state.store(state::BUSY, Ordering::Relaxed);
+    conn.cookie.store(0, Ordering::Relaxed);
+    for region in [&conn.own, &conn.peer] {
+        let address = region.load(Ordering::Relaxed);
+        if !address.is_null() {
+            empty(address as usize);
+        }
+    }
+    conn.state.store(state::FREE, Ordering::Release);
+}
+
+/// Replaces a region by empty memory.
+fn empty(address: usize) {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE) as usize;
+    // SAFETY: only ever addresses that `map` gave, which are this library's alone.
+    unsafe { raw::call(libc::SYS_mmap, [address, REGION_BYTES, protection, flags, usize::MAX, 0]) };
+}
+
+/// Maps a region where one of this connection's place was before, or anywhere.
+pub(crate) fn map(place: &AtomicPtr<Words>, fd: c_int, is_own: bool) -> bool {
+    let before = place.load(Ordering::Relaxed) as usize;
+    let protection = if is_own { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+    let flags = libc::MAP_SHARED | if before == 0 { 0 } else { libc::MAP_FIXED };
+    let arguments = [before, REGION_BYTES, protection as usize, flags as usize, fd as usize, 0];
+    // SAFETY: a new mapping, or one in the place of one that is this library's alone.
+    let mapped = unsafe { raw::call(libc::SYS_mmap, arguments) };
+    if mapped <= 0 {
+        return false;
+    }
+    place.store(mapped as *mut Words, Ordering::Release);
+    true
+}
+
+/// In the child of a fork: what its parent counts is its parent's.
+pub(crate) fn forked() {
+    if MEETINGS.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for conn in &CONNS {
+        if conn.state.load(Ordering::Relaxed) == state::MEETING {
+            // Both would look for the other end.
+            conn.state.store(state::OVER, Ordering::Relaxed);
+        }
+        conn.parked.store(0, Ordering::Relaxed);
+        conn.owes.store(0, Ordering::Relaxed);
+        conn.at_it.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Calls `each` with all whose ends are looking for each other.
+pub(crate) fn for_each_meeting(mut each: impl FnMut(&'static Conn)) {
+    if MEETINGS.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for conn in &CONNS {
+        if conn.state.load(Ordering::Relaxed) == state::MEETING {
+            each(conn);
+        }
+    }
+}
+
+/// Whether there ever was one.
+static MEETINGS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this process ever had a connection in the table.
+pub(crate) fn met() -> bool {
+    MEETINGS.load(Ordering::Relaxed) != 0
+}
+
+/// Calls `each` with the numbers from `first` to `last` that have a connection.
+pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)) {
+    for (fd, place) in BY_FD.iter().enumerate().skip(first as usize) {
+        if fd > last as usize {
+            return;
+        }
+        if place.load(Ordering::Relaxed) != 0 {
+            each(fd as c_int);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Copying bytes between the program's memory and rings. In assembly where it matters: the language's own copies call the C library's,
+//! which may be somebody's hook, and the other side of a ring may write at any time.
+
+use core::arch::asm;
+
+use libc::{c_void, iovec};
+
+use super::words::CAPACITY;
+
+/// Copies.
+///
+/// # Safety
+/// Both must be good for so many bytes, and not overlap. Others may write what is read meanwhile: then anything is copied.
+#[inline(always)]
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: the caller's promise; `rep movsb` reads and writes just these bytes, upwards (the ABI keeps the flag clear).
+    unsafe {
+        if length <= 16 {
+            return small(from, to, length);
+        }
+        if length <= 128 {
+            let mut at = 0;
+            while at + 16 < length {
+                sixteen(from.add(at), to.add(at));
+                at += 16;
+            }
+            return sixteen(from.add(length - 16), to.add(length - 16));
+        }
+        asm!("rep movsb", inout("rcx") length => _, inout("rsi") from => _, inout("rdi") to => _, options(nostack, preserves_flags));
+    }
+}
+
+/// # Safety
+/// As [`copy`], of 16 bytes.
+#[inline(always)]
+unsafe fn sixteen(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!("movups {x}, [{from}]", "movups [{to}], {x}", x = out(xmm_reg) _, from = in(reg) from, to = in(reg) to,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// # Safety
+/// As [`copy`], of at most 16 bytes.
+#[inline(always)]
+unsafe fn small(from: *const u8, to: *mut u8, length: usize) {
+    /// First and last `T` of the bytes, which may be the same or overlap.
+    ///
+    /// # Safety
+    /// As [`copy`]; `length` is at least `T`'s and at most twice that.
+    #[inline(always)]
+    unsafe fn ends<T: Copy>(from: *const u8, to: *mut u8, length: usize) {
+        let last = length - size_of::<T>();
+        // SAFETY: the caller's promise. Volatile: others may write them.
+        unsafe {
+            let first_value = from.cast::<T>().read_unaligned();
+            let last_value = from.add(last).cast::<T>().read_unaligned();
+            to.cast::<T>().write_unaligned(first_value);
+            to.add(last).cast::<T>().write_unaligned(last_value);
+        }
+    }
+    // SAFETY: the caller's promise, and the lengths.
+    unsafe {
+        match length {
+            0 => {}
+            1 => ends::<u8>(from, to, 1),
+            2..4 => ends::<u16>(from, to, length),
+            4..8 => ends::<u32>(from, to, length),
+            _ => ends::<u64>(from, to, length),
+        }
+    }
+}
+
+/// Most parts that one call is looked at.
+pub(crate) const PARTS: usize = 16;
+
+/// The program's bytes of one call: where they are or go.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes {
+    parts: *const iovec,
+    count: usize,
+    one: iovec,
+    pub(crate) length: usize,
+}
+
+impl Bytes {
+    #[inline(always)]
+    pub(crate) fn flat(at: *const c_void, length: usize) -> Self {
+        let one = iovec { iov_base: at.cast_mut(), iov_len: length };
+        Self { parts: core::ptr::null(), count: 1, one, length }
+    }
+
+    /// Of parts. None if there are too many, or what is said of them makes no sense: that is for the kernel to say.
+    ///
+    /// # Safety
+    /// The parts must be readable, as for the call itself.
+    pub(crate) unsafe fn parts(parts: *const iovec, count: usize) -> Option<Self> {
+        if count == 0 || count > PARTS || parts.is_null() {
+            return None;
+        }
+        let mut length = 0_usize;
+        for at in 0..count {
+            // SAFETY: the caller's promise.
+            let part = unsafe { &*parts.add(at) };
+            length = length.checked_add(part.iov_len).filter(|&sum| sum <= isize::MAX as usize)?;
+        }
+        let one = iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+        Some(Self { parts, count, one, length })
+    }
+
+    fn part(&self, at: usize) -> iovec {
+        // SAFETY: `at` is below `count`, and the parts are the caller's, which outlive the call.
+        if self.parts.is_null() { self.one } else { unsafe { *self.parts.add(at) } }
+    }
+
+    /// The parts without the first `skip` bytes, at most `most` of what follows; how many parts.
+    pub(crate) fn slice(&self, skip: usize, most: usize, into: &mut [iovec; PARTS]) -> usize {
+        let (mut skip, mut most, mut used) = (skip, most, 0);
+        for at in 0..self.count.min(PARTS) {
+            let part = self.part(at);
+            let left = part.iov_len.saturating_sub(skip);
+            let base = part.iov_base.cast::<u8>().wrapping_add(skip.min(part.iov_len));
+            skip = skip.saturating_sub(part.iov_len);
+            if left == 0 || most == 0 {
+                continue;
+            }
+            if let Some(place) = into.get_mut(used) {
+                *place = iovec { iov_base: base.cast(), iov_len: left.min(most) };
+                used += 1;
+            }
+            most -= left.min(most);
+        }
+        used
+    }
+
+    /// Calls `each` with the places of `length` bytes behind the first `skip`.
+    #[inline(always)]
+    fn for_each(&self, skip: usize, length: usize, mut each: impl FnMut(*mut u8, usize)) {
+        if self.parts.is_null() {
+            each(self.one.iov_base.cast::<u8>().wrapping_add(skip), length);
+            return;
+        }
+        let mut slices = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+        let used = self.slice(skip, length, &mut slices);
+        for slice in slices.iter().take(used) {
+            each(slice.iov_base.cast(), slice.iov_len);
+        }
+    }
+
+    /// Copies `length` of these bytes, behind the first `skip`, to the ring at a position.
+    ///
+    /// # Safety
+    /// The ring must be of [`CAPACITY`] bytes, `length` no more than that; the bytes are the caller's to read.
+    #[inline(always)]
+    pub(crate) unsafe fn put(&self, skip: usize, ring: *mut u8, at: u64, length: usize) {
+        let mut at = at;
+        self.for_each(skip, length, |from, part| {
+            // SAFETY: within the ring, in two pieces where it ends; the caller's promise.
+            unsafe { each_piece(at, part, |place, done, piece| copy(from.add(done), ring.add(place), piece)) };
+            at += part as u64;
+        });
+    }
+
+    /// Copies bytes of the ring to these.
+    ///
+    /// # Safety
+    /// As [`Bytes::put`], and the bytes are the caller's to write.
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self, skip: usize, ring: *const u8, at: u64, length: usize) {
+        let mut at = at;
+        self.for_each(skip, length, |to, part| {
+            // SAFETY: as above.
+            unsafe { each_piece(at, part, |place, done, piece| copy(ring.add(place), to.add(done), piece)) };
+            at += part as u64;
+        });
+    }
+
+    /// The single place of these bytes, if they have one.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> Option<*mut u8> {
+        self.parts.is_null().then_some(self.one.iov_base.cast())
+    }
+}
+
+/// Calls `each` with the one or two pieces that `length` bytes at a position of the ring are in: where, how many came before, how many.
+#[inline(always)]
+pub(crate) fn each_piece(at: u64, length: usize, mut each: impl FnMut(usize, usize, usize)) {
+    let place = (at % CAPACITY) as usize;
+    let first = length.min(CAPACITY as usize - place);
+    each(place, 0, first);
+    if first < length {
+        each(0, first, length - first);
+    }
+}

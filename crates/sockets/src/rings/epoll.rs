@@ -1,0 +1,387 @@
+//! `epoll`. The program's epoll stays the kernel's and holds all descriptors; whoever sleeps in it sleeps there alone. What is added is a
+//! look at the rings of its connections before.
+//!
+//! A connection that somebody may sleep over is *parked*: its end counts itself among the sleepers until the program next reads from
+//! it, so that everything comes through the kernel, with all that epoll can do. Of a sleep only those are parked that have been
+//! read from since the last.
+
+use libc::{c_int, epoll_event};
+use proto::stream::path;
+
+use super::conn::{self, Conn, state};
+use super::io::is_empty;
+use super::words::Words;
+use super::{leave, spin};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::table::NUMBERS;
+
+/// What a descriptor is registered for.
+struct Interest {
+    /// In which epoll, plus 1; `MANY` if in several, or nobody knows.
+    epoll: AtomicU32,
+    events: AtomicU32,
+    data: AtomicU64,
+}
+
+const MANY: u32 = u32::MAX;
+
+static INTERESTS: [Interest; NUMBERS] =
+    [const { Interest { epoll: AtomicU32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) } }; NUMBERS];
+
+/// By number of an epoll: how many sleep in it; `FOREIGN` if they may do so unseen.
+static SLEEPERS: [AtomicU32; NUMBERS] = [const { AtomicU32::new(0) }; NUMBERS];
+const FOREIGN: u32 = 1 << 31;
+
+/// How looking has paid for those who wait in this process.
+static SPIN: spin::Spin = spin::Spin::new();
+
+fn interest(fd: c_int) -> Option<&'static Interest> {
+    INTERESTS.get(usize::try_from(fd).ok()?)
+}
+
+fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
+    SLEEPERS.get((epoll as usize).checked_sub(1)?)
+}
+
+/// `epoll_ctl` has succeeded.
+///
+/// # Safety
+/// The event must be readable, where the operation has one.
+pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *const epoll_event) {
+    let Some(interest) = interest(fd) else { return };
+    if let Some(nested) = usize::try_from(fd).ok().and_then(|fd| SLEEPERS.get(fd))
+        && what == libc::EPOLL_CTL_ADD
+        && super::wait::is_epoll(fd)
+    {
+        // Others sleep over this one in their own.
+        nested.fetch_or(FOREIGN, Ordering::SeqCst);
+        park_all(fd);
+    }
+    let own = epoll as u32 + 1;
+    match what {
+        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
+            // SAFETY: the caller's promise; an event need not be aligned.
+            let event = unsafe { event.read_unaligned() };
+            let before = interest.epoll.load(Ordering::Relaxed);
+            let is_other = before != 0 && before != own;
+            let is_odd = event.events & (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32 != 0;
+            interest.events.store(event.events, Ordering::Relaxed);
+            interest.data.store(event.u64, Ordering::Relaxed);
+            interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
+            if let Some(conn) = conn::ready(fd) {
+                // Who waits in it already is woken by the kernel alone.
+                park(conn);
+                conn.told.store(u64::MAX, Ordering::Relaxed);
+            }
+        }
+        libc::EPOLL_CTL_DEL if interest.epoll.load(Ordering::Relaxed) == own => {
+            interest.epoll.store(0, Ordering::Relaxed);
+        }
+        _ => {}
+    }
+}
+
+/// The number is closed: with its last descriptor the kernel takes it out of every epoll.
+pub(crate) fn forget(fd: c_int) {
+    if let Some(interest) = interest(fd)
+        && interest.epoll.load(Ordering::Relaxed) != 0
+    {
+        interest.epoll.store(0, Ordering::Relaxed);
+    }
+    if let Some(sleepers) = usize::try_from(fd).ok().and_then(|fd| SLEEPERS.get(fd))
+        && sleepers.load(Ordering::Relaxed) != 0
+    {
+        sleepers.store(0, Ordering::Relaxed);
+    }
+}
+
+/// This end sleeps, as far as the other can see.
+fn park(conn: &Conn) {
+    if let Some((own, _)) = conn.words()
+        && conn.parked.swap(1, Ordering::SeqCst) == 0
+    {
+        own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
+pub(crate) fn wakes(conn: &Conn, own: &Words) {
+    let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
+    let is_slept_over = |registered: u32| {
+        registered == MANY || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
+    };
+    if is_slept_over(registered) || conn.parked.swap(0, Ordering::SeqCst) == 0 {
+        return;
+    }
+    own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+    // Who goes to sleep now has either seen that it is awake, or is seen here.
+    fence(Ordering::SeqCst);
+    if is_slept_over(registered) {
+        park(conn);
+    }
+}
+
+/// Calls `each` with the connections that are registered in an epoll and awake.
+fn for_each_awake(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
+    conn::for_each_ready(|conn, _| {
+        if conn.parked.load(Ordering::Relaxed) == 0
+            && let Some(interest) = interest(conn.fd())
+            && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
+        {
+            each(conn, interest);
+        }
+    });
+}
+
+fn park_all(epoll: c_int) {
+    for_each_awake(epoll, |conn, _| park(conn));
+}
+
+/// What a ring adds to what epoll says; 0 for nothing.
+fn event(conn: &Conn, interest: &Interest) -> u32 {
+    let Some((own, peer)) = conn.words() else { return 0 };
+    let events = interest.events.load(Ordering::Relaxed);
+    let wanted = events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+    if wanted == 0 || is_empty(own, peer) {
+        return 0;
+    }
+    if events & libc::EPOLLET as u32 != 0 {
+        let tail = peer.tail();
+        if conn.told.swap(tail, Ordering::Relaxed) == tail {
+            return 0;
+        }
+    }
+    // The kernel has nothing of this end's to send: as long as the ring is the way, it takes more.
+    let is_open = own.way.0.path.load(Ordering::Relaxed) == path::RING;
+    let writable = if is_open { events & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32 } else { 0 };
+    wanted | writable
+}
+
+/// Writes what rings have; how many events.
+///
+/// # Safety
+/// There must be room for so many.
+unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> usize {
+    let mut count = 0;
+    for_each_awake(epoll, |conn, interest| {
+        if count == room {
+            return;
+        }
+        let events = event(conn, interest);
+        if events != 0 {
+            let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
+            // SAFETY: below `room`.
+            unsafe { into.add(count).write_unaligned(event) };
+            count += 1;
+        }
+    });
+    count
+}
+
+/// Adds what the kernel has to what rings have. What both have of one descriptor is one event.
+///
+/// # Safety
+/// There must be room for so many; the first `count` are written.
+unsafe fn with_the_kernels(
+    into: *mut epoll_event,
+    count: usize,
+    room: usize,
+    native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+) -> usize {
+    if count == room {
+        return count;
+    }
+    // SAFETY: behind the first `count`.
+    let found = native(unsafe { into.add(count) }, (room - count) as c_int, false);
+    let mut all = count;
+    for at in count..count + found.max(0) as usize {
+        // SAFETY: the kernel has written it.
+        let event = unsafe { into.add(at).read_unaligned() };
+        let mut is_known = false;
+        for before in 0..count {
+            // SAFETY: written above.
+            let mut other = unsafe { into.add(before).read_unaligned() };
+            if other.u64 == event.u64 {
+                other.events |= event.events;
+                // SAFETY: as above.
+                unsafe { into.add(before).write_unaligned(other) };
+                is_known = true;
+            }
+        }
+        if !is_known {
+            // SAFETY: `all` is never above `at`.
+            unsafe { into.add(all).write_unaligned(event) };
+            all += 1;
+        }
+    }
+    all
+}
+
+/// Looks at rings between two looks at the kernel.
+const LOOKS: u32 = 60;
+/// Times that rings had something until the kernel is asked as well.
+const FAIR: u32 = 8;
+
+static TURNS: AtomicU32 = AtomicU32::new(0);
+
+/// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` is 0 if the program does not wait.
+///
+/// # Safety
+/// There must be room for so many events, if it is any.
+pub(crate) unsafe fn wait(
+    epoll: c_int,
+    into: *mut epoll_event,
+    room: c_int,
+    may_wait: bool,
+    mut native: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+) -> c_int {
+    if room <= 0 || into.is_null() {
+        return native(into, room, may_wait);
+    }
+    let length = room as usize;
+    let mut is_any = false;
+    for_each_awake(epoll, |_, _| is_any = true);
+    if is_any {
+        // SAFETY: the caller's promise.
+        let found = unsafe { look(epoll, into, length, may_wait, &mut native) };
+        if found != 0 {
+            return found;
+        }
+    }
+    if !may_wait {
+        return native(into, room, false);
+    }
+    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return native(into, room, true) };
+    sleepers.fetch_add(1, Ordering::SeqCst);
+    park_all(epoll);
+    // What came until then nobody told the kernel.
+    // SAFETY: the caller's promise.
+    let found = unsafe { parked(epoll, into, length) };
+    let result = if found > 0 {
+        found as c_int
+    } else {
+        while !leave::settle() {
+            // The other end has to make room first; meanwhile nothing may be missed.
+            let early = native(into, room, false);
+            if early != 0 {
+                sleepers.fetch_sub(1, Ordering::SeqCst);
+                return early;
+            }
+            super::run::sleep(500_000);
+        }
+        native(into, room, true)
+    };
+    sleepers.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
+/// Of those that are parked: what came before they were.
+///
+/// # Safety
+/// There must be room for so many.
+unsafe fn parked(epoll: c_int, into: *mut epoll_event, room: usize) -> usize {
+    let mut count = 0;
+    conn::for_each_ready(|conn, _| {
+        let Some(interest) = interest(conn.fd()) else { return };
+        if count == room || interest.epoll.load(Ordering::Relaxed) != epoll as u32 + 1 {
+            return;
+        }
+        let events = event(conn, interest);
+        if events != 0 {
+            let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
+            // SAFETY: below `room`.
+            unsafe { into.add(count).write_unaligned(event) };
+            count += 1;
+        }
+    });
+    count
+}
+
+/// Looks at rings, and at the kernel now and then, for as long as it pays. 0 if there is nothing.
+///
+/// # Safety
+/// There must be room for so many.
+unsafe fn look(
+    epoll: c_int,
+    into: *mut epoll_event,
+    room: usize,
+    may_wait: bool,
+    native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+) -> c_int {
+    let (start, here) = spin::clock();
+    let cycles = if may_wait { SPIN.cycles() } else { 0 };
+    let mut looks = 0_u32;
+    loop {
+        // SAFETY: the caller's promise.
+        let count = unsafe { collect(epoll, into, room) };
+        if count > 0 {
+            if looks > 0 {
+                SPIN.paid();
+            }
+            let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
+            TURNS.store(turn, Ordering::Relaxed);
+            if turn % FAIR != 0 {
+                return count as c_int;
+            }
+            // SAFETY: the caller's promise.
+            return unsafe { with_the_kernels(into, count, room, native) } as c_int;
+        }
+        if looks % LOOKS == 0 {
+            let found = native(into, room as c_int, false);
+            if found != 0 {
+                return found;
+            }
+            if spin::clock().0.wrapping_sub(start) >= cycles {
+                if cycles > 0 {
+                    SPIN.in_vain();
+                }
+                return 0;
+            }
+        }
+        if looks == 0 {
+            for_each_awake(epoll, |conn, _| {
+                if let Some((own, _)) = conn.words() {
+                    own.will.0.processor.store(here, Ordering::Relaxed);
+                }
+            });
+        }
+        looks += 1;
+        spin::relax();
+    }
+}
+
+/// In the child of a fork nobody sleeps yet.
+pub(crate) fn forked() {
+    if !conn::any() {
+        return;
+    }
+    for sleepers in &SLEEPERS {
+        if sleepers.load(Ordering::Relaxed) & !FOREIGN != 0 {
+            sleepers.fetch_and(FOREIGN, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Somebody waits for an epoll itself: what its rings have is told, and then they sleep.
+pub(crate) fn is_waited_for(epoll: c_int) -> bool {
+    let mut has = false;
+    for_each_awake(epoll, |conn, interest| has |= event(conn, interest) != 0);
+    if let Some(sleepers) = sleepers(epoll as u32 + 1) {
+        sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
+    }
+    park_all(epoll);
+    conn::for_each_ready(|conn, _| {
+        if let Some(interest) = interest(conn.fd())
+            && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
+            && conn.is(state::READY)
+        {
+            has |= event(conn, interest) != 0;
+        }
+    });
+    has
+}
+
+/// Whether a connection is registered in this epoll.
+pub(crate) fn is_in(conn: &Conn, epoll: c_int) -> bool {
+    interest(conn.fd()).is_some_and(|interest| interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1)
+}

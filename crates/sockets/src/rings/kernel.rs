@@ -1,0 +1,173 @@
+//! What the kernel says of a connection: see `proto::stream::count`.
+
+use libc::{c_int, c_short, iovec, msghdr};
+use proto::stream::{Held, count};
+
+use super::copy::{Bytes, PARTS};
+use crate::raw;
+
+/// `TCP_INFO` as far as `tcpi_bytes_retrans`.
+const INFO_BYTES: usize = 216;
+
+/// What is used of `TCP_INFO`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Info {
+    state: u8,
+    pub(crate) acked: u64,
+    pub(crate) received: u64,
+    /// Sent, without what was sent again, and not yet sent.
+    handed: u64,
+}
+
+impl Info {
+    /// None from a kernel that does not count all of it.
+    pub(crate) fn read(info: &[u8]) -> Option<Self> {
+        let long = |at: usize| Some(u64::from_ne_bytes(*info.get(at..)?.first_chunk::<8>()?));
+        let word = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk::<4>()?));
+        let sent = long(200)?.wrapping_sub(long(208)?);
+        Some(Self {
+            state: *info.first()?,
+            acked: long(120)?,
+            received: long(128)?,
+            handed: sent.wrapping_add(u64::from(word(144)?)),
+        })
+    }
+
+    pub(crate) fn ask(fd: c_int) -> Option<Self> {
+        let mut info = [0_u8; INFO_BYTES];
+        Self::read(raw::tcp_info(fd, &mut info)?)
+    }
+
+    pub(crate) fn is_established(self) -> bool {
+        self.state == 1
+    }
+}
+
+/// A number that an `ioctl` on a socket gives.
+fn number(fd: c_int, request: libc::Ioctl) -> Option<u64> {
+    let mut value: c_int = 0;
+    // SAFETY: these requests write one number.
+    let result =
+        unsafe { raw::call(libc::SYS_ioctl, [fd as usize, request as usize, (&raw mut value) as usize, 0, 0, 0]) };
+    if result == 0 { u64::try_from(value).ok() } else { None }
+}
+
+/// Bytes that have come and are unread.
+pub(crate) fn unread(fd: c_int) -> Option<u64> {
+    number(fd, libc::FIONREAD)
+}
+
+/// Bytes that were written and are not acknowledged.
+pub(crate) fn unacknowledged(fd: c_int) -> Option<u64> {
+    number(fd, libc::TIOCOUTQ)
+}
+
+/// How often two calls are made that have to be of one moment.
+const TRIES: usize = 8;
+
+/// Bytes that this end has taken from the kernel.
+pub(crate) fn taken(fd: c_int) -> Option<u64> {
+    for _ in 0..TRIES {
+        let before = Info::ask(fd)?;
+        let unread = unread(fd)?;
+        let after = Info::ask(fd)?;
+        if (before.received, before.state) == (after.received, after.state) {
+            return count::taken(after.state, after.received, unread);
+        }
+    }
+    None
+}
+
+/// Bytes that this end has given to the kernel.
+pub(crate) fn written(fd: c_int, extra: u64) -> Option<u64> {
+    for _ in 0..TRIES {
+        let before = Info::ask(fd)?;
+        let unacked = unacknowledged(fd)?;
+        let after = Info::ask(fd)?;
+        if before.acked == after.acked {
+            return count::written(after.acked, unacked, extra);
+        }
+    }
+    None
+}
+
+/// What the kernel counts too many as acknowledged, if that can be told: `received` is what the other end says that it has
+/// received.
+pub(crate) fn extra(fd: c_int, received: u64) -> Option<u64> {
+    let unacked = unacknowledged(fd)?;
+    let info = Info::ask(fd)?;
+    if let Some(extra) = count::extra_acked(info.acked, unacked, received) {
+        return Some(extra);
+    }
+    // Bytes are on their way. The kernel's other count is too high by what it had to send again after a failure of its own, never
+    // too low: if it is below, that is the SYN.
+    let is_syn = info.acked.checked_add(unacked)?.checked_sub(info.handed)? == 1;
+    (is_syn && unacknowledged(fd)? == unacked && Info::ask(fd)? == info).then_some(1)
+}
+
+/// What the kernel would say of a descriptor to somebody who polls it.
+pub(crate) fn polled(fd: c_int, events: c_short, wait_ms: c_int) -> c_short {
+    let mut one = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry, which is the call's to write.
+    let found = unsafe { raw::call(libc::SYS_poll, [(&raw mut one) as usize, 1, wait_ms as usize, 0, 0, 0]) };
+    if found == 1 { one.revents } else { 0 }
+}
+
+/// What the kernel holds for a reader, without taking anything.
+pub(crate) fn held(fd: c_int) -> Held {
+    let Some(unread_bytes) = unread(fd) else { return Held::Error };
+    if unread_bytes > 0 {
+        return Held::Bytes(unread_bytes);
+    }
+    let said = polled(fd, libc::POLLIN | libc::POLLRDHUP, 0);
+    if said & libc::POLLERR != 0 {
+        return Held::Error;
+    }
+    if said & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
+        return Held::Nothing;
+    }
+    match unread(fd) {
+        Some(0) => Held::End,
+        Some(bytes) => Held::Bytes(bytes),
+        None => Held::Error,
+    }
+}
+
+/// Whether the other end has closed, reset or shut down its writing half.
+pub(crate) fn has_hung_up(fd: c_int) -> bool {
+    polled(fd, libc::POLLRDHUP, 0) & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
+/// A message around some parts.
+fn message(parts: &mut [iovec; PARTS], used: usize) -> msghdr {
+    // SAFETY: a message is numbers and pointers, for which 0 is a value.
+    let mut message: msghdr = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = used;
+    message
+}
+
+/// Receives into the program's bytes; the result is the kernel's.
+pub(crate) fn receive(fd: c_int, bytes: &Bytes, most: usize, flags: c_int) -> isize {
+    let mut parts = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+    let used = bytes.slice(0, most, &mut parts);
+    let mut message = message(&mut parts, used);
+    // SAFETY: the program's own room.
+    unsafe { raw::call(libc::SYS_recvmsg, [fd as usize, (&raw mut message) as usize, flags as usize, 0, 0, 0]) }
+}
+
+/// Sends bytes of a ring; the result is the kernel's.
+pub(crate) fn send(fd: c_int, from: *const u8, length: usize) -> isize {
+    let flags = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as usize;
+    // SAFETY: the ring's own bytes.
+    unsafe { raw::call(libc::SYS_sendto, [fd as usize, from as usize, length, flags, 0, 0]) }
+}
+
+/// Sends what is left of the program's bytes; the result is the kernel's.
+pub(crate) fn send_rest(fd: c_int, bytes: &Bytes, done: usize, flags: c_int) -> isize {
+    let mut parts = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+    let used = bytes.slice(done, usize::MAX, &mut parts);
+    let message = message(&mut parts, used);
+    // SAFETY: the program's own bytes.
+    unsafe { raw::call(libc::SYS_sendmsg, [fd as usize, (&raw const message) as usize, flags as usize, 0, 0, 0]) }
+}

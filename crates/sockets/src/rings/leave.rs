@@ -1,0 +1,196 @@
+//! Back to the kernel: before something that the library does not see, and before this process sleeps.
+
+use libc::c_int;
+use proto::stream::writer::Occasion;
+use proto::stream::{Outcome, Word, consent, path};
+
+use super::conn::{self, Conn, state};
+use super::copy::Bytes;
+use super::io::is_empty;
+use super::kernel;
+use super::run::{Call, IMPATIENT};
+use crate::raw;
+use crate::sync::Ordering;
+
+fn nothing() -> Bytes {
+    Bytes::flat(core::ptr::null(), 0)
+}
+
+/// Runs a machine that writes nothing new.
+fn visit(conn: &Conn, fd: c_int, occasion: Occasion) -> Option<Outcome> {
+    let bytes = nothing();
+    Some(Call::new(conn, fd, &bytes)?.write(occasion, false))
+}
+
+/// Readers sleep, or this process is about to: what they have not read goes to them through the kernel.
+#[cold]
+#[inline(never)]
+pub(crate) fn overdue(conn: &Conn, fd: c_int) {
+    visit(conn, fd, Occasion::Overdue);
+}
+
+/// Before this process sleeps nothing that it has written may be left in a ring. Whether that is so.
+#[inline]
+pub(crate) fn settle() -> bool {
+    let mut all = true;
+    conn::for_each_ready(|conn, _| {
+        if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+            overdue(conn, conn.fd());
+            all &= is_settled(conn);
+        }
+    });
+    all
+}
+
+/// Whether the other end has had all that was written to the ring.
+fn is_settled(conn: &Conn) -> bool {
+    let Some((own, peer)) = conn.words() else { return true };
+    conn.owes.store(0, Ordering::Relaxed);
+    if own.way.0.path.load(Ordering::Acquire) != path::BACK && is_empty(peer, own) {
+        return true;
+    }
+    conn.owes.store(1, Ordering::Relaxed);
+    // Nobody is left who could read it in a way that is seen.
+    kernel::has_hung_up(conn.fd())
+}
+
+/// As [`settle`], or until there is something to read.
+pub(crate) fn settle_or_poll(fd: c_int) {
+    while !settle() {
+        if kernel::polled(fd, libc::POLLIN | libc::POLLRDHUP, 1) != 0 {
+            return;
+        }
+    }
+}
+
+/// The program is about to read in a way that is not seen: from now on everything comes through the kernel.
+pub(crate) fn reading(conn: &Conn, fd: c_int) {
+    let Some((own, _)) = conn.words().filter(|_| conn.is(state::READY)) else {
+        return give_up(conn);
+    };
+    if own.word(Word::Consent).load(Ordering::Relaxed) == consent::WITHDRAWN {
+        return;
+    }
+    let bytes = nothing();
+    match Call::new(conn, fd, &bytes).map(Call::withdraw) {
+        Some(Outcome::Unreturned | Outcome::Corrupt) => broken(conn, fd),
+        _ => {}
+    }
+}
+
+/// The program is about to write in a way that is not seen: from now on everything goes through the kernel.
+pub(crate) fn writing(conn: &Conn, fd: c_int) {
+    if !conn.is(state::READY) {
+        return give_up(conn);
+    }
+    conn.sealed.store(1, Ordering::Relaxed);
+    for _ in 0..IMPATIENT {
+        visit(conn, fd, Occasion::Finish);
+        if is_settled(conn) {
+            return;
+        }
+        kernel::polled(fd, libc::POLLOUT, 1);
+    }
+}
+
+/// Both: nothing of it is left in rings, and nothing will be.
+pub(crate) fn all(conn: &Conn, fd: c_int) {
+    writing(conn, fd);
+    reading(conn, fd);
+    let _ = conn.state.compare_exchange(state::READY, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// Of this number something is about to be read, or written, that is not seen.
+pub(crate) fn unseen(fd: c_int, is_read: bool) {
+    if let Some(conn) = conn::of(fd) {
+        if is_read {
+            reading(conn, fd);
+        } else {
+            writing(conn, fd);
+        }
+    }
+}
+
+/// The ends have not met, and shall not.
+fn give_up(conn: &Conn) {
+    let _ = conn.state.compare_exchange(state::MEETING, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// The writing half is about to be shut down.
+pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
+    if conn.is(state::READY) {
+        conn.sealed.store(1, Ordering::Relaxed);
+        visit(conn, fd, Occasion::ShutDown);
+    }
+}
+
+/// A number is about to be closed; of the last one of a connection nothing is kept.
+pub(crate) fn closing(fd: c_int) {
+    super::epoll::forget(fd);
+    if !conn::met() {
+        return;
+    }
+    super::pair::closing(fd, fd);
+    let Some(conn) = conn::forget(fd) else { return };
+    if conn.is(state::READY)
+        && let Some((own, _)) = conn.words()
+    {
+        if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+            visit(conn, fd, Occasion::Finish);
+        }
+        // The other end leaves the ring, and finds out in the kernel what has become of this one.
+        own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
+    }
+    super::pair::end(conn);
+    conn::release(conn);
+}
+
+/// As [`closing`], of many.
+pub(crate) fn closing_range(first: u32, last: u32) {
+    if conn::met() {
+        conn::for_each_number(first, last, closing);
+        super::pair::closing(first as c_int, last.min(c_int::MAX as u32) as c_int);
+    }
+}
+
+/// The words make no sense, or bytes can't be had: the connection is reset, never continued with a gap.
+#[cold]
+pub(crate) fn broken(conn: &Conn, fd: c_int) {
+    if let Some((own, peer)) = conn.words() {
+        let l = |w: &core::sync::atomic::AtomicU64| w.load(Ordering::SeqCst);
+        super::run::debug("BROKEN own tail cut base path recall head consent asleep", &[l(&own.message.0.tail), l(&own.way.0.cut), l(&own.way.0.base), l(&own.way.0.path), l(&own.way.0.recall), l(&own.head.0), l(&own.will.0.consent), l(&own.will.0.asleep)]);
+        super::run::debug("       peer tail cut base path recall head consent asleep", &[l(&peer.message.0.tail), l(&peer.way.0.cut), l(&peer.way.0.base), l(&peer.way.0.path), l(&peer.way.0.recall), l(&peer.head.0), l(&peer.will.0.consent), l(&peer.will.0.asleep)]);
+    }
+    conn.sealed.store(1, Ordering::Relaxed);
+    let unspecified = [0_u8; 16];
+    // SAFETY: an address of no family, of 16 bytes: it ends a connection.
+    unsafe { raw::call(libc::SYS_connect, [fd as usize, unspecified.as_ptr() as usize, 16, 0, 0, 0]) };
+}
+
+/// Another program will have the descriptors that are not closed when it is executed; with `replaced` it takes this one's place.
+pub(crate) fn executing(replaced: bool) {
+    conn::for_each_ready(|conn, _| {
+        let fd = conn.fd();
+        // SAFETY: takes no pointer.
+        let flags = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) };
+        if flags >= 0 && flags as c_int & libc::FD_CLOEXEC == 0 {
+            all(conn, fd);
+        } else if replaced && !is_settled(conn) {
+            visit(conn, fd, Occasion::Finish);
+        }
+    });
+    super::pair::shared();
+}
+
+/// Of this number something is about to be done that is not seen.
+pub(crate) fn number(fd: c_int) {
+    if let Some(conn) = conn::of(fd) {
+        all(conn, fd);
+    }
+}
+
+/// Of any number something may be done that is not seen.
+pub(crate) fn everything() {
+    conn::for_each_ready(|conn, _| all(conn, conn.fd()));
+    super::pair::stop();
+}

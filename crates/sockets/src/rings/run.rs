@@ -1,0 +1,282 @@
+//! The machines of `proto::stream`, carried out: on the words of two regions, on the kernel's connection, on the program's bytes.
+
+use libc::{c_int, timespec};
+use proto::stream::reader::{Purpose, Reader};
+use proto::stream::withdraw::Withdraw;
+use proto::stream::writer::{Occasion, Writer};
+use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word};
+
+use super::conn::Conn;
+use super::copy::{Bytes, each_piece};
+use super::words::{CAPACITY, Words, is_writers};
+use super::{kernel, lock, spin};
+use crate::raw;
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// One call of the program, or of the library for it.
+pub(crate) struct Call<'a> {
+    pub(crate) conn: &'a Conn,
+    pub(crate) own: &'static Words,
+    pub(crate) peer: &'static Words,
+    /// The number that the program used.
+    pub(crate) fd: c_int,
+    pub(crate) bytes: &'a Bytes,
+    /// How many of them were moved before.
+    done: usize,
+    /// How long it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
+    pub(crate) patience: u32,
+    is_writing: bool,
+    waits: u32,
+    lock: lock::Held,
+}
+
+/// Looks at the ring, spinning, before a writer that waits for room takes its bytes back.
+const ROOM_CYCLES: u64 = 400_000;
+/// Waits of a millisecond for what the other end does by itself.
+pub(crate) const PATIENT: u32 = 1000;
+pub(crate) const IMPATIENT: u32 = 20;
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(conn: &'a Conn, fd: c_int, bytes: &'a Bytes) -> Option<Self> {
+        let (own, peer) = conn.words()?;
+        Some(Self { conn, own, peer, fd, bytes, done: 0, patience: PATIENT, is_writing: false, waits: 0, lock: lock::Held::none() })
+    }
+
+    /// The same behind so many bytes.
+    pub(crate) fn behind(self, done: usize) -> Self {
+        Self { done, ..self }
+    }
+
+    /// Reads; `native` is the program's own call, made once the end has said that it sleeps.
+    pub(crate) fn read(
+        mut self,
+        purpose: Purpose,
+        may_wait: bool,
+        peek: c_int,
+        native: &mut dyn FnMut() -> isize,
+    ) -> Outcome {
+        let want = (self.bytes.length as u64).max(1);
+        let reached = self.conn.reached.load(Ordering::Relaxed);
+        let mut machine = Reader::new(CAPACITY, want, may_wait, true, reached).to(purpose);
+        let mut saw = Saw::Nothing;
+        loop {
+            saw = match machine.step(saw) {
+                Do::Done(outcome) => {
+                    self.conn.reached.fetch_max(machine.reached(), Ordering::Relaxed);
+                    return outcome;
+                }
+                Do::Receive { most } => {
+                    let flags = libc::MSG_DONTWAIT | peek;
+                    match kernel::receive(self.fd, self.bytes, most as usize, flags) {
+                        count if count > 0 => Saw::Moved(count as u64),
+                        _ => Saw::WouldBlock,
+                    }
+                }
+                Do::Take { at, len } => {
+                    // SAFETY: the ring of the other end's region; the program's own room.
+                    unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
+                    Saw::Nothing
+                }
+                Do::Sleep(Wait::Readable) => match native() {
+                    count if count > 0 => Saw::Moved(count as u64),
+                    0 => Saw::Woken(Woken::Look),
+                    _ => Saw::Broken,
+                },
+                what => self.act(what),
+            };
+        }
+    }
+
+    /// Writes, or sees to it that what was written gets through.
+    pub(crate) fn write(mut self, occasion: Occasion, may_open: bool) -> Outcome {
+        self.is_writing = true;
+        let want = match occasion {
+            Occasion::Write | Occasion::WriteNow => (self.bytes.length - self.done) as u64,
+            _ => 0,
+        };
+        let head = self.conn.head.load(Ordering::Relaxed);
+        let mut machine = Writer::new(occasion, CAPACITY, want, may_open, head);
+        let mut saw = Saw::Nothing;
+        let outcome = loop {
+            saw = match machine.step(saw) {
+                Do::Done(outcome) => break outcome,
+                // The program's own call does that, behind the lock.
+                Do::Send { .. } => Saw::Broken,
+                Do::Put { at, len } => {
+                    // SAFETY: the ring of this end's region; the program's own bytes.
+                    unsafe { self.bytes.put(self.done, self.own.ring(), at, len as usize) };
+                    Saw::Nothing
+                }
+                Do::SendRing { at, len } => self.send_ring(at, len),
+                Do::Sleep(Wait::Writable) => self.wait_for_kernel(occasion),
+                what => self.act(what),
+            };
+        };
+        self.conn.head.store(machine.head(), Ordering::Relaxed);
+        self.own.way.0.opening.store(0, Ordering::Release);
+        outcome
+    }
+
+    /// Has everything handed back before this end reads in a way that is not seen.
+    pub(crate) fn withdraw(mut self) -> Outcome {
+        let mut machine = Withdraw::new(CAPACITY);
+        let mut saw = Saw::Nothing;
+        loop {
+            saw = match machine.step(saw) {
+                Do::Done(outcome) => return outcome,
+                what => self.act(what),
+            };
+        }
+    }
+
+    fn word(&self, word: Word) -> &'static AtomicU64 {
+        // Whose word it is depends on which direction the machine is of.
+        let is_own = is_writers(word) == self.is_writing;
+        if is_own { self.own.word(word) } else { self.peer.word(word) }
+    }
+
+    fn act(&mut self, what: Do) -> Saw {
+        match what {
+            Do::Lock(word) => self.lock = lock::Held::take(self.word(word)),
+            Do::Unlock(word) => self.lock.release(self.word(word)),
+            Do::Load(word @ (Word::ReadLock | Word::WriteLock)) => return Saw::Value(self.holder(word)),
+            Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
+            Do::Store(Word::Tail, tail) => {
+                // What stands beside it is not this message.
+                self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
+                self.own.message.0.tail.store(tail, Ordering::Release);
+                self.conn.owes.store(1, Ordering::Relaxed);
+            }
+            Do::Store(word, value) => self.word(word).store(value, Ordering::Release),
+            Do::Increase(word) => {
+                self.word(word).fetch_add(1, Ordering::SeqCst);
+            }
+            Do::Decrease(word) => {
+                self.word(word).fetch_sub(1, Ordering::SeqCst);
+            }
+            Do::Fence => fence(Ordering::SeqCst),
+            Do::AskTaken => return kernel::taken(self.fd).map_or(Saw::Unknown, Saw::Value),
+            Do::AskWritten => return self.written(),
+            Do::Count => return Saw::Kernel(self.held()),
+            Do::Pause => return Saw::Woken(self.pause()),
+            Do::Sleep(Wait::Room) => return Saw::Woken(self.wait_for_room()),
+            Do::Sleep(_) => return Saw::Woken(self.wait_for_return()),
+            _ => {}
+        }
+        Saw::Nothing
+    }
+
+    fn held(&self) -> Held {
+        kernel::held(self.fd)
+    }
+
+    /// What the kernel has got from this end; not to be had while somebody writes there without the lock.
+    fn written(&self) -> Saw {
+        let extra = self.conn.extra.load(Ordering::Relaxed);
+        self.own.way.0.opening.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if extra == 0 || self.own.way.0.plain.load(Ordering::SeqCst) != 0 {
+            return Saw::Unknown;
+        }
+        kernel::written(self.fd, extra - 1).map_or(Saw::Unknown, Saw::Value)
+    }
+
+    fn send_ring(&self, at: u64, length: u64) -> Saw {
+        let mut sent = Saw::WouldBlock;
+        each_piece(at, length as usize, |place, done, piece| {
+            if done > 0 && sent != Saw::Moved(done as u64) {
+                return;
+            }
+            let ring = self.own.ring().wrapping_add(place);
+            match kernel::send(self.fd, ring, piece) {
+                count if count > 0 => sent = Saw::Moved((done as isize + count) as u64),
+                error if done == 0 && error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) => {
+                    sent = Saw::Broken;
+                }
+                _ => {}
+            }
+        });
+        sent
+    }
+
+    /// Who holds a lock of the other end; 0 if nobody does or it is proven dead.
+    fn holder(&self, word: Word) -> u64 {
+        let value = self.word(word).load(Ordering::SeqCst);
+        if value == 0 || lock::is_dead(value, self.conn.peer_pid.load(Ordering::Relaxed)) { 0 } else { value }
+    }
+
+    /// A reader is at work.
+    fn pause(&mut self) -> Woken {
+        self.waits += 1;
+        if self.waits < 2000 {
+            spin::relax();
+            return Woken::Look;
+        }
+        sleep(100_000);
+        // That was a few microseconds, and then a tenth of a millisecond each.
+        if self.waits < 2000 + 20 { Woken::Look } else { Woken::Timer }
+    }
+
+    /// Readers are awake: there will be room soon, or they are held up.
+    fn wait_for_room(&mut self) -> Woken {
+        let head = self.peer.word(Word::Head).load(Ordering::Acquire);
+        let (start, _) = spin::clock();
+        loop {
+            if self.peer.word(Word::Head).load(Ordering::Acquire) != head {
+                return Woken::Look;
+            }
+            let will = &self.peer.will.0;
+            let is_asleep = will.asleep.load(Ordering::Acquire) != 0;
+            if is_asleep || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES {
+                return if kernel::has_hung_up(self.fd) { Woken::Hangup } else { Woken::Timer };
+            }
+            spin::relax();
+        }
+    }
+
+    /// The other end hands back what this one waits for.
+    fn wait_for_return(&mut self) -> Woken {
+        self.waits += 1;
+        if kernel::has_hung_up(self.fd) {
+            return Woken::Hangup;
+        }
+        if self.waits > self.patience {
+            return Woken::Timer;
+        }
+        if self.waits > 8 {
+            sleep(1_000_000);
+        }
+        Woken::Look
+    }
+
+    /// Bytes on their way back do not fit into the kernel.
+    fn wait_for_kernel(&mut self, occasion: Occasion) -> Saw {
+        self.waits += 1;
+        let may_wait = matches!(occasion, Occasion::Write);
+        if !may_wait && self.waits > 1 {
+            // The reader finds the rest where it is.
+            return Saw::Woken(Woken::Stop);
+        }
+        kernel::polled(self.fd, libc::POLLOUT, if may_wait { 100 } else { 0 });
+        Saw::Woken(Woken::Look)
+    }
+}
+
+/// Sleeps for so many nanoseconds, or until a signal.
+pub(crate) fn sleep(nanoseconds: i64) {
+    let time = timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    // SAFETY: a time to read; nothing to write.
+    unsafe { raw::call(libc::SYS_nanosleep, [(&raw const time) as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// DEBUG
+pub(crate) fn debug(text: &'static str, numbers: &[u64]) {
+    let out = |c: u8| unsafe { raw::call(libc::SYS_write, [2, (&raw const c) as usize, 1, 0, 0, 0]) };
+    for b in text.as_bytes() { out(*b); }
+    for &x in numbers {
+        out(b' ');
+        let mut shift = 40;
+        while shift > 0 { shift -= 4; let d = ((x >> shift) & 15) as u8; out(if d < 10 { b'0'+d } else { b'a'+d-10 }); }
+    }
+    out(b'\n');
+}

@@ -1,0 +1,91 @@
+//! How long to look at a ring before sleeping in the kernel.
+//!
+//! Only as long as it has paid: after a few looks in vain there are none for a while, and a longer while each time. Never where
+//! this process may use one processor only, nor while the other end was last seen on this one.
+
+use core::arch::asm;
+
+use crate::raw;
+use crate::sync::{AtomicU32, Ordering};
+
+/// Cycles of the processor's clock that a look lasts: tens of microseconds, whichever clock.
+const CYCLES: u64 = 60_000;
+/// Looks in vain until there are none.
+const PATIENCE: u32 = 4;
+
+/// What is known of how looking has paid.
+pub(crate) struct Spin {
+    vain: AtomicU32,
+    /// Waits to go without.
+    without: AtomicU32,
+}
+
+/// Processors that this process may use, asked at times; 0 is not known.
+static PROCESSORS: AtomicU32 = AtomicU32::new(0);
+
+impl Spin {
+    pub(crate) const fn new() -> Self {
+        Self { vain: AtomicU32::new(0), without: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn reset(&self) {
+        self.vain.store(0, Ordering::Relaxed);
+        self.without.store(0, Ordering::Relaxed);
+    }
+
+    /// How many cycles to look; 0 is not at all.
+    pub(crate) fn cycles(&self) -> u64 {
+        let without = self.without.load(Ordering::Relaxed);
+        if without > 0 {
+            self.without.store(without - 1, Ordering::Relaxed);
+            return 0;
+        }
+        if PROCESSORS.load(Ordering::Relaxed) == 0 {
+            PROCESSORS.store(processors(), Ordering::Relaxed);
+        }
+        if PROCESSORS.load(Ordering::Relaxed) < 2 { 0 } else { CYCLES }
+    }
+
+    /// It has paid.
+    pub(crate) fn paid(&self) {
+        self.vain.store(0, Ordering::Relaxed);
+    }
+
+    /// It has not.
+    pub(crate) fn in_vain(&self) {
+        let vain = self.vain.load(Ordering::Relaxed).saturating_add(1);
+        self.vain.store(vain, Ordering::Relaxed);
+        if vain >= PATIENCE {
+            self.without.store(1 << (vain - PATIENCE + 1).min(8), Ordering::Relaxed);
+            // The program may have been given other processors.
+            PROCESSORS.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many processors this thread may use.
+fn processors() -> u32 {
+    let mut set = [0_u64; 16];
+    // SAFETY: the room is as long as said.
+    let length = unsafe {
+        raw::call(libc::SYS_sched_getaffinity, [0, size_of_val(&set), set.as_mut_ptr() as usize, 0, 0, 0])
+    };
+    if length <= 0 { 1 } else { set.iter().map(|word| word.count_ones()).sum() }
+}
+
+/// The processor's clock, and on which one it was read (plus 1).
+#[inline(always)]
+pub(crate) fn clock() -> (u64, u32) {
+    let (low, high, which): (u32, u32, u32);
+    // SAFETY: reads the clock and the number that the kernel has put beside it.
+    unsafe {
+        asm!("rdtscp", out("eax") low, out("edx") high, out("ecx") which, options(nomem, nostack, preserves_flags));
+    }
+    (u64::from(high) << 32 | u64::from(low), (which & 0xfff) + 1)
+}
+
+/// A moment for the other hyperthread.
+#[inline(always)]
+pub(crate) fn relax() {
+    core::hint::spin_loop();
+}

@@ -1,0 +1,258 @@
+//! `poll` and `select`: a look at the rings of the connections that are waited for, and then the kernel.
+
+use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
+
+use super::conn::{self, CONNECTIONS, Conn};
+use super::io::is_empty;
+use super::{epoll, leave, spin};
+use crate::raw;
+use crate::sync::Ordering;
+
+/// Places of connections, one bit each.
+struct Places([u64; CONNECTIONS / 64]);
+
+impl Places {
+    fn add(&mut self, conn: &Conn) -> bool {
+        let at = conn::place(conn);
+        let Some(word) = self.0.get_mut(at / 64) else { return false };
+        let is_new = *word & 1 << (at % 64) == 0;
+        *word |= 1 << (at % 64);
+        is_new
+    }
+
+    fn for_each(&self, mut each: impl FnMut(&'static Conn)) {
+        for (at, bits) in self.0.iter().enumerate() {
+            let mut bits = *bits;
+            while bits != 0 {
+                if let Some(conn) = conn::at(at * 64 + bits.trailing_zeros() as usize) {
+                    each(conn);
+                }
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// Whether a descriptor is an epoll.
+pub(crate) fn is_epoll(fd: c_int) -> bool {
+    is_anonymous(fd)
+}
+
+/// As `/proc` has it: `anon_inode:[eventpoll]`.
+fn is_anonymous(fd: c_int) -> bool {
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0_u8; 10];
+    let (mut rest, mut count) = (fd.unsigned_abs(), 0);
+    while let Some(place) = digits.get_mut(count) {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        count += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    for at in 0..count {
+        path[14 + at] = digits[count - 1 - at];
+    }
+    const EPOLL: &[u8] = b"anon_inode:[eventpoll]";
+    let mut link = [0_u8; 24];
+    // SAFETY: a path that ends with 0, and room of the length that is said.
+    let length = unsafe {
+        raw::call(libc::SYS_readlink, [path.as_ptr() as usize, link.as_mut_ptr() as usize, link.len(), 0, 0, 0])
+    };
+    length == EPOLL.len() as isize && link.iter().zip(EPOLL).all(|(a, b)| a == b)
+}
+
+/// What a call waits for, whichever it is.
+pub(crate) trait Wanted {
+    /// Calls `each` with the descriptors that are waited for to be read; what it returns is noted as ready.
+    fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize;
+}
+
+/// Of `poll`.
+pub(crate) struct Polled {
+    pub(crate) fds: *mut pollfd,
+    pub(crate) count: nfds_t,
+}
+
+const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
+
+impl Wanted for Polled {
+    fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize {
+        let mut count = 0;
+        for at in 0..self.count as usize {
+            // SAFETY: the program's own array, which its own call reads and writes.
+            let entry = unsafe { &mut *self.fds.add(at) };
+            let wanted = entry.events & READABLE;
+            if wanted == 0 || entry.fd < 0 || !each(entry.fd) {
+                continue;
+            }
+            if notes {
+                count += usize::from(entry.revents == 0);
+                entry.revents |= wanted;
+            } else {
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+/// Of `select`: the set of those to be read, as it was before the call.
+pub(crate) struct Selected {
+    pub(crate) count: c_int,
+    pub(crate) before: Option<fd_set>,
+    pub(crate) input: *mut fd_set,
+}
+
+fn bits(set: *const fd_set, at: usize) -> *mut u64 {
+    set.cast::<u64>().cast_mut().wrapping_add(at / 64)
+}
+
+impl Wanted for Selected {
+    fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize {
+        let Some(before) = &self.before else { return 0 };
+        let mut count = 0;
+        for fd in 0..self.count.clamp(0, 1024) as usize {
+            // SAFETY: within a set of 1024 bits.
+            let is_wanted = unsafe { *bits(before, fd) } & 1 << (fd % 64) != 0;
+            if !is_wanted || !each(fd as c_int) {
+                continue;
+            }
+            let place = bits(self.input, fd);
+            // SAFETY: the program's own set, which the kernel has written.
+            let is_noted = unsafe { *place } & 1 << (fd % 64) != 0;
+            if notes && !is_noted {
+                // SAFETY: as above.
+                unsafe { *place |= 1 << (fd % 64) };
+            }
+            count += usize::from(!notes || !is_noted);
+        }
+        count
+    }
+}
+
+fn has_bytes(fd: c_int) -> bool {
+    conn::ready(fd).and_then(Conn::words).is_some_and(|(own, peer)| !is_empty(own, peer))
+}
+
+/// Looks at rings between two looks at the kernel.
+const LOOKS: u32 = 60;
+
+/// How looking has paid for those who wait in this process.
+static SPIN: spin::Spin = spin::Spin::new();
+
+/// Waits. `native` is the program's own call, without waiting if so told.
+pub(crate) fn wait(wanted: &mut impl Wanted, may_wait: bool, mut native: impl FnMut(bool) -> c_int) -> c_int {
+    let mut places = Places([0; CONNECTIONS / 64]);
+    let mut is_any = false;
+    let mut has_any = false;
+    wanted.ready(
+        &mut |fd| {
+            match conn::ready(fd) {
+                Some(conn) => {
+                    is_any = true;
+                    has_any |= has_bytes(fd);
+                    let _ = conn;
+                }
+                None if is_watched_epoll(fd) => has_any |= epoll::is_waited_for(fd),
+                None => {}
+            }
+            false
+        },
+        false,
+    );
+    if !is_any && !has_any {
+        return native(may_wait);
+    }
+    if !has_any && may_wait {
+        has_any = look(wanted);
+    }
+    if !has_any && may_wait {
+        // From here on the kernel wakes us: say so, look again, and sleep.
+        wanted.ready(
+            &mut |fd| {
+                if let Some(conn) = conn::ready(fd)
+                    && let Some((own, _)) = conn.words()
+                    && places.add(conn)
+                {
+                    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+                }
+                false
+            },
+            false,
+        );
+        has_any = wanted.ready(&mut has_bytes, false) > 0;
+        if !has_any {
+            while !leave::settle() {
+                let early = native(false);
+                if early != 0 {
+                    awake(&places);
+                    return early;
+                }
+                super::run::sleep(500_000);
+            }
+        }
+    }
+    let result = native(may_wait && !has_any);
+    awake(&places);
+    if result < 0 {
+        return result;
+    }
+    result + wanted.ready(&mut has_bytes, true) as c_int
+}
+
+fn awake(places: &Places) {
+    places.for_each(|conn| {
+        if let Some((own, _)) = conn.words() {
+            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        }
+    });
+}
+
+/// Whether it is an epoll that connections with rings are in.
+fn is_watched_epoll(fd: c_int) -> bool {
+    let mut is_watched = false;
+    conn::for_each_ready(|conn, _| is_watched |= epoll::is_in(conn, fd));
+    is_watched
+}
+
+/// Looks at rings for as long as it pays; whether one of them has something.
+fn look(wanted: &mut impl Wanted) -> bool {
+    let cycles = SPIN.cycles();
+    if cycles == 0 {
+        return false;
+    }
+    let (start, here) = spin::clock();
+    let mut looks = 0_u32;
+    loop {
+        if wanted.ready(&mut has_bytes, false) > 0 {
+            SPIN.paid();
+            return true;
+        }
+        looks += 1;
+        if looks % LOOKS == 0 {
+            if spin::clock().0.wrapping_sub(start) > cycles {
+                SPIN.in_vain();
+                return false;
+            }
+            let mut is_kernels = false;
+            wanted.ready(
+                &mut |fd| {
+                    if let Some(conn) = conn::ready(fd) {
+                        if let Some((own, _)) = conn.words() {
+                            own.will.0.processor.store(here, Ordering::Relaxed);
+                        }
+                        is_kernels |= super::kernel::unread(fd) != Some(0);
+                    }
+                    false
+                },
+                false,
+            );
+            if is_kernels {
+                return false;
+            }
+        }
+        spin::relax();
+    }
+}

@@ -1,0 +1,105 @@
+//! What an end of a connection shows to the other: its words and its ring, in a region that it alone writes.
+//!
+//! The protocol is `proto::stream`, described in `docs/stream-cut-over.md`. A region has the writer's words of one direction
+//! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it
+//! changes seldom.
+
+use proto::stream::Word;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a ring.
+pub(crate) const CAPACITY: u64 = 256 << 10;
+/// Bytes before the ring.
+pub(crate) const WORDS_BYTES: usize = 4096;
+/// Bytes of a region.
+pub(crate) const REGION_BYTES: usize = WORDS_BYTES + CAPACITY as usize;
+/// First word of a region: its kind and version.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring1");
+/// Bytes of a message that may stand beside its position.
+pub(crate) const BESIDE: usize = 40;
+
+/// A line of the cache, and the one that the processor fetches with it.
+#[repr(C, align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// What the writer changes with every message.
+#[repr(C)]
+pub(crate) struct Message {
+    pub(crate) tail: AtomicU64,
+    /// The last message once more, if it is small: where it begins (`tail` is where it ends), and its bytes. A reader that takes
+    /// them from here waits for one line only.
+    pub(crate) beside_at: AtomicU64,
+    pub(crate) beside: [AtomicU64; BESIDE / 8],
+}
+
+/// What the writer changes seldom.
+#[repr(C)]
+pub(crate) struct Way {
+    pub(crate) cut: AtomicU64,
+    pub(crate) base: AtomicU64,
+    pub(crate) path: AtomicU64,
+    pub(crate) recall: AtomicU64,
+    /// Not 0: the ring is being opened; who writes to the kernel without the lock is to stay away.
+    pub(crate) opening: AtomicU64,
+    /// How many are writing to the kernel without the lock.
+    pub(crate) plain: AtomicU64,
+}
+
+/// What a reader says of itself.
+#[repr(C)]
+pub(crate) struct Will {
+    pub(crate) consent: AtomicU64,
+    pub(crate) asleep: AtomicU64,
+    /// The processor on which this end was last seen waiting, plus 1.
+    pub(crate) processor: AtomicU32,
+}
+
+/// The first page of a region.
+#[repr(C)]
+pub(crate) struct Words {
+    pub(crate) magic: AtomicU64,
+    pub(crate) message: Line<Message>,
+    pub(crate) way: Line<Way>,
+    pub(crate) write_lock: Line<AtomicU64>,
+    pub(crate) will: Line<Will>,
+    pub(crate) head: Line<AtomicU64>,
+    pub(crate) read_lock: Line<AtomicU64>,
+}
+
+const _: () = assert!(size_of::<Words>() <= WORDS_BYTES && size_of::<Message>() <= 64);
+
+impl Words {
+    /// The word of this region.
+    pub(crate) fn word(&self, word: Word) -> &AtomicU64 {
+        match word {
+            Word::Tail => &self.message.0.tail,
+            Word::Cut => &self.way.0.cut,
+            Word::Base => &self.way.0.base,
+            Word::Path => &self.way.0.path,
+            Word::Recall => &self.way.0.recall,
+            Word::WriteLock => &self.write_lock.0,
+            Word::Head => &self.head.0,
+            Word::Consent => &self.will.0.consent,
+            Word::Asleep => &self.will.0.asleep,
+            Word::ReadLock => &self.read_lock.0,
+        }
+    }
+
+    /// The ring behind the words.
+    pub(crate) fn ring(&self) -> *mut u8 {
+        // The region is one mapping of `REGION_BYTES`, which begins with the words.
+        (&raw const *self).cast::<u8>().cast_mut().wrapping_add(WORDS_BYTES)
+    }
+
+    /// Acquire: what was written before the word was stored is seen.
+    #[inline(always)]
+    pub(crate) fn tail(&self) -> u64 {
+        self.message.0.tail.load(Ordering::Acquire)
+    }
+}
+
+/// Whether the writer of a direction has the word (else its reader).
+pub(crate) fn is_writers(word: Word) -> bool {
+    matches!(word, Word::Tail | Word::Cut | Word::Base | Word::Path | Word::Recall | Word::WriteLock)
+}
