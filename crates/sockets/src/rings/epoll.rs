@@ -309,7 +309,13 @@ unsafe fn look(
     native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
     let (start, here) = spin::clock();
-    let cycles = if may_wait { SPIN.cycles() } else { 0 };
+    let mut is_elsewhere = false;
+    for_each_awake(epoll, |conn, _| {
+        if let Some((own, peer)) = conn.words() {
+            is_elsewhere |= spin::is_elsewhere(own, peer, here);
+        }
+    });
+    let cycles = if may_wait && is_elsewhere { SPIN.cycles() } else { 0 };
     let mut looks = 0_u32;
     loop {
         // SAFETY: the caller's promise.
@@ -337,13 +343,6 @@ unsafe fn look(
                 }
                 return 0;
             }
-        }
-        if looks == 0 {
-            for_each_awake(epoll, |conn, _| {
-                if let Some((own, _)) = conn.words() {
-                    own.will.0.processor.store(here, Ordering::Relaxed);
-                }
-            });
         }
         looks += 1;
         spin::relax();

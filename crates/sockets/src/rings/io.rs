@@ -232,12 +232,14 @@ fn commit(word: &AtomicU64, from: u64, to: u64) -> bool {
 /// Looks at the ring for a while. Whether there is something in it or in the kernel.
 #[inline(always)]
 fn look(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
-    let cycles = conn.spin.cycles();
-    if cycles == 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
+    let (start, here) = spin::clock();
+    if !spin::is_elsewhere(own, peer, here) || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    let (start, here) = spin::clock();
-    own.will.0.processor.store(here, Ordering::Relaxed);
+    let cycles = conn.spin.cycles();
+    if cycles == 0 {
+        return false;
+    }
     let seen = peer.tail();
     let mut looks = 0_u32;
     loop {
@@ -252,8 +254,7 @@ fn look(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
                 return false;
             }
             let (now, here) = spin::clock();
-            let is_shared = peer.will.0.processor.load(Ordering::Relaxed) == here;
-            if now.wrapping_sub(start) > cycles || is_shared {
+            if now.wrapping_sub(start) > cycles || !spin::is_elsewhere(own, peer, here) {
                 conn.spin.in_vain();
                 return false;
             }

@@ -110,6 +110,7 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         let (words, _) = conn.words()?;
         // Until the program next reads, this end sleeps.
         conn.parked.store(1, Ordering::Relaxed);
+        words.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
         words.will.0.consent.store(consent::OPEN, Ordering::Release);
         end(conn);
         conn::becomes_ready(conn);

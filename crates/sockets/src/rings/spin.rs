@@ -1,11 +1,11 @@
 //! How long to look at a ring before sleeping in the kernel.
 //!
-//! Only as long as it has paid: after a few looks in vain there are none for a while, and a longer while each time. Never where
-//! this process may use one processor only, nor while the other end was last seen on this one.
+//! Only as long as it has paid: after a few looks in vain there are none for a while, and a longer while each time. Never while the
+//! other end was last seen on the same processor.
 
 use core::arch::asm;
 
-use crate::raw;
+use super::words::Words;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Cycles of the processor's clock that a look lasts: tens of microseconds, whichever clock.
@@ -19,9 +19,6 @@ pub(crate) struct Spin {
     /// Waits to go without.
     without: AtomicU32,
 }
-
-/// Processors that this process may use, asked at times; 0 is not known.
-static PROCESSORS: AtomicU32 = AtomicU32::new(0);
 
 impl Spin {
     pub(crate) const fn new() -> Self {
@@ -40,10 +37,7 @@ impl Spin {
             self.without.store(without - 1, Ordering::Relaxed);
             return 0;
         }
-        if PROCESSORS.load(Ordering::Relaxed) == 0 {
-            PROCESSORS.store(processors(), Ordering::Relaxed);
-        }
-        if PROCESSORS.load(Ordering::Relaxed) < 2 { 0 } else { CYCLES }
+        CYCLES
     }
 
     /// It has paid.
@@ -57,20 +51,18 @@ impl Spin {
         self.vain.store(vain, Ordering::Relaxed);
         if vain >= PATIENCE {
             self.without.store(1 << (vain - PATIENCE + 1).min(8), Ordering::Relaxed);
-            // The program may have been given other processors.
-            PROCESSORS.store(0, Ordering::Relaxed);
         }
     }
 }
 
-/// How many processors this thread may use.
-fn processors() -> u32 {
-    let mut set = [0_u64; 16];
-    // SAFETY: the room is as long as said.
-    let length = unsafe {
-        raw::call(libc::SYS_sched_getaffinity, [0, size_of_val(&set), set.as_mut_ptr() as usize, 0, 0, 0])
-    };
-    if length <= 0 { 1 } else { set.iter().map(|word| word.count_ones()).sum() }
+/// Whether the other end was last seen on another processor than this thread is on, `here`. Says where this one is.
+#[inline(always)]
+pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
+    let mine = &own.will.0.processor;
+    if mine.load(Ordering::Relaxed) != here {
+        mine.store(here, Ordering::Relaxed);
+    }
+    !matches!(peer.will.0.processor.load(Ordering::Relaxed), 0 | u32::MAX) && peer.will.0.processor.load(Ordering::Relaxed) != here
 }
 
 /// The processor's clock, and on which one it was read (plus 1).

@@ -219,11 +219,21 @@ fn is_watched_epoll(fd: c_int) -> bool {
 
 /// Looks at rings for as long as it pays; whether one of them has something.
 fn look(wanted: &mut impl Wanted) -> bool {
-    let cycles = SPIN.cycles();
+    let (start, here) = spin::clock();
+    let mut is_elsewhere = false;
+    wanted.ready(
+        &mut |fd| {
+            if let Some((own, peer)) = conn::ready(fd).and_then(Conn::words) {
+                is_elsewhere |= spin::is_elsewhere(own, peer, here);
+            }
+            false
+        },
+        false,
+    );
+    let cycles = if is_elsewhere { SPIN.cycles() } else { 0 };
     if cycles == 0 {
         return false;
     }
-    let (start, here) = spin::clock();
     let mut looks = 0_u32;
     loop {
         if wanted.ready(&mut has_bytes, false) > 0 {
@@ -239,12 +249,7 @@ fn look(wanted: &mut impl Wanted) -> bool {
             let mut is_kernels = false;
             wanted.ready(
                 &mut |fd| {
-                    if let Some(conn) = conn::ready(fd) {
-                        if let Some((own, _)) = conn.words() {
-                            own.will.0.processor.store(here, Ordering::Relaxed);
-                        }
-                        is_kernels |= super::kernel::unread(fd) != Some(0);
-                    }
+                    is_kernels |= conn::ready(fd).is_some() && super::kernel::unread(fd) != Some(0);
                     false
                 },
                 false,
