@@ -44,7 +44,7 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite,
+    BeforeSleep, Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite,
     Withdraw, Write, WriteHungUp,
 };
 
@@ -120,7 +120,6 @@ fn a_reader_is_killed() {
         ring: small(1, 2),
         pipe: small(1, 2),
         buffered: false,
-        timers: true,
         kill: vec![1],
         readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
         writers: vec![vec![Write(small(1, 2)), Close]],
@@ -228,4 +227,34 @@ fn anybody_dies() {
     let write = [TryWrite(small(1, 2)), Close];
     let base = case("one of two and two dies", &[&write, &[Close]], &[&[ReadToEnd(1)], &[TryRead]]);
     holds(&Case { buffered: false, ring: 1, pipe: 1, kill: vec![0, 1, 2, 3], timers: true, ..base });
+}
+
+/// Who sleeps in the kernel is not woken by anybody: what is unread has to be there before.
+#[test]
+fn a_writer_that_sleeps() {
+    let base = Case {
+        buffered: false,
+        ..case("unseen reader, sleeping writer", &[&[Write(3), BeforeSleep]], &[&[Read(1), RawRead(2)]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "withdrawn from a sleeping writer",
+        readers: vec![vec![Read(1), Withdraw, RawRead(2)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn and renewed, writer sleeps between",
+        writers: vec![vec![Write(2), BeforeSleep, Write(1), BeforeSleep]],
+        readers: vec![vec![Read(1), Withdraw, Renew, Read(2)]],
+        ..base
+    });
+}
+
+#[test]
+fn a_writer_that_never_comes_back() {
+    let base = case("two readers, an idle writer", &[&[Write(1), Write(1)]], &[&[Read(1)], &[Read(1)]]);
+    holds(&Case { buffered: false, ..base });
+    let mixed = [RawWrite(1), Write(1), RawWrite(1), Close];
+    let base = case("unseen writes before and after", &[&mixed], &[&[ReadToEnd(2)]]);
+    holds(&Case { buffered: false, ..base });
 }

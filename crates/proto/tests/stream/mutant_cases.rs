@@ -42,13 +42,22 @@ fn no_look_after_arming() {
 }
 
 #[test]
-fn a_bell_silenced_too_late() {
-    is_found(Mutant::LateBellReset, &unbuffered(simple()));
+fn sleepers_that_are_not_looked_for_after_publishing() {
+    is_found(Mutant::NoAsleepAfterPublishing, &simple());
+    is_found(Mutant::NoAsleepAfterPublishing, &unbuffered(simple()));
 }
 
 #[test]
-fn a_bell_that_is_not_rung() {
-    is_found(Mutant::NoBell, &unbuffered(simple()));
+fn sleepers_that_are_never_looked_for() {
+    is_found(Mutant::NoAsleep, &unbuffered(simple()));
+}
+
+/// Opening a ring for sleepers is no fault, only work for nothing: what is published is handed back at once.
+#[test]
+fn sleepers_that_are_not_looked_for_when_opening() {
+    let base = Case { mutant: Some(Mutant::NoAsleepWhenOpening), ..simple() };
+    let searched = search(&base, 2_000_000);
+    assert!(searched.fault.is_none(), "{:#?}", searched.fault);
 }
 
 /// Bytes go through the kernel first, because the reader comes late or another holder writes there.

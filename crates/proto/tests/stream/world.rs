@@ -9,7 +9,7 @@ use proto::stream::{Do, Saw, Word};
 
 use crate::mutants::Mutant;
 
-pub(crate) const WORDS: usize = 11;
+pub(crate) const WORDS: usize = 10;
 
 /// What a process does, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +24,8 @@ pub(crate) enum Op {
     RawWrite(u32),
     /// Lets go of the descriptor, through the library.
     Close,
+    /// Makes ready to sleep in the kernel: hands back what is unread, until nothing is.
+    BeforeSleep,
     /// Shuts down the writing half for all who hold it, and lets go.
     ShutDown,
     /// Waits until it has read so many bytes.
@@ -61,7 +63,8 @@ pub(crate) struct Case {
     pub(crate) reset_on_death: bool,
     /// Idle writers look in on their own accord when bytes lie unread for long.
     pub(crate) overdue: bool,
-    /// Sleeps may end by a timer; without, the stream has to finish without any.
+    /// Withdrawals may lose patience; without, the stream has to finish without any timer (a spin for room is none: it ends by
+    /// itself).
     pub(crate) timers: bool,
     /// Sleeps may end for no reason.
     pub(crate) spurious: bool,
@@ -136,8 +139,6 @@ pub(crate) struct World {
     pub(crate) ring: Vec<u32>,
     pub(crate) kernel: Kernel,
     pub(crate) processes: Vec<Process>,
-    /// Bells of the writing and of the reading end.
-    pub(crate) bells: [bool; 2],
     /// Bytes that writers were told are written, and that readers got: also the number of the next.
     pub(crate) committed: u32,
     pub(crate) delivered: u32,
@@ -169,7 +170,6 @@ impl World {
             ring: vec![u32::MAX; case.ring as usize],
             kernel: Kernel::default(),
             processes: vec![process; case.writers.len() + case.readers.len()],
-            bells: [false; 2],
             committed: 0,
             delivered: 0,
             has_killed: false,
@@ -238,9 +238,10 @@ impl Case {
         if self.is_writer(who) { &self.writers[who] } else { &self.readers[who - self.writers.len()] }
     }
 
-    /// Some reader withdraws its consent, so that writers have to look in.
-    pub(crate) fn withdraws(&self) -> bool {
+    /// Some reader withdraws its consent, so that writers have to look in, if they do not even sleep in the library's sight.
+    pub(crate) fn has_visits(&self) -> bool {
         self.readers.iter().flatten().any(|op| *op == Op::Withdraw)
+            && !self.writers.iter().flatten().any(|op| *op == Op::BeforeSleep)
     }
 
     pub(crate) fn is_writer(&self, who: usize) -> bool {
