@@ -339,6 +339,13 @@ impl Reader {
         self.go(At::Taking, Do::Take { at: due.from, len })
     }
 
+    /// Somebody is at work, who does not know whether anybody sleeps. Or bytes of the ring are unread, and those that come before
+    /// them are on their way in the kernel: who slept there would take more than those, or nothing once another reader took them.
+    #[inline]
+    fn may_not_sleep(&self, held: Held, limit: u64) -> bool {
+        self.recall != 0 || held != Held::Nothing || (limit < u64::MAX && !self.withdrawn)
+    }
+
     /// The ring has nothing for us; of the kernel's bytes the first `limit` come before the ring's.
     #[inline]
     fn nothing_due(&mut self, limit: u64) -> Do {
@@ -352,8 +359,7 @@ impl Reader {
                 self.go(At::Receiving, Do::Receive { most })
             }
             Some(Held::End | Held::Error) => self.end(Outcome::Kernel),
-            // Somebody is at work, who does not know whether anybody sleeps.
-            Some(held) if self.may_wait && (self.recall != 0 || held != Held::Nothing) => {
+            Some(held) if self.may_wait && self.may_not_sleep(held, limit) => {
                 self.go(At::Yielding, Do::Unlock(Word::ReadLock))
             }
             Some(Held::Nothing | Held::Bytes(_)) if self.may_wait => {
