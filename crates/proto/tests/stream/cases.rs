@@ -44,8 +44,8 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    BeforeSleep, Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite,
-    Withdraw, Write, WriteHungUp,
+    BeforeSleep, Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead,
+    TryWrite, Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -240,6 +240,12 @@ fn a_writer_that_sleeps() {
     holds(&Case {
         name: "withdrawn from a sleeping writer",
         readers: vec![vec![Read(1), Withdraw, RawRead(2)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn from a sleeping writer, all read",
+        writers: vec![vec![Write(1), Write(1), BeforeSleep]],
+        readers: vec![vec![Read(2), Withdraw]],
         ..base.clone()
     });
     holds(&Case {

@@ -100,8 +100,9 @@ fn the_end_believed_before_the_ring_is_empty() {
 
 #[test]
 fn more_is_read_than_was_counted() {
-    let base = case("a full ring", &[&[Write(1), TryWrite(1), TryWrite(1), Close]], &[&[ReadToEnd(2)]]);
-    is_found(Mutant::ReadsMoreThanCounted, &Case { ring: 1, stops: true, ..unbuffered(base) });
+    let mixed = [RawWrite(1), Write(1), RawWrite(1), Close];
+    let base = case("unseen writes before and after", &[&mixed], &[&[ReadToEnd(2)]]);
+    is_found(Mutant::ReadsMoreThanCounted, &unbuffered(base));
 }
 
 #[test]
@@ -124,9 +125,9 @@ fn a_ring_opened_without_a_second_look() {
 
 #[test]
 fn a_ring_opened_again_while_unread() {
-    let tries = [Write(2), TryWrite(1), Write(1), Close];
-    let base = case("a stopped reader", &[&tries], &[&[ReadToEnd(1)]]);
-    is_found(Mutant::OpenWhileUnread, &Case { ring: 2, stops: true, ..unbuffered(base) });
+    let base =
+        case("a stopped reader, two writers", &[&[Write(1), Close], &[Write(2), Close]], &[&[ReadToEnd(1)]]);
+    is_found(Mutant::OpenWhileUnread, &Case { stops: true, pipe: 1, ..unbuffered(base) });
 }
 
 #[test]

@@ -218,9 +218,7 @@ fn is_private(case: &Case, world: &World, who: usize) -> bool {
             let op = world.op(case, who);
             let is_seen = matches!(
                 op,
-                None | Some(
-                    Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd | Op::Renew | Op::BeforeSleep
-                )
+                None | Some(Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd | Op::Renew | Op::BeforeSleep)
             );
             !is_seen
         }
