@@ -190,8 +190,8 @@ impl Writer {
                 self.begin()
             }
             (At::SeesConsent, Saw::Value(consent::OPEN)) => self.go(At::SeesAsleep, Do::Load(Word::Asleep)),
-            // Withdrawn: no reader takes a byte of the ring while the path is the ring.
-            (At::SeesConsent, Saw::Value(_)) => self.hand_back(),
+            // Withdrawn; but it may be given again at any time.
+            (At::SeesConsent, Saw::Value(_)) => self.recall(),
             (At::SeesAsleep, Saw::Value(asleep)) => {
                 self.is_asleep = asleep != 0;
                 self.consented()
@@ -213,7 +213,7 @@ impl Writer {
             // They went to sleep without having seen it: in the kernel they will.
             (At::PublishedSeesAsleep, Saw::Value(_)) => self.recall(),
             (At::PublishedSeesConsent, Saw::Value(consent::OPEN)) => self.end(Outcome::Moved(self.moved)),
-            (At::PublishedSeesConsent, Saw::Value(_)) => self.hand_back(),
+            (At::PublishedSeesConsent, Saw::Value(_)) => self.recall(),
             (At::Sending, Saw::Moved(count)) => self.end(Outcome::Moved(count)),
             (At::Sending, Saw::WouldBlock) => self.wait_for_kernel(),
             (At::Sending, _) => self.end(Outcome::Kernel),
