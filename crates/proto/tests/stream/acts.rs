@@ -66,7 +66,10 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             }
             Saw::Nothing
         }
-        Do::Sleep(_) => Saw::Woken(Woken::Look),
+        Do::Sleep(_) => {
+            world.processes[who].memory.seen[Word::Head as usize] = None;
+            Saw::Woken(Woken::Look)
+        }
         Do::Done(_) => Saw::Nothing,
         Do::AskTaken
         | Do::AskWritten
@@ -109,6 +112,7 @@ fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> 
         Word::Tail => {
             // From here on the program is told that they are written.
             world.committed += (value - before) as u32;
+            world.processes[who].published = (value - before) as u32;
             let memory = &mut world.processes[who].memory;
             (memory.has_published, memory.is_opening) = (case.mutant.is_some(), false);
         }

@@ -154,6 +154,13 @@ fn a_consent_is_withdrawn() {
         readers: vec![vec![Read(1), Withdraw, ReadToEnd(1)]],
         ..base.clone()
     });
+    holds(&Case {
+        name: "withdrawn, writer killed, read past the library",
+        buffered: false,
+        kill: vec![0],
+        may_abort: true,
+        ..base.clone()
+    });
     let tries = [TryWrite(2), TryWrite(1), Close];
     holds(&Case {
         name: "withdrawn while the writer tries",

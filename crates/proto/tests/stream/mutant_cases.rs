@@ -118,6 +118,13 @@ fn bytes_handed_back_that_stay_valid() {
 }
 
 #[test]
+fn a_withdrawal_that_looks_at_the_path_too_early() {
+    let base =
+        case("withdrawn, writer killed", &[&[Write(1), Write(1), Close]], &[&[Read(1), Withdraw, RawToEnd]]);
+    is_found(Mutant::WithdrawnByOldPath, &Case { kill: vec![0], may_abort: true, ..unbuffered(base) });
+}
+
+#[test]
 fn a_ring_opened_without_a_second_look() {
     let base = case("withdrawn", &[&[Write(1), Write(1), Close]], &[&[TryRead, Withdraw, RawToEnd]]);
     is_found(Mutant::OpenWithoutRecheck, &base);

@@ -33,6 +33,8 @@ pub(crate) enum Mutant {
     NoLookAfterCounting,
     /// The kernel is read without regard to what was counted.
     ReadsMoreThanCounted,
+    /// A withdrawal that found nothing unread does not look whether bytes are being handed back.
+    WithdrawnByOldPath,
     /// Bytes are recalled although a reader is at work.
     RecallIgnoresLock,
     /// What was handed back stays valid in the ring.
@@ -92,6 +94,11 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
             return 0;
         }
         (Mutant::NoAsleepWhenOpening, Word::Asleep) if world.processes[who].memory.is_opening => return 0,
+        (Mutant::WithdrawnByOldPath, Word::Path)
+            if !is_writer && world.processes[who].memory.seen[Word::Head as usize].is_some() =>
+        {
+            return old;
+        }
         (Mutant::RecallIgnoresLock, Word::ReadLock) => return 0,
         (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {
             return world.load(who, Word::Tail);

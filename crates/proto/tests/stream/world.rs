@@ -114,6 +114,8 @@ pub(crate) struct Process {
     pub(crate) head: u64,
     /// Stores that the others do not see yet.
     pub(crate) stores: VecDeque<(Word, u64)>,
+    /// Bytes that its call has published and has not told the program of.
+    pub(crate) published: u32,
     /// Bytes copied from the ring, not yet taken.
     pub(crate) copied: Vec<u32>,
     /// For mutants: what they remember.
@@ -145,6 +147,8 @@ pub(crate) struct World {
     pub(crate) has_killed: bool,
     /// Somebody had to reset the connection.
     pub(crate) aborted: bool,
+    /// Bytes of a call in which the writer was killed: written or not, as TCP has it.
+    pub(crate) unsure: u32,
     /// A reader went on before everything was handed back.
     pub(crate) at_risk: bool,
 }
@@ -162,6 +166,7 @@ impl World {
             reached: 0,
             head: 0,
             stores: VecDeque::new(),
+            published: 0,
             copied: Vec::new(),
             memory: crate::mutants::Memory::default(),
         };
@@ -174,6 +179,7 @@ impl World {
             delivered: 0,
             has_killed: false,
             aborted: false,
+            unsure: 0,
             at_risk: false,
         }
     }
