@@ -10,7 +10,7 @@ use loom::thread;
 use proto::stream::reader::Reader;
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word, consent, path};
+use proto::stream::{Do, Held, Outcome, Saw, Woken, Word, consent, path};
 
 const WORDS: usize = 10;
 
@@ -54,33 +54,27 @@ impl Stream {
 
     fn write(&self, occasion: Occasion, bytes: &[u64]) -> Outcome {
         let mut writer = Writer::new(occasion, self.ring.len() as u64, bytes.len() as u64, true, 0);
-        self.run(false, |saw| writer.step(saw), &mut bytes.to_vec())
+        self.run(|saw| writer.step(saw), &mut bytes.to_vec())
     }
 
     fn read(&self, may_wait: bool) -> (Outcome, Vec<u64>) {
         let mut reader = Reader::new(self.ring.len() as u64, 1, may_wait, true, 0);
         let mut bytes = Vec::new();
-        (self.run(true, |saw| reader.step(saw), &mut bytes), bytes)
+        (self.run(|saw| reader.step(saw), &mut bytes), bytes)
     }
 
     fn withdraw(&self) -> Outcome {
         let mut withdraw = Withdraw::new(self.ring.len() as u64);
-        self.run(false, |saw| withdraw.step(saw), &mut Vec::new())
+        self.run(|saw| withdraw.step(saw), &mut Vec::new())
     }
 
-    /// A reader that waits for the writer to hand back looks again: that writer is at work.
-    fn run(&self, may_spin: bool, mut step: impl FnMut(Saw) -> Do, bytes: &mut Vec<u64>) -> Outcome {
+    fn run(&self, mut step: impl FnMut(Saw) -> Do, bytes: &mut Vec<u64>) -> Outcome {
         let mut saw = Saw::Nothing;
         loop {
             let what = step(saw);
             match what {
                 Do::Done(outcome) => return outcome,
-                Do::Sleep(Wait::Return) if may_spin => {
-                    thread::yield_now();
-                    saw = Saw::Woken(Woken::Look);
-                    continue;
-                }
-                // Here it stays, armed.
+                // Here it stays, armed, or until the writer is through.
                 Do::Sleep(_) => return Outcome::WouldBlock,
                 _ => {}
             }
