@@ -44,8 +44,8 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    BeforeSleep, Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead,
-    TryWrite, Withdraw, Write, WriteHungUp,
+    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown,
+    TryRead, TryWrite, Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -220,6 +220,15 @@ fn wake_ups_for_no_reason_and_readers_that_stop() {
         writers: vec![tries.to_vec()],
         ..base.clone()
     });
+    holds(&Case {
+        name: "two readers, one of them stops",
+        buffered: false,
+        stops: true,
+        // Until it sleeps: one reader holds the lock, so nothing can go back to where the other sleeps.
+        writers: vec![vec![Write(1), Write(1), BeforeSleep]],
+        readers: vec![vec![Read(2)], vec![Look]],
+        ..base.clone()
+    });
     let half_closed = [Write(1), WriteHungUp(1), Write(1), Close];
     holds(&Case {
         name: "the other half is closed",
@@ -244,6 +253,12 @@ fn a_writer_that_sleeps() {
         ..case("unseen reader, sleeping writer", &[&[Write(3), BeforeSleep]], &[&[Read(1), RawRead(2)]])
     };
     holds(&base);
+    holds(&Case {
+        name: "a reader that polls, sleeping writer",
+        writers: vec![vec![Write(1), Write(1), BeforeSleep]],
+        readers: vec![vec![Poll, Read(1), Poll, TryRead]],
+        ..base.clone()
+    });
     holds(&Case {
         name: "withdrawn from a sleeping writer",
         readers: vec![vec![Read(1), Withdraw, RawRead(2)]],

@@ -34,6 +34,8 @@ pub(crate) enum Op {
     TryRead,
     /// Looks how many bytes could be read, without waiting.
     Look,
+    /// Waits until there is something to read, as `poll` does.
+    Poll,
     /// Waits for so many bytes at most, and leaves them there.
     Peek(u32),
     /// Reads until the end, with a buffer of so many bytes.
