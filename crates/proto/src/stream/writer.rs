@@ -13,7 +13,10 @@
 //!
 //! So whatever the kernel gets, bytes or the end, comes when nothing is unread in the ring, and a reader past the library
 //! finds the whole stream in the kernel. The one exception is a reader that was stopped (by a debugger, say) while it held
-//! the lock: the ring's bytes stay then, and the readers' rule keeps them in order.
+//! the lock: the ring's bytes stay then, no bytes overtake them, and if an end does, the readers' rule keeps the order.
+//! Nobody sleeps while ring bytes are unread: readers sleep in the kernel, where only what it carries wakes them. So a writer
+//! looks at [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process
+//! sleeps it recalls.
 
 mod back;
 
