@@ -271,6 +271,12 @@ fn a_writer_that_sleeps() {
         ..base.clone()
     });
     holds(&Case {
+        name: "withdrawn, and read in the library after an unseen write",
+        writers: vec![vec![Write(1), Write(1), BeforeSleep, RawWrite(1)]],
+        readers: vec![vec![Read(2), Withdraw, Read(1)]],
+        ..base.clone()
+    });
+    holds(&Case {
         name: "withdrawn and renewed, writer sleeps between",
         writers: vec![vec![Write(2), BeforeSleep, Write(1), BeforeSleep]],
         readers: vec![vec![Read(1), Withdraw, Renew, Read(2)]],
