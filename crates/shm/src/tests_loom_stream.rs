@@ -247,6 +247,7 @@ fn publish_against_renewal(has_fences: bool) {
         stream.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Relaxed);
         let theirs = Arc::clone(&stream);
         let writer = thread::spawn(move || theirs.write(Occasion::Write, &[7]));
+        // The writer's Acquire load of the consent reads it, and sees by it nothing else that it needs.
         stream.word(Word::Consent).store(consent::NONE, Ordering::Release);
         let (outcome, bytes) = stream.read(false);
         writer.join().unwrap();
