@@ -45,7 +45,7 @@ pub(crate) fn holds(case: &Case) {
 
 use Op::{
     BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown,
-    TryRead, TryWrite, Withdraw, Write, WriteHungUp,
+    TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -257,6 +257,14 @@ fn a_writer_that_sleeps() {
         name: "a reader that polls, sleeping writer",
         writers: vec![vec![Write(1), Write(1), BeforeSleep]],
         readers: vec![vec![Poll, Read(1), Poll, TryRead]],
+        ..base.clone()
+    });
+    // What it publishes while the reader goes to sleep does not fit into the kernel at once.
+    holds(&Case {
+        name: "more than the kernel takes, sleeping writer",
+        pipe: 1,
+        writers: vec![vec![Write(1), TryAll(2), BeforeSleep]],
+        readers: vec![vec![Read(3)]],
         ..base.clone()
     });
     holds(&Case {

@@ -34,8 +34,8 @@ pub(crate) fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome
             Ok(())
         }
         // It looks whether that was all.
-        (_, Some(Op::BeforeSleep)) => Ok(()),
-        (Outcome::Moved(count), Some(Op::Write(want) | Op::WriteHungUp(want))) => {
+        (_, Some(Op::BeforeSleep)) | (Outcome::WouldBlock, Some(Op::TryAll(_))) => Ok(()),
+        (Outcome::Moved(count), Some(Op::Write(want) | Op::WriteHungUp(want) | Op::TryAll(want))) => {
             world.processes[who].moved += count as u32;
             if world.processes[who].moved == want {
                 finish_op(world, who);

@@ -316,7 +316,7 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
             let writer = Writer::new(Occasion::Write, ring, u64::from(count - moved), true, head);
             Machine::Writing(writer.hung_up())
         }
-        Op::TryWrite(count) => writer(Occasion::WriteNow, count - moved),
+        Op::TryWrite(count) | Op::TryAll(count) => writer(Occasion::WriteNow, count - moved),
         Op::BeforeSleep if is_ready_to_sleep(world, who) => {
             finish_op(world, who);
             return Ok(());

@@ -20,6 +20,8 @@ pub(crate) enum Op {
     WriteHungUp(u32),
     /// Tries to write so many bytes without waiting; what does not go is not written.
     TryWrite(u32),
+    /// Tries again and again, until so many bytes are written.
+    TryAll(u32),
     /// Writes so many bytes past the library.
     RawWrite(u32),
     /// Lets go of the descriptor, through the library.
