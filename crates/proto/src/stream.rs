@@ -79,7 +79,10 @@ pub enum Wait {
     /// Readers, who are awake, take bytes of the ring ([`Word::Head`] moves): a short while, spinning. [`Woken::Timer`] when it
     /// was long enough.
     Room,
-    /// The writer, who is at work, hands bytes back: a short while, spinning or sleeping. [`Woken::Timer`] when it was too long.
+    /// The writer, who is at work, hands bytes back, or the kernel delivers what comes before the ring's bytes: a short while,
+    /// spinning or sleeping. Look at [`Word::Recall`] and [`Word::Path`] meanwhile, not at the machine again: a reader that takes
+    /// its lock all the time starves the writer that waits for the lock. [`Woken::Timer`] when it was too long (readers take it as
+    /// a reason to look).
     Return,
 }
 

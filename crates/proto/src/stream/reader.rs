@@ -5,13 +5,13 @@
 //! - The lock is taken by a sequentially consistent operation, and only then [`Word::Recall`] is looked at: either the writer
 //!   that recalls sees the lock, or this reader sees the recall.
 //! - [`Word::Tail`] before [`Word::Cut`]: whoever sees a byte of the ring sees the cut that it stands behind.
-//! - While the ring is none of the readers' business (recalled, or the consent withdrawn) the writer publishes, hands back and
-//!   opens between two looks. Then of its words only [`Word::Cut`] is used, which was looked at last: the kernel's bytes
-//!   before it come next.
+//! - While the ring is recalled the writer publishes, hands back and opens between two looks. Then of its words only
+//!   [`Word::Cut`] is used, which was looked at last: the kernel's bytes before it come next. A withdrawn consent changes
+//!   nothing for readers: whoever reads in the library may take what is in the ring.
 //! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring before it gave the
 //!   counted bytes (or the end) to the kernel is then visible; not more than was counted is read.
 
-use super::{Do, Held, Outcome, Saw, Span, Wait, Woken, Word, consent, path, span};
+use super::{Do, Held, Outcome, Saw, Span, Wait, Woken, Word, consent, span};
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,6 @@ enum At {
     OwnConsent,
     Consenting,
     SeesRecall,
-    SeesPath,
     SeesBase,
     SeesTail,
     SeesCut,
@@ -77,11 +76,9 @@ pub struct Reader {
     /// The highest cut that is known to have been reached. It stays true whatever happens, so it is kept between calls.
     reached: u64,
     head: u64,
-    withdrawn: bool,
     /// A sleep ended because the other end hung up.
     is_hung_up: bool,
     recall: u64,
-    path: u64,
     tail: u64,
     cut: u64,
     base: u64,
@@ -106,10 +103,8 @@ impl Reader {
             opens,
             reached,
             head: 0,
-            withdrawn: false,
             is_hung_up: false,
             recall: 0,
-            path: path::TCP,
             tail: 0,
             cut: 0,
             base: 0,
@@ -146,13 +141,6 @@ impl Reader {
             (At::Consenting, _) => self.look(),
             (At::SeesRecall, Saw::Value(value)) => {
                 self.recall = value;
-                if self.withdrawn {
-                    return self.go(At::SeesPath, Do::Load(Word::Path));
-                }
-                self.go(At::SeesBase, Do::Load(Word::Base))
-            }
-            (At::SeesPath, Saw::Value(value)) => {
-                self.path = value;
                 self.go(At::SeesBase, Do::Load(Word::Base))
             }
             (At::SeesBase, Saw::Value(value)) => {
@@ -256,20 +244,16 @@ impl Reader {
 
     #[inline]
     fn own_consent(&mut self, value: u64) -> Do {
-        self.withdrawn = value == consent::WITHDRAWN;
         if value == consent::NONE && self.opens {
             return self.go(At::Consenting, Do::Store(Word::Consent, consent::OPEN));
         }
         self.look()
     }
 
-    /// The ring is no business of readers now. A writer that has left the ring hands nothing back any more, and neither can
-    /// one that has finished or is dead.
+    /// The ring is no business of readers now. A writer that has finished or is dead hands nothing back.
     #[inline]
     fn frozen(&self) -> bool {
-        let is_returning = matches!(self.path, path::RING | path::BACK);
-        let is_asked = self.recall != 0 || (self.withdrawn && is_returning);
-        is_asked && !self.is_hung_up && !matches!(self.held, Some(Held::End | Held::Error))
+        self.recall != 0 && !self.is_hung_up && !matches!(self.held, Some(Held::End | Held::Error))
     }
 
     #[inline]
@@ -339,6 +323,13 @@ impl Reader {
         self.go(At::Taking, Do::Take { at: due.from, len })
     }
 
+    /// Somebody is at work, who does not know whether anybody sleeps. Or bytes of the ring are unread, and those that come before
+    /// them are on their way in the kernel: who slept there would take more than those, or nothing once another reader took them.
+    #[inline]
+    fn may_not_sleep(&self, held: Held, limit: u64) -> bool {
+        self.recall != 0 || held != Held::Nothing || limit < u64::MAX
+    }
+
     /// The ring has nothing for us; of the kernel's bytes the first `limit` come before the ring's.
     #[inline]
     fn nothing_due(&mut self, limit: u64) -> Do {
@@ -352,8 +343,7 @@ impl Reader {
                 self.go(At::Receiving, Do::Receive { most })
             }
             Some(Held::End | Held::Error) => self.end(Outcome::Kernel),
-            // Somebody is at work, who does not know whether anybody sleeps.
-            Some(held) if self.may_wait && (self.recall != 0 || held != Held::Nothing) => {
+            Some(held) if self.may_wait && self.may_not_sleep(held, limit) => {
                 self.go(At::Yielding, Do::Unlock(Word::ReadLock))
             }
             Some(Held::Nothing | Held::Bytes(_)) if self.may_wait => {

@@ -1,7 +1,7 @@
 //! Before a reader does what the library cannot see (stdio, exec, passing the descriptor on): everything back to the kernel.
 //!
-//! Only the writer can give ring bytes to the kernel, so this waits for it, as long as the caller's timer lets it. A caller
-//! that gets [`Outcome::Unreturned`] has the choice between another wait and a reset; going on would lose bytes.
+//! Only the writer can give ring bytes to the kernel, so this waits for it, as long as the caller's timer lets it. If nothing is
+//! unread it does not wait: the writer may sleep, and what it writes next it writes to the kernel. A caller that gets [`Outcome::Unreturned`] has the choice between another wait and a reset; going on would lose bytes.
 
 use super::{Do, Outcome, Saw, Wait, Woken, Word, consent, path, span};
 
@@ -16,6 +16,7 @@ enum At {
     SeesBase,
     SeesTail,
     OwnHead,
+    SeesPathAgain,
     Waiting,
     Ended(Outcome),
 }
@@ -53,11 +54,7 @@ impl Withdraw {
             (At::Fencing, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;
-                if matches!(value, path::RING | path::BACK) {
-                    self.sleep()
-                } else {
-                    self.go(At::SeesBase, Do::Load(Word::Base))
-                }
+                if value == path::BACK { self.sleep() } else { self.go(At::SeesBase, Do::Load(Word::Base)) }
             }
             (At::SeesBase, Saw::Value(value)) => {
                 self.base = value;
@@ -68,14 +65,19 @@ impl Withdraw {
                 self.go(At::OwnHead, Do::Load(Word::Head))
             }
             (At::OwnHead, Saw::Value(head)) => {
-                let outcome = match span(head, self.base, self.tail, self.capacity) {
-                    Some(left) if left.from == left.to => Outcome::Withdrawn,
+                match span(head, self.base, self.tail, self.capacity) {
+                    // Nothing is unread, unless it is being handed back since the path was looked at.
+                    Some(left) if left.from == left.to => self.go(At::SeesPathAgain, Do::Load(Word::Path)),
+                    // The writer is at work or will come.
+                    _ if self.path == path::RING => self.sleep(),
                     // The writer went on over the kernel behind them.
-                    Some(_) => Outcome::Unreturned,
-                    None => Outcome::Corrupt,
-                };
-                self.end(outcome)
+                    Some(_) => self.end(Outcome::Unreturned),
+                    None => self.end(Outcome::Corrupt),
+                }
             }
+            // Still the ring, and empty: a writer that puts bytes there from here on looks at the consent after it.
+            (At::SeesPathAgain, Saw::Value(value)) if value == self.path => self.end(Outcome::Withdrawn),
+            (At::SeesPathAgain, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
             (At::Waiting, Saw::Woken(why)) => {
                 self.last_look = why != Woken::Look;
                 self.go(At::SeesPath, Do::Load(Word::Path))

@@ -13,7 +13,10 @@
 //!
 //! So whatever the kernel gets, bytes or the end, comes when nothing is unread in the ring, and a reader past the library
 //! finds the whole stream in the kernel. The one exception is a reader that was stopped (by a debugger, say) while it held
-//! the lock: the ring's bytes stay then, and the readers' rule keeps them in order.
+//! the lock: the ring's bytes stay then, no bytes overtake them, and if an end does, the readers' rule keeps the order.
+//! Nobody sleeps while ring bytes are unread: readers sleep in the kernel, where only what it carries wakes them. So a writer
+//! looks at [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process
+//! sleeps it recalls.
 
 mod back;
 
@@ -190,8 +193,8 @@ impl Writer {
                 self.begin()
             }
             (At::SeesConsent, Saw::Value(consent::OPEN)) => self.go(At::SeesAsleep, Do::Load(Word::Asleep)),
-            // Withdrawn: no reader takes a byte of the ring while the path is the ring.
-            (At::SeesConsent, Saw::Value(_)) => self.hand_back(),
+            // Withdrawn; but it may be given again at any time.
+            (At::SeesConsent, Saw::Value(_)) => self.recall(),
             (At::SeesAsleep, Saw::Value(asleep)) => {
                 self.is_asleep = asleep != 0;
                 self.consented()
@@ -213,7 +216,7 @@ impl Writer {
             // They went to sleep without having seen it: in the kernel they will.
             (At::PublishedSeesAsleep, Saw::Value(_)) => self.recall(),
             (At::PublishedSeesConsent, Saw::Value(consent::OPEN)) => self.end(Outcome::Moved(self.moved)),
-            (At::PublishedSeesConsent, Saw::Value(_)) => self.hand_back(),
+            (At::PublishedSeesConsent, Saw::Value(_)) => self.recall(),
             (At::Sending, Saw::Moved(count)) => self.end(Outcome::Moved(count)),
             (At::Sending, Saw::WouldBlock) => self.wait_for_kernel(),
             (At::Sending, _) => self.end(Outcome::Kernel),

@@ -47,25 +47,6 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             }
             Saw::Nothing
         }
-        Do::ResetBell => {
-            if !is(Mutant::LateBellReset) {
-                silence(case, world, who);
-            }
-            Saw::Nothing
-        }
-        Do::RingBell => {
-            // A system call, so everything stored before is visible to whom it wakes.
-            world.flush(who);
-            if !is(Mutant::NoBell) {
-                world.bells[usize::from(case.is_writer(who))] = true;
-            }
-            Saw::Nothing
-        }
-        Do::RingOwnBell => {
-            world.flush(who);
-            world.bells[usize::from(!case.is_writer(who))] = true;
-            Saw::Nothing
-        }
         Do::Pause => Saw::Woken(Woken::Look),
         Do::Put { at, len } => {
             for i in 0..len {
@@ -85,7 +66,10 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             }
             Saw::Nothing
         }
-        Do::Sleep(watch) => Saw::Woken(crate::steps::woken(case, world, who, watch)),
+        Do::Sleep(_) => {
+            world.processes[who].memory.seen[Word::Head as usize] = None;
+            Saw::Woken(Woken::Look)
+        }
         Do::Done(_) => Saw::Nothing,
         Do::AskTaken
         | Do::AskWritten
@@ -104,17 +88,13 @@ fn is_peek(case: &Case, world: &World, who: usize) -> bool {
 }
 
 /// Bytes that a reader saw and left: the next ones?
-fn peeked(world: &World, bytes: Vec<u32>) -> Result<Saw, Broken> {
+pub(crate) fn peeked(world: &World, bytes: Vec<u32>) -> Result<Saw, Broken> {
     let is_next = bytes.iter().zip(world.delivered..).all(|(&byte, next)| byte == next);
     if is_next {
         Ok(Saw::Nothing)
     } else {
         Err(format!("{bytes:?} seen where byte {} is next", world.delivered))
     }
-}
-
-fn silence(case: &Case, world: &mut World, who: usize) {
-    world.bells[usize::from(!case.is_writer(who))] = false;
 }
 
 fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> Result<(), Broken> {
@@ -132,6 +112,9 @@ fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> 
         Word::Tail => {
             // From here on the program is told that they are written.
             world.committed += (value - before) as u32;
+            world.processes[who].published = (value - before) as u32;
+            let memory = &mut world.processes[who].memory;
+            (memory.has_published, memory.is_opening) = (case.mutant.is_some(), false);
         }
         Word::Head if world.processes[who].memory.late.is_none() => deliver_copied(world, who)?,
         _ => {}

@@ -44,8 +44,8 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    Close, Look, Peek, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown, TryRead, TryWrite,
-    Withdraw, Write, WriteHungUp,
+    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown,
+    TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -120,7 +120,6 @@ fn a_reader_is_killed() {
         ring: small(1, 2),
         pipe: small(1, 2),
         buffered: false,
-        timers: true,
         kill: vec![1],
         readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
         writers: vec![vec![Write(small(1, 2)), Close]],
@@ -153,6 +152,13 @@ fn a_consent_is_withdrawn() {
         kill: vec![0],
         may_abort: true,
         readers: vec![vec![Read(1), Withdraw, ReadToEnd(1)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn, writer killed, read past the library",
+        buffered: false,
+        kill: vec![0],
+        may_abort: true,
         ..base.clone()
     });
     let tries = [TryWrite(2), TryWrite(1), Close];
@@ -214,6 +220,15 @@ fn wake_ups_for_no_reason_and_readers_that_stop() {
         writers: vec![tries.to_vec()],
         ..base.clone()
     });
+    holds(&Case {
+        name: "two readers, one of them stops",
+        buffered: false,
+        stops: true,
+        // Until it sleeps: one reader holds the lock, so nothing can go back to where the other sleeps.
+        writers: vec![vec![Write(1), Write(1), BeforeSleep]],
+        readers: vec![vec![Read(2)], vec![Look]],
+        ..base.clone()
+    });
     let half_closed = [Write(1), WriteHungUp(1), Write(1), Close];
     holds(&Case {
         name: "the other half is closed",
@@ -228,4 +243,60 @@ fn anybody_dies() {
     let write = [TryWrite(small(1, 2)), Close];
     let base = case("one of two and two dies", &[&write, &[Close]], &[&[ReadToEnd(1)], &[TryRead]]);
     holds(&Case { buffered: false, ring: 1, pipe: 1, kill: vec![0, 1, 2, 3], timers: true, ..base });
+}
+
+/// Who sleeps in the kernel is not woken by anybody: what is unread has to be there before.
+#[test]
+fn a_writer_that_sleeps() {
+    let base = Case {
+        buffered: false,
+        ..case("unseen reader, sleeping writer", &[&[Write(3), BeforeSleep]], &[&[Read(1), RawRead(2)]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "a reader that polls, sleeping writer",
+        writers: vec![vec![Write(1), Write(1), BeforeSleep]],
+        readers: vec![vec![Poll, Read(1), Poll, TryRead]],
+        ..base.clone()
+    });
+    // What it publishes while the reader goes to sleep does not fit into the kernel at once.
+    holds(&Case {
+        name: "more than the kernel takes, sleeping writer",
+        pipe: 1,
+        writers: vec![vec![Write(1), TryAll(2), BeforeSleep]],
+        readers: vec![vec![Read(3)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn from a sleeping writer",
+        readers: vec![vec![Read(1), Withdraw, RawRead(2)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn from a sleeping writer, all read",
+        writers: vec![vec![Write(1), Write(1), BeforeSleep]],
+        readers: vec![vec![Read(2), Withdraw]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn, and read in the library after an unseen write",
+        writers: vec![vec![Write(1), Write(1), BeforeSleep, RawWrite(1)]],
+        readers: vec![vec![Read(2), Withdraw, Read(1)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "withdrawn and renewed, writer sleeps between",
+        writers: vec![vec![Write(2), BeforeSleep, Write(1), BeforeSleep]],
+        readers: vec![vec![Read(1), Withdraw, Renew, Read(2)]],
+        ..base
+    });
+}
+
+#[test]
+fn a_writer_that_never_comes_back() {
+    let base = case("two readers, an idle writer", &[&[Write(1), Write(1)]], &[&[Read(1)], &[Read(1)]]);
+    holds(&Case { buffered: false, ..base });
+    let mixed = [RawWrite(1), Write(1), RawWrite(1), Close];
+    let base = case("unseen writes before and after", &[&mixed], &[&[ReadToEnd(2)]]);
+    holds(&Case { buffered: false, ..base });
 }

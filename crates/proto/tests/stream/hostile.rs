@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proto::stream::reader::{Purpose, Reader};
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Held, Saw, Woken, Word};
+use proto::stream::{Do, Held, Saw, Wait, Woken, Word};
 
 use crate::world::Machine;
 
@@ -34,6 +34,8 @@ fn saw(what: Do, (number, pick): (u64, u8)) -> Saw {
             1 => Saw::Broken,
             _ => Saw::Moved(number % (most + 1)),
         },
+        Do::Sleep(Wait::Readable) if pick == 4 => Saw::Moved(number.max(1)),
+        Do::Sleep(Wait::Readable) if pick == 5 => Saw::Broken,
         Do::Sleep(_) | Do::Pause => Saw::Woken(match pick {
             0 => Woken::Hangup,
             1 => Woken::Timer,

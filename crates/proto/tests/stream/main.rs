@@ -9,6 +9,7 @@ mod cases;
 mod hostile;
 mod mutant_cases;
 mod mutants;
+mod outcomes;
 mod random;
 mod search;
 mod steps;

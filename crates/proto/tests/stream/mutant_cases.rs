@@ -42,13 +42,22 @@ fn no_look_after_arming() {
 }
 
 #[test]
-fn a_bell_silenced_too_late() {
-    is_found(Mutant::LateBellReset, &unbuffered(simple()));
+fn sleepers_that_are_not_looked_for_after_publishing() {
+    is_found(Mutant::NoAsleepAfterPublishing, &simple());
+    is_found(Mutant::NoAsleepAfterPublishing, &unbuffered(simple()));
 }
 
 #[test]
-fn a_bell_that_is_not_rung() {
-    is_found(Mutant::NoBell, &unbuffered(simple()));
+fn sleepers_that_are_never_looked_for() {
+    is_found(Mutant::NoAsleep, &unbuffered(simple()));
+}
+
+/// Opening a ring for sleepers is no fault, only work for nothing: what is published is handed back at once.
+#[test]
+fn sleepers_that_are_not_looked_for_when_opening() {
+    let base = Case { mutant: Some(Mutant::NoAsleepWhenOpening), ..simple() };
+    let searched = search(&base, 2_000_000);
+    assert!(searched.fault.is_none(), "{:#?}", searched.fault);
 }
 
 /// Bytes go through the kernel first, because the reader comes late or another holder writes there.
@@ -91,8 +100,9 @@ fn the_end_believed_before_the_ring_is_empty() {
 
 #[test]
 fn more_is_read_than_was_counted() {
-    let base = case("a full ring", &[&[Write(1), TryWrite(1), TryWrite(1), Close]], &[&[ReadToEnd(2)]]);
-    is_found(Mutant::ReadsMoreThanCounted, &Case { ring: 1, stops: true, ..unbuffered(base) });
+    let mixed = [RawWrite(1), Write(1), RawWrite(1), Close];
+    let base = case("unseen writes before and after", &[&mixed], &[&[ReadToEnd(2)]]);
+    is_found(Mutant::ReadsMoreThanCounted, &unbuffered(base));
 }
 
 #[test]
@@ -108,6 +118,13 @@ fn bytes_handed_back_that_stay_valid() {
 }
 
 #[test]
+fn a_withdrawal_that_looks_at_the_path_too_early() {
+    let base =
+        case("withdrawn, writer killed", &[&[Write(1), Write(1), Close]], &[&[Read(1), Withdraw, RawToEnd]]);
+    is_found(Mutant::WithdrawnByOldPath, &Case { kill: vec![0], may_abort: true, ..unbuffered(base) });
+}
+
+#[test]
 fn a_ring_opened_without_a_second_look() {
     let base = case("withdrawn", &[&[Write(1), Write(1), Close]], &[&[TryRead, Withdraw, RawToEnd]]);
     is_found(Mutant::OpenWithoutRecheck, &base);
@@ -115,9 +132,9 @@ fn a_ring_opened_without_a_second_look() {
 
 #[test]
 fn a_ring_opened_again_while_unread() {
-    let tries = [Write(2), TryWrite(1), Write(1), Close];
-    let base = case("a stopped reader", &[&tries], &[&[ReadToEnd(1)]]);
-    is_found(Mutant::OpenWhileUnread, &Case { ring: 2, stops: true, ..unbuffered(base) });
+    let base =
+        case("a stopped reader, two writers", &[&[Write(1), Close], &[Write(2), Close]], &[&[ReadToEnd(1)]]);
+    is_found(Mutant::OpenWhileUnread, &Case { stops: true, pipe: 1, ..unbuffered(base) });
 }
 
 #[test]

@@ -13,10 +13,12 @@ pub(crate) enum Mutant {
     PlainArming,
     /// After arming, what was seen before is believed.
     NoLookAfterArming,
-    /// The bell is made silent after the look, right before sleeping.
-    LateBellReset,
-    /// Nobody rings.
-    NoBell,
+    /// After publishing, the writer does not look whether anybody sleeps.
+    NoAsleepAfterPublishing,
+    /// When it opens the ring, the writer does not look whether anybody sleeps.
+    NoAsleepWhenOpening,
+    /// The writer never looks whether anybody sleeps.
+    NoAsleep,
     /// The cut is published after the first bytes behind it.
     CutAfterTail,
     /// The cut is looked at before the tail.
@@ -31,6 +33,8 @@ pub(crate) enum Mutant {
     NoLookAfterCounting,
     /// The kernel is read without regard to what was counted.
     ReadsMoreThanCounted,
+    /// A withdrawal that found nothing unread does not look whether bytes are being handed back.
+    WithdrawnByOldPath,
     /// Bytes are recalled although a reader is at work.
     RecallIgnoresLock,
     /// What was handed back stays valid in the ring.
@@ -50,7 +54,9 @@ pub(crate) enum Mutant {
 pub(crate) struct Memory {
     pub(crate) seen: [Option<u64>; WORDS],
     pub(crate) is_armed: bool,
-    pub(crate) has_reset: bool,
+    pub(crate) has_published: bool,
+    /// Its call began with the kernel's path.
+    pub(crate) is_opening: bool,
     pub(crate) cut: Option<u64>,
     pub(crate) late: Option<(u64, u64)>,
     /// Bytes read from the kernel by this process.
@@ -83,11 +89,24 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
             remember(world, who, Word::Cut, cut);
         }
         (Mutant::OpenWithoutRecheck, Word::Consent) if is_writer => return remember(world, who, word, old),
+        (Mutant::NoAsleep, Word::Asleep) if is_writer => return 0,
+        (Mutant::NoAsleepAfterPublishing, Word::Asleep) if world.processes[who].memory.has_published => {
+            return 0;
+        }
+        (Mutant::NoAsleepWhenOpening, Word::Asleep) if world.processes[who].memory.is_opening => return 0,
+        (Mutant::WithdrawnByOldPath, Word::Path)
+            if !is_writer && world.processes[who].memory.seen[Word::Head as usize].is_some() =>
+        {
+            return old;
+        }
         (Mutant::RecallIgnoresLock, Word::ReadLock) => return 0,
         (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {
             return world.load(who, Word::Tail);
         }
         _ => {}
+    }
+    if is_writer && word == Word::Path {
+        world.processes[who].memory.is_opening = now == path::TCP;
     }
     remember(world, who, word, now)
 }

@@ -28,6 +28,7 @@ fn writes(dice: &mut Dice, count: usize) -> Vec<Op> {
         let size = 1 + dice.below(most) as u32;
         ops.push(match dice.below(8) {
             0..5 => Op::Write(size),
+            5 if dice.one_in(2) => Op::BeforeSleep,
             5 | 6 => Op::TryWrite(size),
             _ => Op::WriteHungUp(size),
         });
@@ -43,6 +44,7 @@ fn reads(dice: &mut Dice, count: usize, withdraws: bool) -> Vec<Op> {
             0 if withdraws => ops.extend([Op::Withdraw, Op::RawRead(1 + dice.below(3) as u32), Op::Renew]),
             0..3 => ops.push(Op::TryRead),
             3 => ops.push(Op::Look),
+            4 if dice.one_in(2) => ops.push(Op::Poll),
             4 => ops.push(Op::Peek(1 + dice.below(9) as u32)),
             _ => ops.push(Op::Read(1 + dice.below(40) as u32)),
         }

@@ -88,7 +88,7 @@ impl Graph {
                 self.reached.push(Reached { from: id, by: choice });
                 next.push((to, after));
             }
-            if choice.is_help(case) && to != id {
+            if choice.is_help(case, world) && to != id {
                 self.steps.push((to, id));
             }
         }

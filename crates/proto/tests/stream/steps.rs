@@ -3,10 +3,11 @@
 use proto::stream::reader::{Purpose, Reader};
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Outcome, Saw, Watch, Woken, Word};
+use proto::stream::{Do, Saw, Wait, Woken, Word, path};
 
 use crate::acts::act;
 use crate::mutants::Mutant;
+use crate::outcomes::{at_end, read, wrote};
 use crate::world::{Case, Machine, Op, Process, World};
 
 /// Something that can happen.
@@ -17,11 +18,18 @@ pub(crate) enum Choice {
         who: usize,
         all: bool,
     },
+    /// A blocking call in the kernel ends with so many bytes, without any lock; with none, it took the error.
+    Take {
+        who: usize,
+        count: u32,
+    },
+    /// A spinning wait is told that the other end hung up.
+    Hangup(usize),
     /// Its oldest store becomes visible.
     Flush(usize),
     /// A byte, or the end, arrives at the reading end.
     Arrive,
-    /// Its sleep ends by its timer.
+    /// Its wait was long enough.
     Timer(usize),
     /// Its sleep ends for no reason.
     Wake(usize),
@@ -33,10 +41,12 @@ pub(crate) enum Choice {
 
 impl Choice {
     /// Things that need not happen for the stream to finish.
-    pub(crate) fn is_help(self, case: &Case) -> bool {
+    pub(crate) fn is_help(self, case: &Case, world: &World) -> bool {
         match self {
             Self::Kill(_) | Self::Wake(_) => false,
-            Self::Timer(_) | Self::Overdue(_) => case.timers,
+            // Whoever spins for room looks at the clock.
+            Self::Timer(who) => case.timers || world.processes[who].next == Some(Do::Sleep(Wait::Room)),
+            Self::Overdue(_) => case.timers,
             _ => true,
         }
     }
@@ -72,28 +82,13 @@ fn of_process(case: &Case, world: &World, who: usize, out: &mut Vec<Choice>) {
         out.push(Choice::Kill(who));
     }
     match process.next {
-        Some(next) => {
-            if is_enabled(case, world, who, next) {
-                out.push(Choice::Step { who, all: true });
-                if can_be_partial(world, next) {
-                    out.push(Choice::Step { who, all: false });
-                }
-            }
-            if case.spurious && matches!(next, Do::Sleep(_)) {
-                out.push(Choice::Wake(who));
-            }
-            if case.timers && matches!(next, Do::Sleep(watch) if watch.bell)
-                || case.stops && next == Do::Pause
-            {
-                out.push(Choice::Timer(who));
-            }
-        }
+        Some(next) => of_machine(case, world, who, next, out),
         None => {
             if world.op(case, who).is_some_and(|op| may_begin(case, world, op)) {
                 out.push(Choice::Step { who, all: true });
             }
             if case.is_writer(who) && !process.has_closed {
-                if case.withdraws() {
+                if case.has_visits() {
                     out.push(Choice::Visit(who));
                 }
                 if case.overdue {
@@ -101,6 +96,52 @@ fn of_process(case: &Case, world: &World, who: usize, out: &mut Vec<Choice>) {
                 }
             }
         }
+    }
+}
+
+fn of_machine(case: &Case, world: &World, who: usize, next: Do, out: &mut Vec<Choice>) {
+    if is_enabled(case, world, who, next) {
+        out.push(Choice::Step { who, all: true });
+        if can_be_partial(world, next) {
+            out.push(Choice::Step { who, all: false });
+        }
+    }
+    let is_timed = match next {
+        Do::Sleep(Wait::Room) => true,
+        // A reader waits for the writer to come to the end of what it does, however long that is.
+        Do::Sleep(Wait::Return) => {
+            case.timers && matches!(world.processes[who].machine, Machine::Withdrawing(_))
+        }
+        Do::Pause => case.stops,
+        _ => false,
+    };
+    if is_timed {
+        out.push(Choice::Timer(who));
+    }
+    match next {
+        Do::Sleep(Wait::Readable) => {
+            let most = wanted(case, world, who).min(world.kernel.arrived as u32);
+            let nothing_but_an_error = world.kernel.reset && world.kernel.arrived == 0;
+            let counts = [(0, nothing_but_an_error), (1, most > 0), (most, most > 1)];
+            let possible = counts.into_iter().filter(|(_, is_possible)| *is_possible);
+            out.extend(possible.map(|(count, _)| Choice::Take { who, count }));
+        }
+        Do::Sleep(Wait::Room | Wait::Return) if has_hung_up(case, world, who) => {
+            out.push(Choice::Hangup(who));
+        }
+        _ => {}
+    }
+    if case.spurious && matches!(next, Do::Sleep(Wait::Readable | Wait::Writable)) {
+        out.push(Choice::Wake(who));
+    }
+}
+
+/// Room in the buffer of the program's read call.
+fn wanted(case: &Case, world: &World, who: usize) -> u32 {
+    match world.op(case, who) {
+        Some(Op::Read(count)) => count - world.processes[who].moved,
+        Some(Op::ReadToEnd(size) | Op::Peek(size)) => size,
+        _ => 0,
     }
 }
 
@@ -118,12 +159,7 @@ fn is_enabled(case: &Case, world: &World, who: usize, next: Do) -> bool {
     match next {
         Do::Lock(_) if case.mutant == Some(Mutant::NoLock) => true,
         Do::Lock(word) => world.lock_holder(who, word) == 0,
-        Do::Sleep(_)
-            if case.mutant == Some(Mutant::LateBellReset) && !world.processes[who].memory.has_reset =>
-        {
-            true
-        }
-        Do::Sleep(watch) => wakes(case, world, who, watch).is_some(),
+        Do::Sleep(wait) => wakes(case, world, who, wait),
         _ => true,
     }
 }
@@ -136,42 +172,26 @@ fn can_be_partial(world: &World, next: Do) -> bool {
     }
 }
 
-/// What a wait that ends finds. Only called when it ends.
-pub(crate) fn woken(case: &Case, world: &World, who: usize, watch: Watch) -> Woken {
-    wakes(case, world, who, watch).unwrap_or(Woken::Look)
-}
-
-/// The mutant that makes its bell silent right before it sleeps.
-fn resets_bell_late(case: &Case, world: &mut World, who: usize) -> bool {
-    let is_first = case.mutant == Some(Mutant::LateBellReset) && !world.processes[who].memory.has_reset;
-    if is_first {
-        world.bells[usize::from(!case.is_writer(who))] = false;
-        world.processes[who].memory.has_reset = true;
-    }
-    is_first
-}
-
-fn wakes(case: &Case, world: &World, who: usize, watch: Watch) -> Option<Woken> {
+fn wakes(case: &Case, world: &World, who: usize, wait: Wait) -> bool {
     let kernel = &world.kernel;
-    let is_writer = case.is_writer(who);
-    if watch.bell && world.bells[usize::from(!is_writer)] {
-        return Some(Woken::Look);
+    match wait {
+        Wait::Readable => kernel.arrived > 0 || has_hung_up(case, world, who),
+        Wait::Writable => kernel.queue.len() < case.pipe as usize || has_hung_up(case, world, who),
+        Wait::Room | Wait::Return => true,
     }
-    let has_hung_up =
-        if is_writer { world.end_is_gone(case, false) } else { kernel.reset || kernel.fin_arrived };
-    if watch.readable && (kernel.arrived > 0 || has_hung_up) {
-        return Some(Woken::Look);
-    }
-    if watch.writable && (kernel.queue.len() < case.pipe as usize || has_hung_up) {
-        return Some(Woken::Look);
-    }
-    (watch.hangup && has_hung_up).then_some(Woken::Hangup)
+}
+
+fn has_hung_up(case: &Case, world: &World, who: usize) -> bool {
+    let kernel = &world.kernel;
+    if case.is_writer(who) { world.end_is_gone(case, false) } else { kernel.reset || kernel.fin_arrived }
 }
 
 /// Lets it happen, and after it what nobody else can see or change.
 pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> {
     happen(case, world, choice)?;
     let (Choice::Step { who, .. }
+    | Choice::Take { who, .. }
+    | Choice::Hangup(who)
     | Choice::Timer(who)
     | Choice::Wake(who)
     | Choice::Visit(who)
@@ -197,7 +217,11 @@ fn is_private(case: &Case, world: &World, who: usize) -> bool {
         Some(_) => false,
         None => {
             let op = world.op(case, who);
-            !matches!(op, None | Some(Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd | Op::Renew))
+            let is_seen = matches!(
+                op,
+                None | Some(Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd | Op::Renew | Op::BeforeSleep)
+            );
+            !is_seen
         }
     }
 }
@@ -211,13 +235,19 @@ fn happen(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> 
         Choice::Kill(who) => kill(case, world, who),
         Choice::Wake(who) => return go_on(case, world, who, Saw::Woken(Woken::Look)),
         Choice::Timer(who) => return go_on(case, world, who, Saw::Woken(Woken::Timer)),
+        Choice::Hangup(who) => return go_on(case, world, who, Saw::Woken(Woken::Hangup)),
+        Choice::Take { who, count: 0 } => return go_on(case, world, who, Saw::Broken),
+        Choice::Take { who, count } => {
+            world.flush(who);
+            let saw = taken_asleep(case, world, who, count as usize)?;
+            return go_on(case, world, who, saw);
+        }
         Choice::Visit(who) => return enter(case, world, who, Occasion::Visit),
         Choice::Overdue(who) => return enter(case, world, who, Occasion::Overdue),
         Choice::Step { who, all } => {
             let next = world.processes[who].next;
             return match next {
                 None => begin(case, world, who),
-                Some(Do::Sleep(_)) if resets_bell_late(case, world, who) => Ok(()),
                 Some(next) => {
                     let saw = act(case, world, who, next, all)?;
                     go_on(case, world, who, saw)
@@ -246,11 +276,12 @@ fn kill(case: &Case, world: &mut World, who: usize) {
     process.next = None;
     process.machine = Machine::Idle;
     process.copied.clear();
+    world.unsure += std::mem::take(&mut process.published);
     end_of_writers(case, world, case.reset_on_death);
 }
 
 /// The kernel counts who holds the descriptor.
-fn end_of_writers(case: &Case, world: &mut World, by_reset: bool) {
+pub(crate) fn end_of_writers(case: &Case, world: &mut World, by_reset: bool) {
     if world.kernel.finished || !world.end_is_gone(case, true) {
         return;
     }
@@ -285,12 +316,18 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
             let writer = Writer::new(Occasion::Write, ring, u64::from(count - moved), true, head);
             Machine::Writing(writer.hung_up())
         }
-        Op::TryWrite(count) => writer(Occasion::WriteNow, count - moved),
+        Op::TryWrite(count) | Op::TryAll(count) => writer(Occasion::WriteNow, count - moved),
+        Op::BeforeSleep if is_ready_to_sleep(world, who) => {
+            finish_op(world, who);
+            return Ok(());
+        }
+        Op::BeforeSleep => writer(Occasion::Overdue, 0),
         Op::Close => writer(Occasion::Finish, 0),
         Op::ShutDown => writer(Occasion::ShutDown, 0),
         Op::Read(count) => reader(count - moved, true),
         Op::TryRead => reader(1, false),
         Op::Look => Machine::Reading(plain(9, false).to(Purpose::Look)),
+        Op::Poll => Machine::Reading(plain(9, true).to(Purpose::Look)),
         Op::Peek(most) => Machine::Reading(plain(most, true).to(Purpose::Peek)),
         Op::ReadToEnd(size) => reader(size, true),
         Op::Withdraw => Machine::Withdrawing(Withdraw::new(ring)),
@@ -301,11 +338,24 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
         }
         Op::RawWrite(_) | Op::RawRead(_) | Op::RawToEnd => return raw(case, world, who, op),
     };
+    if matches!(op, Op::Look | Op::Poll) {
+        // Another reader may take what it sees before it ends, asleep in the kernel without any lock.
+        world.processes[who].moved = if case.readers.len() > 1 { world.delivered } else { 0 };
+    }
     world.processes[who].is_of_op = true;
     go_on(case, world, who, Saw::Nothing)
 }
 
-fn finish_op(world: &mut World, who: usize) {
+/// Nothing of the ring is unread, or it has to stay there.
+fn is_ready_to_sleep(world: &World, who: usize) -> bool {
+    let word = |word| world.load(who, word);
+    match word(Word::Path) {
+        path::RING => word(Word::Head).max(word(Word::Base)) == word(Word::Tail),
+        way => way != path::BACK,
+    }
+}
+
+pub(crate) fn finish_op(world: &mut World, who: usize) {
     world.processes[who].op += 1;
     world.processes[who].moved = 0;
 }
@@ -329,7 +379,7 @@ fn raw(case: &Case, world: &mut World, who: usize, op: Op) -> Result<(), Broken>
             1
         }
         _ => {
-            at_end(world)?;
+            at_end(world, world.unsure)?;
             finish_op(world, who);
             return Ok(());
         }
@@ -341,12 +391,15 @@ fn raw(case: &Case, world: &mut World, who: usize, op: Op) -> Result<(), Broken>
     Ok(())
 }
 
-/// A reader is told the end: has everything been read?
-fn at_end(world: &World) -> Result<(), Broken> {
-    if world.kernel.reset || world.at_risk || world.delivered == world.committed {
-        return Ok(());
+/// What a blocking call takes (or sees) of its own accord.
+fn taken_asleep(case: &Case, world: &mut World, who: usize, count: usize) -> Result<Saw, Broken> {
+    if matches!(world.op(case, who), Some(Op::Peek(_))) {
+        let bytes = world.kernel.queue.iter().copied().take(count).collect();
+        crate::acts::peeked(world, bytes)?;
+    } else {
+        receive(case, world, who, count)?;
     }
-    Err(format!("the end after {} of {} bytes", world.delivered, world.committed))
+    Ok(Saw::Moved(count as u64))
 }
 
 pub(crate) fn receive(case: &Case, world: &mut World, who: usize, most: usize) -> Result<u64, Broken> {
@@ -385,79 +438,9 @@ fn go_on(case: &Case, world: &mut World, who: usize, saw: Saw) -> Result<(), Bro
     world.processes[who].machine = Machine::Idle;
     world.processes[who].next = None;
     world.processes[who].memory.end_call();
+    world.processes[who].published = 0;
     match was {
         Machine::Writing(_) => wrote(case, world, who, outcome),
         _ => read(case, world, who, outcome),
     }
-}
-
-fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<(), Broken> {
-    let is_of_op = world.processes[who].is_of_op;
-    world.processes[who].is_of_op = false;
-    match (outcome, world.op(case, who)) {
-        (Outcome::Corrupt, _) => Err("a writer called the words corrupt".into()),
-        _ if !is_of_op => Ok(()),
-        // Somebody else has shut the writing half down.
-        (Outcome::Kernel, Some(_)) if world.kernel.finished => {
-            finish_op(world, who);
-            Ok(())
-        }
-        (Outcome::Kernel, _) if !world.end_is_gone(case, false) => Err("a write failed".into()),
-        (_, Some(op @ (Op::Close | Op::ShutDown))) => {
-            world.flush(who);
-            world.kernel.finished |= op == Op::ShutDown;
-            world.processes[who].has_closed = true;
-            finish_op(world, who);
-            end_of_writers(case, world, false);
-            Ok(())
-        }
-        (Outcome::Moved(count), Some(Op::Write(want) | Op::WriteHungUp(want))) => {
-            world.processes[who].moved += count as u32;
-            if world.processes[who].moved == want {
-                finish_op(world, who);
-            }
-            Ok(())
-        }
-        _ => {
-            finish_op(world, who);
-            Ok(())
-        }
-    }
-}
-
-fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<(), Broken> {
-    let op = world.op(case, who);
-    match outcome {
-        Outcome::Corrupt if !world.kernel.reset => return Err("a reader called the words corrupt".into()),
-        Outcome::Unreturned if !case.may_abort && !world.has_killed => {
-            return Err("a withdrawal failed".into());
-        }
-        Outcome::Corrupt | Outcome::Unreturned => world.aborted = true,
-        Outcome::Kernel => {
-            at_end(world)?;
-            finish_op(world, who);
-        }
-        // So many bytes of the stream are written and were not read.
-        Outcome::Moved(count) if op == Some(Op::Look) => {
-            finish_op(world, who);
-            if u64::from(world.committed - world.delivered) < count {
-                return Err(format!("{count} bytes to read, and that many are not there"));
-            }
-        }
-        Outcome::Moved(_) if matches!(op, Some(Op::Peek(_))) => finish_op(world, who),
-        Outcome::Moved(count) => {
-            world.processes[who].moved += count as u32;
-            if matches!(op, Some(Op::ReadToEnd(_))) {
-                world.processes[who].moved = 0;
-            } else if !matches!(op, Some(Op::Read(want)) if world.processes[who].moved < want) {
-                finish_op(world, who);
-            }
-        }
-        Outcome::WouldBlock | Outcome::Withdrawn => finish_op(world, who),
-        Outcome::Returning => {
-            world.at_risk = true;
-            finish_op(world, who);
-        }
-    }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use proto::stream::{Do, Saw, Word};
 
 use crate::mutants::Mutant;
 
-pub(crate) const WORDS: usize = 11;
+pub(crate) const WORDS: usize = 10;
 
 /// What a process does, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,10 +20,14 @@ pub(crate) enum Op {
     WriteHungUp(u32),
     /// Tries to write so many bytes without waiting; what does not go is not written.
     TryWrite(u32),
+    /// Tries again and again, until so many bytes are written.
+    TryAll(u32),
     /// Writes so many bytes past the library.
     RawWrite(u32),
     /// Lets go of the descriptor, through the library.
     Close,
+    /// Makes ready to sleep in the kernel: hands back what is unread, until nothing is.
+    BeforeSleep,
     /// Shuts down the writing half for all who hold it, and lets go.
     ShutDown,
     /// Waits until it has read so many bytes.
@@ -32,6 +36,8 @@ pub(crate) enum Op {
     TryRead,
     /// Looks how many bytes could be read, without waiting.
     Look,
+    /// Waits until there is something to read, as `poll` does.
+    Poll,
     /// Waits for so many bytes at most, and leaves them there.
     Peek(u32),
     /// Reads until the end, with a buffer of so many bytes.
@@ -61,7 +67,8 @@ pub(crate) struct Case {
     pub(crate) reset_on_death: bool,
     /// Idle writers look in on their own accord when bytes lie unread for long.
     pub(crate) overdue: bool,
-    /// Sleeps may end by a timer; without, the stream has to finish without any.
+    /// Withdrawals may lose patience; without, the stream has to finish without any timer (a spin for room is none: it ends by
+    /// itself).
     pub(crate) timers: bool,
     /// Sleeps may end for no reason.
     pub(crate) spurious: bool,
@@ -111,6 +118,8 @@ pub(crate) struct Process {
     pub(crate) head: u64,
     /// Stores that the others do not see yet.
     pub(crate) stores: VecDeque<(Word, u64)>,
+    /// Bytes that its call has published and has not told the program of.
+    pub(crate) published: u32,
     /// Bytes copied from the ring, not yet taken.
     pub(crate) copied: Vec<u32>,
     /// For mutants: what they remember.
@@ -136,14 +145,14 @@ pub(crate) struct World {
     pub(crate) ring: Vec<u32>,
     pub(crate) kernel: Kernel,
     pub(crate) processes: Vec<Process>,
-    /// Bells of the writing and of the reading end.
-    pub(crate) bells: [bool; 2],
     /// Bytes that writers were told are written, and that readers got: also the number of the next.
     pub(crate) committed: u32,
     pub(crate) delivered: u32,
     pub(crate) has_killed: bool,
     /// Somebody had to reset the connection.
     pub(crate) aborted: bool,
+    /// Bytes of a call in which the writer was killed: written or not, as TCP has it.
+    pub(crate) unsure: u32,
     /// A reader went on before everything was handed back.
     pub(crate) at_risk: bool,
 }
@@ -161,6 +170,7 @@ impl World {
             reached: 0,
             head: 0,
             stores: VecDeque::new(),
+            published: 0,
             copied: Vec::new(),
             memory: crate::mutants::Memory::default(),
         };
@@ -169,11 +179,11 @@ impl World {
             ring: vec![u32::MAX; case.ring as usize],
             kernel: Kernel::default(),
             processes: vec![process; case.writers.len() + case.readers.len()],
-            bells: [false; 2],
             committed: 0,
             delivered: 0,
             has_killed: false,
             aborted: false,
+            unsure: 0,
             at_risk: false,
         }
     }
@@ -238,9 +248,10 @@ impl Case {
         if self.is_writer(who) { &self.writers[who] } else { &self.readers[who - self.writers.len()] }
     }
 
-    /// Some reader withdraws its consent, so that writers have to look in.
-    pub(crate) fn withdraws(&self) -> bool {
+    /// Some reader withdraws its consent, so that writers have to look in, if they do not even sleep in the library's sight.
+    pub(crate) fn has_visits(&self) -> bool {
         self.readers.iter().flatten().any(|op| *op == Op::Withdraw)
+            && !self.writers.iter().flatten().any(|op| *op == Op::BeforeSleep)
     }
 
     pub(crate) fn is_writer(&self, who: usize) -> bool {
