@@ -69,8 +69,10 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
             keep(path);
             crate::page::map_file();
         }
-        if find(environment, RINGS).is_some_and(|value| *value == b'1') {
-            HAS_RINGS.store(1, Ordering::Relaxed);
+        match find(environment, RINGS).map(|value| *value) {
+            Some(b'1') => HAS_RINGS.store(ON, Ordering::Relaxed),
+            Some(b'2') => HAS_RINGS.store(FORCED, Ordering::Relaxed),
+            _ => {}
         }
         #[cfg(feature = "planted")]
         crate::planted::choose(find(environment, b"TIELINE_SOCKETS_PLANT="));
@@ -83,8 +85,16 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
 /// Whether connections may get rings.
 static HAS_RINGS: AtomicU32 = AtomicU32::new(0);
 
+const ON: u32 = 1;
+const FORCED: u32 = 2;
+
 pub(crate) fn has_rings() -> bool {
     HAS_RINGS.load(Ordering::Relaxed) != 0
+}
+
+/// Whether every connection is to get them, at once: for tests.
+pub(crate) fn is_forced() -> bool {
+    HAS_RINGS.load(Ordering::Relaxed) == FORCED
 }
 
 /// The path of the file of statistics, if there is to be one. It ends with 0, and is never written again.

@@ -17,9 +17,10 @@ mod kernel;
 pub(crate) mod leave;
 mod lock;
 pub(crate) mod pair;
+pub(crate) mod reach;
 mod run;
 mod spin;
 pub(crate) mod wait;
 mod words;
 
-pub(crate) use copy::Bytes;
+pub(crate) use copy::{Bytes, copy};

@@ -78,6 +78,7 @@ pub(crate) fn stayed() {
 /// This process ends.
 pub(crate) fn ending() {
     if !state::outside() && page::ends() {
+        rings::leave::ending();
         table::keep_bytes(true);
     }
 }
@@ -94,6 +95,14 @@ pub(crate) fn closing(fd: c_int) {
     if !state::outside() {
         rings::leave::closing(fd);
         table::forget(fd);
+    }
+}
+
+/// `to` is about to become another number for `from`.
+pub(crate) fn replacing(from: c_int, to: c_int) {
+    // Of one that is not open nothing becomes of the other.
+    if rings::conn::of(to).is_none() || state::outside() || rings::io::is_open(from) {
+        closing(to);
     }
 }
 

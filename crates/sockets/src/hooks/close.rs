@@ -73,7 +73,7 @@ fn closed_from(first: c_int) {
 /// Forgets what `to` was, unless the call changes nothing.
 pub(crate) fn replacing(fd: c_int, to: c_int) {
     if fd != to {
-        seen::closing(to);
+        seen::replacing(fd, to);
     }
 }
 

@@ -4,16 +4,16 @@ use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
 use super::data::{gave, got};
 use crate::hook::hooks;
-use crate::rings::Bytes;
+use crate::rings::{Bytes, reach};
 use crate::seen;
 
 /// The bytes of a message that has nothing else.
 fn parts(message: *const msghdr) -> Option<Bytes> {
-    // SAFETY: the program's own message, which its own call reads.
+    if !reach::is_readable(message.cast(), size_of::<msghdr>()) {
+        return None;
+    }
+    // SAFETY: the program's own message, which is there.
     let message = unsafe { message.as_ref()? };
-    let has_control = !message.msg_control.is_null() && message.msg_controllen != 0;
-    // Room for control data is common; of a connection there comes none that is not asked for.
-    let _ = has_control;
     // SAFETY: as above.
     unsafe { Bytes::parts(message.msg_iov, message.msg_iovlen) }
 }

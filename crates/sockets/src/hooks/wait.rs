@@ -5,7 +5,7 @@ use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespe
 
 use crate::hook::hooks;
 use crate::rings::wait::{Polled, Selected};
-use crate::rings::{self, epoll};
+use crate::rings::{self, epoll, reach};
 use crate::state;
 
 static AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
@@ -17,7 +17,7 @@ fn has_rings() -> bool {
 
 /// `poll`; `next` takes whether it may wait.
 fn polled(fds: *mut pollfd, count: nfds_t, may_wait: bool, mut next: impl FnMut(bool) -> c_int) -> c_int {
-    if !has_rings() || fds.is_null() {
+    if !has_rings() || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>())) {
         return next(true);
     }
     rings::wait::wait(&mut Polled { fds, count }, may_wait, next)
@@ -25,13 +25,28 @@ fn polled(fds: *mut pollfd, count: nfds_t, may_wait: bool, mut next: impl FnMut(
 
 /// Whether a time is more than none; no time is for ever.
 fn is_long(limit: *const timespec) -> bool {
-    // SAFETY: the program's own time, which its own call reads.
+    if !has_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timespec>()) {
+        return true;
+    }
+    // SAFETY: the program's own time, which is there.
     unsafe { limit.as_ref() }.is_none_or(|limit| limit.tv_sec != 0 || limit.tv_nsec != 0)
 }
 
-fn copy(set: *const fd_set) -> Option<fd_set> {
-    // SAFETY: the program's own set, which its own call reads.
-    (!set.is_null()).then(|| unsafe { set.read() })
+/// Bytes of a set that the kernel reads and writes.
+fn set_bytes(count: c_int) -> usize {
+    (count.clamp(0, 1024) as usize).div_ceil(64) * 8
+}
+
+/// What a set says: as much of it as the kernel looks at.
+fn keep(set: *const fd_set, count: c_int, words: &mut [u64; 16]) {
+    // SAFETY: the program's own set, which is there; no more than the words have.
+    unsafe { rings::copy(set.cast(), words.as_mut_ptr().cast(), set_bytes(count)) };
+}
+
+/// Puts it back.
+fn put_back(set: *mut fd_set, count: c_int, words: &[u64; 16]) {
+    // SAFETY: as above.
+    unsafe { rings::copy(words.as_ptr().cast(), set.cast(), set_bytes(count)) };
 }
 
 /// `select`; `next` takes whether it may wait.
@@ -41,20 +56,26 @@ fn selected(
     may_wait: bool,
     mut next: impl FnMut(bool) -> c_int,
 ) -> c_int {
-    if !has_rings() {
+    let is_there = |set: &*mut fd_set| set.is_null() || reach::is_writable(set.cast(), set_bytes(count));
+    if !has_rings() || !sets.iter().all(is_there) {
         return next(true);
     }
     if count > 1024 {
         rings::leave::everything();
         return next(true);
     }
-    let before = sets.map(|set| copy(set));
-    let mut wanted = Selected { count, before: before[0], input: sets[0] };
-    rings::wait::wait(&mut wanted, may_wait, |waits| {
-        for at in 0..3 {
-            if let Some(set) = before[at] {
-                // SAFETY: the program's own set, as it was.
-                unsafe { sets[at].write(set) };
+    let [input, output, other] = sets;
+    let (mut inputs, mut outputs, mut others) = ([0; 16], [0; 16], [0; 16]);
+    for (set, words) in [(input, &mut inputs), (output, &mut outputs), (other, &mut others)] {
+        if !set.is_null() {
+            keep(set, count, words);
+        }
+    }
+    let before = if input.is_null() { None } else { Some(&inputs) };
+    rings::wait::wait(&mut Selected { count, before, input }, may_wait, |waits| {
+        for (set, words) in [(input, &inputs), (output, &outputs), (other, &others)] {
+            if !set.is_null() {
+                put_back(set, count, words);
             }
         }
         next(waits)
@@ -69,8 +90,12 @@ fn epolled(
     may_wait: bool,
     mut next: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
-    if !has_rings() {
+    if !crate::environment::has_rings() || state::outside() {
         return next(events, room, true);
+    }
+    if !has_rings() || !reach::is_writable(events.cast(), size_of::<epoll_event>()) {
+        // There may be some before it comes back.
+        return epoll::asleep(epoll, || next(events, room, true));
     }
     // SAFETY: the program's own room, which its own call writes.
     unsafe { epoll::wait(epoll, events, room, may_wait, next) }

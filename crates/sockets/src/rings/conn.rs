@@ -53,8 +53,12 @@ pub(crate) struct Conn {
     pub(crate) parked: AtomicU32,
     /// As that, for good: somebody reads in a way that is not seen.
     pub(crate) sealed: AtomicU32,
+    /// Another process has it, too.
+    pub(crate) shared: AtomicU32,
     /// The tail that an edge was last told for.
     pub(crate) told: AtomicU64,
+    /// The cut around which a read has last put bytes of both ways together.
+    pub(crate) told_cut: AtomicU64,
     /// Something was written to the ring since it was last looked whether it was read.
     pub(crate) owes: AtomicU32,
     pub(crate) spin: super::spin::Spin,
@@ -79,7 +83,9 @@ impl Conn {
             head: AtomicU64::new(0),
             parked: AtomicU32::new(0),
             sealed: AtomicU32::new(0),
+            shared: AtomicU32::new(0),
             told: AtomicU64::new(0),
+            told_cut: AtomicU64::new(0),
             owes: AtomicU32::new(0),
             spin: super::spin::Spin::new(),
         }
@@ -187,10 +193,10 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         conn.fd.store(fd as u32, Ordering::Relaxed);
         conn.numbers.store(1, Ordering::Relaxed);
         conn.cookie.store(cookie, Ordering::Relaxed);
-        for word in [&conn.at_it, &conn.meeting, &conn.uses, &conn.done, &conn.peer_pid, &conn.parked, &conn.sealed, &conn.owes] {
+        for word in [&conn.at_it, &conn.meeting, &conn.uses, &conn.done, &conn.peer_pid, &conn.parked, &conn.sealed, &conn.owes, &conn.shared] {
             word.store(0, Ordering::Relaxed);
         }
-        for word in [&conn.extra, &conn.reached, &conn.head, &conn.told] {
+        for word in [&conn.extra, &conn.reached, &conn.head, &conn.told, &conn.told_cut] {
             word.store(0, Ordering::Relaxed);
         }
         conn.spin.reset();
@@ -275,6 +281,7 @@ pub(crate) fn forked() {
         conn.parked.store(0, Ordering::Relaxed);
         conn.owes.store(0, Ordering::Relaxed);
         conn.at_it.store(0, Ordering::Relaxed);
+        conn.shared.store(1, Ordering::Relaxed);
     }
 }
 
@@ -308,4 +315,9 @@ pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)
             each(fd as c_int);
         }
     }
+}
+
+/// A child has all that there are.
+pub(crate) fn shared() {
+    for_each_ready(|conn, _| conn.shared.store(1, Ordering::Relaxed));
 }

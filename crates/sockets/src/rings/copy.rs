@@ -5,6 +5,7 @@ use core::arch::asm;
 
 use libc::{c_void, iovec};
 
+use super::reach;
 use super::words::CAPACITY;
 
 /// Copies.
@@ -82,13 +83,15 @@ pub(crate) struct Bytes {
     count: usize,
     one: iovec,
     pub(crate) length: usize,
+    /// What comes is counted, and thrown away.
+    discards: bool,
 }
 
 impl Bytes {
     #[inline(always)]
     pub(crate) fn flat(at: *const c_void, length: usize) -> Self {
         let one = iovec { iov_base: at.cast_mut(), iov_len: length };
-        Self { parts: core::ptr::null(), count: 1, one, length }
+        Self { parts: core::ptr::null(), count: 1, one, length, discards: false }
     }
 
     /// Of parts. None if there are too many, or what is said of them makes no sense: that is for the kernel to say.
@@ -96,7 +99,7 @@ impl Bytes {
     /// # Safety
     /// The parts must be readable, as for the call itself.
     pub(crate) unsafe fn parts(parts: *const iovec, count: usize) -> Option<Self> {
-        if count == 0 || count > PARTS || parts.is_null() {
+        if count == 0 || count > PARTS || !reach::is_readable(parts.cast(), count * size_of::<iovec>()) {
             return None;
         }
         let mut length = 0_usize;
@@ -106,7 +109,25 @@ impl Bytes {
             length = length.checked_add(part.iov_len).filter(|&sum| sum <= isize::MAX as usize)?;
         }
         let one = iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
-        Some(Self { parts, count, one, length })
+        Some(Self { parts, count, one, length, discards: false })
+    }
+
+    /// Whether all of it is memory: to be written if `writes`, else to be read.
+    #[inline(always)]
+    pub(crate) fn is_there(&self, writes: bool) -> bool {
+        let is_there = |part: iovec| match writes {
+            true => self.discards || reach::is_writable(part.iov_base, part.iov_len),
+            false => reach::is_readable(part.iov_base, part.iov_len),
+        };
+        if self.parts.is_null() {
+            return is_there(self.one);
+        }
+        (0..self.count).all(|at| is_there(self.part(at)))
+    }
+
+    /// The same, for `MSG_TRUNC`.
+    pub(crate) fn discarding(self) -> Self {
+        Self { discards: true, ..self }
     }
 
     fn part(&self, at: usize) -> iovec {
@@ -168,6 +189,9 @@ impl Bytes {
     /// As [`Bytes::put`], and the bytes are the caller's to write.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, skip: usize, ring: *const u8, at: u64, length: usize) {
+        if self.discards {
+            return;
+        }
         let mut at = at;
         self.for_each(skip, length, |to, part| {
             // SAFETY: as above.
@@ -179,7 +203,7 @@ impl Bytes {
     /// The single place of these bytes, if they have one.
     #[inline(always)]
     pub(crate) fn place(&self) -> Option<*mut u8> {
-        self.parts.is_null().then_some(self.one.iov_base.cast())
+        (self.parts.is_null() && !self.discards).then_some(self.one.iov_base.cast())
     }
 }
 

@@ -224,6 +224,15 @@ const FAIR: u32 = 8;
 
 static TURNS: AtomicU32 = AtomicU32::new(0);
 
+/// Somebody waits in it, in a call that looks at no ring.
+pub(crate) fn asleep(epoll: c_int, native: impl FnOnce() -> c_int) -> c_int {
+    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return native() };
+    sleepers.fetch_add(1, Ordering::SeqCst);
+    let result = native();
+    sleepers.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
 /// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` is 0 if the program does not wait.
 ///
 /// # Safety

@@ -43,13 +43,14 @@ pub(crate) fn read(
         }
         _ => return native(),
     }
-    let usual = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
+    let usual = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
         if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
             leave::reading(conn, fd);
         }
         return native();
     };
+    let bytes = if flags & libc::MSG_TRUNC != 0 { bytes.discarding() } else { bytes };
     let Some((own, peer)) = conn.words() else { return native() };
     if conn.parked.load(Ordering::Relaxed) != 0 {
         epoll::wakes(conn, own);
@@ -60,12 +61,17 @@ pub(crate) fn read(
         // Rare, and it may have to go on reading from both sides.
         return all(conn, fd, &bytes, native);
     }
+    let is_there = bytes.is_there(true);
     loop {
+        if !is_there && !is_empty(own, peer) {
+            set_errno(libc::EFAULT);
+            return -1;
+        }
         match take(conn, own, peer, &bytes, is_peek) {
-            Fast::Moved(count) => return count,
+            Fast::Moved(count) => return with_more(conn, fd, &bytes, flags, count, peer),
             Fast::Slow => {
-                if let Some(result) = machine(conn, fd, &bytes, is_peek, false, &mut native) {
-                    return result;
+                if let Some(result) = machine(conn, fd, &bytes, flags, false, &mut native) {
+                    return with_more(conn, fd, &bytes, flags, result, peer);
                 }
             }
             Fast::Nothing => {}
@@ -85,20 +91,51 @@ pub(crate) fn read(
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             // Before its end a dead writer may have left something.
             if result == 0
-                && let Some(left) = machine(conn, fd, &bytes, is_peek, false, &mut native)
+                && let Some(left) = machine(conn, fd, &bytes, flags, false, &mut native)
             {
                 return left;
             }
             return result;
         }
         own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-        if let Some(result) = machine(conn, fd, &bytes, is_peek, may_wait, &mut native) {
-            return result;
+        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait, &mut native) {
+            return with_more(conn, fd, &bytes, flags, result, peer);
         }
         if !may_wait {
             set_errno(libc::EAGAIN);
             return -1;
         }
+    }
+}
+
+/// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may
+/// have left some on the other.
+#[inline(always)]
+fn with_more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let is_one = peer.way.0.path.load(Ordering::Relaxed) == path::RING
+        && peer.way.0.cut.load(Ordering::Relaxed) <= conn.told_cut.load(Ordering::Relaxed);
+    if is_one || got <= 0 || got as usize >= bytes.length {
+        return got;
+    }
+    more(conn, fd, bytes, flags, got, peer)
+}
+
+#[cold]
+#[inline(never)]
+fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    conn.told_cut.store(peer.way.0.cut.load(Ordering::Relaxed), Ordering::Relaxed);
+    let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; super::copy::PARTS];
+    let skip = if flags & libc::MSG_PEEK == 0 { got as usize } else { return got };
+    let used = bytes.slice(skip, usize::MAX, &mut slices);
+    // SAFETY: the parts are here.
+    let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return got };
+    let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
+    let purpose = Purpose::Read;
+    let truncates = flags & libc::MSG_TRUNC;
+    let outcome = Call::new(conn, fd, &rest).map(|call| call.read(purpose, false, truncates, &mut || -1));
+    match outcome {
+        Some(Outcome::Moved(count)) => got + count as isize,
+        _ => got,
     }
 }
 
@@ -117,11 +154,12 @@ fn machine(
     conn: &'static Conn,
     fd: c_int,
     bytes: &Bytes,
-    is_peek: bool,
+    flags: c_int,
     may_wait: bool,
     native: &mut dyn FnMut() -> isize,
 ) -> Option<isize> {
-    let (purpose, peek) = if is_peek { (Purpose::Peek, libc::MSG_PEEK) } else { (Purpose::Read, 0) };
+    let purpose = if flags & libc::MSG_PEEK != 0 { Purpose::Peek } else { Purpose::Read };
+    let peek = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
     let mut last = None;
     let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut || {
         let result = native();
@@ -187,11 +225,10 @@ fn take_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: b
     if tail == head || tail == base {
         return Fast::Nothing;
     }
-    let is_open = own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN;
     // What went back to the kernel is not here any more.
     let from = head.max(base);
     let is_sound = from < tail && tail - from <= CAPACITY;
-    if recall != 0 || !is_open || !is_sound || cut > conn.reached.load(Ordering::Relaxed) {
+    if recall != 0 || !is_sound || cut > conn.reached.load(Ordering::Relaxed) {
         return Fast::Slow;
     }
     let length = ((tail - from) as usize).min(bytes.length);
@@ -270,6 +307,12 @@ pub(crate) fn is_nonblocking(fd: c_int) -> bool {
     flags >= 0 && flags as c_int & libc::O_NONBLOCK != 0
 }
 
+/// Whether the number is a descriptor.
+pub(crate) fn is_open(fd: c_int) -> bool {
+    // SAFETY: takes no pointer.
+    unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) >= 0 }
+}
+
 /// Writes: `native` is the program's own call.
 #[inline(never)]
 pub(crate) fn write(
@@ -298,6 +341,9 @@ pub(crate) fn write(
         return plain(conn, &mut native);
     };
     let Some((own, peer)) = conn.words() else { return native() };
+    if !bytes.is_there(false) {
+        return plain(conn, &mut native);
+    }
     let mut done = 0;
     loop {
         match put(conn, own, peer, &bytes, done) {

@@ -46,7 +46,12 @@ pub(crate) fn settle() -> bool {
 fn is_settled(conn: &Conn) -> bool {
     let Some((own, peer)) = conn.words() else { return true };
     conn.owes.store(0, Ordering::Relaxed);
-    if own.way.0.path.load(Ordering::Acquire) != path::BACK && is_empty(peer, own) {
+    // With the way over the kernel, what is still in the ring cannot go back: readers find it there.
+    let is_settled = match own.way.0.path.load(Ordering::Acquire) {
+        path::RING => is_empty(peer, own),
+        way => way != path::BACK,
+    };
+    if is_settled {
         return true;
     }
     conn.owes.store(1, Ordering::Relaxed);
@@ -138,11 +143,37 @@ pub(crate) fn closing(fd: c_int) {
         if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
             visit(conn, fd, Occasion::Finish);
         }
+        resets_if_unread(conn, fd);
         // The other end leaves the ring, and finds out in the kernel what has become of this one.
         own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
     }
     super::pair::end(conn);
     conn::release(conn);
+}
+
+/// A connection that is closed while bytes are unread is reset: what the kernel does by itself for those that it holds.
+fn resets_if_unread(conn: &Conn, fd: c_int) {
+    let is_unread = conn.words().is_some_and(|(own, peer)| !is_empty(own, peer));
+    if is_unread && conn.shared.load(Ordering::Relaxed) == 0 {
+        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+        let value = (&raw const at_once) as usize;
+        let arguments = [fd as usize, libc::SOL_SOCKET as usize, libc::SO_LINGER as usize, value, size_of::<libc::linger>(), 0];
+        // SAFETY: the option's own value.
+        unsafe { raw::call(libc::SYS_setsockopt, arguments) };
+    }
+}
+
+/// The process ends, and with it all its descriptors.
+pub(crate) fn ending() {
+    conn::for_each_ready(|conn, _| {
+        let fd = conn.fd();
+        if conn.shared.load(Ordering::Relaxed) == 0 {
+            if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+                visit(conn, fd, Occasion::Finish);
+            }
+            resets_if_unread(conn, fd);
+        }
+    });
 }
 
 /// As [`closing`], of many.

@@ -33,7 +33,7 @@ pub(crate) struct Call<'a> {
 /// Looks at the ring, spinning, before a writer that waits for room takes its bytes back.
 const ROOM_CYCLES: u64 = 400_000;
 /// Waits of a millisecond for what the other end does by itself.
-pub(crate) const PATIENT: u32 = 1000;
+pub(crate) const PATIENT: u32 = 10_000;
 pub(crate) const IMPATIENT: u32 = 20;
 
 impl<'a> Call<'a> {
@@ -182,6 +182,10 @@ impl<'a> Call<'a> {
     }
 
     fn send_ring(&self, at: u64, length: u64) -> Saw {
+        if kernel::polled(self.fd, 0, 0) & libc::POLLERR != 0 {
+            // Whoever asks the kernel first is told why: that is to be the program.
+            return Saw::Broken;
+        }
         let mut sent = Saw::WouldBlock;
         each_piece(at, length as usize, |place, done, piece| {
             if done > 0 && sent != Saw::Moved(done as u64) {
@@ -243,6 +247,8 @@ impl<'a> Call<'a> {
         if self.waits > self.patience {
             return Woken::Timer;
         }
+        // The other end may be in this process.
+        super::leave::settle();
         if self.waits > 8 {
             sleep(1_000_000);
         }

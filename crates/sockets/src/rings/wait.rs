@@ -99,27 +99,22 @@ impl Wanted for Polled {
 }
 
 /// Of `select`: the set of those to be read, as it was before the call.
-pub(crate) struct Selected {
+pub(crate) struct Selected<'a> {
     pub(crate) count: c_int,
-    pub(crate) before: Option<fd_set>,
+    pub(crate) before: Option<&'a [u64; 16]>,
     pub(crate) input: *mut fd_set,
 }
 
-fn bits(set: *const fd_set, at: usize) -> *mut u64 {
-    set.cast::<u64>().cast_mut().wrapping_add(at / 64)
-}
-
-impl Wanted for Selected {
+impl Wanted for Selected<'_> {
     fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize {
-        let Some(before) = &self.before else { return 0 };
+        let Some(before) = self.before else { return 0 };
         let mut count = 0;
         for fd in 0..self.count.clamp(0, 1024) as usize {
-            // SAFETY: within a set of 1024 bits.
-            let is_wanted = unsafe { *bits(before, fd) } & 1 << (fd % 64) != 0;
+            let is_wanted = before.get(fd / 64).is_some_and(|word| word & 1 << (fd % 64) != 0);
             if !is_wanted || !each(fd as c_int) {
                 continue;
             }
-            let place = bits(self.input, fd);
+            let place = self.input.cast::<u64>().wrapping_add(fd / 64);
             // SAFETY: the program's own set, which the kernel has written.
             let is_noted = unsafe { *place } & 1 << (fd % 64) != 0;
             if notes && !is_noted {

@@ -1,0 +1,66 @@
+//! Whether an address that the program gave is memory: the kernel would say so with an error, a copy of ours with a signal.
+//!
+//! The kernel is asked, once for each page: what it said is kept for a while. A page that was there and is gone when the program
+//! gives it again is not noticed.
+
+use core::ffi::c_void;
+
+use libc::iovec;
+
+use crate::raw;
+use crate::state;
+use crate::sync::{AtomicU64, Ordering};
+
+const PAGE_BITS: u32 = 12;
+/// Pages that are remembered.
+const KEPT: usize = 256;
+
+/// By the low bits of a page's number: the number, and 1 if it may be written.
+static PAGES: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+
+/// Whether so many bytes can be read.
+#[inline(always)]
+pub(crate) fn is_readable(at: *const c_void, length: usize) -> bool {
+    is_there(at as usize, length, false)
+}
+
+/// Whether so many bytes can be written.
+#[inline(always)]
+pub(crate) fn is_writable(at: *const c_void, length: usize) -> bool {
+    is_there(at as usize, length, true)
+}
+
+/// First and last of them stand for all: who gives a place with a hole in it finds out as anywhere else.
+#[inline(always)]
+fn is_there(at: usize, length: usize, writes: bool) -> bool {
+    let Some(last) = at.checked_add(length.saturating_sub(1)) else { return false };
+    length == 0 || (is_page(at, writes) && (at >> PAGE_BITS == last >> PAGE_BITS || is_page(last, writes)))
+}
+
+#[inline(always)]
+fn is_page(at: usize, writes: bool) -> bool {
+    let page = (at >> PAGE_BITS) as u64;
+    let kept = PAGES.get(page as usize % KEPT).map_or(0, |kept| kept.load(Ordering::Relaxed));
+    (kept >> 1 == page && page != 0 && (kept & 1 != 0 || !writes)) || ask(at, page, writes)
+}
+
+#[cold]
+#[inline(never)]
+fn ask(at: usize, page: u64, writes: bool) -> bool {
+    let mut byte = 0_u8;
+    let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };
+    let here = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let own = state::owner() as usize;
+    let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
+    // SAFETY: writes the byte at most; what cannot be read is an error.
+    let can_be_read = unsafe { raw::call(libc::SYS_process_vm_readv, arguments) } == 1;
+    let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
+    // What is there is put there again: the program gave the place to be written, or nothing changes.
+    // SAFETY: writes what was read, into memory that the program has given for that.
+    let can_be = can_be_read
+        && (!writes || unsafe { raw::call(libc::SYS_process_vm_writev, arguments) } == 1);
+    if can_be && let Some(kept) = PAGES.get(page as usize % KEPT) {
+        kept.store(page << 1 | u64::from(writes), Ordering::Relaxed);
+    }
+    can_be
+}
