@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::launch::Options;
 use crate::program::{self, Program};
-use crate::{ENV_CHILDREN, ENV_STATISTICS, LIBRARY};
+use crate::{ENV_CHILDREN, ENV_RINGS, ENV_STATISTICS, LIBRARY};
 
 const PRELOAD: &str = "LD_PRELOAD";
 /// The name under which the library comes from the build.
@@ -57,6 +57,10 @@ pub(crate) fn with_library(
         environment.push(variable(ENV_CHILDREN, OsStr::new("0")));
     } else {
         allow_any_order(&mut environment);
+    }
+    if options.rings {
+        environment.retain(|variable| value(variable, ENV_RINGS).is_none());
+        environment.push(variable(ENV_RINGS, OsStr::new("1")));
     }
     if let Some(file) = &options.statistics {
         environment.push(variable(ENV_STATISTICS, file.as_os_str()));
@@ -117,7 +121,7 @@ mod tests {
     const OURS: &str = "LD_PRELOAD=/l/libtieline-sockets.so";
 
     fn options() -> Options {
-        Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false }
+        Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false, rings: false }
     }
 
     fn texts(list: &[&str]) -> Vec<OsString> {

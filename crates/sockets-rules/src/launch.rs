@@ -23,6 +23,8 @@ pub struct Options {
     pub statistics: Option<PathBuf>,
     /// The library enters no child.
     pub no_children: bool,
+    /// Connections inside this machine may go through rings.
+    pub rings: bool,
 }
 
 /// Why a program was not started.

@@ -26,5 +26,7 @@ pub const LIBRARY: &str = "libtieline-sockets.so";
 pub const ENV_LIBRARY: &str = "TIELINE_SOCKETS_LIBRARY";
 /// Names the file of statistics, for the library.
 pub const ENV_STATISTICS: &str = "TIELINE_SOCKETS_STATISTICS";
+/// `1`: connections inside this machine may go through rings.
+pub const ENV_RINGS: &str = "TIELINE_SOCKETS_RINGS";
 /// `0`: the library takes itself out of the environment, so that it enters no child.
 pub const ENV_CHILDREN: &str = "TIELINE_SOCKETS_CHILDREN";

@@ -47,6 +47,8 @@ pub struct Counted {
     pub left: bool,
     /// What connections that are closed, or counted together, have moved.
     pub closed: Moved,
+    /// What went through rings, of all connections: not counted elsewhere.
+    pub rings: Moved,
     /// How many of all were on TCP, for which reason.
     pub reasons: Vec<(Reason, u64)>,
     /// What it did that matters to a faster way.
@@ -247,6 +249,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
         unrecorded: word(head::UNRECORDED),
         left: word(head::LEFT) != 0,
         closed: moved([head::BYTES_IN, head::BYTES_OUT]),
+        rings: moved([head::RING_IN, head::RING_OUT]),
         reasons: Reason::ALL.into_iter().map(|it| (it, word(head::REASONS + it as usize))).collect(),
         notes: Note::ALL.into_iter().map(|it| (it, word(head::NOTES + it as usize))).collect(),
         open: open.collect(),

@@ -53,6 +53,9 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
 pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
     if to >= 0 && !state::outside() {
         unusual(from);
+        if crate::environment::has_rings() && table::kind(from) == Kind::Other {
+            rings::epoll::copied(from);
+        }
         table::copied(from, to);
         page::note(Note::Copied);
     }
@@ -187,6 +190,26 @@ pub(crate) unsafe fn received(message: *const libc::msghdr) {
 pub(crate) fn unusual(fd: c_int) {
     if !state::outside() {
         rings::leave::number(fd);
+    }
+}
+
+/// `epoll_ctl` has succeeded.
+///
+/// # Safety
+/// The event must be readable, where the operation has one.
+pub(crate) unsafe fn registered(epoll: c_int, what: c_int, fd: c_int, event: *const libc::epoll_event) {
+    if crate::environment::has_rings() && !state::outside() {
+        // SAFETY: the caller's promise.
+        unsafe { rings::epoll::controlled(epoll, what, fd, event) };
+    }
+}
+
+/// The kernel's buffer of a connection has another size.
+pub(crate) fn measured(fd: c_int) {
+    if !state::outside()
+        && let Some(conn) = rings::conn::ready(fd)
+    {
+        rings::pair::measure(conn, fd);
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) struct Run {
     /// Only this program: what it starts runs without the library
     #[arg(long)]
     pub no_children: bool,
+    /// Let connections inside this machine go through memory, between programs that are both run so; new, and off without this
+    #[arg(long)]
+    pub rings: bool,
     /// Refuse a program that the library cannot enter, instead of running it plain
     #[arg(long)]
     pub strict: bool,

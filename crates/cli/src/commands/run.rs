@@ -46,6 +46,7 @@ fn usual(words: &[OsString]) -> Option<Run> {
         match word.as_bytes() {
             b"--verbose" => run.verbose = true,
             b"--no-children" => run.no_children = true,
+            b"--rings" => run.rings = true,
             b"--strict" => run.strict = true,
             b"--stats" => {
                 let [file, more @ ..] = rest else { return None };
@@ -79,7 +80,7 @@ fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outc
     let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own_paths())?;
     let library = launch::sayable(library, &runtime_root(runtime_dir));
     let counting = counting(run, runtime_dir, output)?;
-    let options = Options { library, statistics: counting, no_children: run.no_children };
+    let options = Options { library, statistics: counting, no_children: run.no_children, rings: run.rings };
     let environment: Vec<OsString> = shm::process::environment()
         .map(|variable| OsString::from_vec(variable.to_bytes().to_vec()))
         .collect();

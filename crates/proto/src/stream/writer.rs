@@ -104,6 +104,8 @@ pub struct Writer {
     at: At,
     occasion: Occasion,
     capacity: u64,
+    /// No more bytes than that are put into the ring.
+    limit: u64,
     want: u64,
     /// Whether the ring may be opened: the caller's policy (long enough on this connection, nothing difficult about it).
     may_open: bool,
@@ -137,6 +139,7 @@ impl Writer {
             at: At::Start,
             occasion,
             capacity,
+            limit: capacity,
             want,
             may_open,
             is_overdue: false,
@@ -160,6 +163,13 @@ impl Writer {
     #[must_use]
     pub fn head(&self) -> u64 {
         self.head
+    }
+
+    /// The same call, which leaves no more than `limit` bytes (not 0) unread in the ring: as many as the kernel surely takes at once.
+    #[inline]
+    #[must_use]
+    pub fn limited(self, limit: u64) -> Self {
+        Self { limit: limit.min(self.capacity), ..self }
     }
 
     /// The same call when the caller has seen that the other end hung up: whether it still reads is for the kernel to find
@@ -269,6 +279,7 @@ impl Writer {
             is_hung_up: self.is_hung_up,
             is_published: self.is_published,
             moved: self.moved,
+            limit: self.limit,
             ..again
         };
         self.go(At::Locking, Do::Lock(Word::WriteLock))
@@ -300,8 +311,8 @@ impl Writer {
     fn consented(&mut self) -> Do {
         let is_write = matches!(self.occasion, Occasion::Write | Occasion::WriteNow);
         let room = span(self.head, self.base, self.tail, self.capacity)
-            .map_or(0, |unread| self.capacity - (unread.to - unread.from));
-        if is_write && !self.is_asleep && !self.is_published && room >= self.want.min(self.capacity) {
+            .map_or(0, |unread| self.limit.saturating_sub(unread.to - unread.from));
+        if is_write && !self.is_asleep && !self.is_published && room >= self.want.min(self.limit) {
             return self.with_head(self.head);
         }
         self.go(At::SeesHead, Do::Load(Word::Head))
@@ -323,8 +334,8 @@ impl Writer {
             _ if leaves && unread > 0 => self.recall(),
             Occasion::Visit | Occasion::Overdue => self.end(Outcome::Moved(0)),
             _ if leaves => self.leave(),
-            Occasion::Write | Occasion::WriteNow if unread < self.capacity && !self.is_hung_up => {
-                self.moved = self.want.min(self.capacity - unread);
+            Occasion::Write | Occasion::WriteNow if unread < self.limit && !self.is_hung_up => {
+                self.moved = self.want.min(self.limit - unread);
                 self.go(At::Putting, Do::Put { at: self.tail, len: self.moved })
             }
             Occasion::Write if !self.is_overdue => self.go(At::Resting, Do::Unlock(Word::WriteLock)),

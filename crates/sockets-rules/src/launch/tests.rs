@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 fn options() -> Options {
-    Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false }
+    Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false, rings: false }
 }
 
 fn texts(list: &[&str]) -> Vec<OsString> {

@@ -46,12 +46,12 @@ pub(crate) fn gave(
 }
 
 #[inline(always)]
-fn flat(at: *const c_void, length: size_t) -> impl FnOnce() -> Option<Bytes> {
+pub(crate) fn flat(at: *const c_void, length: size_t) -> impl FnOnce() -> Option<Bytes> {
     move || Some(Bytes::flat(at, length))
 }
 
 #[inline(always)]
-fn parts(vector: *const iovec, count: c_int) -> impl FnOnce() -> Option<Bytes> {
+pub(crate) fn parts(vector: *const iovec, count: c_int) -> impl FnOnce() -> Option<Bytes> {
     // SAFETY: the program's own vector, which its own call reads.
     move || unsafe { Bytes::parts(vector, usize::try_from(count).ok()?) }
 }

@@ -25,7 +25,11 @@ hooks! {
         if is_odd {
             seen::unusual(fd);
         }
-        next(fd, level, name, value, length)
+        let result = next(fd, level, name, value, length);
+        if level == libc::SOL_SOCKET && name == libc::SO_SNDBUF {
+            seen::measured(fd);
+        }
+        result
     }
     fn listen(fd: c_int, backlog: c_int) -> c_int, as libc::SYS_listen; |next| {
         let result = next(fd, backlog);

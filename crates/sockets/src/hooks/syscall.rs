@@ -2,9 +2,11 @@
 
 use core::arch::naked_asm;
 
-use libc::{c_int, c_long, c_uint};
+use libc::{c_int, c_long, c_uint, c_void, iovec};
 use sockets_rules::layout::Note;
 
+use super::data::{flat, gave, got, parts};
+use super::wait::{epolled, polled};
 use super::close::{closing_range, controlled, replacing};
 use super::limits::{filtering, filters};
 use super::process::{replaced, stayed};
@@ -114,11 +116,37 @@ unsafe extern "C-unwind" fn by_number(
     e: usize,
     f: usize,
 ) -> c_long {
-    before(number, a, b, c);
     // SAFETY: the caller's promise.
-    let result = unsafe { NEXT.get(NAME, missing)(number, a, b, c, d, e, f) };
+    let next = |a, b, c, d| unsafe { NEXT.get(NAME, missing)(number, a, b, c, d, e, f) };
+    let flags = d as c_int;
+    let fd = a as c_int;
+    match number {
+        libc::SYS_read => return got(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_write => return gave(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_readv => return got(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_writev => return gave(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_recvfrom if e == 0 => {
+            return got(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long;
+        }
+        libc::SYS_sendto => return gave(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_poll => {
+            let limit = c as c_int;
+            let wait = |waits: bool| next(a, b, if waits { c } else { 0 }, d) as c_int;
+            return c_long::from(polled(a as *mut libc::pollfd, b as libc::nfds_t, limit != 0, wait));
+        }
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
+            let wait = |events: *mut libc::epoll_event, room: c_int, waits: bool| {
+                next(a, events as usize, room as usize, if waits { d } else { 0 }) as c_int
+            };
+            return c_long::from(epolled(fd, b as *mut libc::epoll_event, c as c_int, flags != 0, wait));
+        }
+        libc::SYS_recvfrom => seen::unusual(fd),
+        _ => {}
+    }
+    before(number, a, b, c);
+    let result = next(a, b, c, d);
     if result >= 0 {
-        after(number, a, b, c, result);
+        after(number, [a, b, c, d], result);
     } else if matches!(number, libc::SYS_execve | libc::SYS_execveat) {
         stayed();
     }
@@ -127,9 +155,8 @@ unsafe extern "C-unwind" fn by_number(
 
 fn before(number: c_long, a: usize, b: usize, c: usize) {
     match number {
-        libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev | libc::SYS_recvfrom | libc::SYS_sendto
-        | libc::SYS_recvmsg | libc::SYS_recvmmsg | libc::SYS_sendmmsg | libc::SYS_sendfile
-        | libc::SYS_shutdown | libc::SYS_ioctl | libc::SYS_setsockopt | libc::SYS_fcntl => seen::unusual(a as c_int),
+        libc::SYS_recvmsg | libc::SYS_recvmmsg | libc::SYS_sendmmsg | libc::SYS_sendfile | libc::SYS_shutdown
+        | libc::SYS_ioctl | libc::SYS_setsockopt | libc::SYS_fcntl => seen::unusual(a as c_int),
         libc::SYS_sendmsg => {
             seen::passing(b as *const libc::msghdr);
             seen::unusual(a as c_int);
@@ -138,8 +165,7 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
             seen::unusual(a as c_int);
             seen::unusual(c as c_int);
         }
-        libc::SYS_io_uring_setup | libc::SYS_io_submit | libc::SYS_epoll_ctl | libc::SYS_epoll_wait
-        | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_poll | libc::SYS_ppoll | libc::SYS_select
+        libc::SYS_io_uring_setup | libc::SYS_io_submit | libc::SYS_epoll_pwait2 | libc::SYS_ppoll | libc::SYS_select
         | libc::SYS_pselect6 => seen::stops(),
         libc::SYS_close => seen::closing(a as c_int),
         libc::SYS_dup2 | libc::SYS_dup3 => replacing(a as c_int, b as c_int),
@@ -154,12 +180,14 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
     }
 }
 
-fn after(number: c_long, a: usize, b: usize, c: usize, result: c_long) {
+fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
     let fd = a as c_int;
     match number {
-        libc::SYS_read | libc::SYS_recvfrom | libc::SYS_readv => seen::input(fd, result as isize),
-        libc::SYS_write | libc::SYS_sendto | libc::SYS_writev | libc::SYS_sendmsg => {
-            seen::output(fd, result as isize)
+        libc::SYS_recvfrom => seen::input(fd, result as isize),
+        libc::SYS_sendmsg => seen::output(fd, result as isize),
+        libc::SYS_epoll_ctl => {
+            // SAFETY: the kernel has just read the event.
+            unsafe { seen::registered(fd, b as c_int, c as c_int, d as *const libc::epoll_event) }
         }
         libc::SYS_socket => {
             drop_number(seen::made(result as c_int, Kind::of_socket(fd, b as c_int, c as c_int)))

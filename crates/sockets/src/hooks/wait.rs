@@ -6,7 +6,7 @@ use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespe
 use crate::hook::hooks;
 use crate::rings::wait::{Polled, Selected};
 use crate::rings::{self, epoll, reach};
-use crate::state;
+use crate::{seen, state};
 
 static AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -16,7 +16,7 @@ fn has_rings() -> bool {
 }
 
 /// `poll`; `next` takes whether it may wait.
-fn polled(fds: *mut pollfd, count: nfds_t, may_wait: bool, mut next: impl FnMut(bool) -> c_int) -> c_int {
+pub(crate) fn polled(fds: *mut pollfd, count: nfds_t, may_wait: bool, mut next: impl FnMut(bool) -> c_int) -> c_int {
     if !has_rings() || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>())) {
         return next(true);
     }
@@ -83,7 +83,7 @@ fn selected(
 }
 
 /// `epoll_wait`; `next` takes the room and whether it may wait.
-fn epolled(
+pub(crate) fn epolled(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
@@ -126,9 +126,9 @@ hooks! {
         |next| selected(count, [input, output, other], is_long(limit), |waits| next(count, input, output, other, if waits { limit } else { &raw const AT_ONCE }, mask))
     fn epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int, as libc::SYS_epoll_ctl; |next| {
         let result = next(epoll, what, fd, event);
-        if result == 0 && crate::environment::has_rings() && !state::outside() {
+        if result == 0 {
             // SAFETY: the kernel has just read the event.
-            unsafe { epoll::controlled(epoll, what, fd, event) };
+            unsafe { seen::registered(epoll, what, fd, event) };
         }
         result
     }

@@ -57,11 +57,15 @@ pub(crate) struct Conn {
     pub(crate) shared: AtomicU32,
     /// The tail that an edge was last told for.
     pub(crate) told: AtomicU64,
+    /// The most that may be unread in the ring: what the kernel surely takes at once, should it have to go back.
+    pub(crate) room: AtomicU64,
     /// The cut around which a read has last put bytes of both ways together.
     pub(crate) told_cut: AtomicU64,
     /// Something was written to the ring since it was last looked whether it was read.
     pub(crate) owes: AtomicU32,
     pub(crate) spin: super::spin::Spin,
+    /// As that, for room.
+    pub(crate) full: super::spin::Spin,
 }
 
 impl Conn {
@@ -86,8 +90,10 @@ impl Conn {
             shared: AtomicU32::new(0),
             told: AtomicU64::new(0),
             told_cut: AtomicU64::new(0),
+            room: AtomicU64::new(0),
             owes: AtomicU32::new(0),
             spin: super::spin::Spin::new(),
+            full: super::spin::Spin::new(),
         }
     }
 
@@ -200,6 +206,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
             word.store(0, Ordering::Relaxed);
         }
         conn.spin.reset();
+        conn.full.reset();
         MEETINGS.store(1, Ordering::Relaxed);
         by_fd.store(place_of(conn) as u16 + 1, Ordering::Relaxed);
         conn.state.store(state::MEETING, Ordering::Release);

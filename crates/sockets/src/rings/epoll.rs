@@ -8,7 +8,7 @@
 use libc::{c_int, epoll_event};
 use proto::stream::path;
 
-use super::conn::{self, Conn, state};
+use super::conn::{self, Conn};
 use super::io::is_empty;
 use super::words::Words;
 use super::{leave, spin};
@@ -69,6 +69,11 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
             interest.data.store(event.u64, Ordering::Relaxed);
             interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
             if let Some(conn) = conn::ready(fd) {
+                if conn.shared.load(Ordering::Relaxed) != 0 {
+                    // Other processes may wait in this epoll, and know nothing of it.
+                    leave::all(conn, fd);
+                    return;
+                }
                 // Who waits in it already is woken by the kernel alone.
                 park(conn);
                 conn.told.store(u64::MAX, Ordering::Relaxed);
@@ -121,13 +126,21 @@ pub(crate) fn wakes(conn: &Conn, own: &Words) {
     }
 }
 
-/// Calls `each` with the connections that are registered in an epoll and awake.
-fn for_each_awake(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
+/// Calls `each` with the connections that are registered in an epoll.
+fn for_each_in(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
     conn::for_each_ready(|conn, _| {
-        if conn.parked.load(Ordering::Relaxed) == 0
-            && let Some(interest) = interest(conn.fd())
+        if let Some(interest) = interest(conn.fd())
             && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
         {
+            each(conn, interest);
+        }
+    });
+}
+
+/// As [`for_each_in`], of those that are awake.
+fn for_each_awake(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
+    for_each_in(epoll, |conn, interest| {
+        if conn.parked.load(Ordering::Relaxed) == 0 {
             each(conn, interest);
         }
     });
@@ -157,25 +170,34 @@ fn event(conn: &Conn, interest: &Interest) -> u32 {
     wanted | writable
 }
 
-/// Writes what rings have; how many events.
+/// What rings have.
+struct Found {
+    count: usize,
+    /// The kernel may have more to say of one of these: an edge that it keeps, or what is no input.
+    asks: bool,
+}
+
+/// Writes what rings have.
 ///
 /// # Safety
-/// There must be room for so many.
-unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> usize {
-    let mut count = 0;
-    for_each_awake(epoll, |conn, interest| {
-        if count == room {
+/// There must be room for so many events.
+unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
+    let mut found = Found { count: 0, asks: false };
+    for_each_in(epoll, |conn, interest| {
+        if found.count == room {
             return;
         }
         let events = event(conn, interest);
         if events != 0 {
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
             // SAFETY: below `room`.
-            unsafe { into.add(count).write_unaligned(event) };
-            count += 1;
+            unsafe { into.add(found.count).write_unaligned(event) };
+            found.count += 1;
+            let input = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+            found.asks |= interest.events.load(Ordering::Relaxed) & !input != 0;
         }
     });
-    count
+    found
 }
 
 /// Adds what the kernel has to what rings have. What both have of one descriptor is one event.
@@ -249,7 +271,7 @@ pub(crate) unsafe fn wait(
     }
     let length = room as usize;
     let mut is_any = false;
-    for_each_awake(epoll, |_, _| is_any = true);
+    for_each_in(epoll, |_, _| is_any = true);
     if is_any {
         // SAFETY: the caller's promise.
         let found = unsafe { look(epoll, into, length, may_wait, &mut native) };
@@ -265,9 +287,10 @@ pub(crate) unsafe fn wait(
     park_all(epoll);
     // What came until then nobody told the kernel.
     // SAFETY: the caller's promise.
-    let found = unsafe { parked(epoll, into, length) };
-    let result = if found > 0 {
-        found as c_int
+    let found = unsafe { collect(epoll, into, length) };
+    let result = if found.count > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { with_the_kernels(into, found.count, length, &mut native) as c_int }
     } else {
         while !leave::settle() {
             // The other end has to make room first; meanwhile nothing may be missed.
@@ -282,28 +305,6 @@ pub(crate) unsafe fn wait(
     };
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
-}
-
-/// Of those that are parked: what came before they were.
-///
-/// # Safety
-/// There must be room for so many.
-unsafe fn parked(epoll: c_int, into: *mut epoll_event, room: usize) -> usize {
-    let mut count = 0;
-    conn::for_each_ready(|conn, _| {
-        let Some(interest) = interest(conn.fd()) else { return };
-        if count == room || interest.epoll.load(Ordering::Relaxed) != epoll as u32 + 1 {
-            return;
-        }
-        let events = event(conn, interest);
-        if events != 0 {
-            let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
-            // SAFETY: below `room`.
-            unsafe { into.add(count).write_unaligned(event) };
-            count += 1;
-        }
-    });
-    count
 }
 
 /// Looks at rings, and at the kernel now and then, for as long as it pays. 0 if there is nothing.
@@ -328,14 +329,14 @@ unsafe fn look(
     let mut looks = 0_u32;
     loop {
         // SAFETY: the caller's promise.
-        let count = unsafe { collect(epoll, into, room) };
+        let Found { count, asks } = unsafe { collect(epoll, into, room) };
         if count > 0 {
             if looks > 0 {
                 SPIN.paid();
             }
             let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
             TURNS.store(turn, Ordering::Relaxed);
-            if turn % FAIR != 0 {
+            if turn % FAIR != 0 && !asks {
                 return count as c_int;
             }
             // SAFETY: the caller's promise.
@@ -358,6 +359,19 @@ unsafe fn look(
     }
 }
 
+/// An epoll has got another number, by which nobody finds what is in it: everything in it stays with the kernel.
+pub(crate) fn copied(epoll: c_int) {
+    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return };
+    let mut is_one = sleepers.load(Ordering::Relaxed) != 0;
+    for_each_in(epoll, |conn, _| {
+        is_one = true;
+        leave::all(conn, conn.fd());
+    });
+    if is_one || super::wait::is_epoll(epoll) {
+        sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
+    }
+}
+
 /// In the child of a fork nobody sleeps yet.
 pub(crate) fn forked() {
     if !conn::any() {
@@ -373,19 +387,11 @@ pub(crate) fn forked() {
 /// Somebody waits for an epoll itself: what its rings have is told, and then they sleep.
 pub(crate) fn is_waited_for(epoll: c_int) -> bool {
     let mut has = false;
-    for_each_awake(epoll, |conn, interest| has |= event(conn, interest) != 0);
     if let Some(sleepers) = sleepers(epoll as u32 + 1) {
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
     park_all(epoll);
-    conn::for_each_ready(|conn, _| {
-        if let Some(interest) = interest(conn.fd())
-            && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
-            && conn.is(state::READY)
-        {
-            has |= event(conn, interest) != 0;
-        }
-    });
+    for_each_in(epoll, |conn, interest| has |= event(conn, interest) != 0);
     has
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn read(
     let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0 && !is_peek;
     if wants_all {
         // Rare, and it may have to go on reading from both sides.
-        return all(conn, fd, &bytes, native);
+        return all(conn, fd, &bytes, flags, &mut native);
     }
     let is_there = bytes.is_there(true);
     loop {
@@ -125,8 +125,10 @@ fn with_more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: i
 fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
     conn.told_cut.store(peer.way.0.cut.load(Ordering::Relaxed), Ordering::Relaxed);
     let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; super::copy::PARTS];
-    let skip = if flags & libc::MSG_PEEK == 0 { got as usize } else { return got };
-    let used = bytes.slice(skip, usize::MAX, &mut slices);
+    if flags & libc::MSG_PEEK != 0 {
+        return got + peek_more(conn, fd, bytes, got as usize);
+    }
+    let used = bytes.slice(got as usize, usize::MAX, &mut slices);
     // SAFETY: the parts are here.
     let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return got };
     let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
@@ -139,13 +141,72 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
     }
 }
 
-/// `MSG_WAITALL`: until there is no room left, an end, or an error.
+/// Looks at what the ring has behind bytes of the kernel that were looked at.
+fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
+    let Some((own, peer)) = conn.words() else { return 0 };
+    let Some(taken) = kernel::taken(fd) else { return 0 };
+    if !lock::try_take(&own.read_lock.0, lock::own()) {
+        return 0;
+    }
+    let recall = peer.way.0.recall.load(Ordering::Acquire);
+    let base = peer.way.0.base.load(Ordering::Acquire);
+    let tail = peer.tail();
+    let from = own.head.0.load(Ordering::Relaxed).max(base);
+    // Only where the bytes of the kernel end just where those of the ring begin.
+    let joins = recall == 0 && taken.checked_add(got as u64) == Some(peer.way.0.cut.load(Ordering::Acquire));
+    let length = match tail.checked_sub(from) {
+        Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
+        _ => 0,
+    };
+    // SAFETY: the ring of the other end's region; the program's own room, behind what was written of it.
+    unsafe { bytes.take(got, peer.ring(), from, length) };
+    lock::release(&own.read_lock.0);
+    length as isize
+}
+
+/// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
 #[cold]
-fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, native: impl FnMut() -> isize) -> isize {
-    leave::reading(conn, fd);
-    let _ = bytes;
-    let mut native = native;
-    native()
+fn all(
+    conn: &'static Conn,
+    fd: c_int,
+    bytes: &Bytes,
+    flags: c_int,
+    native: &mut dyn FnMut() -> isize,
+) -> isize {
+    let Some((own, peer)) = conn.words() else { return native() };
+    let mut done = 0_usize;
+    loop {
+        let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; super::copy::PARTS];
+        let used = bytes.slice(done, usize::MAX, &mut slices);
+        // SAFETY: the parts are here.
+        let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return done as isize };
+        let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
+        let is_whole = done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
+        let some = flags & !libc::MSG_WAITALL;
+        let got = if is_whole {
+            // Nothing but the kernel has any: the program's own call waits for all of it.
+            read(conn, fd, Some(rest), some, || native())
+        } else {
+            read(conn, fd, Some(rest), some, || with_errno(kernel::receive(fd, &rest, usize::MAX, some)))
+        };
+        match usize::try_from(got) {
+            Ok(0) | Err(_) if done > 0 => return done as isize,
+            Ok(0) | Err(_) => return got,
+            Ok(count) => done += count,
+        }
+        if done >= bytes.length || is_whole && done == 0 {
+            return done as isize;
+        }
+    }
+}
+
+/// A result of the kernel's, as the C library gives it.
+fn with_errno(result: isize) -> isize {
+    if result < 0 {
+        set_errno(-result as c_int);
+        return -1;
+    }
+    result
 }
 
 /// What a machine says; none for nothing now.
@@ -360,6 +421,7 @@ pub(crate) fn write(
                     None => continue,
                 }
             }
+            _ if done == 0 && gets_room(conn, own, peer) => continue,
             _ => {}
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
@@ -432,7 +494,8 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
     let want = bytes.length - done;
     let room = |head: u64| {
         let from = head.max(base);
-        if from <= tail && tail - from <= CAPACITY { (CAPACITY - (tail - from)) as usize } else { 0 }
+        let limit = conn.room.load(Ordering::Relaxed);
+        if from <= tail && tail - from <= limit { (limit - (tail - from)) as usize } else { 0 }
     };
     let mut free = room(conn.head.load(Ordering::Relaxed));
     if free < want {
@@ -456,6 +519,36 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
         conn.owes.store(1, Ordering::Relaxed);
     }
     Fast::Moved(length as isize)
+}
+
+/// Cycles to look for room in a full ring, also for a write that may not wait: what it says then costs more than what a reader at
+/// work takes.
+const ROOM_CYCLES: u64 = 100_000;
+
+/// Whether a ring that is full gets room soon: its readers are awake, and on another processor.
+#[cold]
+#[inline(never)]
+fn gets_room(conn: &Conn, own: &Words, peer: &Words) -> bool {
+    let will = &peer.will.0;
+    let (start, here) = spin::clock();
+    let head = peer.head.0.load(Ordering::Acquire);
+    let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
+        && own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head) >= conn.room.load(Ordering::Relaxed);
+    if !is_full || !spin::is_elsewhere(own, peer, here) || conn.full.cycles() == 0 {
+        return false;
+    }
+    loop {
+        let is_awake = will.asleep.load(Ordering::Acquire) == 0 && will.consent.load(Ordering::Acquire) == consent::OPEN;
+        if peer.head.0.load(Ordering::Acquire) != head {
+            conn.full.paid();
+            return true;
+        }
+        if !is_awake || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES {
+            conn.full.in_vain();
+            return false;
+        }
+        spin::relax();
+    }
 }
 
 /// Puts a small message beside its position, too.
@@ -502,7 +595,7 @@ fn rest(
     if done == 0 {
         return plain_once(conn, native);
     }
-    let result = plain_once(conn, &mut || kernel::send_rest(fd, bytes, done, flags))?;
+    let result = plain_once(conn, &mut || with_errno(kernel::send_rest(fd, bytes, done, flags)))?;
     Some(if result < 0 { done as isize } else { done as isize + result })
 }
 

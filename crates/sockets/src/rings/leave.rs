@@ -45,7 +45,8 @@ pub(crate) fn settle() -> bool {
 /// Whether the other end has had all that was written to the ring.
 fn is_settled(conn: &Conn) -> bool {
     let Some((own, peer)) = conn.words() else { return true };
-    conn.owes.store(0, Ordering::Relaxed);
+    // Before the look: another thread that writes meanwhile finds it out.
+    conn.owes.swap(0, Ordering::SeqCst);
     // With the way over the kernel, what is still in the ring cannot go back: readers find it there.
     let is_settled = match own.way.0.path.load(Ordering::Acquire) {
         path::RING => is_empty(peer, own),

@@ -125,12 +125,20 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         let (words, _) = conn.words()?;
         // Until the program next reads, this end sleeps.
         conn.parked.store(1, Ordering::Relaxed);
+        measure(conn, fd);
         words.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
         words.will.0.consent.store(consent::OPEN, Ordering::Release);
         end(conn);
         conn::becomes_ready(conn);
     }
     Some(())
+}
+
+/// How much the kernel takes at once: half of its buffer, of which the other half is what it keeps beside bytes.
+pub(crate) fn measure(conn: &Conn, fd: c_int) {
+    let buffer = raw::socket_option::<c_int>(fd, libc::SO_SNDBUF).unwrap_or(0);
+    let room = u64::try_from(buffer / 2).unwrap_or(0).clamp(1, CAPACITY);
+    conn.room.store(room, Ordering::Relaxed);
 }
 
 /// What has been done: this end has said who it is, the other one has proven who it is, this one's region was sent, the other one's is

@@ -95,7 +95,8 @@ impl<'a> Call<'a> {
             _ => 0,
         };
         let head = self.conn.head.load(Ordering::Relaxed);
-        let mut machine = Writer::new(occasion, CAPACITY, want, may_open, head);
+        let room = self.conn.room.load(Ordering::Relaxed);
+        let mut machine = Writer::new(occasion, CAPACITY, want, may_open, head).limited(room);
         let mut saw = Saw::Nothing;
         let outcome = loop {
             saw = match machine.step(saw) {

@@ -137,64 +137,86 @@ const LOOKS: u32 = 60;
 /// How looking has paid for those who wait in this process.
 static SPIN: spin::Spin = spin::Spin::new();
 
+/// What came of one round.
+enum Round {
+    /// This is the answer.
+    Ends(c_int),
+    /// What there was is gone: somebody else has taken it, or it goes back to the kernel.
+    Again,
+}
+
 /// Waits. `native` is the program's own call, without waiting if so told.
 pub(crate) fn wait(wanted: &mut impl Wanted, may_wait: bool, mut native: impl FnMut(bool) -> c_int) -> c_int {
-    let mut places = Places([0; CONNECTIONS / 64]);
-    let mut is_any = false;
-    let mut has_any = false;
+    loop {
+        if let Round::Ends(result) = round(wanted, may_wait, &mut native) {
+            return result;
+        }
+    }
+}
+
+fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool) -> c_int) -> Round {
+    let (mut is_any, mut has_any) = (false, false);
     wanted.ready(
         &mut |fd| {
-            match conn::ready(fd) {
-                Some(conn) => {
-                    is_any = true;
-                    has_any |= has_bytes(fd);
-                    let _ = conn;
-                }
-                None if is_watched_epoll(fd) => has_any |= epoll::is_waited_for(fd),
-                None => {}
+            if conn::ready(fd).is_some() {
+                is_any = true;
+                has_any |= has_bytes(fd);
+            } else if is_watched_epoll(fd) {
+                is_any = true;
+                has_any |= epoll::is_waited_for(fd);
             }
             false
         },
         false,
     );
-    if !is_any && !has_any {
-        return native(may_wait);
+    if !is_any {
+        return Round::Ends(native(may_wait));
     }
-    if !has_any && may_wait {
-        has_any = look(wanted);
-    }
-    if !has_any && may_wait {
-        // From here on the kernel wakes us: say so, look again, and sleep.
-        wanted.ready(
-            &mut |fd| {
-                if let Some(conn) = conn::ready(fd)
-                    && let Some((own, _)) = conn.words()
-                    && places.add(conn)
-                {
-                    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
-                }
-                false
-            },
-            false,
-        );
-        has_any = wanted.ready(&mut has_bytes, false) > 0;
-        if !has_any {
-            while !leave::settle() {
-                let early = native(false);
-                if early != 0 {
-                    awake(&places);
-                    return early;
-                }
-                super::run::sleep(500_000);
-            }
+    if !has_any && may_wait && !look(wanted) {
+        let mut places = Places([0; CONNECTIONS / 64]);
+        arm(wanted, &mut places);
+        let slept = if wanted.ready(&mut has_bytes, false) == 0 { Some(sleep(native)) } else { None };
+        awake(&places);
+        if let Some(result) = slept {
+            return Round::Ends(result);
         }
     }
-    let result = native(may_wait && !has_any);
-    awake(&places);
+    let result = native(false);
     if result < 0 {
-        return result;
+        return Round::Ends(result);
     }
-    result + wanted.ready(&mut has_bytes, true) as c_int
+    match result + wanted.ready(&mut has_bytes, true) as c_int {
+        0 if may_wait => Round::Again,
+        result => Round::Ends(result),
+    }
+}
+
+/// From here on the kernel wakes who waits for these.
+fn arm(wanted: &mut impl Wanted, places: &mut Places) {
+    wanted.ready(
+        &mut |fd| {
+            if let Some(conn) = conn::ready(fd)
+                && let Some((own, _)) = conn.words()
+                && places.add(conn)
+            {
+                own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+            }
+            false
+        },
+        false,
+    );
+}
+
+/// Sleeps in the kernel; before, what this process has written gets there.
+fn sleep(native: &mut impl FnMut(bool) -> c_int) -> c_int {
+    while !leave::settle() {
+        let early = native(false);
+        if early != 0 {
+            return early;
+        }
+        super::run::sleep(500_000);
+    }
+    native(true)
 }
 
 fn awake(places: &Places) {
