@@ -8,5 +8,6 @@ mod equal;
 mod file;
 mod launcher;
 mod planted;
+mod rings;
 mod started;
 mod statistics;

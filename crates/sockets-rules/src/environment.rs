@@ -121,7 +121,12 @@ mod tests {
     const OURS: &str = "LD_PRELOAD=/l/libtieline-sockets.so";
 
     fn options() -> Options {
-        Options { library: "/l/libtieline-sockets.so".into(), statistics: None, no_children: false, rings: false }
+        Options {
+            library: "/l/libtieline-sockets.so".into(),
+            statistics: None,
+            no_children: false,
+            rings: false,
+        }
     }
 
     fn texts(list: &[&str]) -> Vec<OsString> {

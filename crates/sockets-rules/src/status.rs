@@ -118,7 +118,7 @@ fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Con
     // Several numbers for one connection are one connection; what the kernel says of it comes last.
     let kept = counted.open.iter().map(|it| (it.cookie, it.moved));
     let each: BTreeMap<u64, Moved> = kept.chain(open.iter().map(|it| (it.cookie, it.moved))).collect();
-    let moved = each.values().fold(counted.closed, |sum, it| sum.and(*it));
+    let moved = each.values().fold(counted.closed, |sum, it| sum.and(*it)).and(counted.rings);
     Process {
         pid: counted.pid,
         name: if running { name(counted.pid) } else { String::new() },
@@ -126,7 +126,7 @@ fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Con
         connections: counted.connections,
         unrecorded: counted.unrecorded,
         moved,
-        bytes_past_kernel: 0,
+        bytes_past_kernel: counted.rings.bytes_in.saturating_add(counted.rings.bytes_out),
         reasons: counted.reasons.iter().map(|(it, count)| Tally { what: it.text(), count: *count }).collect(),
         notes: counted
             .notes
@@ -295,6 +295,9 @@ impl Process {
             "  {} connections used; in: {bytes_in} bytes; out: {bytes_out} bytes",
             self.connections
         );
+        if self.bytes_past_kernel > 0 {
+            let _ = writeln!(text, "  past the kernel: {} of these bytes", self.bytes_past_kernel);
+        }
         for it in &self.open {
             let end = |end: Option<SocketAddr>| end.map_or("?".to_owned(), |end| end.to_string());
             let _ = writeln!(

@@ -171,7 +171,8 @@ pub(crate) unsafe fn withdraw(environment: *mut *mut c_char) {
     unsafe {
         while !(*from).is_null() {
             let text = (*from).cast::<u8>();
-            let ours = [STATISTICS, RINGS, CHILDREN, LIBRARY].iter().any(|name| value_of(text, name).is_some());
+            let ours =
+                [STATISTICS, RINGS, CHILDREN, LIBRARY].iter().any(|name| value_of(text, name).is_some());
             let emptied = value_of(text, PRELOAD).is_some_and(|list| !without_ours(list));
             if !ours && !emptied {
                 *to = *from;

@@ -245,9 +245,7 @@ pub(crate) fn shutting_down(fd: c_int, how: c_int) {
     if !state::outside()
         && let Some(conn) = rings::conn::of(fd)
     {
-        if how != libc::SHUT_WR {
-            rings::leave::reading(conn, fd);
-        }
+        // What is in the ring can still be read, as what the kernel holds.
         if how != libc::SHUT_RD {
             rings::leave::shutting_down(conn, fd);
         }

@@ -4,4 +4,6 @@
 // tidy: allow(atomics): crate shm would bring its constructor into every program that the library is loaded into
 use core::sync::atomic as of_the_core;
 
-pub(crate) use of_the_core::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use of_the_core::{
+    AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};

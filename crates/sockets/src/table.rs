@@ -399,9 +399,8 @@ pub(crate) fn look_again(fd: c_int) {
             page::first_use();
         }
     }
-    if kind == Kind::Tcp && (maker == 0 || maker != state::holders() || !rings::pair::begin(fd, cookie)) {
-        keep_brief(fd, entry, after);
-    } else if kind != Kind::Tcp {
+    let may_have_rings = kind == Kind::Tcp && maker != 0 && maker == state::holders();
+    if !may_have_rings || !rings::pair::begin(fd, cookie) {
         keep_brief(fd, entry, after);
     }
 }

@@ -26,7 +26,7 @@ fn connection() -> (TcpStream, TcpStream) {
 #[test]
 fn words_are_packed_without_loss() {
     for kind in [Kind::Unknown, Kind::Other, Kind::Tcp, Kind::Listener, Kind::Socket] {
-        let word = Word { kind, record: 0xfffe, epoch: 0x1234, generation: 0xabcd };
+        let word = Word { kind, maker: 0x5a, record: 0xfffe, epoch: 0x1234, generation: 0xabcd };
         assert_eq!(Word::unpack(word.pack()), word);
     }
     assert_eq!(Word::unpack(0xff).kind, Kind::Unknown);

@@ -63,7 +63,8 @@ impl Twins {
         // Counted, as under `tieline run`.
         let statistics = std::env::temp_dir().join(format!("tieline-bench-sockets-{}", std::process::id()));
         statistics::create(&statistics, true).map_err(absent)?;
-        let options = Options { library, statistics: Some(statistics.clone()), no_children: false };
+        let options =
+            Options { library, statistics: Some(statistics.clone()), no_children: false, rings: false };
         let [entered, plain] = pair(&program, cpu, &options)?;
         let order = format!("{order} {rounds}");
         Ok(Self { entered, plain, cpu, program, options, order, statistics, rounds })

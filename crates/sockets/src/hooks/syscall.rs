@@ -5,11 +5,11 @@ use core::arch::naked_asm;
 use libc::{c_int, c_long, c_uint, c_void, iovec};
 use sockets_rules::layout::Note;
 
-use super::data::{flat, gave, got, parts};
-use super::wait::{epolled, polled};
 use super::close::{closing_range, controlled, replacing};
+use super::data::{flat, gave, got, parts};
 use super::limits::{filtering, filters};
 use super::process::{replaced, stayed};
+use super::wait::{epolled, polled};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
 use crate::table::Kind;
 use crate::{raw, seen, state};
@@ -121,14 +121,24 @@ unsafe extern "C-unwind" fn by_number(
     let flags = d as c_int;
     let fd = a as c_int;
     match number {
-        libc::SYS_read => return got(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long,
-        libc::SYS_write => return gave(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long,
-        libc::SYS_readv => return got(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long,
-        libc::SYS_writev => return gave(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_read => {
+            return got(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long;
+        }
+        libc::SYS_write => {
+            return gave(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long;
+        }
+        libc::SYS_readv => {
+            return got(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long;
+        }
+        libc::SYS_writev => {
+            return gave(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long;
+        }
         libc::SYS_recvfrom if e == 0 => {
             return got(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long;
         }
-        libc::SYS_sendto => return gave(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long,
+        libc::SYS_sendto => {
+            return gave(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long;
+        }
         libc::SYS_poll => {
             let limit = c as c_int;
             let wait = |waits: bool| next(a, b, if waits { c } else { 0 }, d) as c_int;
@@ -155,8 +165,14 @@ unsafe extern "C-unwind" fn by_number(
 
 fn before(number: c_long, a: usize, b: usize, c: usize) {
     match number {
-        libc::SYS_recvmsg | libc::SYS_recvmmsg | libc::SYS_sendmmsg | libc::SYS_sendfile | libc::SYS_shutdown
-        | libc::SYS_ioctl | libc::SYS_setsockopt | libc::SYS_fcntl => seen::unusual(a as c_int),
+        libc::SYS_recvmsg
+        | libc::SYS_recvmmsg
+        | libc::SYS_sendmmsg
+        | libc::SYS_sendfile
+        | libc::SYS_shutdown
+        | libc::SYS_ioctl
+        | libc::SYS_setsockopt
+        | libc::SYS_fcntl => seen::unusual(a as c_int),
         libc::SYS_sendmsg => {
             seen::passing(b as *const libc::msghdr);
             seen::unusual(a as c_int);
@@ -165,7 +181,11 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
             seen::unusual(a as c_int);
             seen::unusual(c as c_int);
         }
-        libc::SYS_io_uring_setup | libc::SYS_io_submit | libc::SYS_epoll_pwait2 | libc::SYS_ppoll | libc::SYS_select
+        libc::SYS_io_uring_setup
+        | libc::SYS_io_submit
+        | libc::SYS_epoll_pwait2
+        | libc::SYS_ppoll
+        | libc::SYS_select
         | libc::SYS_pselect6 => seen::stops(),
         libc::SYS_close => seen::closing(a as c_int),
         libc::SYS_dup2 | libc::SYS_dup3 => replacing(a as c_int, b as c_int),

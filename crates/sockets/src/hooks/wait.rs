@@ -16,7 +16,12 @@ fn has_rings() -> bool {
 }
 
 /// `poll`; `next` takes whether it may wait.
-pub(crate) fn polled(fds: *mut pollfd, count: nfds_t, may_wait: bool, mut next: impl FnMut(bool) -> c_int) -> c_int {
+pub(crate) fn polled(
+    fds: *mut pollfd,
+    count: nfds_t,
+    may_wait: bool,
+    mut next: impl FnMut(bool) -> c_int,
+) -> c_int {
     if !has_rings() || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>())) {
         return next(true);
     }

@@ -110,7 +110,9 @@ impl Conn {
     pub(crate) fn words(&self) -> Option<(&'static Words, &'static Words)> {
         // SAFETY: once set, the addresses of a place in the table stay mapped for good: what is mapped there changes, and any
         // bytes are words.
-        unsafe { Some((self.own.load(Ordering::Acquire).as_ref()?, self.peer.load(Ordering::Acquire).as_ref()?)) }
+        unsafe {
+            Some((self.own.load(Ordering::Acquire).as_ref()?, self.peer.load(Ordering::Acquire).as_ref()?))
+        }
     }
 }
 
@@ -174,9 +176,11 @@ pub(crate) fn place(conn: &Conn) -> usize {
 /// Makes it ready.
 pub(crate) fn becomes_ready(conn: &Conn) {
     let at = place_of(conn);
+    // Pairs with the Acquire of `is`: who finds it ready finds its regions.
     conn.state.store(state::READY, Ordering::Release);
     ANY.store(1, Ordering::Relaxed);
     if let Some(bits) = READY.get(at / 64) {
+        // As above, with the Acquire of `for_each_ready`.
         bits.fetch_or(1 << (at % 64), Ordering::Release);
     }
 }
@@ -188,7 +192,9 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         return None;
     }
     for conn in &CONNS {
-        let taken = conn.state.compare_exchange(state::FREE, state::BUSY, Ordering::AcqRel, Ordering::Relaxed);
+        // Acquire: with the Release in `release`, so that whoever had it before is through.
+        let taken =
+            conn.state.compare_exchange(state::FREE, state::BUSY, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_err() {
             if conn.cookie.load(Ordering::Relaxed) == cookie {
                 copied(conn, fd);
@@ -199,7 +205,17 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         conn.fd.store(fd as u32, Ordering::Relaxed);
         conn.numbers.store(1, Ordering::Relaxed);
         conn.cookie.store(cookie, Ordering::Relaxed);
-        for word in [&conn.at_it, &conn.meeting, &conn.uses, &conn.done, &conn.peer_pid, &conn.parked, &conn.sealed, &conn.owes, &conn.shared] {
+        for word in [
+            &conn.at_it,
+            &conn.meeting,
+            &conn.uses,
+            &conn.done,
+            &conn.peer_pid,
+            &conn.parked,
+            &conn.sealed,
+            &conn.owes,
+            &conn.shared,
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         for word in [&conn.extra, &conn.reached, &conn.head, &conn.told, &conn.told_cut] {
@@ -209,6 +225,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         conn.full.reset();
         MEETINGS.store(1, Ordering::Relaxed);
         by_fd.store(place_of(conn) as u16 + 1, Ordering::Relaxed);
+        // Pairs with the Acquire of `is`: who finds it finds it empty.
         conn.state.store(state::MEETING, Ordering::Release);
         return Some(conn);
     }
@@ -249,6 +266,7 @@ pub(crate) fn release(conn: &Conn) {
             empty(address as usize);
         }
     }
+    // Pairs with the Acquire in `claim`.
     conn.state.store(state::FREE, Ordering::Release);
 }
 
@@ -271,6 +289,7 @@ pub(crate) fn map(place: &AtomicPtr<Words>, fd: c_int, is_own: bool) -> bool {
     if mapped <= 0 {
         return false;
     }
+    // Pairs with the Acquire in `words`: who has the address has what is mapped there.
     place.store(mapped as *mut Words, Ordering::Release);
     true
 }

@@ -178,7 +178,9 @@ impl Bytes {
         let mut at = at;
         self.for_each(skip, length, |from, part| {
             // SAFETY: within the ring, in two pieces where it ends; the caller's promise.
-            unsafe { each_piece(at, part, |place, done, piece| copy(from.add(done), ring.add(place), piece)) };
+            unsafe {
+                each_piece(at, part, |place, done, piece| copy(from.add(done), ring.add(place), piece))
+            };
             at += part as u64;
         });
     }

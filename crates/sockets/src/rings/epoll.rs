@@ -26,7 +26,8 @@ struct Interest {
 const MANY: u32 = u32::MAX;
 
 static INTERESTS: [Interest; NUMBERS] =
-    [const { Interest { epoll: AtomicU32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) } }; NUMBERS];
+    [const { Interest { epoll: AtomicU32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) } };
+        NUMBERS];
 
 /// By number of an epoll: how many sleep in it; `FOREIGN` if they may do so unseen.
 static SLEEPERS: [AtomicU32; NUMBERS] = [const { AtomicU32::new(0) }; NUMBERS];
@@ -67,10 +68,12 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
             let is_odd = event.events & (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32 != 0;
             interest.events.store(event.events, Ordering::Relaxed);
             interest.data.store(event.u64, Ordering::Relaxed);
+            // Pairs with the Acquire in `wakes`: who finds the epoll finds what for.
             interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
             if let Some(conn) = conn::ready(fd) {
-                if conn.shared.load(Ordering::Relaxed) != 0 {
-                    // Other processes may wait in this epoll, and know nothing of it.
+                if is_other || is_odd || conn.shared.load(Ordering::Relaxed) != 0 {
+                    // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
+                    // the kernel's to say.
                     leave::all(conn, fd);
                     return;
                 }
@@ -113,7 +116,8 @@ fn park(conn: &Conn) {
 pub(crate) fn wakes(conn: &Conn, own: &Words) {
     let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
     let is_slept_over = |registered: u32| {
-        registered == MANY || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
+        registered == MANY
+            || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
     };
     if is_slept_over(registered) || conn.parked.swap(0, Ordering::SeqCst) == 0 {
         return;
@@ -336,13 +340,13 @@ unsafe fn look(
             }
             let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
             TURNS.store(turn, Ordering::Relaxed);
-            if turn % FAIR != 0 && !asks {
+            if !turn.is_multiple_of(FAIR) && !asks {
                 return count as c_int;
             }
             // SAFETY: the caller's promise.
             return unsafe { with_the_kernels(into, count, room, native) } as c_int;
         }
-        if looks % LOOKS == 0 {
+        if looks.is_multiple_of(LOOKS) {
             let found = native(into, room as c_int, false);
             if found != 0 {
                 return found;

@@ -47,8 +47,9 @@ impl Info {
 fn number(fd: c_int, request: libc::Ioctl) -> Option<u64> {
     let mut value: c_int = 0;
     // SAFETY: these requests write one number.
-    let result =
-        unsafe { raw::call(libc::SYS_ioctl, [fd as usize, request as usize, (&raw mut value) as usize, 0, 0, 0]) };
+    let result = unsafe {
+        raw::call(libc::SYS_ioctl, [fd as usize, request as usize, (&raw mut value) as usize, 0, 0, 0])
+    };
     if result == 0 { u64::try_from(value).ok() } else { None }
 }
 
@@ -153,7 +154,9 @@ pub(crate) fn receive(fd: c_int, bytes: &Bytes, most: usize, flags: c_int) -> is
     let used = bytes.slice(0, most, &mut parts);
     let mut message = message(&mut parts, used);
     // SAFETY: the program's own room.
-    unsafe { raw::call(libc::SYS_recvmsg, [fd as usize, (&raw mut message) as usize, flags as usize, 0, 0, 0]) }
+    unsafe {
+        raw::call(libc::SYS_recvmsg, [fd as usize, (&raw mut message) as usize, flags as usize, 0, 0, 0])
+    }
 }
 
 /// Sends bytes of a ring; the result is the kernel's.
@@ -169,5 +172,7 @@ pub(crate) fn send_rest(fd: c_int, bytes: &Bytes, done: usize, flags: c_int) -> 
     let used = bytes.slice(done, usize::MAX, &mut parts);
     let message = message(&mut parts, used);
     // SAFETY: the program's own bytes.
-    unsafe { raw::call(libc::SYS_sendmsg, [fd as usize, (&raw const message) as usize, flags as usize, 0, 0, 0]) }
+    unsafe {
+        raw::call(libc::SYS_sendmsg, [fd as usize, (&raw const message) as usize, flags as usize, 0, 0, 0])
+    }
 }

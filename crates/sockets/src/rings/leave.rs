@@ -78,9 +78,9 @@ pub(crate) fn reading(conn: &Conn, fd: c_int) {
         return;
     }
     let bytes = nothing();
-    match Call::new(conn, fd, &bytes).map(Call::withdraw) {
-        Some(Outcome::Unreturned | Outcome::Corrupt) => broken(conn, fd),
-        _ => {}
+    let outcome = Call::new(conn, fd, &bytes).map(Call::withdraw);
+    if matches!(outcome, Some(Outcome::Unreturned | Outcome::Corrupt)) {
+        broken(conn, fd);
     }
 }
 
@@ -103,6 +103,7 @@ pub(crate) fn writing(conn: &Conn, fd: c_int) {
 pub(crate) fn all(conn: &Conn, fd: c_int) {
     writing(conn, fd);
     reading(conn, fd);
+    // Pairs with the Acquire of `is`: who finds it over finds nothing in rings.
     let _ = conn.state.compare_exchange(state::READY, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
 
@@ -119,6 +120,7 @@ pub(crate) fn unseen(fd: c_int, is_read: bool) {
 
 /// The ends have not met, and shall not.
 fn give_up(conn: &Conn) {
+    // Pairs with the Acquire of `is`: who finds it over finds nothing in rings.
     let _ = conn.state.compare_exchange(state::MEETING, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
 
@@ -146,6 +148,7 @@ pub(crate) fn closing(fd: c_int) {
         }
         resets_if_unread(conn, fd);
         // The other end leaves the ring, and finds out in the kernel what has become of this one.
+        // The other end looks with Acquire.
         own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
     }
     super::pair::end(conn);
@@ -158,7 +161,14 @@ fn resets_if_unread(conn: &Conn, fd: c_int) {
     if is_unread && conn.shared.load(Ordering::Relaxed) == 0 {
         let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
         let value = (&raw const at_once) as usize;
-        let arguments = [fd as usize, libc::SOL_SOCKET as usize, libc::SO_LINGER as usize, value, size_of::<libc::linger>(), 0];
+        let arguments = [
+            fd as usize,
+            libc::SOL_SOCKET as usize,
+            libc::SO_LINGER as usize,
+            value,
+            size_of::<libc::linger>(),
+            0,
+        ];
         // SAFETY: the option's own value.
         unsafe { raw::call(libc::SYS_setsockopt, arguments) };
     }
@@ -188,11 +198,6 @@ pub(crate) fn closing_range(first: u32, last: u32) {
 /// The words make no sense, or bytes can't be had: the connection is reset, never continued with a gap.
 #[cold]
 pub(crate) fn broken(conn: &Conn, fd: c_int) {
-    if let Some((own, peer)) = conn.words() {
-        let l = |w: &core::sync::atomic::AtomicU64| w.load(Ordering::SeqCst);
-        super::run::debug("BROKEN own tail cut base path recall head consent asleep", &[l(&own.message.0.tail), l(&own.way.0.cut), l(&own.way.0.base), l(&own.way.0.path), l(&own.way.0.recall), l(&own.head.0), l(&own.will.0.consent), l(&own.will.0.asleep)]);
-        super::run::debug("       peer tail cut base path recall head consent asleep", &[l(&peer.message.0.tail), l(&peer.way.0.cut), l(&peer.way.0.base), l(&peer.way.0.path), l(&peer.way.0.recall), l(&peer.head.0), l(&peer.will.0.consent), l(&peer.will.0.asleep)]);
-    }
     conn.sealed.store(1, Ordering::Relaxed);
     let unspecified = [0_u8; 16];
     // SAFETY: an address of no family, of 16 bytes: it ends a connection.

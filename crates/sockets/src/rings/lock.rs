@@ -61,9 +61,8 @@ fn take(lock: &AtomicU64) -> bool {
     let own = own();
     let mut looks = 0_u32;
     loop {
-        let holder = match lock.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed) {
-            Ok(_) => return false,
-            Err(holder) => holder,
+        let Err(holder) = lock.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed) else {
+            return false;
         };
         if holder == own {
             return true;
@@ -84,6 +83,7 @@ fn take(lock: &AtomicU64) -> bool {
 
 #[inline(always)]
 pub(crate) fn release(lock: &AtomicU64) {
+    // Pairs with the Acquire of who takes it next.
     lock.store(0, Ordering::Release);
 }
 

@@ -20,8 +20,8 @@ use self::message::Meeting;
 use super::conn::{self, Conn, state as stage};
 use super::kernel;
 use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
-use crate::{raw, state};
 use crate::sync::{AtomicU32, Ordering};
+use crate::{raw, state};
 
 /// Uses of a connection until an end stops looking for the other.
 const PATIENCE: u32 = 20_000;
@@ -66,15 +66,17 @@ fn once(conn: &'static Conn, fd: c_int) {
     conn.uses.store(uses, Ordering::Relaxed);
     let result = if is_stopped() || uses > PATIENCE {
         None
-    } else if uses < OFTEN || uses % 16 == 0 {
+    } else if uses < OFTEN || uses.is_multiple_of(16) {
         proceed(conn, fd)
     } else {
         Some(())
     };
     if result.is_none() && conn.is(stage::MEETING) {
         end(conn);
+        // Pairs with the Acquire of `is`.
         conn.state.store(stage::OVER, Ordering::Release);
     }
+    // Pairs with the Acquire of who is at it next.
     conn.at_it.store(0, Ordering::Release);
 }
 
@@ -127,6 +129,7 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         conn.parked.store(1, Ordering::Relaxed);
         measure(conn, fd);
         words.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
+        // The other end looks with Acquire.
         words.will.0.consent.store(consent::OPEN, Ordering::Release);
         end(conn);
         conn::becomes_ready(conn);
@@ -160,20 +163,26 @@ fn send(conn: &'static Conn, fd: c_int, meeting: &Meeting) -> Option<()> {
 fn region(conn: &'static Conn) -> Option<c_int> {
     let flags = (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) as usize;
     // SAFETY: a name that ends with 0; a new descriptor.
-    let fd = unsafe { raw::call(libc::SYS_memfd_create, [c"tieline-ring".as_ptr() as usize, flags, 0, 0, 0, 0]) };
+    let fd =
+        unsafe { raw::call(libc::SYS_memfd_create, [c"tieline-ring".as_ptr() as usize, flags, 0, 0, 0, 0]) };
     let fd = c_int::try_from(fd).ok().filter(|&fd| fd >= 0)?;
-    const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
+    const SEALS: c_int =
+        libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
     // SAFETY: numbers only.
     let is_long = unsafe { raw::call(libc::SYS_ftruncate, [fd as usize, REGION_BYTES, 0, 0, 0, 0]) } == 0;
     let is_made = is_long && conn::map(&conn.own, fd, true) && {
         // SAFETY: numbers only.
-        unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_ADD_SEALS as usize, SEALS as usize, 0, 0, 0]) == 0 }
+        unsafe {
+            raw::call(libc::SYS_fcntl, [fd as usize, libc::F_ADD_SEALS as usize, SEALS as usize, 0, 0, 0])
+                == 0
+        }
     };
     // SAFETY: as in `Conn::words`.
     let words: Option<&'static Words> = unsafe { conn.own.load(Ordering::Relaxed).as_ref() };
     match words.filter(|_| is_made) {
         Some(words) => {
             words.will.0.asleep.store(1, Ordering::Relaxed);
+            // Pairs with the Acquire of who maps it.
             words.magic.store(MAGIC ^ CAPACITY, Ordering::Release);
             Some(fd)
         }
@@ -202,6 +211,7 @@ pub(crate) fn shared() {
     conn::shared();
     conn::for_each_meeting(|conn| {
         end(conn);
+        // Pairs with the Acquire of `is`.
         conn.state.store(stage::OVER, Ordering::Release);
     });
 }
@@ -213,6 +223,7 @@ pub(crate) fn closing(first: c_int, last: c_int) {
         if meeting >= 0 && (first..=last).contains(&meeting) {
             // The program closes it.
             conn.meeting.store(0, Ordering::Relaxed);
+            // Pairs with the Acquire of `is`.
             conn.state.store(stage::OVER, Ordering::Release);
         }
     });
@@ -224,7 +235,7 @@ pub(crate) fn knows_extra(conn: &Conn, fd: c_int) -> bool {
         return true;
     }
     let uses = conn.uses.fetch_add(1, Ordering::Relaxed);
-    if uses % 4 != 0 && uses > 64 {
+    if !uses.is_multiple_of(4) && uses > 64 {
         return false;
     }
     let known = Address::own(fd).zip(Address::peer(fd)).and_then(|(own, peer)| {

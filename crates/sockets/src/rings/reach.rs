@@ -57,8 +57,8 @@ fn ask(at: usize, page: u64, writes: bool) -> bool {
     let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
     // What is there is put there again: the program gave the place to be written, or nothing changes.
     // SAFETY: writes what was read, into memory that the program has given for that.
-    let can_be = can_be_read
-        && (!writes || unsafe { raw::call(libc::SYS_process_vm_writev, arguments) } == 1);
+    let can_be =
+        can_be_read && (!writes || unsafe { raw::call(libc::SYS_process_vm_writev, arguments) } == 1);
     if can_be && let Some(kept) = PAGES.get(page as usize % KEPT) {
         kept.store(page << 1 | u64::from(writes), Ordering::Relaxed);
     }

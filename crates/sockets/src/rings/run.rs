@@ -39,7 +39,18 @@ pub(crate) const IMPATIENT: u32 = 20;
 impl<'a> Call<'a> {
     pub(crate) fn new(conn: &'a Conn, fd: c_int, bytes: &'a Bytes) -> Option<Self> {
         let (own, peer) = conn.words()?;
-        Some(Self { conn, own, peer, fd, bytes, done: 0, patience: PATIENT, is_writing: false, waits: 0, lock: lock::Held::none() })
+        Some(Self {
+            conn,
+            own,
+            peer,
+            fd,
+            bytes,
+            done: 0,
+            patience: PATIENT,
+            is_writing: false,
+            waits: 0,
+            lock: lock::Held::none(),
+        })
     }
 
     /// The same behind so many bytes.
@@ -114,6 +125,7 @@ impl<'a> Call<'a> {
             };
         };
         self.conn.head.store(machine.head(), Ordering::Relaxed);
+        // Pairs with the Acquire of who writes without the lock.
         self.own.way.0.opening.store(0, Ordering::Release);
         outcome
     }
@@ -144,10 +156,13 @@ impl<'a> Call<'a> {
             Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
             Do::Store(Word::Tail, tail) => {
                 // What stands beside it is not this message.
+                // Readers look with Acquire: they find out that the last one is gone.
                 self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
+                // The other end, and who has the lock next, look with Acquire.
                 self.own.message.0.tail.store(tail, Ordering::Release);
                 self.conn.owes.store(1, Ordering::Relaxed);
             }
+            // The other end, and who has the lock next, look with Acquire.
             Do::Store(word, value) => self.word(word).store(value, Ordering::Release),
             Do::Increase(word) => {
                 self.word(word).fetch_add(1, Ordering::SeqCst);
@@ -195,7 +210,9 @@ impl<'a> Call<'a> {
             let ring = self.own.ring().wrapping_add(place);
             match kernel::send(self.fd, ring, piece) {
                 count if count > 0 => sent = Saw::Moved((done as isize + count) as u64),
-                error if done == 0 && error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) => {
+                error
+                    if done == 0 && error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) =>
+                {
                     sent = Saw::Broken;
                 }
                 _ => {}
@@ -274,16 +291,4 @@ pub(crate) fn sleep(nanoseconds: i64) {
     let time = timespec { tv_sec: 0, tv_nsec: nanoseconds };
     // SAFETY: a time to read; nothing to write.
     unsafe { raw::call(libc::SYS_nanosleep, [(&raw const time) as usize, 0, 0, 0, 0, 0]) };
-}
-
-/// DEBUG
-pub(crate) fn debug(text: &'static str, numbers: &[u64]) {
-    let out = |c: u8| unsafe { raw::call(libc::SYS_write, [2, (&raw const c) as usize, 1, 0, 0, 0]) };
-    for b in text.as_bytes() { out(*b); }
-    for &x in numbers {
-        out(b' ');
-        let mut shift = 40;
-        while shift > 0 { shift -= 4; let d = ((x >> shift) & 15) as u8; out(if d < 10 { b'0'+d } else { b'a'+d-10 }); }
-    }
-    out(b'\n');
 }

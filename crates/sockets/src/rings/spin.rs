@@ -62,7 +62,8 @@ pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
     if mine.load(Ordering::Relaxed) != here {
         mine.store(here, Ordering::Relaxed);
     }
-    !matches!(peer.will.0.processor.load(Ordering::Relaxed), 0 | u32::MAX) && peer.will.0.processor.load(Ordering::Relaxed) != here
+    !matches!(peer.will.0.processor.load(Ordering::Relaxed), 0 | u32::MAX)
+        && peer.will.0.processor.load(Ordering::Relaxed) != here
 }
 
 /// The processor's clock, and on which one it was read (plus 1).

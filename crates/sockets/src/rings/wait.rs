@@ -58,7 +58,10 @@ fn is_anonymous(fd: c_int) -> bool {
     let mut link = [0_u8; 24];
     // SAFETY: a path that ends with 0, and room of the length that is said.
     let length = unsafe {
-        raw::call(libc::SYS_readlink, [path.as_ptr() as usize, link.as_mut_ptr() as usize, link.len(), 0, 0, 0])
+        raw::call(
+            libc::SYS_readlink,
+            [path.as_ptr() as usize, link.as_mut_ptr() as usize, link.len(), 0, 0, 0],
+        )
     };
     length == EPOLL.len() as isize && link.iter().zip(EPOLL).all(|(a, b)| a == b)
 }
@@ -258,7 +261,7 @@ fn look(wanted: &mut impl Wanted) -> bool {
             return true;
         }
         looks += 1;
-        if looks % LOOKS == 0 {
+        if looks.is_multiple_of(LOOKS) {
             if spin::clock().0.wrapping_sub(start) > cycles {
                 SPIN.in_vain();
                 return false;

@@ -13,6 +13,13 @@ pub(crate) struct Address {
 
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
+/// Byte by byte: a copy of slices would be the C library's.
+fn put(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+}
+
 impl Address {
     pub(crate) fn own(fd: c_int) -> Option<Self> {
         Self::ask(fd, libc::SYS_getsockname)
@@ -36,17 +43,11 @@ impl Address {
         let mut ip = [0; 16];
         match c_int::from(u16::from_ne_bytes([bytes[0], bytes[1]])) {
             libc::AF_INET => {
-                for at in 0..12 {
-                    ip[at] = MAPPED[at];
-                }
-                for at in 0..4 {
-                    ip[12 + at] = bytes[4 + at];
-                }
+                put(&mut ip, &MAPPED);
+                put(&mut ip[12..], &bytes[4..8]);
             }
             libc::AF_INET6 => {
-                for at in 0..16 {
-                    ip[at] = bytes[8 + at];
-                }
+                put(&mut ip, &bytes[8..24]);
             }
             _ => return None,
         }

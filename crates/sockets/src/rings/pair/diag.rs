@@ -68,9 +68,8 @@ pub(crate) fn opposite(own: Address, peer: Address) -> Option<Opposite> {
     const NETLINK_SOCK_DIAG: usize = 4;
     let kind = (libc::SOCK_RAW | libc::SOCK_CLOEXEC) as usize;
     // SAFETY: a new descriptor, closed below.
-    let fd = unsafe {
-        raw::call(libc::SYS_socket, [libc::AF_NETLINK as usize, kind, NETLINK_SOCK_DIAG, 0, 0, 0])
-    };
+    let fd =
+        unsafe { raw::call(libc::SYS_socket, [libc::AF_NETLINK as usize, kind, NETLINK_SOCK_DIAG, 0, 0, 0]) };
     let fd = c_int::try_from(fd).ok().filter(|&fd| fd >= 0)?;
     let found = ask(fd, &Request::of(own, peer));
     close(fd);

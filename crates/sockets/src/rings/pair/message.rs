@@ -71,7 +71,10 @@ impl Meeting {
         let name = name(own, peer);
         // SAFETY: a number to read, and a name of the length that is said.
         let is_bound = unsafe {
-            raw::call(libc::SYS_setsockopt, [meeting.0 as usize, option[0], option[1], option[2], option[3], 0]) == 0
+            raw::call(
+                libc::SYS_setsockopt,
+                [meeting.0 as usize, option[0], option[1], option[2], option[3], 0],
+            ) == 0
                 && raw::call(libc::SYS_bind, [meeting.0 as usize, name.as_ptr() as usize, NAME, 0, 0, 0]) == 0
         };
         if is_bound {
@@ -94,7 +97,11 @@ impl Meeting {
         let mut words = Words { magic: MAGIC, cookie, inode: inode(fd)?, process: u64::from(state::owner()) };
         let mut part = iovec { iov_base: (&raw mut words).cast(), iov_len: size_of::<Words>() };
         let mut control = Control::new();
-        control.header = cmsghdr { cmsg_len: size_of::<cmsghdr>() + 4, cmsg_level: libc::SOL_SOCKET, cmsg_type: libc::SCM_RIGHTS };
+        control.header = cmsghdr {
+            cmsg_len: size_of::<cmsghdr>() + 4,
+            cmsg_level: libc::SOL_SOCKET,
+            cmsg_type: libc::SCM_RIGHTS,
+        };
         control.data[0] = region.unwrap_or(-1);
         let beside = if region.is_some() { size_of::<cmsghdr>() + 8 } else { 0 };
         let message = envelope(&mut part, (&raw mut control).cast(), beside);
@@ -124,7 +131,8 @@ impl Meeting {
         let length = message.msg_controllen.min(room);
         // SAFETY: the kernel has written so many bytes there.
         let control = unsafe { core::slice::from_raw_parts(control.as_ptr().cast::<u8>(), length) };
-        let is_whole = got == size_of::<Words>() as isize && message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
+        let is_whole = got == size_of::<Words>() as isize
+            && message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
         Some(Letter::read(words, control, is_whole))
     }
 }
@@ -173,7 +181,9 @@ impl Letter {
             }
             match (number(at + 8), number(at + 12)) {
                 (Some(libc::SOL_SOCKET), Some(libc::SCM_CREDENTIALS)) => {
-                    if let (Some(pid), Some(uid), Some(gid)) = (number(data), number(data + 4), number(data + 8)) {
+                    if let (Some(pid), Some(uid), Some(gid)) =
+                        (number(data), number(data + 4), number(data + 8))
+                    {
                         letter.sender = Some(ucred { pid, uid: uid as u32, gid: gid as u32 });
                     }
                 }
@@ -203,7 +213,9 @@ impl Letter {
 
     /// Whether it is from the opposite end of the connection, held by the same user.
     pub(super) fn is_from(&self, own: Address, peer: Address) -> bool {
-        let (Some(sender), true) = (self.sender, self.is_whole && self.words.magic == MAGIC) else { return false };
+        let (Some(sender), true) = (self.sender, self.is_whole && self.words.magic == MAGIC) else {
+            return false;
+        };
         // SAFETY: takes nothing, changes nothing.
         let user = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) } as u32;
         let Some(opposite) = diag::opposite(own, peer) else { return false };
@@ -223,7 +235,8 @@ impl Letter {
         let Some(fd) = self.region else { return false };
         const SEALS: isize = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) as isize;
         // SAFETY: numbers only.
-        let seals = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0]) };
+        let seals =
+            unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0]) };
         let is_long = stat(fd).is_some_and(|stat| stat.st_size as usize == REGION_BYTES);
         if seals < 0 || seals & SEALS != SEALS || !is_long || !conn::map(&conn.peer, fd, false) {
             return false;
@@ -236,7 +249,9 @@ impl Letter {
     /// Number of its process; one that is no process's, if that means something else where it comes from.
     pub(super) fn process(&self) -> u32 {
         match self.sender {
-            Some(sender) if u64::from(sender.pid as u32) == self.words.process && sender.pid > 0 => sender.pid as u32,
+            Some(sender) if u64::from(sender.pid as u32) == self.words.process && sender.pid > 0 => {
+                sender.pid as u32
+            }
             _ => u32::MAX,
         }
     }

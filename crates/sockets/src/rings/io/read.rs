@@ -1,0 +1,332 @@
+//! One read of the program.
+
+use libc::c_int;
+use proto::stream::reader::Purpose;
+use proto::stream::{Outcome, path};
+
+use super::{Fast, commit, is_empty, is_nonblocking, with_errno};
+use crate::hook::{get_errno, set_errno};
+use crate::page::{self, Way};
+use crate::rings::conn::{Conn, state};
+use crate::rings::copy::{Bytes, PARTS, copy};
+use crate::rings::run::Call;
+use crate::rings::words::{BESIDE, CAPACITY, Words};
+use crate::rings::{epoll, kernel, leave, lock, pair, spin};
+use crate::sync::{Ordering, compiler_fence};
+
+/// Looks at a ring between two looks at the kernel.
+const LOOKS: u32 = 200;
+
+/// Reads: `native` is the program's own call.
+#[inline(never)]
+pub(crate) fn read(
+    conn: &'static Conn,
+    fd: c_int,
+    bytes: Option<Bytes>,
+    flags: c_int,
+    mut native: impl FnMut() -> isize,
+) -> isize {
+    match conn.state.load(Ordering::Acquire) {
+        state::READY => {}
+        state::MEETING => {
+            let result = native();
+            if result > 0 {
+                pair::step(conn, fd);
+            }
+            return result;
+        }
+        _ => return native(),
+    }
+    let usual = libc::MSG_DONTWAIT
+        | libc::MSG_PEEK
+        | libc::MSG_WAITALL
+        | libc::MSG_NOSIGNAL
+        | libc::MSG_CMSG_CLOEXEC
+        | libc::MSG_TRUNC;
+    let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
+        if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
+            leave::reading(conn, fd);
+        }
+        return native();
+    };
+    let bytes = if flags & libc::MSG_TRUNC != 0 { bytes.discarding() } else { bytes };
+    let Some((own, peer)) = conn.words() else { return native() };
+    if conn.parked.load(Ordering::Relaxed) != 0 {
+        epoll::wakes(conn, own);
+    }
+    let is_peek = flags & libc::MSG_PEEK != 0;
+    let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0 && !is_peek;
+    if wants_all && !is_nonblocking(fd) {
+        // Rare, and it may have to go on reading from both sides.
+        return all(conn, fd, &bytes, flags, &mut native);
+    }
+    let is_there = bytes.is_there(true);
+    loop {
+        if !is_there && !is_empty(own, peer) {
+            set_errno(libc::EFAULT);
+            return -1;
+        }
+        match take(conn, own, peer, &bytes, is_peek) {
+            Fast::Moved(count) => return with_more(conn, fd, &bytes, flags, count, peer),
+            Fast::Slow => {
+                if let Some(result) = machine(conn, fd, &bytes, flags, false, &mut native) {
+                    return with_more(conn, fd, &bytes, flags, result, peer);
+                }
+            }
+            Fast::Nothing => {}
+        }
+        let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
+        if may_wait && look(conn, own, peer, fd) {
+            continue;
+        }
+        // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
+        own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+        let is_empty = peer.way.0.recall.load(Ordering::Acquire) == 0 && is_empty(own, peer);
+        if is_empty {
+            if may_wait {
+                leave::settle_or_poll(fd);
+            }
+            let result = native();
+            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            // Before its end a dead writer may have left something.
+            if result == 0
+                && let Some(left) = machine(conn, fd, &bytes, flags, false, &mut native)
+            {
+                return left;
+            }
+            return result;
+        }
+        own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait, &mut native) {
+            return with_more(conn, fd, &bytes, flags, result, peer);
+        }
+        if !may_wait {
+            set_errno(libc::EAGAIN);
+            return -1;
+        }
+    }
+}
+
+/// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may
+/// have left some on the other.
+#[inline(always)]
+fn with_more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let is_one = peer.way.0.path.load(Ordering::Relaxed) == path::RING
+        && peer.way.0.cut.load(Ordering::Relaxed) <= conn.told_cut.load(Ordering::Relaxed);
+    if is_one || got <= 0 || got as usize >= bytes.length {
+        return got;
+    }
+    more(conn, fd, bytes, flags, got, peer)
+}
+
+#[cold]
+#[inline(never)]
+fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let cut = peer.way.0.cut.load(Ordering::Relaxed);
+    let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+    if flags & libc::MSG_PEEK != 0 {
+        return got + peek_more(conn, fd, bytes, got as usize);
+    }
+    conn.told_cut.store(cut, Ordering::Relaxed);
+    let used = bytes.slice(got as usize, usize::MAX, &mut slices);
+    // SAFETY: the parts are here.
+    let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return got };
+    let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
+    let purpose = Purpose::Read;
+    let truncates = flags & libc::MSG_TRUNC;
+    let outcome = Call::new(conn, fd, &rest).map(|call| call.read(purpose, false, truncates, &mut || -1));
+    match outcome {
+        Some(Outcome::Moved(count)) => got + count as isize,
+        _ => got,
+    }
+}
+
+/// Looks at what the ring has behind bytes of the kernel that were looked at.
+fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
+    let Some((own, peer)) = conn.words() else { return 0 };
+    let Some(taken) = kernel::taken(fd) else { return 0 };
+    if !lock::try_take(&own.read_lock.0, lock::own()) {
+        return 0;
+    }
+    let recall = peer.way.0.recall.load(Ordering::Acquire);
+    let base = peer.way.0.base.load(Ordering::Acquire);
+    let tail = peer.tail();
+    let from = own.head.0.load(Ordering::Relaxed).max(base);
+    // Only where the bytes of the kernel end just where those of the ring begin.
+    let joins = recall == 0 && taken.checked_add(got as u64) == Some(peer.way.0.cut.load(Ordering::Acquire));
+    let length = match tail.checked_sub(from) {
+        Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
+        _ => 0,
+    };
+    // SAFETY: the ring of the other end's region; the program's own room, behind what was written of it.
+    unsafe { bytes.take(got, peer.ring(), from, length) };
+    lock::release(&own.read_lock.0);
+    length as isize
+}
+
+/// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
+#[cold]
+fn all(
+    conn: &'static Conn,
+    fd: c_int,
+    bytes: &Bytes,
+    flags: c_int,
+    native: &mut dyn FnMut() -> isize,
+) -> isize {
+    let Some((own, peer)) = conn.words() else { return native() };
+    let errno = get_errno();
+    let mut done = 0_usize;
+    loop {
+        let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+        let used = bytes.slice(done, usize::MAX, &mut slices);
+        // SAFETY: the parts are here.
+        let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return done as isize };
+        let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
+        let is_whole =
+            done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
+        let some = flags & !libc::MSG_WAITALL;
+        let got = if is_whole {
+            // Nothing but the kernel has any: the program's own call waits for all of it.
+            read(conn, fd, Some(rest), some, &mut *native)
+        } else {
+            read(conn, fd, Some(rest), some, || with_errno(kernel::receive(fd, &rest, usize::MAX, some)))
+        };
+        match usize::try_from(got) {
+            Ok(0) | Err(_) if done > 0 => {
+                set_errno(errno);
+                return done as isize;
+            }
+            Ok(0) | Err(_) => return got,
+            Ok(count) => done += count,
+        }
+        if done >= bytes.length || is_whole && done == 0 {
+            return done as isize;
+        }
+    }
+}
+
+/// What a machine says; none for nothing now.
+#[cold]
+fn machine(
+    conn: &'static Conn,
+    fd: c_int,
+    bytes: &Bytes,
+    flags: c_int,
+    may_wait: bool,
+    native: &mut dyn FnMut() -> isize,
+) -> Option<isize> {
+    let purpose = if flags & libc::MSG_PEEK != 0 { Purpose::Peek } else { Purpose::Read };
+    let peek = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
+    let mut last = None;
+    let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut || {
+        let result = native();
+        last = Some(result);
+        result
+    });
+    match outcome {
+        Outcome::Moved(count) => Some(count as isize),
+        Outcome::Kernel => Some(match last {
+            Some(result) if result < 0 => result,
+            _ => native(),
+        }),
+        Outcome::WouldBlock => None,
+        _ => {
+            leave::broken(conn, fd);
+            Some(native())
+        }
+    }
+}
+
+/// Takes bytes of the ring, if that is all there is to it.
+#[inline(always)]
+fn take(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Fast {
+    if is_empty(own, peer) {
+        return Fast::Nothing;
+    }
+    if !lock::try_take(&own.read_lock.0, lock::own()) {
+        return Fast::Slow;
+    }
+    let taken = take_locked(conn, own, peer, bytes, is_peek);
+    lock::release(&own.read_lock.0);
+    match taken {
+        Fast::Moved(count) if !is_peek => page::ring(Way::In, count as u64),
+        _ => {}
+    }
+    taken
+}
+
+#[inline(always)]
+fn take_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Fast {
+    // In the order in which the machine looks.
+    let recall = peer.way.0.recall.load(Ordering::Acquire);
+    let base = peer.way.0.base.load(Ordering::Acquire);
+    let beside_at = peer.message.0.beside_at.load(Ordering::Acquire);
+    let tail = peer.tail();
+    let cut = peer.way.0.cut.load(Ordering::Acquire);
+    let head = own.head.0.load(Ordering::Relaxed);
+    if tail == head || tail == base {
+        return Fast::Nothing;
+    }
+    // What went back to the kernel is not here any more.
+    let from = head.max(base);
+    let is_sound = from < tail && tail - from <= CAPACITY;
+    if recall != 0 || !is_sound || cut > conn.reached.load(Ordering::Relaxed) {
+        return Fast::Slow;
+    }
+    let length = ((tail - from) as usize).min(bytes.length);
+    let is_beside = beside_at == from && (tail - from) as usize <= BESIDE;
+    if !is_beside || !take_beside(peer, bytes, from, length) {
+        // SAFETY: the ring of the other end's region; the program's own room, of which no more than its length is used.
+        unsafe { bytes.take(0, peer.ring(), from, length) };
+    }
+    // A handler of this thread may have read meanwhile.
+    if is_peek || commit(&own.head.0, head, from + length as u64) {
+        Fast::Moved(length as isize)
+    } else {
+        Fast::Slow
+    }
+}
+
+/// Takes a small message from beside its position, if it is still there.
+#[inline(always)]
+fn take_beside(peer: &Words, bytes: &Bytes, from: u64, length: usize) -> bool {
+    let Some(to) = bytes.place() else { return false };
+    // SAFETY: the words' own bytes; the program's own room, of which no more than its length is used.
+    unsafe { copy(peer.message.0.beside.as_ptr().cast(), to, length) };
+    compiler_fence(Ordering::SeqCst);
+    peer.message.0.beside_at.load(Ordering::Acquire) == from
+}
+
+/// Looks at the ring for a while. Whether there is something in it or in the kernel.
+#[inline(always)]
+fn look(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
+    let (start, here) = spin::clock();
+    if !spin::is_elsewhere(own, peer, here) || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    let cycles = conn.spin.cycles();
+    if cycles == 0 {
+        return false;
+    }
+    let seen = peer.tail();
+    let mut looks = 0_u32;
+    loop {
+        if peer.tail() != seen || !is_empty(own, peer) {
+            conn.spin.paid();
+            return true;
+        }
+        looks += 1;
+        if looks.is_multiple_of(LOOKS) {
+            if kernel::unread(fd) != Some(0) {
+                conn.spin.paid();
+                return false;
+            }
+            let (now, here) = spin::clock();
+            if now.wrapping_sub(start) > cycles || !spin::is_elsewhere(own, peer, here) {
+                conn.spin.in_vain();
+                return false;
+            }
+        }
+        spin::relax();
+    }
+}

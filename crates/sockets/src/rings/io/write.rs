@@ -1,0 +1,265 @@
+//! One write of the program.
+
+use libc::c_int;
+use proto::stream::writer::Occasion;
+use proto::stream::{Outcome, consent, path};
+
+use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, with_errno};
+use crate::hook::set_errno;
+use crate::page::{self, Way};
+use crate::rings::conn::{Conn, state};
+use crate::rings::copy::{Bytes, copy};
+use crate::rings::run::Call;
+use crate::rings::words::{BESIDE, Words};
+use crate::rings::{kernel, leave, lock, pair, spin};
+use crate::sync::{Ordering, compiler_fence};
+
+/// Writes: `native` is the program's own call.
+#[inline(never)]
+pub(crate) fn write(
+    conn: &'static Conn,
+    fd: c_int,
+    bytes: Option<Bytes>,
+    flags: c_int,
+    mut native: impl FnMut() -> isize,
+) -> isize {
+    match conn.state.load(Ordering::Acquire) {
+        state::READY => {}
+        state::MEETING => {
+            let result = native();
+            if result > 0 {
+                pair::step(conn, fd);
+            }
+            return result;
+        }
+        _ => return native(),
+    }
+    let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
+    let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
+        if flags & !usual != 0 || bytes.is_none() {
+            leave::writing(conn, fd);
+        }
+        return plain(conn, &mut native);
+    };
+    let Some((own, peer)) = conn.words() else { return native() };
+    if !bytes.is_there(false) {
+        return plain(conn, &mut native);
+    }
+    let mut done = 0;
+    loop {
+        match put(conn, own, peer, &bytes, done) {
+            Fast::Moved(count) => {
+                done += count as usize;
+                if done == bytes.length {
+                    return done as isize;
+                }
+                continue;
+            }
+            Fast::Nothing if !may_open(conn, own, peer, fd) => {
+                match rest(conn, fd, &bytes, done, flags, &mut native) {
+                    Some(result) => return result,
+                    None => continue,
+                }
+            }
+            _ if done == 0 && gets_room(conn, own, peer) => continue,
+            _ => {}
+        }
+        let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
+        let occasion = if may_wait { Occasion::Write } else { Occasion::WriteNow };
+        if !may_wait && done > 0 {
+            return done as isize;
+        }
+        let Some(call) = Call::new(conn, fd, &bytes) else { return native() };
+        match call.behind(done).write(occasion, true) {
+            Outcome::Moved(count) => {
+                page::ring(Way::Out, count);
+                done += count as usize;
+                if done == bytes.length || !may_wait {
+                    return done as isize;
+                }
+            }
+            Outcome::WouldBlock if done > 0 => return done as isize,
+            Outcome::WouldBlock if !may_wait => {
+                set_errno(libc::EAGAIN);
+                return -1;
+            }
+            Outcome::WouldBlock => {}
+            Outcome::Kernel => {
+                if let Some(result) = rest(conn, fd, &bytes, done, flags, &mut native) {
+                    return result;
+                }
+            }
+            _ => {
+                leave::broken(conn, fd);
+                return if done > 0 { done as isize } else { native() };
+            }
+        }
+    }
+}
+
+/// Puts bytes into the ring, if that is all there is to it. `Nothing`: the way is the kernel's.
+#[inline(always)]
+fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fast {
+    if own.way.0.path.load(Ordering::Relaxed) == path::TCP {
+        return Fast::Nothing;
+    }
+    if !lock::try_take(&own.write_lock.0, lock::own()) {
+        return Fast::Slow;
+    }
+    let put = put_locked(conn, own, peer, bytes, done);
+    lock::release(&own.write_lock.0);
+    if let Fast::Moved(count) = put {
+        page::ring(Way::Out, count as u64);
+        let will = &peer.will.0;
+        if will.asleep.load(Ordering::Acquire) != 0 || will.consent.load(Ordering::Acquire) != consent::OPEN {
+            // They went to sleep without having seen it.
+            leave::overdue(conn, conn.fd());
+        }
+    }
+    put
+}
+
+#[inline(always)]
+fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fast {
+    let will = &peer.will.0;
+    let is_ring = own.way.0.path.load(Ordering::Relaxed) == path::RING
+        && own.way.0.recall.load(Ordering::Relaxed) == 0
+        && will.consent.load(Ordering::Acquire) == consent::OPEN
+        && will.asleep.load(Ordering::Acquire) == 0;
+    if !is_ring {
+        return Fast::Slow;
+    }
+    let tail = own.message.0.tail.load(Ordering::Relaxed);
+    let base = own.way.0.base.load(Ordering::Relaxed);
+    let want = bytes.length - done;
+    let room = |head: u64| {
+        let from = head.max(base);
+        let limit = conn.room.load(Ordering::Relaxed);
+        if from <= tail && tail - from <= limit { (limit - (tail - from)) as usize } else { 0 }
+    };
+    let mut free = room(conn.head.load(Ordering::Relaxed));
+    if free < want {
+        let head = peer.head.0.load(Ordering::Acquire);
+        free = room(head);
+        conn.head.store(head, Ordering::Relaxed);
+    }
+    let length = want.min(free);
+    if length == 0 {
+        return Fast::Slow;
+    }
+    // SAFETY: the ring of this end's region; the program's own bytes.
+    unsafe { bytes.put(done, own.ring(), tail, length) };
+    put_beside(own, bytes, done, tail, length);
+    let published = tail + length as u64;
+    // Also the fence behind which the other end is looked at. It fails if a handler of this thread has written meanwhile.
+    if own.message.0.tail.compare_exchange(tail, published, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        return Fast::Slow;
+    }
+    if conn.owes.load(Ordering::Relaxed) == 0 {
+        conn.owes.store(1, Ordering::Relaxed);
+    }
+    Fast::Moved(length as isize)
+}
+
+/// Cycles to look for room in a full ring, also for a write that may not wait: what it says then costs more than what a reader at
+/// work takes.
+const ROOM_CYCLES: u64 = 100_000;
+
+/// Whether a ring that is full gets room soon: its readers are awake, and on another processor.
+#[cold]
+#[inline(never)]
+fn gets_room(conn: &Conn, own: &Words, peer: &Words) -> bool {
+    let will = &peer.will.0;
+    let (start, here) = spin::clock();
+    let head = peer.head.0.load(Ordering::Acquire);
+    let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
+        && own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head) >= conn.room.load(Ordering::Relaxed);
+    if !is_full || !spin::is_elsewhere(own, peer, here) || conn.full.cycles() == 0 {
+        return false;
+    }
+    loop {
+        let is_awake =
+            will.asleep.load(Ordering::Acquire) == 0 && will.consent.load(Ordering::Acquire) == consent::OPEN;
+        if peer.head.0.load(Ordering::Acquire) != head {
+            conn.full.paid();
+            return true;
+        }
+        if !is_awake || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES {
+            conn.full.in_vain();
+            return false;
+        }
+        spin::relax();
+    }
+}
+
+/// Puts a small message beside its position, too.
+#[inline(always)]
+fn put_beside(own: &Words, bytes: &Bytes, done: usize, tail: u64, length: usize) {
+    let message = &own.message.0;
+    match bytes.place() {
+        Some(from) if length <= BESIDE => {
+            // Readers of the last one look with Acquire, and find out that it is gone.
+            message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
+            compiler_fence(Ordering::SeqCst);
+            let beside = message.beside.as_ptr().cast_mut().cast::<u8>();
+            // SAFETY: the words' own room, which is long enough; the program's own bytes.
+            unsafe { copy(from.wrapping_add(done), beside, length) };
+            compiler_fence(Ordering::SeqCst);
+            // Unless a handler of this thread has written another one here.
+            commit(&message.beside_at, NOTHING_BESIDE, tail);
+        }
+        _ => {
+            if message.beside_at.load(Ordering::Relaxed) != NOTHING_BESIDE {
+                // Readers look with Acquire: they find out that the last one is gone.
+                message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// Whether it is worth trying to go through the ring from here on.
+fn may_open(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
+    let will = &peer.will.0;
+    if will.consent.load(Ordering::Acquire) != consent::OPEN || will.asleep.load(Ordering::Acquire) != 0 {
+        return false;
+    }
+    let is_usable =
+        conn.sealed.load(Ordering::Relaxed) == 0 && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
+    is_usable && pair::knows_extra(conn, fd)
+}
+
+/// The rest of a write goes to the kernel. None: the way has changed.
+fn rest(
+    conn: &Conn,
+    fd: c_int,
+    bytes: &Bytes,
+    done: usize,
+    flags: c_int,
+    native: &mut dyn FnMut() -> isize,
+) -> Option<isize> {
+    if done == 0 {
+        return plain_once(conn, native);
+    }
+    let result = plain_once(conn, &mut || with_errno(kernel::send_rest(fd, bytes, done, flags)))?;
+    Some(if result < 0 { done as isize } else { done as isize + result })
+}
+
+/// A write of the program to the kernel, whatever the way was.
+fn plain(conn: &Conn, native: &mut dyn FnMut() -> isize) -> isize {
+    match plain_once(conn, native) {
+        Some(result) => result,
+        None => native(),
+    }
+}
+
+/// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
+fn plain_once(conn: &Conn, native: &mut dyn FnMut() -> isize) -> Option<isize> {
+    let Some((own, _)) = conn.words() else { return Some(native()) };
+    let way = &own.way.0;
+    way.plain.fetch_add(1, Ordering::SeqCst);
+    let is_kernels = way.opening.load(Ordering::SeqCst) == 0
+        && matches!(way.path.load(Ordering::SeqCst), path::TCP | path::SHUT);
+    let result = is_kernels.then(native);
+    way.plain.fetch_sub(1, Ordering::SeqCst);
+    result
+}

@@ -1,0 +1,89 @@
+//! Connections whose bytes go through memory: two processes that check every byte, waiting in each way there is.
+
+use serde_json::Value;
+use tieline_tests::Watchdog;
+
+use crate::built::{made, must, program};
+use crate::launcher::tieline;
+
+/// Runs the program under `tieline run --rings`; what it printed, and how much of its bytes went through rings.
+fn run(way: &str) -> (String, f64) {
+    let rings = program("rings", "rings.c", &[]);
+    let file = made().join(format!("rings-{way}.statistics"));
+    let file = file.to_str().unwrap();
+    let said = must(&mut tieline(&["run", "--rings", "--stats", file, "--", rings.to_str().unwrap(), way]));
+    let stat = must(&mut tieline(&["sockets", "stat", "--from", file, "--json"]));
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    let sum = |field: &str| -> f64 {
+        let processes = stat["processes"].as_array().unwrap();
+        processes.iter().filter_map(|process| process.pointer(field)?.as_f64()).sum()
+    };
+    (said, sum("/bytes_past_kernel") / (sum("/moved/bytes_in") + sum("/moved/bytes_out")))
+}
+
+fn holds(way: &str) {
+    let _watchdog = Watchdog::usual("rings");
+    let (said, share) = run(way);
+    assert!(said.contains("every byte came") || said.contains("the executed program got the rest"), "{said}");
+    println!("{way}: {:.0} % of the bytes went through rings", share * 100.0);
+    // How much depends on who is awake when; that some do is what makes this a test.
+    assert!(share > 0.0 && share <= 1.0, "{way}: {share}");
+}
+
+#[test]
+fn two_that_block() {
+    holds("block");
+}
+
+#[test]
+fn two_that_poll() {
+    holds("poll");
+}
+
+#[test]
+fn two_that_select() {
+    holds("select");
+}
+
+#[test]
+fn two_that_wait_for_levels() {
+    holds("level");
+}
+
+#[test]
+fn two_that_wait_for_edges() {
+    holds("edge");
+}
+
+#[test]
+fn a_stream_longer_than_all_buffers() {
+    holds("stream");
+}
+
+#[test]
+fn a_writer_that_is_killed() {
+    holds("kill");
+}
+
+#[test]
+fn a_half_that_is_shut_down() {
+    holds("half");
+}
+
+#[test]
+fn a_reader_that_executes_another_program() {
+    holds("exec");
+}
+
+/// Without the option nothing of it happens.
+#[test]
+fn off_unless_asked_for() {
+    let _watchdog = Watchdog::usual("rings");
+    let rings = program("rings", "rings.c", &[]);
+    let file = made().join("no-rings.statistics");
+    let file = file.to_str().unwrap();
+    must(&mut tieline(&["run", "--stats", file, "--", rings.to_str().unwrap(), "block"]));
+    let stat = must(&mut tieline(&["sockets", "stat", "--from", file, "--json"]));
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    assert_eq!(stat["processes"][0]["bytes_past_kernel"], 0, "{stat:#}");
+}
