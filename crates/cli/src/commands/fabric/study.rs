@@ -239,7 +239,7 @@ pub(super) fn diff(arguments: &Diff, output: Output) -> Outcome {
             if entries.len() < LISTED {
                 let port = |port: u8| (port != topology::routing::NO_PATH).then_some(port);
                 entries.push((
-                    names::label(&graph, change.switch),
+                    topology::printable(&names::label(&graph, change.switch)).into_owned(),
                     change.lid,
                     port(change.before),
                     port(change.after),
