@@ -74,11 +74,11 @@ fn dragonflies_have_the_sizes_of_their_formulas() {
 #[test]
 fn grids_and_dragonflies_that_can_t_be_are_refused_with_the_reason() {
     let why = |made: Result<Graph, BuildError>| made.unwrap_err().to_string();
-    assert!(why(torus(&Torus::new(&[], 1))).contains("0 directions"));
+    assert!(why(torus(&Torus::new(&[], 1))).contains("0 dimensions"));
     assert!(why(torus(&Torus::new(&[4, 0], 1))).contains("direction 2"));
     assert!(why(torus(&Torus::new(&[4; 20], 1))).contains("at most"));
     assert!(why(hyperx(&HyperX::new(&[300], 1))).contains("300 ports"));
-    assert!(why(hypercube(0, 1, LinkSpec::EDR4X)).contains("0 directions"));
+    assert!(why(hypercube(0, 1, LinkSpec::EDR4X)).contains("0 dimensions"));
     assert!(why(torus(&Torus::new(&[4], u32::MAX))).contains("hosts"));
     assert!(why(dragonfly(&Dragonfly { groups: 10, ..Dragonfly::balanced(2) })).contains("at most 9 groups"));
     assert!(why(dragonfly(&Dragonfly::balanced(0))).contains("at least 1"));

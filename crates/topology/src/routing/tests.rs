@@ -314,6 +314,68 @@ fn the_checker_names_a_credit_loop_that_is_one() {
     assert!(one.is_good() && one.lanes == 1, "{one:?}");
 }
 
+/// Entries that are empty though cables lead there.
+fn empty(graph: &Graph, tables: &Tables) -> usize {
+    let view = View::of(graph);
+    let pieces = view.pieces();
+    let mut empty = 0;
+    for (lid, end) in tables.lids().iter() {
+        let Some((to, _)) = view.attachment(graph, end) else { continue };
+        let rows = (0..view.rows()).filter(|row| pieces[*row] == pieces[to]);
+        empty += rows.filter(|row| tables.port(view.switch(*row), lid).is_none()).count();
+    }
+    empty
+}
+
+/// The numbers that remarks name.
+fn remarked(routing: &Routing) -> usize {
+    let left = routing.remarks.iter().filter(|remark| remark.contains("are left out"));
+    left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
+#[test]
+fn tables_are_whole_or_say_what_they_lack() {
+    let mut broken = fat_tree(&FatTree::new(6, 3)).unwrap();
+    let some: Vec<PortIx> = cables(&broken).into_iter().step_by(7).collect();
+    broken = broken.without(&some, &[]);
+    for graph in [fat_tree(&FatTree::new(8, 2)).unwrap(), fat_tree(&FatTree::new(4, 3)).unwrap(), broken] {
+        for engine in [Engine::UpDown, Engine::Layered, Engine::MinHop, Engine::FatTree] {
+            for lanes in [1, 2, 8] {
+                let routing = routed(&graph, &Request { lanes, ..Request::by(engine) });
+                assert_eq!(
+                    empty(&graph, &routing.tables),
+                    remarked(&routing),
+                    "{engine:?} {lanes} {:?}",
+                    routing.remarks
+                );
+                let checked = check(&graph, &routing.tables);
+                assert!(checked.lost == 0 && checked.findings.is_empty(), "{checked:?}");
+            }
+        }
+    }
+    let whole = fat_tree(&FatTree::new(8, 2)).unwrap();
+    for engine in [Engine::UpDown, Engine::Layered] {
+        let routing = routed(&whole, &Request { lanes: 1, ..Request::by(engine) });
+        assert_eq!((empty(&whole, &routing.tables), routing.remarks.len()), (0, 0), "{engine:?}");
+    }
+}
+
+#[test]
+fn a_root_that_is_no_switch_is_refused_by_name() {
+    let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
+    let host = graph.nodes_of(Kind::Host).next().unwrap();
+    let spine = graph.nodes_of(Kind::Switch).last().unwrap();
+    let asked = |graph: &Graph, root: NodeIx| {
+        route(graph, &lids(graph, 0), &Request { roots: &[root], ..Request::by(Engine::UpDown) })
+    };
+    let why = asked(&graph, host).unwrap_err().to_string();
+    assert!(why.contains(graph.name(host)) && why.contains("host"), "{why}");
+    assert!(matches!(asked(&graph, NodeIx(9999)), Err(RouteError::ForeignRoot(9999))));
+    assert_eq!(asked(&graph, spine).unwrap().remarks, [""; 0]);
+    let gone = asked(&graph.without(&[], &[spine]), spine).unwrap().remarks;
+    assert!(gone[0].contains(graph.name(spine)), "{gone:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -334,6 +396,7 @@ proptest! {
             prop_assert_eq!(checked.lost, 0, "{:?} {:?}", engine, checked);
             prop_assert!(engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?} {:?}", engine, checked);
             prop_assert!(checked.lanes <= lanes.max(1));
+            prop_assert_eq!(empty(&graph, &routing.tables), remarked(&routing), "{:?} {:?}", engine, routing.remarks);
         }
     }
 
