@@ -74,7 +74,7 @@ fn dragonflies_have_the_sizes_of_their_formulas() {
 #[test]
 fn grids_and_dragonflies_that_can_t_be_are_refused_with_the_reason() {
     let why = |made: Result<Graph, BuildError>| made.unwrap_err().to_string();
-    assert!(why(torus(&Torus::new(&[], 1))).contains("0 dimensions"));
+    assert!(why(torus(&Torus::new(&[], 1))).contains("0 directions"));
     assert!(why(torus(&Torus::new(&[4, 0], 1))).contains("direction 2"));
     assert!(why(torus(&Torus::new(&[4; 20], 1))).contains("at most"));
     assert!(why(hyperx(&HyperX::new(&[300], 1))).contains("300 ports"));

@@ -3,14 +3,22 @@
 //! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not a doubt. Cables are
 //! judged as in any other format.
 
+use std::ops::Range;
+
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
+use toml::de::ValueDeserializer;
 
 use super::ReadError;
 use super::doubt::{Cause, Doubts};
 use super::draft::Draft;
 use super::lines::hex;
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, NodeSpec};
+
+mod split;
+
+use split::Parts;
 
 /// The key that such a file begins with.
 pub(crate) const KEY: &str = "tieline-topology";
@@ -101,27 +109,67 @@ pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError
         cause: "TOML is UTF-8, and this is not".to_owned(),
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: File = toml::from_str(text).map_err(|error| ReadError::Syntax {
-        line: error.span().map_or(0, |span| lines.of(span.start)),
-        cause: error.message().replace('\n', "; "),
-    })?;
-    if *file.version.get_ref() != 1 {
-        let cause = format!("version {} of the format, and 1 is known", file.version.get_ref());
-        return Err(ReadError::Syntax { line: lines.of(file.version.span().start), cause });
-    }
     let mut draft = Draft::new(true);
-    // In the order of the file, so that counting lines is one pass over it.
-    let mut lines = Counter { bytes, at: 0, line: 1 };
-    for row in &file.nodes {
-        let line = lines.to(row.span().start);
-        node(&mut draft, line, row.get_ref(), doubts)?;
-    }
-    lines = Counter { bytes, at: 0, line: 1 };
-    for row in &file.links {
-        let line = lines.to(row.span().start);
-        link(&mut draft, line, row.get_ref(), doubts);
+    match split::split(text) {
+        Some(parts) => by_rows(text, &parts, &mut draft, doubts)?,
+        None => whole(text, &mut draft, doubts)?,
     }
     Ok(draft.finish(doubts))
+}
+
+/// What is wrong with the syntax, counted from a place of the text on.
+fn syntax(text: &str, from: usize, error: &toml::de::Error) -> ReadError {
+    let at = from + error.span().map_or(0, |span| span.start);
+    ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause: error.message().replace('\n', "; ") }
+}
+
+fn version(version: u32, text: &str, at: usize) -> Result<(), ReadError> {
+    if version == 1 {
+        return Ok(());
+    }
+    let cause = format!("version {version} of the format, and 1 is known");
+    Err(ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause })
+}
+
+/// Row after row, each alone.
+fn by_rows(text: &str, parts: &Parts, draft: &mut Draft, doubts: &mut Doubts) -> Result<(), ReadError> {
+    let head = parts.version.clone().unwrap_or_default();
+    let file: File = toml::from_str(&text[head.clone()]).map_err(|error| syntax(text, head.start, &error))?;
+    version(*file.version.get_ref(), text, head.start)?;
+    // In the order of the file, so that counting lines is one pass over it.
+    let mut lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for range in &parts.nodes {
+        let line = lines.to(range.start);
+        node(draft, line, &row(text, range)?, doubts)?;
+    }
+    lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for range in &parts.links {
+        let line = lines.to(range.start);
+        link(draft, line, &row(text, range)?, doubts);
+    }
+    Ok(())
+}
+
+fn row<T: DeserializeOwned>(text: &str, range: &Range<usize>) -> Result<T, ReadError> {
+    let read = ValueDeserializer::parse(&text[range.clone()]).and_then(T::deserialize);
+    read.map_err(|error| syntax(text, range.start, &error))
+}
+
+/// All at once.
+fn whole(text: &str, draft: &mut Draft, doubts: &mut Doubts) -> Result<(), ReadError> {
+    let file: File = toml::from_str(text).map_err(|error| syntax(text, 0, &error))?;
+    version(*file.version.get_ref(), text, file.version.span().start)?;
+    let mut lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for row in &file.nodes {
+        let line = lines.to(row.span().start);
+        node(draft, line, row.get_ref(), doubts)?;
+    }
+    lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for row in &file.links {
+        let line = lines.to(row.span().start);
+        link(draft, line, row.get_ref(), doubts);
+    }
+    Ok(())
 }
 
 fn node(draft: &mut Draft, line: usize, row: &Node, doubts: &mut Doubts) -> Result<(), ReadError> {

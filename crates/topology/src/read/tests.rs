@@ -203,6 +203,35 @@ fn our_own_format_is_strict() {
     }
 }
 
+/// Our own format, in the two ways that it is read: row by row, and as other writers of TOML have it.
+#[test]
+fn rows_alone_and_the_whole_say_the_same() {
+    let head = "tieline-topology = 1\n";
+    let rows = [
+        "{ name = \"a\", kind = \"switch\", ports = 4, guid = \"0x10\", lid = 7 }",
+        "{ name = \"b\", kind = \"host\", ports = 2, port = [{ number = 1, lid = 3 }] }",
+    ];
+    let link = "{ from = [\"a\", 1], to = [\"b\", 1], rate = \"4xHDR\" }";
+    let ours = format!("{head}nodes = [\n{},\n{},\n]\nlinks = [{link}]\n", rows[0], rows[1]);
+    let theirs = format!(
+        "{head}nodes = [\n{},\n{},\n]\n[[links]]\nfrom = [\"a\", 1]\nto = [\"b\", 1]\nrate = '''4xHDR'''\n",
+        rows[0], rows[1]
+    );
+    assert_eq!(believe(&ours).graph, believe(&theirs).graph);
+    assert_eq!(believe(&ours).graph.link_count(), 1);
+    // Errors of both name the same line.
+    for (from, to) in
+        [("lid = 3", "lib = 3"), ("ports = 2", "ports = \"x\""), ("ports = 2, ", ""), ("\"host\"", "host")]
+    {
+        let why = |text: &str| {
+            assert!(text.contains(from));
+            read(text.replacen(from, to, 1).as_bytes(), None).unwrap_err().to_string()
+        };
+        assert_eq!(why(&ours), why(&theirs));
+        assert!(why(&ours).starts_with("line 4: "), "{}", why(&ours));
+    }
+}
+
 proptest! {
     /// Whatever is done to a dump, it is read or refused, and what is read is sound.
     #[test]
