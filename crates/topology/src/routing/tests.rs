@@ -314,6 +314,43 @@ fn the_checker_names_a_credit_loop_that_is_one() {
     assert!(one.is_good() && one.lanes == 1, "{one:?}");
 }
 
+#[test]
+fn levels_and_lanes_that_were_written_are_read_and_end_a_credit_loop() {
+    use super::lanes::{Mapping, Service};
+    use super::referee::{read_lanes, read_levels, write_lanes, write_levels};
+    let ring = wired(&[1; 6], &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]);
+    let torus = torus(&Torus::new(&[5, 5], 1)).unwrap();
+    let grid = route_auto(&torus, &lids(&torus, 0), &Request::by(Engine::Layered)).unwrap().tables;
+    assert!(matches!(grid.lanes().mapping, Mapping::Ports { .. }));
+    for (graph, good) in [(&ring, routed(&ring, &Request::by(Engine::Layered)).tables), (&torus, grid)] {
+        let mut plain = good.clone();
+        plain.set_lanes(Lanes::default());
+        let (mut levels, mut lanes) = (Vec::new(), Vec::new());
+        write_levels(graph, &good, &mut levels).unwrap();
+        write_lanes(graph, &good, &mut lanes).unwrap();
+        let (levels, lanes) = (String::from_utf8(levels).unwrap(), String::from_utf8(lanes).unwrap());
+        assert!(!check(graph, &plain).credit_loop.is_empty());
+        let service = read_levels(graph, &plain, &levels).unwrap();
+        plain.set_lanes(Lanes::of(service.clone(), read_lanes(graph, &lanes).unwrap()));
+        let (read, known) = (check(graph, &plain), check(graph, &good));
+        assert_eq!((read.lost, read.lanes, &read.credit_loop), (0, known.lanes, &known.credit_loop));
+        // What is put on the lane of management goes nowhere.
+        let dropped: String =
+            lanes.lines().map(|row| format!("{} {}\n", &row[..row.len() - 40], "0xff ".repeat(8))).collect();
+        plain.set_lanes(Lanes::of(service, read_lanes(graph, &dropped).unwrap()));
+        assert!(check(graph, &plain).lost > 0);
+        for bad in ["x", "0x1 1 1", "0x1 1 99", "0x1"] {
+            let why = read_levels(graph, &plain, &format!("{levels}{bad}\n")).unwrap_err();
+            assert_eq!(why.line, levels.lines().count() + 1, "{why}");
+            assert!(read_lanes(graph, &format!("{bad}\n")).is_err());
+        }
+        let first = levels.lines().next().unwrap();
+        let (start, _) = first.rsplit_once(' ').unwrap();
+        assert!(read_levels(graph, &plain, &format!("{start} 14\n{start} 13\n")).is_err());
+    }
+    assert!(matches!(Lanes::of(Service::One, Mapping::Same), Lanes { count: 1, .. }));
+}
+
 /// Entries that are empty though cables lead there.
 fn empty(graph: &Graph, tables: &Tables) -> usize {
     let view = View::of(graph);

@@ -10,12 +10,13 @@ use ::fabric::study::{self, ENGINES, Judged, Wish, text};
 use anyhow::Context;
 use serde_json::json;
 use topology::Graph;
-use topology::routing::{Lids, Tables, referee};
+use topology::routing::lanes::{Mapping, Service};
+use topology::routing::{Lanes, Lids, Tables, referee};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
 use super::{open, source};
-use crate::args::fabric::{Diff, Drain, Engine, Pair, Route, Tabled};
+use crate::args::fabric::{Check, Diff, Drain, Engine, Pair, Route, Tabled};
 use crate::exit::{FAIL, Failure, Outcome, PASS};
 use crate::output::Output;
 
@@ -152,27 +153,57 @@ pub(super) fn quality(arguments: &Tabled, output: Output) -> Outcome {
     Ok(PASS)
 }
 
-pub(super) fn check(arguments: &Tabled, output: Output) -> Outcome {
-    let snapshot = source(&arguments.source, true, output)?;
-    let Some(tables) = there(arguments, &snapshot)? else {
+/// Lanes as files say them. Says whether nothing is known of lanes, and all traffic is taken to be on one.
+fn lanes(arguments: &Check, graph: &Graph, tables: &mut Tables) -> Result<bool, Failure> {
+    let text = |path: &Path| -> Result<String, Failure> {
+        let bytes = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let service = match &arguments.sl {
+        Some(path) => referee::read_levels(graph, tables, &text(path)?)
+            .map_err(|error| usage(format!("{}: {error}", path.display())))?,
+        None => Service::One,
+    };
+    let mapping = match &arguments.sl2vl {
+        Some(path) => referee::read_lanes(graph, &text(path)?)
+            .map_err(|error| usage(format!("{}: {error}", path.display())))?,
+        None => Mapping::Same,
+    };
+    if arguments.sl.is_some() || arguments.sl2vl.is_some() {
+        tables.set_lanes(Lanes::of(service, mapping));
+    }
+    Ok(*tables.lanes() == Lanes::default())
+}
+
+pub(super) fn check(arguments: &Check, output: Output) -> Outcome {
+    let snapshot = source(&arguments.tabled.source, true, output)?;
+    let Some(mut tables) = there(&arguments.tabled, &snapshot)? else {
         return Err(usage(format!(
             "{} holds no tables: name a dump of them with --lfts, or a snapshot of `tieline fabric observe --save`",
             snapshot.source
         )));
     };
+    let graph = &snapshot.graph;
+    let assumed = lanes(arguments, graph, &mut tables)? && arguments.sl.is_none();
     output.progress("checking the tables");
-    let judged = Judged::of(&snapshot.graph, &topology::routing::check(&snapshot.graph, &tables));
+    let judged = Judged::of(graph, &topology::routing::check(graph, &tables));
     output.progress_done();
     // Tables that somebody else made are to be whole.
     let good = judged.good && judged.lost_switches == 0;
-    output.form(
-        "tieline.fabric.check/1",
-        || serde_json::to_value(&judged),
-        || {
-            let word = if good { "PASSED" } else { "FAILED" };
-            format!("{}RESULT: {word}\n", text::judged(&judged))
-        },
-    )?;
+    let json = || {
+        let mut value = serde_json::to_value(&judged)?;
+        value["lanes_assumed"] = assumed.into();
+        Ok(value)
+    };
+    output.form("tieline.fabric.check/1", json, || {
+        let word = if good { "PASSED" } else { "FAILED" };
+        let lanes = if assumed {
+            "lanes: not known, assuming one lane: give --sl and --sl2vl, or a credit loop may be none\n"
+        } else {
+            ""
+        };
+        format!("{lanes}{}RESULT: {word}\n", text::judged(&judged))
+    })?;
     Ok(status(good))
 }
 
