@@ -1,5 +1,7 @@
 //! What reading a large fabric takes.
 
+#![allow(clippy::unwrap_used)]
+
 use topology::build::{FatTree, fat_tree};
 use topology::{read, write};
 
