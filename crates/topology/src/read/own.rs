@@ -266,3 +266,56 @@ impl Counter<'_> {
         self.line
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NET: &str = "\u{feff}# a net\r\ntieline-topology = 1 # one\r\nnodes = [\n  { name = \"a]}\\\"\", kind = \"switch\", ports = 4, guid = \"0x254000000000100\", lid = 7, lmc = 0 }, # {\n  { id = 'b', name = '\\', kind = \"host\", ports = 1, port = [{ number = 1, lid = 3, label = 2 }] },\n]\n\nlinks = [ { from = [\"a]}\\\"\", 1], to = [\"b\", 1], rate = \"4xHDR\" }, ]\n";
+
+    fn by(text: &str, rows: bool) -> Option<Result<(Graph, Doubts), ReadError>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let parts = split::split(text)?;
+        let (mut draft, mut doubts) = (Draft::new(true), Doubts::default());
+        let done = match rows {
+            true => by_rows(text, &parts, &mut draft, &mut doubts),
+            false => whole(text, &mut draft, &mut doubts),
+        };
+        Some(done.map(|()| (draft.finish(&mut doubts), doubts)))
+    }
+
+    #[test]
+    fn the_net_is_read_by_rows() {
+        let (graph, doubts) = by(NET, true).unwrap().unwrap();
+        assert!(doubts.is_empty() && graph.link_count() == 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        /// Whatever is done to a file: read by rows it is what the library alone makes of it.
+        #[test]
+        fn rows_say_what_the_whole_says(
+            changes in prop::collection::vec((any::<u16>(), 0..5_u8, prop::sample::select(
+                vec!["{", "}", "[", "]", "\"", "'", ",", "#", "\n", "\r", "\\", "=", " ", "\t", "\u{1}", "\u{7f}", "é", "1", "\"\"\"", "nodes = []\n", "x"]
+            )), 1..4),
+        ) {
+            let mut text: Vec<char> = NET.chars().collect();
+            for (at, kind, with) in changes {
+                let at = usize::from(at) % text.len();
+                let until = match kind { 0 => at, 1 | 2 => at + 1, _ => (at + 7).min(text.len()) };
+                let with = if kind == 2 { "" } else { with };
+                drop(text.splice(at..until, with.chars()));
+            }
+            let text: String = text.into_iter().collect();
+            let (Some(rows), Some(whole)) = (by(&text, true), by(&text, false)) else { return Ok(()) };
+            match (rows, whole) {
+                (Ok(rows), Ok(whole)) => prop_assert_eq!(rows, whole, "{}", text),
+                (Err(_), Err(_)) => {}
+                (rows, whole) => prop_assert!(false, "{:?} and {:?}: {}", rows.err(), whole.err(), text),
+            }
+        }
+    }
+}

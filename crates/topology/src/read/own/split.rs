@@ -36,6 +36,8 @@ pub(super) fn split(text: &str) -> Option<Parts> {
         match key {
             super::KEY => {
                 scan.rest_of_line();
+                // With its end, which is two bytes on Windows.
+                scan.at = (scan.at + 1).min(scan.bytes.len());
                 parts.version = Some(begin..scan.at);
             }
             "nodes" => parts.nodes = scan.array()?,
