@@ -59,7 +59,7 @@ pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -
     }
     let unused = of_lid.iter().filter(|one| one.is_none()).count();
     let mut empty = Empty::default();
-    for row in 0..view.rows() {
+    for (row, piece) in pieces.iter().enumerate() {
         let table = tables.table(row);
         // Most tables lack nothing, which counting finds out fastest.
         if table.iter().filter(|port| **port == NO_PATH).count() == unused {
@@ -67,7 +67,7 @@ pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -
         }
         for one in table.iter().zip(&of_lid).filter(|(port, _)| **port == NO_PATH).filter_map(|(_, one)| *one)
         {
-            let here = one.0 == pieces[row];
+            let here = one.0 == *piece;
             let of_hosts = one.1 || view.hosts(row) > 0;
             empty.of_hosts += usize::from(here && of_hosts);
             empty.between_switches += usize::from(here && !of_hosts);
