@@ -71,7 +71,12 @@ pub fn observe<T: MadTransport + ?Sized>(
         found.doubts.iter().map(|doubt| Concern { grave: true, text: doubt.to_string() }).collect();
     let mut seconds = [found.took.as_secs_f64(), 0.0, 0.0];
     let mut of_switches = None;
-    if options.tables {
+    let invented = found.doubts.iter().any(|doubt| matches!(doubt, sweep::Doubt::TooMany { .. }));
+    if options.tables && invented {
+        let text =
+            "no tables were read: there are more nodes than can be, and tables of some are worth nothing";
+        concerns.push(Concern { grave: false, text: text.to_owned() });
+    } else if options.tables {
         tell("reading the tables of the switches");
         let begun = transport.now();
         let read = tables::read(transport, &found, options.limits, stop)?;
@@ -97,7 +102,7 @@ pub fn observe<T: MadTransport + ?Sized>(
         counters: None,
         uncounted: Vec::new(),
         tables: of_switches,
-        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64,
+        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64 + found.more_doubts,
         concerns,
     };
     snapshot.concerns.truncate(MOST_CONCERNS);

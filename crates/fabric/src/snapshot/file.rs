@@ -242,7 +242,7 @@ struct Head {
 }
 
 fn shortened(text: &str) -> String {
-    text.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    mad::text::plain(&text.chars().take(60).collect::<String>())
 }
 
 fn guid(text: &str) -> Result<u64, String> {
@@ -331,6 +331,7 @@ fn tables_of(file: &File, graph: &Graph) -> Result<Option<Tables>, String> {
         return Ok(None);
     }
     let lids = std::sync::Arc::new(crate::tables::lids(graph)?);
+    crate::tables::afford(graph, &lids)?;
     let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
     let mut tables = Tables::empty(lids, &switches);
     for switch in switches {
