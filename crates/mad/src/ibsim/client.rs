@@ -98,7 +98,8 @@ impl IbsimTransport {
         })?;
         let Ok((info, _)) = ClientInfo::read_from_prefix(&answer) else { unreachable!() };
         self.client = u32::from_ne_bytes(info.id);
-        self.node = String::from_utf8_lossy(&info.node).trim_end_matches('\0').to_owned();
+        let told = info.node.split(|byte| *byte == 0).next().unwrap_or_default();
+        self.node = crate::text::plain(&String::from_utf8_lossy(told));
         let out = address(&outward_name(&self.base, self.client))
             .and_then(|out| connect(&self.packets, &out))
             .map_err(|e| TransportError::io("connect to the simulator's packet socket", e, SERVE));
@@ -108,7 +109,7 @@ impl IbsimTransport {
         out
     }
 
-    /// Name of the node that it is at, as the server says.
+    /// Name of the node that it is at, as the server says, without what may not go to a terminal.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
