@@ -13,6 +13,7 @@ use crate::snapshot::Snapshot;
 mod errors;
 mod html;
 mod links;
+mod pieces;
 mod plan;
 mod since;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod way;
 pub use errors::{Category, Thresholds, Worst, worst};
 pub use html::page;
 pub use links::{LinkLine, links};
+pub use pieces::lost_switches;
 pub use text::render;
 pub use way::{Step, Way, way};
 
@@ -121,6 +123,8 @@ pub struct Routes {
     pub lost: u64,
     /// Of them those between which there is no way of cables.
     pub cut: u64,
+    /// Ways to switches, and from those without hosts, that the tables lose.
+    pub lost_switches: u64,
     /// Most switches on a way.
     pub most_switches: u32,
     /// A credit loop: each port waits for the next, the last for the first.
@@ -219,6 +223,7 @@ impl Report {
     pub fn of(snapshot: &Snapshot, wanted: &Wanted<'_>) -> Result<Self, ReportError> {
         let mut findings: Vec<Finding> = concerns(snapshot);
         findings.extend(links::findings(snapshot));
+        findings.extend(pieces::findings(snapshot));
         findings.extend(errors::findings(snapshot, wanted.since, &wanted.thresholds));
         let mut routes = None;
         if let Some(tables) = &snapshot.tables {
@@ -286,6 +291,7 @@ impl Routes {
             pairs: checked.pairs,
             lost: checked.lost,
             cut: checked.cut,
+            lost_switches: checked.lost_switches,
             most_switches: checked.most_hops,
             credit_loop: checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect(),
         }
@@ -320,6 +326,16 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
             checked.lost, checked.pairs
         );
         found.push(Finding::failed("unreachable", Vec::new(), text));
+    }
+    if checked.lost_switches > 0 {
+        let named = snapshot.tables.as_ref().map(|tables| lost_switches(graph, tables)).unwrap_or_default();
+        let text = format!(
+            "the tables lose {} ways to switches, or from those without hosts: {}{}",
+            checked.lost_switches,
+            named.join("; "),
+            if checked.lost_switches > named.len() as u64 { "; …" } else { "" }
+        );
+        found.push(Finding::failed("switch unreachable", Vec::new(), text));
     }
     if checked.cut > 0 {
         let text =

@@ -110,3 +110,71 @@ fn text_of_strangers_does_not_become_markup() {
         "{page}"
     );
 }
+
+/// Without its spines a tree of two levels is as many islands as it has leaves.
+#[test]
+fn a_fabric_in_pieces_fails_and_the_pieces_are_named() {
+    let mut snapshot = snapshot();
+    let spines: Vec<_> = snapshot
+        .graph
+        .nodes_of(Kind::Switch)
+        .filter(|node| snapshot.graph.name(*node).starts_with("spine"))
+        .collect();
+    let whole = snapshot.graph.clone();
+    snapshot.graph = whole.without(&[], &spines);
+    let report = Report::of(&snapshot, &Wanted::default()).unwrap();
+    let cut = report.findings.iter().find(|finding| finding.kind == "cut").unwrap();
+    assert_eq!((report.verdict, cut.weight), (Verdict::Fail, Weight::Failed));
+    assert!(
+        cut.text.contains("in 4 pieces") && cut.text.contains("2 hosts and 1 switches with leaf003"),
+        "{}",
+        cut.text
+    );
+    // One island of two, and two of three.
+    snapshot.graph = whole.without(&[], &spines[1..]);
+    assert_eq!(kinds(&snapshot), Vec::<&str>::new());
+}
+
+/// Two rails are two pieces by their cables, and every host is in both.
+#[test]
+fn two_rails_are_no_pieces() {
+    let mut builder = topology::GraphBuilder::new();
+    let switches = [("a", 1), ("b", 2)]
+        .map(|(name, guid)| builder.node(topology::NodeSpec::new(Kind::Switch, name, 4).guid(guid)).unwrap());
+    for number in 0..3_u8 {
+        let name = format!("host{number}");
+        let spec = topology::NodeSpec::new(Kind::Host, &name, 2).guid(u64::from(number) + 9);
+        let host = builder.node(spec).unwrap();
+        for (port, switch) in (1..).zip(switches) {
+            builder.link((host, port), (switch, number + 1), topology::LinkSpec::EDR4X).unwrap();
+        }
+    }
+    assert_eq!(kinds(&bare(builder.finish(), "rails")), Vec::<&str>::new());
+}
+
+#[test]
+fn tables_that_lose_a_switch_fail_and_the_switch_is_named() {
+    let (graph, lids) = crate::tables::tests::with_lids(&tree());
+    let mut tables = topology::routing::route(
+        &graph,
+        &lids,
+        &topology::routing::Request::by(topology::routing::Engine::FatTree),
+    )
+    .unwrap()
+    .tables;
+    let switch = |name: &str| graph.nodes_of(Kind::Switch).find(|node| graph.name(*node) == name).unwrap();
+    let (leaf, spine) = (switch("leaf001"), switch("spine000"));
+    let lid = graph.lid(graph.port(spine, 0).unwrap());
+    let mut snapshot = bare(graph.clone(), "a test");
+    snapshot.tables = Some(tables.clone());
+    assert_eq!(kinds(&snapshot), Vec::<&str>::new());
+    tables.set(leaf, lid, topology::routing::NO_PATH);
+    snapshot.tables = Some(tables);
+    let report = Report::of(&snapshot, &Wanted::default()).unwrap();
+    assert_eq!(
+        (report.verdict, report.counts.keys().copied().collect::<Vec<_>>()),
+        (Verdict::Fail, vec!["switch unreachable"])
+    );
+    let text = &report.findings[0].text;
+    assert!(text.contains("from leaf001 to spine000"), "{text}");
+}
