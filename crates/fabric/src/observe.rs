@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mad::header::Path;
 use mad::windowed::Limits;
 use mad::{MadTransport, TransportError};
 
 use crate::counters::{self, Collected, Plan};
+use crate::lanes::{self, LaneMaps};
 use crate::snapshot::{Concern, PortFacts, Snapshot};
 use crate::sweep::{self, SweepError};
 use crate::tables;
@@ -49,6 +51,8 @@ pub struct Observed {
     pub snapshot: Snapshot,
     /// For reading counters without looking for ports anew.
     pub plan: Plan,
+    /// The directed route to each node.
+    pub ways: Vec<Path>,
     /// Seconds: sweep, tables, counters.
     pub seconds: [f64; 3],
 }
@@ -94,6 +98,7 @@ pub fn observe<T: MadTransport + ?Sized>(
         of_switches = read.tables;
     }
     let mut plan = Plan::new(&found.graph);
+    let ways: Vec<Path> = found.nodes.iter().map(|node| node.path).collect();
     let mut snapshot = Snapshot {
         taken: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         source: source.to_owned(),
@@ -102,10 +107,14 @@ pub fn observe<T: MadTransport + ?Sized>(
         counters: None,
         uncounted: Vec::new(),
         tables: of_switches,
+        lane_maps: LaneMaps::new(),
         more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64 + found.more_doubts,
         concerns,
     };
     snapshot.concerns.truncate(MOST_CONCERNS);
+    if let Some(tables) = &snapshot.tables {
+        snapshot.lane_maps = lanes::read(transport, &snapshot, &ways, tables, options.limits)?;
+    }
     if options.counters {
         tell("reading the counters of all ports");
         let of_counters = counters::Options { limits: options.limits, extended: true };
@@ -116,7 +125,7 @@ pub fn observe<T: MadTransport + ?Sized>(
     if stop() {
         return Err(SweepError::Stopped(snapshot.graph.node_count()).into());
     }
-    Ok(Observed { snapshot, plan, seconds })
+    Ok(Observed { snapshot, plan, ways, seconds })
 }
 
 /// Puts what was collected into a snapshot.

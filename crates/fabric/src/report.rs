@@ -8,6 +8,7 @@ use serde::Serialize;
 use topology::routing::{Checked, check};
 use topology::{Kind, NodeIx};
 
+use crate::lanes;
 use crate::snapshot::Snapshot;
 
 mod errors;
@@ -345,11 +346,18 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
     if !checked.credit_loop.is_empty() {
         let places: Vec<String> = checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect();
         let text = format!(
-            "credit loop, if all traffic goes on one lane: {} cables can wait for each other in a circle, from {}",
+            "{} cables can wait for each other in a circle, from {}",
             places.len(),
             places.first().cloned().unwrap_or_default()
         );
-        found.push(Finding::failed("credit loop", places, text));
+        let open = lanes::doubt(snapshot, &checked.credit_loop);
+        found.push(match open {
+            None => Finding::failed("credit loop", places, text),
+            Some(why) => {
+                let text = format!("a credit loop if all traffic uses one lane: {text}; {why}; not judged");
+                Finding { weight: Weight::Open, kind: "credit loop", places, text }
+            }
+        });
     }
     found
 }

@@ -6,8 +6,15 @@ use crate::counting::Counters;
 use crate::files::bare;
 use crate::snapshot::PortFacts;
 
-const GOOD: PortFacts =
-    PortFacts { state: 4, physical: 5, width: [3, 3, 2], speed: [0x77, 0x77, 0x40], mtu: [5, 5], sm_lid: 1 };
+const GOOD: PortFacts = PortFacts {
+    state: 4,
+    physical: 5,
+    width: [3, 3, 2],
+    speed: [0x77, 0x77, 0x40],
+    mtu: [5, 5],
+    sm_lid: 1,
+    lanes: 1,
+};
 
 fn snapshot() -> Snapshot {
     let mut snapshot = bare(tree(), "a test");
@@ -177,4 +184,75 @@ fn tables_that_lose_a_switch_fail_and_the_switch_is_named() {
     );
     let text = &report.findings[0].text;
     assert!(text.contains("from leaf001 to spine000"), "{text}");
+}
+
+/// A ring of four, each way around it: a circle if all is on one lane.
+fn ring() -> Snapshot {
+    let mut builder = topology::GraphBuilder::new();
+    let switches: Vec<_> = (0..4)
+        .map(|number| {
+            let name = format!("ring{number}");
+            builder.node(topology::NodeSpec::new(Kind::Switch, &name, 3).guid(number + 1)).unwrap()
+        })
+        .collect();
+    for (number, switch) in switches.iter().enumerate() {
+        let name = format!("host{number}");
+        let spec = topology::NodeSpec::new(Kind::Host, &name, 1).guid(number as u64 + 11);
+        let host = builder.node(spec).unwrap();
+        builder.link((host, 1), (*switch, 3), topology::LinkSpec::EDR4X).unwrap();
+        let next = switches[(number + 1) % 4];
+        builder.link((*switch, 1), (next, 2), topology::LinkSpec::EDR4X).unwrap();
+    }
+    let (graph, lids) = crate::tables::tests::with_lids(&builder.finish());
+    let mut tables = topology::routing::Tables::empty(std::sync::Arc::clone(&lids), &switches);
+    for (lid, end) in lids.iter() {
+        let home = graph.peer(end).map_or(graph.owner(end), |peer| graph.owner(peer));
+        for switch in &switches {
+            let own = if graph.owner(end) == home { 0 } else { 3 };
+            tables.set(*switch, lid, if *switch == home { own } else { 1 });
+        }
+    }
+    let mut snapshot = bare(graph, "a ring");
+    snapshot.tables = Some(tables);
+    snapshot
+}
+
+fn loop_of(snapshot: &Snapshot) -> (Verdict, Weight, String) {
+    let report = Report::of(snapshot, &Wanted::default()).unwrap();
+    let found = report.findings.iter().find(|finding| finding.kind == "credit loop");
+    let found = found.unwrap_or_else(|| panic!("{:?}", report.findings));
+    (report.verdict, found.weight, found.text.clone())
+}
+
+#[test]
+fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
+    let mut snapshot = ring();
+    let (verdict, weight, text) = loop_of(&snapshot);
+    assert_eq!((verdict, weight), (Verdict::Inconclusive, Weight::Open), "{text}");
+    assert!(text.contains("not known") && text.contains("not judged"), "{text}");
+    // All ports have one lane.
+    snapshot.ports = vec![Some(GOOD); snapshot.graph.port_total()];
+    assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    // Several, and nobody knows which levels go where; then levels that go to several; then all levels on one.
+    snapshot.ports = vec![Some(PortFacts { lanes: 8, ..GOOD }); snapshot.graph.port_total()];
+    assert!(loop_of(&snapshot).2.contains("8 lanes are in use"));
+    let turns: Vec<_> = snapshot.graph.nodes_of(Kind::Switch).collect();
+    for node in &turns {
+        let port = |number| snapshot.graph.port(*node, number).unwrap();
+        let turn = (port(2), port(1));
+        snapshot.lane_maps.insert(turn, std::array::from_fn(|level| level as u8 % 2));
+    }
+    let (verdict, _, text) = loop_of(&snapshot);
+    assert_eq!(verdict, Verdict::Inconclusive);
+    assert!(text.contains("lanes in use: 0, 1;") && text.contains("not judged"), "{text}");
+    snapshot.lane_maps.values_mut().for_each(|map| *map = [1; 16]);
+    assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    // A level that is dropped takes no lane.
+    snapshot.lane_maps.values_mut().for_each(|map| map[5] = 15);
+    assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    let checked = check(&snapshot.graph, snapshot.tables.as_ref().unwrap());
+    let judged = crate::study::Judged::of_snapshot(&snapshot, &checked);
+    assert_eq!((judged.good, judged.is_open()), (false, false));
+    snapshot.lane_maps.clear();
+    assert!(crate::study::Judged::of_snapshot(&snapshot, &checked).is_open());
 }

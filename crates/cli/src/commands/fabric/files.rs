@@ -10,15 +10,15 @@ use topology::read::Format;
 use verify::writer::{self, Kind};
 
 use super::super::usage;
+use super::shown::Shown;
 use super::{open, opened};
 use crate::args::fabric::{Convert, Draw, Generate};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::Output;
 
 static WRITTEN: Kind =
     Kind { what: "fabric", option: "OUT", size_bytes: 0, mode: 0o666, may_replace: |_| true };
 
-pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
+pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let snapshot = match &arguments.as_form {
         None => open(&arguments.input, output)?,
@@ -32,11 +32,11 @@ pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
     write(&snapshot, form, &arguments.output)
 }
 
-pub(super) fn draw(arguments: &Draw, output: Output) -> Outcome {
+pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
     write(&open(&arguments.input, output)?, Form::Svg, &arguments.output)
 }
 
-pub(super) fn generate(arguments: &Generate, _output: Output) -> Outcome {
+pub(super) fn generate(arguments: &Generate, _output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let rate: LinkSpec = arguments
         .rate

@@ -14,10 +14,10 @@ use topology::routing::{Lids, Tables, referee};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
+use super::shown::Shown;
 use super::{open, source};
-use crate::args::fabric::{Diff, Drain, Engine, Pair, Route, Tabled};
-use crate::exit::{FAIL, Failure, Outcome, PASS};
-use crate::output::Output;
+use crate::args::fabric::{Diff, Drain, Engine, Pair, Route, Source, Tabled};
+use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
 
 /// Seed of random patterns: the same fabric is always measured the same.
 const SEED: u64 = 1;
@@ -45,7 +45,7 @@ fn wish(engine: &Engine) -> Result<Wish, Failure> {
     Ok(Wish { engine: known, roots: engine.root.clone(), lanes: engine.lanes, lmc: engine.lmc })
 }
 
-pub(super) fn route(arguments: &Route, output: Output) -> Outcome {
+pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
     let whole = source(&arguments.source, false, output)?.graph;
     let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
@@ -129,7 +129,7 @@ fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
     Ok(tables)
 }
 
-pub(super) fn quality(arguments: &Tabled, output: Output) -> Outcome {
+pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
     let snapshot = source(&arguments.source, true, output)?;
     let graph = &snapshot.graph;
     output.progress("measuring the routes");
@@ -152,7 +152,7 @@ pub(super) fn quality(arguments: &Tabled, output: Output) -> Outcome {
     Ok(PASS)
 }
 
-pub(super) fn check(arguments: &Tabled, output: Output) -> Outcome {
+pub(super) fn check(arguments: &Tabled, output: Shown) -> Outcome {
     let snapshot = source(&arguments.source, true, output)?;
     let Some(tables) = there(arguments, &snapshot)? else {
         return Err(usage(format!(
@@ -161,33 +161,46 @@ pub(super) fn check(arguments: &Tabled, output: Output) -> Outcome {
         )));
     };
     output.progress("checking the tables");
-    let judged = Judged::of(&snapshot.graph, &topology::routing::check(&snapshot.graph, &tables));
+    let judged = Judged::of_snapshot(&snapshot, &topology::routing::check(&snapshot.graph, &tables));
     output.progress_done();
     // Tables that somebody else made are to be whole.
     let good = judged.good && judged.lost_switches == 0;
+    let status = if judged.is_open() { INCONCLUSIVE } else { status(good) };
     output.form(
         "tieline.fabric.check/1",
         || serde_json::to_value(&judged),
         || {
-            let word = if good { "PASSED" } else { "FAILED" };
+            let word = match status {
+                PASS => "PASSED",
+                INCONCLUSIVE => "INCONCLUSIVE",
+                _ => "FAILED",
+            };
             format!("{}RESULT: {word}\n", text::judged(&judged))
         },
     )?;
-    Ok(status(good))
+    Ok(status)
 }
 
-pub(super) fn drain(arguments: &Drain, output: Output) -> Outcome {
+pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
-    let graph = open(&arguments.file, output)?.graph;
+    let mut parts = arguments.words.clone();
+    let live = arguments.live.ibsim.is_some() || arguments.live.umad.is_some();
+    let file = if live { None } else { Some(parts.remove(0).into()) };
+    if parts.is_empty() {
+        return Err(usage(
+            "name what is to be taken out: after the fabric's file, a switch, a host, or the cable in NODE/PORT; or a live fabric with --ibsim or --umad before",
+        ));
+    }
+    let graph = source(&Source { file, live: arguments.live.clone() }, false, output)?.graph;
     output.progress("routing before and after");
-    let (loss, _) = study::loss(&graph, &wish, &arguments.parts, true).map_err(refused)?;
+    let (loss, _) = study::loss(&graph, &wish, &parts, true).map_err(refused)?;
     output.progress_done();
     let good = loss.judged.good && loss.cut_off.is_empty();
     output.form("tieline.fabric.drain/1", || serde_json::to_value(&loss), || text::loss(&loss))?;
     Ok(status(good))
 }
 
-pub(super) fn compare(arguments: &Pair, output: Output) -> Outcome {
+pub(super) fn compare(arguments: &Pair, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
     let mut sides = Vec::new();
     for path in [&arguments.a, &arguments.b] {
@@ -216,7 +229,7 @@ pub(super) fn compare(arguments: &Pair, output: Output) -> Outcome {
     Ok(status(a.3 && b.3))
 }
 
-pub(super) fn diff(arguments: &Diff, output: Output) -> Outcome {
+pub(super) fn diff(arguments: &Diff, output: Shown) -> Outcome {
     let (graph, before, after, mut findings) = match &arguments.net {
         Some(net) => {
             let graph = open(net, output)?.graph;
