@@ -42,6 +42,7 @@ pub fn read<T: MadTransport + ?Sized>(
     ways: &[Path],
     tables: &Tables,
     limits: Limits,
+    stop: &dyn Fn() -> bool,
 ) -> Result<LaneMaps, TransportError> {
     let graph = &snapshot.graph;
     let mut maps = LaneMaps::new();
@@ -57,7 +58,7 @@ pub fn read<T: MadTransport + ?Sized>(
         client.ask(Address::DIRECTED, mad, (from, to));
     }
     let mut done = Vec::new();
-    while client.open() > 0 {
+    while client.open() > 0 && !stop() {
         client.drive(transport, std::time::Duration::from_millis(100), &mut done)?;
         for Done { key, outcome } in done.drain(..) {
             if let Outcome::Answer(mad) = outcome {

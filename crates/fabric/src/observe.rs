@@ -113,7 +113,7 @@ pub fn observe<T: MadTransport + ?Sized>(
     };
     snapshot.concerns.truncate(MOST_CONCERNS);
     if let Some(tables) = &snapshot.tables {
-        snapshot.lane_maps = lanes::read(transport, &snapshot, &ways, tables, options.limits)?;
+        snapshot.lane_maps = lanes::read(transport, &snapshot, &ways, tables, options.limits, stop)?;
     }
     if options.counters {
         tell("reading the counters of all ports");
