@@ -130,7 +130,7 @@ fn a_server_that_lies_or_falls_silent_is_an_error_or_a_doubt_and_never_a_hang() 
     for (way, status, says) in [
         (Way::Deaf, 4, "timed out"),
         (Way::Flood, 4, "timed out"),
-        (Way::Stuck, 4, "no datagram was taken"),
+        (Way::Stuck, 4, "local node"),
         (Way::Garbage, 4, "local node"),
         (Way::Gone, 4, "is gone"),
     ] {
