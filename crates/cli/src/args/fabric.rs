@@ -60,7 +60,8 @@ pub(crate) enum FabricAction {
     Check(Check),
     /// What taking a switch or cables out for maintenance would do
     #[command(
-        after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19"
+        after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19\n  \
+                            tieline fabric drain --ibsim lab spine001     the live fabric, of which nothing is set"
     )]
     Drain(Drain),
     /// Two fabrics side by side, each with the routes that fit it
@@ -247,12 +248,13 @@ pub(crate) struct Check {
 /// `fabric drain`.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
-    /// A file in any form that can be read
-    #[arg(value_name = "FABRIC")]
-    pub file: PathBuf,
-    /// A switch, a host, or the cable in NODE/PORT
-    #[arg(value_name = "PART", required = true)]
-    pub parts: Vec<String>,
+    /// A file in any form that can be read, unless --ibsim or --umad names a live fabric; then what is to be taken out:
+    /// switches, hosts, or the cables in NODE/PORT
+    #[arg(value_name = "FABRIC|PART", required = true)]
+    pub words: Vec<String>,
+    /// The live one.
+    #[command(flatten)]
+    pub live: Live,
     /// How.
     #[command(flatten)]
     pub engine: Engine,

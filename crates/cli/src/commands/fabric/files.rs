@@ -10,15 +10,15 @@ use topology::{LinkSpec, NodeIx, printable};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
+use super::shown::Shown;
 use super::{open, opened};
 use crate::args::fabric::{Convert, Draw, Generate};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::Output;
 
 static WRITTEN: Kind =
     Kind { what: "fabric", option: "OUT", size_bytes: 0, mode: 0o666, may_replace: |_| true };
 
-pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
+pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let snapshot = match &arguments.as_form {
         None => open(&arguments.input, output)?,
@@ -32,11 +32,11 @@ pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
     write(snapshot, form, &arguments.output, output)
 }
 
-pub(super) fn draw(arguments: &Draw, output: Output) -> Outcome {
+pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
     write(open(&arguments.input, output)?, Form::Svg, &arguments.output, output)
 }
 
-pub(super) fn generate(arguments: &Generate, output: Output) -> Outcome {
+pub(super) fn generate(arguments: &Generate, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let rate: LinkSpec = arguments
         .rate
@@ -93,7 +93,7 @@ fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
 }
 
 /// What the form can't hold is said: nodes that it knows by their GUIDs get one, and nodes without a cable have no place in some.
-fn complete(mut snapshot: Snapshot, form: Form, output: Output) -> Snapshot {
+fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Snapshot {
     let graph = &snapshot.graph;
     if matches!(form, Form::SubnetList | Form::IbNetDiscover) {
         let lacking = graph.without_guid();
@@ -119,7 +119,7 @@ fn complete(mut snapshot: Snapshot, form: Form, output: Output) -> Snapshot {
     snapshot
 }
 
-fn write(snapshot: Snapshot, form: Form, path: &Path, output: Output) -> Outcome {
+fn write(snapshot: Snapshot, form: Form, path: &Path, output: Shown) -> Outcome {
     let mut bytes = Vec::new();
     form.write(&complete(snapshot, form, output), &mut bytes)?;
     if path == Path::new("-") {
