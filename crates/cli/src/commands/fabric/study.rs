@@ -204,7 +204,8 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
             INCONCLUSIVE => "INCONCLUSIVE",
             _ => "FAILED",
         };
-        let lanes = if assumed {
+        // Without a loop on one lane there is none on several.
+        let lanes = if assumed && !judged.credit_loop.is_empty() {
             "lanes: not known, assuming one lane: give --sl and --sl2vl, or a credit loop may be none\n"
         } else {
             ""
