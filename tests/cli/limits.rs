@@ -64,7 +64,7 @@ fn too_little_memory_is_no_fault_of_the_nodes() {
             assert_eq!(output.status.code(), Some(0), "{memory} {arguments:?}: {}", text(&output));
         }
     }
-    let output = under(&cluster, &format!("-v {}", own + 180_000), &["diag"]);
+    let output = under(&cluster, &format!("-v {}", own + 400_000), &["diag"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 }
 

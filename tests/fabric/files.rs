@@ -84,3 +84,51 @@ fn forms_turn_into_each_other_and_stay_the_same_fabric() {
     let printed = place.done(&["convert", "net.toml", "-", "--to", "ibsim"]);
     assert_eq!(printed, place.read("net.net"));
 }
+
+const BARE: &str = r#"tieline-topology = 1
+nodes = [
+  { name = "a", kind = "switch", ports = 4 },
+  { name = "b", kind = "switch", ports = 4 },
+  { name = "h1", kind = "host", ports = 1 },
+  { name = "h2\u001B[2J\u202E", kind = "host", ports = 1 },
+  { name = "alone", kind = "host", ports = 1 },
+]
+links = [
+  { from = ["a", 1], to = ["b", 1], rate = "4xHDR" },
+  { from = ["a", 2], to = ["h1", 1], rate = "4xHDR" },
+  { from = ["b", 2], to = ["h2\u001B[2J\u202E", 1], rate = "4xHDR" },
+]
+"#;
+
+#[test]
+fn fabrics_without_guids_are_compared_and_converted_without_a_loss() {
+    let _watchdog = Watchdog::usual("without GUIDs");
+    let place = Place::new();
+    place.write("bare.toml", BARE);
+    place.write("other.toml", &BARE.replace("[\"a\", 2]", "[\"a\", 3]"));
+    let (status, _) = place.json(&["diff", "bare.toml", "bare.toml"]);
+    assert_eq!(status, 0);
+    let (status, report) = place.json(&["diff", "bare.toml", "other.toml"]);
+    assert_eq!((status, report["fabric"].as_array().unwrap().len()), (1, 2), "{report:#}");
+    place.write(
+        "none.toml",
+        "tieline-topology = 1\nnodes = [{ name = \"a\", kind = \"switch\", ports = 4 }]\n",
+    );
+    let (status, out, _) = place.run(&["diff", "bare.toml", "none.toml"]);
+    assert!(status == 1 && out.contains("h2\\u{1b}[2J\\u{202e}"), "{out}");
+    assert!(!out.contains(['\u{1b}', '\u{202e}']));
+    for (name, count) in [("out.lst", 4), ("out.topo", 5)] {
+        let (status, _, err) = place.run(&["convert", "bare.toml", name]);
+        assert!(status == 0 && err.contains("5 nodes have no GUID of their own"), "{err}");
+        assert_eq!(err.contains("1 nodes without a cable"), name == "out.lst", "{err}");
+        let (_, report) = place.json(&["observe", "--from", name]);
+        assert_eq!(
+            (&report["summary"]["links"], kinds(&report).contains(&"doubt")),
+            (&3.into(), false),
+            "{report:#}"
+        );
+        let nodes =
+            report["summary"]["hosts"].as_u64().unwrap() + report["summary"]["switches"].as_u64().unwrap();
+        assert_eq!(nodes, count, "{name}");
+    }
+}

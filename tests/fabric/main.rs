@@ -4,6 +4,8 @@
 mod faults;
 mod files;
 mod harness;
+mod hostile;
+mod live;
 mod misuse;
 mod routes;
 mod stock;

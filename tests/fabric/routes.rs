@@ -77,3 +77,34 @@ fn tables_that_were_dumped_are_read_again_and_compared() {
     assert_eq!((status, &difference["changed"]), (1, &1.into()), "{difference:#}");
     assert_eq!(difference["entries"][0]["after"], 8);
 }
+
+#[test]
+fn lanes_that_were_dumped_end_a_credit_loop_that_one_lane_has() {
+    let _watchdog = Watchdog::usual("dumped lanes");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "torus", "5x5"]);
+    place.done(&["route", "net.toml", "--dump", "t"]);
+    let fdbs = ["check", "t/opensm-subnet.lst", "--lfts", "t/opensm.fdbs"];
+    let (status, report) = place.json(&fdbs);
+    assert_eq!((status, &report["lanes_assumed"]), (3, &true.into()), "{report:#}");
+    let (_, out, _) = place.run(&fdbs);
+    assert!(out.contains("assuming one lane"), "{out}");
+    let lanes = [&fdbs[..], &["--sl", "t/opensm.psl", "--sl2vl", "t/opensm.slvl"]].concat();
+    let (status, report) = place.json(&lanes);
+    assert_eq!((status, &report["lanes_assumed"]), (0, &false.into()), "{report:#}");
+    assert!(report["lanes"].as_u64().unwrap() > 1, "{report:#}");
+    place.write("bad.psl", "0x1 1 1\n");
+    let (status, _, err) = place.run(&[&fdbs[..], &["--sl", "bad.psl"]].concat());
+    assert!(status == 2 && err.contains("bad.psl: line 1"), "{err}");
+}
+
+#[test]
+fn a_root_that_is_a_host_is_refused_by_name() {
+    let _watchdog = Watchdog::usual("roots");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    for (root, status) in [("host00001", 2), ("nobody", 2), ("spine000", 0)] {
+        let (found, out, err) = place.run(&["route", "net.toml", "--engine", "updown", "--root", root]);
+        assert!(found == status && (status == 0 || err.contains(root)), "{root}: {out}{err}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Nodes, ports and cables as people name them: by description, GUID, LID, or one of these with a slash and a port.
 
+use mad::text::{is_plain, plain};
 use topology::{Graph, Kind, NodeIx, PortIx};
 
 /// Candidates that an error names.
@@ -27,6 +28,16 @@ pub enum NameError {
         count: usize,
         /// The GUIDs of the first.
         guids: String,
+    },
+    /// It is somebody's description, and means another one as a LID or as NODE/PORT.
+    #[error("`{name}` is the description of {chosen}, and {meant}: say which")]
+    Either {
+        /// As it was given.
+        name: String,
+        /// GUID of the node that calls itself so.
+        chosen: String,
+        /// What else it means, in words.
+        meant: String,
     },
     /// The node is there, and has no such port.
     #[error("`{node}` has no port {port}: it has 1 to {ports}")]
@@ -72,75 +83,115 @@ pub fn place(graph: &Graph, port: PortIx) -> String {
     format!("{}/{}", label(graph, node), graph.number(port))
 }
 
-/// A node as people find it: its text, or its GUID if it has none. Text of strangers loses its control characters.
+/// A node as people find it: its text, or its GUID if nothing of that can be seen. Text of strangers loses what may not go to a
+/// terminal.
 #[must_use]
 pub fn label(graph: &Graph, node: NodeIx) -> String {
-    let name: String =
-        graph.name(node).chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
-    if name.trim().is_empty() { format!("{:#018x}", graph.node_guid(node)) } else { name.trim().to_owned() }
+    let name = graph.name(node);
+    if !name.chars().any(|c| is_plain(c) && !c.is_whitespace()) {
+        return format!("{:#018x}", graph.node_guid(node));
+    }
+    plain(name.trim_matches(|c: char| c.is_whitespace() || c.is_control()))
 }
 
-/// The node or port of a name.
+/// The node or port of a name. GUIDs (`0x…`) and `lid N` go before descriptions, which anybody may choose for himself; what
+/// could be a number or a port as well as somebody's description is an error that names both.
 ///
 /// # Errors
 /// It is nobody's, or that of several.
 pub fn find(graph: &Graph, name: &str) -> Result<Named, NameError> {
     let whole = node_of(graph, name);
-    if let (Err(NameError::Unknown { .. }), Some((node, port))) = (&whole, name.rsplit_once('/'))
-        && let Ok(number) = port.trim().parse::<u32>()
-    {
-        let node = match node_of(graph, node)? {
-            Named::Node(node) => node,
-            Named::Port(port) => graph.owner(port),
-        };
-        let there = u8::try_from(number).ok().and_then(|number| graph.port(node, number));
-        return there.map(Named::Port).ok_or_else(|| NameError::NoPort {
-            node: label(graph, node),
-            port: number,
-            ports: graph.port_count(node),
-        });
+    if matches!(whole, Err(NameError::Ambiguous { .. } | NameError::Either { .. })) {
+        return whole;
     }
-    whole
+    let Some((node, number)) = name.rsplit_once('/') else { return whole };
+    let Ok(number) = number.trim().parse::<u32>() else { return whole };
+    let node = match node_of(graph, node) {
+        Ok(Named::Node(node)) => node,
+        Ok(Named::Port(port)) => graph.owner(port),
+        Err(error) => return if whole.is_ok() { whole } else { Err(error) },
+    };
+    let there = u8::try_from(number).ok().and_then(|number| graph.port(node, number)).map(Named::Port);
+    match (whole, there) {
+        (Ok(whole), Some(port)) => Err(either(graph, name, whole, port)),
+        (Ok(whole), None) => Ok(whole),
+        (Err(_), Some(port)) => Ok(port),
+        (Err(_), None) => {
+            Err(NameError::NoPort { node: label(graph, node), port: number, ports: graph.port_count(node) })
+        }
+    }
+}
+
+/// Who has a GUID: a node, or a port of a host.
+fn of_guid(graph: &Graph, guid: u64) -> Result<Option<Named>, Vec<NodeIx>> {
+    let living = || graph.nodes().filter(|node| !graph.is_dead(*node));
+    let found: Vec<NodeIx> = living().filter(|node| guid != 0 && graph.node_guid(*node) == guid).collect();
+    match found.as_slice() {
+        [node] => Ok(Some(Named::Node(*node))),
+        [] => {
+            let ports = living().filter(|node| graph.kind(*node) != Kind::Switch);
+            let mut ports = ports.flat_map(|node| graph.ports(node));
+            Ok(ports.find(|port| guid != 0 && graph.port_guid(*port) == guid).map(Named::Port))
+        }
+        _ => Err(found),
+    }
 }
 
 fn node_of(graph: &Graph, name: &str) -> Result<Named, NameError> {
     let name = name.trim();
-    let living = || graph.nodes().filter(|node| !graph.is_dead(*node));
-    let mut found: Vec<NodeIx> = living().filter(|node| label(graph, *node) == name).collect();
-    if found.is_empty()
-        && let Some(guid) = name.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
+    let several = |several: &[NodeIx]| {
+        let guids: Vec<String> =
+            several.iter().take(NAMED).map(|node| format!("{:#018x}", graph.node_guid(*node))).collect();
+        NameError::Ambiguous { name: name.to_owned(), count: several.len(), guids: guids.join(" or ") }
+    };
+    if let Some(guid) = name.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
+        && let Some(named) = of_guid(graph, guid).map_err(|nodes| several(&nodes))?
     {
-        found = living().filter(|node| guid != 0 && graph.node_guid(*node) == guid).collect();
-        if found.is_empty() {
-            let ports = living().filter(|node| graph.kind(*node) != Kind::Switch);
-            let mut ports = ports.flat_map(|node| graph.ports(node));
-            if let Some(port) = ports.find(|port| graph.port_guid(*port) == guid) {
-                return Ok(Named::Port(port));
-            }
-        }
+        return Ok(named);
     }
-    let number = name.strip_prefix("lid ").or_else(|| name.strip_prefix("LID ")).unwrap_or(name);
-    if found.is_empty()
-        && let Ok(lid) = number.trim().parse::<u16>()
-        && let Some(end) = of_lid(graph, lid)
-    {
-        return Ok(end);
+    let said = name.strip_prefix("lid ").or_else(|| name.strip_prefix("LID "));
+    let of_lid = said.unwrap_or(name).trim().parse::<u16>().ok().and_then(|lid| of_lid(graph, lid));
+    if let Some(named) = of_lid.filter(|_| said.is_some()) {
+        return Ok(named);
     }
-    match found.as_slice() {
-        [node] => Ok(Named::Node(*node)),
-        [] => Err(NameError::Unknown { name: name.to_owned(), near: near(graph, name) }),
-        several => {
-            let guids: Vec<String> =
-                several.iter().take(NAMED).map(|node| format!("{:#018x}", graph.node_guid(*node))).collect();
-            Err(NameError::Ambiguous {
-                name: name.to_owned(),
-                count: several.len(),
-                guids: guids.join(" or "),
-            })
-        }
+    let living = graph.nodes().filter(|node| !graph.is_dead(*node));
+    let found: Vec<NodeIx> = living.filter(|node| label(graph, *node) == name).collect();
+    match (found.as_slice(), of_lid) {
+        ([], Some(named)) => Ok(named),
+        ([node], None) => Ok(Named::Node(*node)),
+        // Who is called by his own LID.
+        ([node], Some(named)) if owner(graph, named) == *node => Ok(named),
+        ([node, ..], Some(named)) => Err(either(graph, name, Named::Node(*node), named)),
+        ([], None) => Err(NameError::Unknown { name: name.to_owned(), near: near(graph, name) }),
+        (nodes, None) => Err(several(nodes)),
     }
 }
 
+fn owner(graph: &Graph, named: Named) -> NodeIx {
+    match named {
+        Named::Node(node) => node,
+        Named::Port(port) => graph.owner(port),
+    }
+}
+
+/// A name that somebody chose, and that means something else of itself.
+fn either(graph: &Graph, name: &str, chosen: Named, meant: Named) -> NameError {
+    let node = owner(graph, meant);
+    let lid = name.trim().parse::<u16>().ok();
+    let port = match meant {
+        Named::Port(port) if lid.is_none() => format!("/{}", graph.number(port)),
+        _ => String::new(),
+    };
+    let guid = |node| format!("{:#018x}", graph.node_guid(node));
+    NameError::Either {
+        name: name.to_owned(),
+        chosen: guid(owner(graph, chosen)),
+        meant: match lid {
+            Some(lid) => format!("LID {lid} is that of {} (`lid {lid}`)", label(graph, node)),
+            None => format!("it is a port of {} too ({}{port})", label(graph, node), guid(node)),
+        },
+    }
+}
 /// Who answers to a LID.
 fn of_lid(graph: &Graph, lid: u16) -> Option<Named> {
     if lid == 0 {
@@ -244,5 +295,44 @@ mod tests {
         let error = find(&graph, "MT4119 ConnectX").unwrap_err();
         assert!(error.to_string().contains("0x0000000000000005 or 0x0000000000000006"), "{error}");
         assert!(matches!(find(&graph, "0x6"), Ok(Named::Node(NodeIx(1)))));
+    }
+
+    /// Anybody may call himself by another one's GUID, LID or port.
+    #[test]
+    fn a_description_does_not_take_over_guids_lids_and_ports() {
+        let mut builder = GraphBuilder::new();
+        let leaf = builder.node(NodeSpec::new(Kind::Switch, "leaf", 8).guid(4)).unwrap();
+        let honest = builder.node(NodeSpec::new(Kind::Host, "honest", 1).guid(5)).unwrap();
+        let mut others = Vec::new();
+        for (guid, name) in [(6, "0x0000000000000005"), (7, "17"), (8, "lid 17"), (9, "leaf/3")] {
+            others.push(builder.node(NodeSpec::new(Kind::Host, name, 1).guid(guid)).unwrap());
+        }
+        builder.lid(honest, 1, 17, 0);
+        builder.link((leaf, 1), (honest, 1), topology::LinkSpec::EDR4X).unwrap();
+        let graph = builder.finish();
+        let port = graph.port(honest, 1).unwrap();
+        assert_eq!(find(&graph, "0x0000000000000005"), Ok(Named::Node(honest)));
+        assert_eq!(find(&graph, "0x5"), Ok(Named::Node(honest)));
+        assert_eq!(find(&graph, "lid 17"), Ok(Named::Port(port)));
+        assert_eq!(find(&graph, "LID 17"), Ok(Named::Port(port)));
+        let error = find(&graph, "17").unwrap_err().to_string();
+        assert!(error.contains("0x0000000000000007") && error.contains("honest"), "{error}");
+        let error = find(&graph, "leaf/3").unwrap_err().to_string();
+        assert!(error.contains("0x0000000000000009") && error.contains("0x0000000000000004/3"), "{error}");
+        // A node may well be called by its own LID.
+        let mut builder = GraphBuilder::new();
+        let host = builder.node(NodeSpec::new(Kind::Host, "17", 1).guid(5)).unwrap();
+        builder.lid(host, 1, 17, 0);
+        assert!(matches!(find(&builder.finish(), "17"), Ok(Named::Port(_))));
+    }
+
+    #[test]
+    fn text_of_strangers_is_shown_without_what_controls_a_terminal() {
+        let mut builder = GraphBuilder::new();
+        builder.node(NodeSpec::new(Kind::Host, " a\u{1b}[31m\u{202e}b\u{9b}\u{2028}c ", 1).guid(5)).unwrap();
+        builder.node(NodeSpec::new(Kind::Host, "\u{7}\u{202e} ", 1).guid(6)).unwrap();
+        let graph = builder.finish();
+        assert_eq!(label(&graph, NodeIx(0)), "a\u{fffd}[31m\u{fffd}b\u{fffd}\u{fffd}c");
+        assert_eq!(label(&graph, NodeIx(1)), "0x0000000000000006");
     }
 }

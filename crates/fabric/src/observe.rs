@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mad::header::Path;
 use mad::windowed::Limits;
 use mad::{MadTransport, TransportError};
 
 use crate::counters::{self, Collected, Plan};
+use crate::lanes::{self, LaneMaps};
 use crate::snapshot::{Concern, PortFacts, Snapshot};
 use crate::sweep::{self, SweepError};
 use crate::tables;
@@ -49,6 +51,8 @@ pub struct Observed {
     pub snapshot: Snapshot,
     /// For reading counters without looking for ports anew.
     pub plan: Plan,
+    /// The directed route to each node.
+    pub ways: Vec<Path>,
     /// Seconds: sweep, tables, counters.
     pub seconds: [f64; 3],
 }
@@ -71,7 +75,12 @@ pub fn observe<T: MadTransport + ?Sized>(
         found.doubts.iter().map(|doubt| Concern { grave: true, text: doubt.to_string() }).collect();
     let mut seconds = [found.took.as_secs_f64(), 0.0, 0.0];
     let mut of_switches = None;
-    if options.tables {
+    let invented = found.doubts.iter().any(|doubt| matches!(doubt, sweep::Doubt::TooMany { .. }));
+    if options.tables && invented {
+        let text =
+            "no tables were read: there are more nodes than can be, and tables of some are worth nothing";
+        concerns.push(Concern { grave: false, text: text.to_owned() });
+    } else if options.tables {
         tell("reading the tables of the switches");
         let begun = transport.now();
         let read = tables::read(transport, &found, options.limits, stop)?;
@@ -89,6 +98,7 @@ pub fn observe<T: MadTransport + ?Sized>(
         of_switches = read.tables;
     }
     let mut plan = Plan::new(&found.graph);
+    let ways: Vec<Path> = found.nodes.iter().map(|node| node.path).collect();
     let mut snapshot = Snapshot {
         taken: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         source: source.to_owned(),
@@ -97,10 +107,14 @@ pub fn observe<T: MadTransport + ?Sized>(
         counters: None,
         uncounted: Vec::new(),
         tables: of_switches,
-        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64,
+        lane_maps: LaneMaps::new(),
+        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64 + found.more_doubts,
         concerns,
     };
     snapshot.concerns.truncate(MOST_CONCERNS);
+    if let Some(tables) = &snapshot.tables {
+        snapshot.lane_maps = lanes::read(transport, &snapshot, &ways, tables, options.limits, stop)?;
+    }
     if options.counters {
         tell("reading the counters of all ports");
         let of_counters = counters::Options { limits: options.limits, extended: true };
@@ -111,7 +125,7 @@ pub fn observe<T: MadTransport + ?Sized>(
     if stop() {
         return Err(SweepError::Stopped(snapshot.graph.node_count()).into());
     }
-    Ok(Observed { snapshot, plan, seconds })
+    Ok(Observed { snapshot, plan, ways, seconds })
 }
 
 /// Puts what was collected into a snapshot.

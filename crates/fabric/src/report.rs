@@ -8,11 +8,13 @@ use serde::Serialize;
 use topology::routing::{Checked, check};
 use topology::{Kind, NodeIx};
 
+use crate::lanes;
 use crate::snapshot::Snapshot;
 
 mod errors;
 mod html;
 mod links;
+mod pieces;
 mod plan;
 mod since;
 #[cfg(test)]
@@ -24,6 +26,7 @@ mod way;
 pub use errors::{Category, Thresholds, Worst, worst};
 pub use html::page;
 pub use links::{LinkLine, links};
+pub use pieces::lost_switches;
 pub use text::render;
 pub use way::{Step, Way, way};
 
@@ -121,6 +124,8 @@ pub struct Routes {
     pub lost: u64,
     /// Of them those between which there is no way of cables.
     pub cut: u64,
+    /// Ways to switches, and from those without hosts, that the tables lose.
+    pub lost_switches: u64,
     /// Most switches on a way.
     pub most_switches: u32,
     /// A credit loop: each port waits for the next, the last for the first.
@@ -219,6 +224,7 @@ impl Report {
     pub fn of(snapshot: &Snapshot, wanted: &Wanted<'_>) -> Result<Self, ReportError> {
         let mut findings: Vec<Finding> = concerns(snapshot);
         findings.extend(links::findings(snapshot));
+        findings.extend(pieces::findings(snapshot));
         findings.extend(errors::findings(snapshot, wanted.since, &wanted.thresholds));
         let mut routes = None;
         if let Some(tables) = &snapshot.tables {
@@ -286,6 +292,7 @@ impl Routes {
             pairs: checked.pairs,
             lost: checked.lost,
             cut: checked.cut,
+            lost_switches: checked.lost_switches,
             most_switches: checked.most_hops,
             credit_loop: checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect(),
         }
@@ -321,6 +328,16 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
         );
         found.push(Finding::failed("unreachable", Vec::new(), text));
     }
+    if checked.lost_switches > 0 {
+        let named = snapshot.tables.as_ref().map(|tables| lost_switches(graph, tables)).unwrap_or_default();
+        let text = format!(
+            "the tables lose {} ways to switches, or from those without hosts: {}{}",
+            checked.lost_switches,
+            named.join("; "),
+            if checked.lost_switches > named.len() as u64 { "; …" } else { "" }
+        );
+        found.push(Finding::failed("switch unreachable", Vec::new(), text));
+    }
     if checked.cut > 0 {
         let text =
             format!("no cables lead from a switch to a host for {} pairs: the fabric is cut", checked.cut);
@@ -329,11 +346,18 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
     if !checked.credit_loop.is_empty() {
         let places: Vec<String> = checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect();
         let text = format!(
-            "credit loop, if all traffic goes on one lane: {} cables can wait for each other in a circle, from {}",
+            "{} cables can wait for each other in a circle, from {}",
             places.len(),
             places.first().cloned().unwrap_or_default()
         );
-        found.push(Finding::failed("credit loop", places, text));
+        let open = lanes::doubt(snapshot, &checked.credit_loop);
+        found.push(match open {
+            None => Finding::failed("credit loop", places, text),
+            Some(why) => {
+                let text = format!("a credit loop if all traffic uses one lane: {text}; {why}; not judged");
+                Finding { weight: Weight::Open, kind: "credit loop", places, text }
+            }
+        });
     }
     found
 }

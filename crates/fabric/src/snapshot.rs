@@ -11,6 +11,7 @@ use topology::routing::Tables;
 use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
 
 use crate::counting::Counters;
+use crate::lanes::LaneMaps;
 
 mod file;
 #[cfg(test)]
@@ -33,6 +34,9 @@ pub struct PortFacts {
     pub mtu: [u8; 2],
     /// Where its subnet manager is; 0 if it has none.
     pub sm_lid: u16,
+    /// Data lanes in use; 0 where it is not known.
+    #[serde(default)]
+    pub lanes: u8,
 }
 
 /// Widths by their bits, narrow ones first.
@@ -83,6 +87,11 @@ impl PortFacts {
             speed: [supported, enabled, active],
             mtu: [info.mtu_capacity(), info.neighbor_mtu()],
             sm_lid: info.sm_lid().0,
+            lanes: match info.operational_lanes() {
+                code @ 1..=4 => 1 << (code - 1),
+                5 => 15,
+                _ => 0,
+            },
         }
     }
 
@@ -150,6 +159,8 @@ pub struct Snapshot {
     pub uncounted: Vec<(PortIx, String)>,
     /// The tables that are in the switches, where they were read.
     pub tables: Option<Tables>,
+    /// Lanes by level, where the tables have a circle and the lanes decide about it.
+    pub lane_maps: LaneMaps,
     /// What does not fit.
     pub concerns: Vec<Concern>,
     /// Concerns that are not kept word by word.

@@ -13,7 +13,9 @@ use topology::routing::{
 };
 use topology::{Graph, Kind, NodeIx, PortIx};
 
+use crate::lanes;
 use crate::names::{self, NameError, Named};
+use crate::snapshot::Snapshot;
 
 pub mod text;
 
@@ -188,9 +190,26 @@ pub struct Judged {
     pub findings: Vec<String>,
     /// A credit loop: each port (and lane) waits for the next.
     pub credit_loop: Vec<String>,
+    /// Why it is not judged whether traffic uses lanes on which the credit loop is one; absent where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_judged: Option<String>,
 }
 
 impl Judged {
+    /// Of tables that are there, which do not say on which lanes traffic goes.
+    #[must_use]
+    pub fn of_snapshot(snapshot: &Snapshot, checked: &Checked) -> Self {
+        let open = || lanes::doubt(snapshot, &checked.credit_loop);
+        let not_judged = if checked.credit_loop.is_empty() { None } else { open() };
+        Self { not_judged, ..Self::of(&snapshot.graph, checked) }
+    }
+
+    /// Nothing but the credit loop is wrong, and that is not judged.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.not_judged.is_some() && self.lost + self.cut + self.lost_switches == 0
+    }
+
     /// In words.
     #[must_use]
     pub fn of(graph: &Graph, checked: &Checked) -> Self {
@@ -211,6 +230,7 @@ impl Judged {
             lanes: checked.lanes,
             most_switches: checked.most_hops,
             findings: checked.findings.iter().map(finding).collect(),
+            not_judged: None,
             credit_loop: checked
                 .credit_loop
                 .iter()

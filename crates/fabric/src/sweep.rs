@@ -29,11 +29,19 @@ pub struct Options {
     pub limits: Limits,
     /// Nodes after which it gives up: no fabric has more LIDs, but a faulty switch may invent any number.
     pub most_nodes: usize,
+    /// Ports that these nodes may have together. A fat tree with all LIDs that there are has fewer than 300,000; what is
+    /// remembered of each, and what is asked of each, makes memory and time of a sweep.
+    pub most_ports: usize,
+    /// Questions that may stay without an answer before nothing more is asked.
+    pub most_silent: usize,
 }
+
+/// Doubts that are kept in words; the rest is counted.
+pub const MOST_DOUBTS: usize = 4_000;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { limits: Limits::default(), most_nodes: 0x1_0000 }
+        Self { limits: Limits::default(), most_nodes: 0x1_0000, most_ports: 0x6_0000, most_silent: 4_096 }
     }
 }
 
@@ -86,6 +94,8 @@ pub struct Found {
     pub ports: Vec<Option<PortInfo>>,
     /// What does not fit.
     pub doubts: Vec<Doubt>,
+    /// Doubts beyond [`MOST_DOUBTS`].
+    pub more_doubts: u64,
     /// Datagrams.
     pub tally: Tally,
     /// How long it took, by the transport's clock.

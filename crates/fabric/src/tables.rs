@@ -16,6 +16,29 @@ use crate::sweep::Found;
 /// Questions of one switch that stay unanswered before it is not asked any more.
 const PATIENCE: u32 = 3;
 
+/// Bytes of memory that tables may take together with what is known of ports. A fabric of more than some 35,000 hosts takes more; so
+/// does one switch that invents others, or that calls its hosts by the last LID that there is.
+const MOST_BYTES: usize = 200 << 20;
+/// What is known of a port takes about so many bytes.
+const BYTES_PER_PORT: usize = 256;
+
+/// No tables, however they came about, take more memory than is allowed for.
+///
+/// # Errors
+/// They would, in words.
+pub fn afford(graph: &Graph, lids: &Lids) -> Result<(), String> {
+    let switches = graph.nodes_of(Kind::Switch).count();
+    let bytes = switches * (usize::from(lids.top()) + usize::from(LIDS_PER_BLOCK));
+    if bytes.saturating_add(graph.port_total() * BYTES_PER_PORT) > MOST_BYTES {
+        return Err(format!(
+            "tables of {switches} switches for LIDs up to {} take {} MiB, more than is allowed for",
+            lids.top(),
+            bytes >> 20
+        ));
+    }
+    Ok(())
+}
+
 /// What was read.
 #[derive(Debug)]
 pub struct Read {
@@ -62,6 +85,9 @@ pub fn read<T: MadTransport + ?Sized>(
         Ok(lids) => Arc::new(lids),
         Err(why) => return Ok(none(&why)),
     };
+    if let Err(why) = afford(graph, &lids) {
+        return Ok(none(&why));
+    }
     let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
     let mut tables = Tables::empty(lids, &switches);
     let mut client: Windowed<(NodeIx, u16)> = Windowed::new(limits);
@@ -117,4 +143,31 @@ pub fn read<T: MadTransport + ?Sized>(
         }
     }
     Ok(Read { tables: Some(tables), silent: silent.into_iter().collect(), why_none: None })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The same graph with a LID at each port that can have one, as a manager leaves it.
+    pub(crate) fn with_lids(graph: &Graph) -> (Graph, Arc<Lids>) {
+        let lids = Lids::of_graph(graph, 0).unwrap();
+        let mut builder = topology::GraphBuilder::new();
+        for node in graph.nodes() {
+            let spec = topology::NodeSpec::new(graph.kind(node), graph.name(node), graph.port_count(node));
+            let index = builder.node(spec.guid(graph.node_guid(node))).unwrap();
+            for port in graph.ports(node) {
+                if let Some(lid) = lids.base(port) {
+                    builder.lid(index, graph.number(port), lid, 0);
+                }
+            }
+        }
+        for (a, b) in graph.links() {
+            let end = |port| (graph.owner(port), graph.number(port));
+            builder.link(end(a), end(b), graph.link(a).unwrap()).unwrap();
+        }
+        let graph = builder.finish();
+        let lids = Arc::new(super::lids(&graph).unwrap());
+        (graph, lids)
+    }
 }

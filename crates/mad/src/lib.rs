@@ -26,6 +26,7 @@ pub mod rmpp;
 pub mod sa;
 pub mod sa_records;
 pub mod sm;
+pub mod text;
 pub mod transport;
 #[allow(unsafe_code, reason = "the kernel's device is opened, polled and told by calls of the C library")]
 pub mod umad;

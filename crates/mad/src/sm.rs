@@ -388,14 +388,11 @@ impl NodeDescription {
         description
     }
 
-    /// The text to the first zero; what is no UTF-8, and control characters, are replaced.
+    /// The text to the first zero; what is no UTF-8, and what may not go to a terminal ([`crate::text`]), is replaced.
     #[must_use]
     pub fn to_text(&self) -> String {
         let bytes = self.text().split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(bytes)
-            .chars()
-            .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
-            .collect()
+        crate::text::plain(&String::from_utf8_lossy(bytes))
     }
 }
 

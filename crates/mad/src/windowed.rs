@@ -8,6 +8,12 @@ use crate::header::{Mad, refusal};
 use crate::transport::{Address, MadTransport, TransportError};
 use crate::values::{Class, Method, Status};
 
+/// A transport that took nothing and brought nothing for so long, and for all the time of a question, is held to be stuck.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// Between two tries to send to a transport that has no room.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// How many, how long, how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -94,6 +100,8 @@ pub struct Windowed<K> {
     due: BTreeSet<(Duration, u32)>,
     waiting: VecDeque<(Address, Mad, K)>,
     tally: Tally,
+    /// Since when the transport has had no room, and nothing came.
+    full_since: Option<Duration>,
 }
 
 /// The part of the transaction's number that stays the sender's own on all transports; the upper half is the agent's.
@@ -120,6 +128,7 @@ impl<K> Windowed<K> {
             due: BTreeSet::new(),
             waiting: VecDeque::new(),
             tally: Tally::default(),
+            full_since: None,
         }
     }
 
@@ -144,7 +153,7 @@ impl<K> Windowed<K> {
     /// appended to `done`.
     ///
     /// # Errors
-    /// Those of the transport; the questions stay.
+    /// Those of the transport, and that it takes nothing any more; the questions stay.
     pub fn drive<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -172,7 +181,11 @@ impl<K> Windowed<K> {
             if came > 0 {
                 continue;
             }
-            let next = self.due.first().map_or(until, |(due, _)| (*due).min(until));
+            let mut next = self.due.first().map_or(until, |(due, _)| (*due).min(until));
+            if self.full_since.is_some() {
+                // What is due can't be sent: no busy waiting for room.
+                next = next.max(now + PAUSE).min(until);
+            }
             if let Some(received) = transport.receive(next.saturating_sub(now))? {
                 self.take(&received.mad, received.undelivered, transport.now(), done);
             }
@@ -181,6 +194,7 @@ impl<K> Windowed<K> {
 
     fn fill<T: MadTransport + ?Sized>(&mut self, transport: &mut T) -> Result<(), TransportError> {
         let window = if self.limits.window == 0 { transport.room() } else { self.limits.window };
+        self.still_takes(transport.now())?;
         while self.flights.len() < window {
             let Some((to, mut mad, key)) = self.waiting.pop_front() else { break };
             while self.flights.contains_key(&self.next) {
@@ -189,8 +203,10 @@ impl<K> Windowed<K> {
             mad.header_mut().set_transaction(self.next.into());
             if !transport.send(&to, &mad)? {
                 self.waiting.push_front((to, mad, key));
+                self.full_since.get_or_insert(transport.now());
                 break;
             }
+            self.full_since = None;
             self.tally.sent += 1;
             let due = transport.now() + self.limits.timeout;
             self.due.insert((due, self.next));
@@ -200,7 +216,20 @@ impl<K> Windowed<K> {
         Ok(())
     }
 
+    /// Whoever takes no datagram for so long will take none: without an end to it, questions that wait to be sent wait for ever.
+    fn still_takes(&self, now: Duration) -> Result<(), TransportError> {
+        let longest = STUCK.max(self.limits.timeout.saturating_mul(self.limits.retries.saturating_add(1)));
+        match self.full_since {
+            Some(since) if now.saturating_sub(since) > longest => Err(TransportError::Protocol {
+                what: format!("no datagram was taken for {} s", longest.as_secs()),
+                next: "see whether the simulator, or the device's driver, is stopped",
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn take(&mut self, mad: &Mad, undelivered: bool, now: Duration, done: &mut Vec<Done<K>>) {
+        self.full_since = None;
         let number = number(mad);
         let Some(flight) =
             self.flights.get_mut(&number).filter(|flight| answers(&flight.mad, mad, undelivered))
@@ -247,8 +276,10 @@ impl<K> Windowed<K> {
             };
             if flight.tries < self.limits.retries {
                 if !transport.send(&flight.to, &flight.mad)? {
+                    self.full_since.get_or_insert(now);
                     break;
                 }
+                self.full_since = None;
                 flight.tries += 1;
                 flight.due = now + self.limits.timeout;
                 self.due.remove(&(due, number));
@@ -284,4 +315,48 @@ fn answers(question: &Mad, mad: &Mad, undelivered: bool) -> bool {
         && asked.attribute() == got.attribute()
         && asked.modifier() == got.modifier()
         && got.method() == method
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Received;
+    use crate::values::Lid;
+
+    /// Takes so many datagrams, and then none; nothing comes.
+    struct Stopped(Duration, u32);
+
+    impl MadTransport for Stopped {
+        fn send(&mut self, _: &Address, _: &Mad) -> Result<bool, TransportError> {
+            let room = self.1 > 0;
+            self.1 = self.1.saturating_sub(1);
+            Ok(room)
+        }
+        fn receive(&mut self, wait: Duration) -> Result<Option<Received>, TransportError> {
+            self.0 += wait;
+            Ok(None)
+        }
+        fn now(&self) -> Duration {
+            self.0
+        }
+        fn lid(&self) -> Lid {
+            Lid(0)
+        }
+        fn sm_lid(&self) -> Lid {
+            Lid(0)
+        }
+    }
+
+    #[test]
+    fn who_takes_nothing_any_more_is_an_error_and_no_endless_wait() {
+        for room in [0, 1, 3, 11] {
+            let mut client = Windowed::new(Limits::default());
+            (0..20).for_each(|key| client.ask(Address::DIRECTED, crate::header::blank(), key));
+            let (mut transport, mut done) = (Stopped(Duration::ZERO, room), Vec::new());
+            let ended = (0..10_000)
+                .find_map(|_| client.drive(&mut transport, Duration::from_millis(100), &mut done).err());
+            let error = ended.unwrap_or_else(|| panic!("with room for {room} it went on")).to_string();
+            assert!(error.contains("no datagram was taken"), "{error}");
+        }
+    }
 }

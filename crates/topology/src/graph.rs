@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 mod builder;
 mod difference;
+mod guids;
 mod link;
 #[cfg(test)]
 mod tests;
@@ -70,7 +71,7 @@ impl Kind {
 }
 
 /// What faults can't change.
-#[derive(Debug, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Fixed {
     kind: Vec<Kind>,
     node_guid: Vec<u64>,

@@ -3,7 +3,7 @@
 //! What it is for: [`graph`] holds a fabric's nodes, ports and cables in compressed rows, [`build`] makes well-known
 //! shapes of any size, [`read`] takes files of others, and [`mod@write`] makes them;
 //! [`recognise`] says what shape a fabric has, and [`draw`] draws it.
-//! [`routing`] computes forwarding tables and checks them; [`quality`] says how good they are.
+//! [`text`] makes names of strangers safe to print. [`routing`] computes forwarding tables and checks them; [`quality`] says how good they are.
 //!
 //! What it must never do: talk to a device or to the network; guess silently about what a file means; panic on a file of a
 //! stranger.
@@ -18,6 +18,8 @@ pub mod quality;
 pub mod read;
 pub mod recognise;
 pub mod routing;
+pub mod text;
 pub mod write;
 
 pub use graph::{Graph, GraphBuilder, GraphError, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Speed, Width};
+pub use text::printable;

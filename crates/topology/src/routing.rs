@@ -8,6 +8,7 @@ use std::sync::Arc;
 mod account;
 pub mod auto;
 pub mod check;
+mod complete;
 mod destinations;
 mod fill;
 pub mod form;
@@ -37,7 +38,7 @@ pub use ranks::Ranks;
 pub use tables::{Changed, NO_PATH, Tables};
 pub use view::View;
 
-use crate::{Graph, NodeIx};
+use crate::{Graph, Kind, NodeIx, printable};
 use destinations::Destinations;
 use fill::Filler;
 use form::{DragonflyForm, Form, GridForm};
@@ -125,6 +126,17 @@ pub enum RouteError {
     /// Data lanes are 1 to 15.
     #[error("{0} lanes are not possible: a fabric has 1 to 15 data lanes")]
     Lanes(u8),
+    /// A root has to be a switch of the graph.
+    #[error("`{name}` is a {kind} and can't be a root: name a switch of the fabric")]
+    NoRoot {
+        /// What it is called.
+        name: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A root has to be of the graph.
+    #[error("node {0} can't be a root: the graph has no such node")]
+    ForeignRoot(u32),
     /// The shape's own ways need more lanes than there are.
     #[error("the engine needs {need} lanes, and {have} are given; the engine `layered` does with any number")]
     FewLanes {
@@ -148,6 +160,15 @@ pub enum RouteError {
 pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<Routing, RouteError> {
     if let Some((lid, _)) = lids.iter().find(|(_, port)| port.index() >= graph.port_total()) {
         return Err(RouteError::Foreign(lid));
+    }
+    for root in request.roots {
+        if root.index() >= graph.node_count() {
+            return Err(RouteError::ForeignRoot(root.0));
+        }
+        if graph.kind(*root) != Kind::Switch {
+            let name = printable(graph.name(*root)).into_owned();
+            return Err(RouteError::NoRoot { name, kind: graph.kind(*root).word() });
+        }
     }
     let view = View::of(graph);
     let tables = Tables::empty(Arc::clone(lids), view.switches());
@@ -185,7 +206,9 @@ impl Job<'_> {
     fn shortest(&self, mut tables: Tables) -> Routing {
         let plan = self.plan();
         self.fill(&mut tables, &Ways::shortest(self.view), &plan);
-        Routing { tables, plan, remarks: Vec::new() }
+        let given = !self.request.roots.is_empty();
+        let unused = || "roots are not used: shortest ways have none".to_owned();
+        Routing { tables, plan, remarks: given.then(unused).into_iter().collect() }
     }
 
     fn sized(&self, shape: usize) -> Result<(), RouteError> {
@@ -195,28 +218,72 @@ impl Job<'_> {
 
     fn layered(&self, mut tables: Tables, form: Option<&dyn Form>) -> Result<Routing, RouteError> {
         let mut plan = self.plan();
-        if self.missing(&Ways::up_down(self.view, plan.ranks())).is_some() {
+        let mut ways = Ways::up_down(self.view, plan.ranks());
+        let mut remarks = self.of_roots();
+        if self.missing(&ways).is_some() {
             plan = self.plan_of(&Ranks::of_centre(self.view));
+            ways = Ways::up_down(self.view, plan.ranks());
+            if !self.request.roots.is_empty() {
+                remarks
+                    .push("ways up and down from these roots do not suffice: another was chosen".to_owned());
+            }
         }
         let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
         let lanes = self.request.lanes;
-        let rest = layered::fill(self.view, plan.ranks(), &destinations, lanes, form, &mut tables)?;
-        let remark = format!(
-            "{rest} identifiers can't be reached from everywhere by the shape's own ways, and go another way"
-        );
-        let remarks = if rest > 0 { vec![remark] } else { Vec::new() };
+        let filled = layered::fill(self.view, plan.ranks(), &destinations, lanes, form, &mut tables)?;
+        if filled.rest > 0 {
+            remarks.push(format!(
+                "{} identifiers can't be reached from everywhere by the shape's own ways, and go another way",
+                filled.rest
+            ));
+        }
+        let mender = self.mender(&ways, &destinations, &plan, Some(&filled.up_down));
+        mender.mend(1, &mut tables);
+        complete::between_switches(self.view, &destinations, &mut tables);
+        remarks.extend(self.empty(&destinations, &tables));
         Ok(Routing { tables, plan, remarks })
     }
 
+    fn mender<'b>(
+        &'b self,
+        ways: &'b Ways,
+        destinations: &'b Destinations,
+        plan: &'b Plan,
+        only: Option<&'b [bool]>,
+    ) -> Mender<'b> {
+        Mender { view: self.view, ranks: plan.ranks(), ways, destinations, prior: self.request.prior, only }
+    }
+
+    /// What is said of roots that are gone.
+    fn of_roots(&self) -> Vec<String> {
+        let gone = self.request.roots.iter().filter(|root| self.graph.is_dead(**root));
+        gone.map(|root| format!("the root `{}` is not there", printable(self.graph.name(*root)))).collect()
+    }
+
+    /// What is said of entries that are left empty though cables lead there.
+    fn empty(&self, destinations: &Destinations, tables: &Tables) -> Vec<String> {
+        let empty = complete::empty(self.view, destinations, tables);
+        let of_hosts = format!(
+            "{} entries between switches and hosts are left out: they could cause a deadlock",
+            empty.of_hosts
+        );
+        let between = format!(
+            "{} entries between switches without hosts are left out: no way goes up and then down there, and nobody sends there",
+            empty.between_switches
+        );
+        let both = [(empty.of_hosts, of_hosts), (empty.between_switches, between)];
+        both.into_iter().filter(|one| one.0 > 0).map(|one| one.1).collect()
+    }
+
     fn up_down(&self, mut tables: Tables) -> Routing {
-        let mut remarks = Vec::new();
+        let mut remarks = self.of_roots();
         let mut plan = self.plan();
         let mut ways = Ways::up_down(self.view, plan.ranks());
         // A former plan may be of no use for what is left of the fabric; and leaves may be wired in ways that no tree has.
         let tries = [Ranks::of_leaves, Ranks::of_centre];
         for ranks in tries {
             let Some((from, to)) = self.missing(&ways) else { break };
-            let name = |row| self.graph.name(self.view.switch(row));
+            let name = |row| printable(self.graph.name(self.view.switch(row)));
             remarks.push(format!(
                 "no way up and then down leads from switch `{}` to `{}`: ranks were chosen anew",
                 name(from),
@@ -227,19 +294,11 @@ impl Job<'_> {
         }
         self.fill(&mut tables, &ways, &plan);
         let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
-        let mender = Mender {
-            view: self.view,
-            ranks: plan.ranks(),
-            ways: &ways,
-            destinations: &destinations,
-            prior: self.request.prior,
-        };
-        let refused = mender.mend(self.request.lanes, &mut tables);
-        if refused > 0 {
-            remarks.push(format!(
-                "{refused} entries between switches and hosts are left out: they could cause a deadlock"
-            ));
+        self.mender(&ways, &destinations, &plan, None).mend(self.request.lanes, &mut tables);
+        if self.request.engine == Engine::UpDown {
+            complete::between_switches(self.view, &destinations, &mut tables);
         }
+        remarks.extend(self.empty(&destinations, &tables));
         Routing { tables, plan, remarks }
     }
 

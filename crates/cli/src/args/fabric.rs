@@ -54,12 +54,14 @@ pub(crate) enum FabricAction {
     /// Check tables that are there: do all reach each other, and can traffic wait for itself in a circle?
     #[command(
         after_help = "Examples:\n  tieline fabric check now.json\n  tieline fabric check --ibsim lab\n  \
-                            tieline fabric check dump.ibnetdiscover --lfts opensm.fdbs"
+                            tieline fabric check dump.ibnetdiscover --lfts opensm.fdbs\n  \
+                            tieline fabric check opensm-subnet.lst --lfts opensm.fdbs --sl opensm.psl --sl2vl opensm.slvl"
     )]
-    Check(Tabled),
+    Check(Check),
     /// What taking a switch or cables out for maintenance would do
     #[command(
-        after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19"
+        after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19\n  \
+                            tieline fabric drain --ibsim lab spine001     the live fabric, of which nothing is set"
     )]
     Drain(Drain),
     /// Two fabrics side by side, each with the routes that fit it
@@ -218,7 +220,7 @@ pub(crate) struct Route {
     pub dump: Option<PathBuf>,
 }
 
-/// `fabric quality`, `fabric check`.
+/// `fabric quality`, and what `fabric check` has of it.
 #[derive(Debug, Args)]
 pub(crate) struct Tabled {
     /// The fabric.
@@ -229,15 +231,30 @@ pub(crate) struct Tabled {
     pub lfts: Option<PathBuf>,
 }
 
+/// `fabric check`.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Fabric and tables.
+    #[command(flatten)]
+    pub tabled: Tabled,
+    /// Service levels of all pairs (opensm.psl); without it all have level 0
+    #[arg(long, value_name = "FILE")]
+    pub sl: Option<PathBuf>,
+    /// Lanes of the levels in each switch (opensm.slvl); without it each level has the lane of its number
+    #[arg(long, value_name = "FILE")]
+    pub sl2vl: Option<PathBuf>,
+}
+
 /// `fabric drain`.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
-    /// A file in any form that can be read
-    #[arg(value_name = "FABRIC")]
-    pub file: PathBuf,
-    /// A switch, a host, or the cable in NODE/PORT
-    #[arg(value_name = "PART", required = true)]
-    pub parts: Vec<String>,
+    /// A file in any form that can be read, unless --ibsim or --umad names a live fabric; then what is to be taken out:
+    /// switches, hosts, or the cables in NODE/PORT
+    #[arg(value_name = "FABRIC|PART", required = true)]
+    pub words: Vec<String>,
+    /// The live one.
+    #[command(flatten)]
+    pub live: Live,
     /// How.
     #[command(flatten)]
     pub engine: Engine,

@@ -3,6 +3,7 @@
 mod files;
 mod observe;
 mod serve;
+mod shown;
 mod study;
 
 use std::path::Path;
@@ -19,8 +20,13 @@ use crate::args::fabric::{Fabric, FabricAction, Live, Source};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
 use crate::output::Output;
+use shown::Shown;
 
 pub(super) fn run(arguments: &Fabric, output: Output) -> Outcome {
+    act(arguments, Shown(output)).map_err(shown::failure)
+}
+
+fn act(arguments: &Fabric, output: Shown) -> Outcome {
     match &arguments.action {
         None => observe::run(&arguments.observe, output),
         Some(FabricAction::Observe(arguments)) => observe::run(arguments, output),
@@ -38,7 +44,7 @@ pub(super) fn run(arguments: &Fabric, output: Output) -> Outcome {
 }
 
 /// A fabric from a file; a file that is none is a wrong usage, one that can't be read could not run.
-fn open(path: &Path, output: Output) -> Result<Snapshot, Failure> {
+fn open(path: &Path, output: Shown) -> Result<Snapshot, Failure> {
     let snapshot = opened(snapshot::open(path, None))?;
     let doubts = snapshot.concerns.len() as u64 + snapshot.more_concerns;
     if let Some(first) = snapshot.concerns.first().filter(|_| snapshot.taken == 0) {
@@ -70,7 +76,7 @@ fn connect(live: &Live) -> Result<(Box<dyn MadTransport>, String), Failure> {
 }
 
 /// A file's fabric, or the live one without its counters.
-fn source(source: &Source, tables: bool, output: Output) -> Result<Snapshot, Failure> {
+fn source(source: &Source, tables: bool, output: Shown) -> Result<Snapshot, Failure> {
     if let Some(path) = &source.file {
         return open(path, output);
     }

@@ -6,8 +6,15 @@ use crate::counting::Counters;
 use crate::files::bare;
 use crate::snapshot::PortFacts;
 
-const GOOD: PortFacts =
-    PortFacts { state: 4, physical: 5, width: [3, 3, 2], speed: [0x77, 0x77, 0x40], mtu: [5, 5], sm_lid: 1 };
+const GOOD: PortFacts = PortFacts {
+    state: 4,
+    physical: 5,
+    width: [3, 3, 2],
+    speed: [0x77, 0x77, 0x40],
+    mtu: [5, 5],
+    sm_lid: 1,
+    lanes: 1,
+};
 
 fn snapshot() -> Snapshot {
     let mut snapshot = bare(tree(), "a test");
@@ -109,4 +116,143 @@ fn text_of_strangers_does_not_become_markup() {
         page.contains("&lt;script&gt;") && !page.contains("<script>") && !page.contains('\u{7}'),
         "{page}"
     );
+}
+
+/// Without its spines a tree of two levels is as many islands as it has leaves.
+#[test]
+fn a_fabric_in_pieces_fails_and_the_pieces_are_named() {
+    let mut snapshot = snapshot();
+    let spines: Vec<_> = snapshot
+        .graph
+        .nodes_of(Kind::Switch)
+        .filter(|node| snapshot.graph.name(*node).starts_with("spine"))
+        .collect();
+    let whole = snapshot.graph.clone();
+    snapshot.graph = whole.without(&[], &spines);
+    let report = Report::of(&snapshot, &Wanted::default()).unwrap();
+    let cut = report.findings.iter().find(|finding| finding.kind == "cut").unwrap();
+    assert_eq!((report.verdict, cut.weight), (Verdict::Fail, Weight::Failed));
+    assert!(
+        cut.text.contains("in 4 pieces") && cut.text.contains("2 hosts and 1 switches with leaf003"),
+        "{}",
+        cut.text
+    );
+    // One island of two, and two of three.
+    snapshot.graph = whole.without(&[], &spines[1..]);
+    assert_eq!(kinds(&snapshot), Vec::<&str>::new());
+}
+
+/// Two rails are two pieces by their cables, and every host is in both.
+#[test]
+fn two_rails_are_no_pieces() {
+    let mut builder = topology::GraphBuilder::new();
+    let switches = [("a", 1), ("b", 2)]
+        .map(|(name, guid)| builder.node(topology::NodeSpec::new(Kind::Switch, name, 4).guid(guid)).unwrap());
+    for number in 0..3_u8 {
+        let name = format!("host{number}");
+        let spec = topology::NodeSpec::new(Kind::Host, &name, 2).guid(u64::from(number) + 9);
+        let host = builder.node(spec).unwrap();
+        for (port, switch) in (1..).zip(switches) {
+            builder.link((host, port), (switch, number + 1), topology::LinkSpec::EDR4X).unwrap();
+        }
+    }
+    assert_eq!(kinds(&bare(builder.finish(), "rails")), Vec::<&str>::new());
+}
+
+#[test]
+fn tables_that_lose_a_switch_fail_and_the_switch_is_named() {
+    let (graph, lids) = crate::tables::tests::with_lids(&tree());
+    let mut tables = topology::routing::route(
+        &graph,
+        &lids,
+        &topology::routing::Request::by(topology::routing::Engine::FatTree),
+    )
+    .unwrap()
+    .tables;
+    let switch = |name: &str| graph.nodes_of(Kind::Switch).find(|node| graph.name(*node) == name).unwrap();
+    let (leaf, spine) = (switch("leaf001"), switch("spine000"));
+    let lid = graph.lid(graph.port(spine, 0).unwrap());
+    let mut snapshot = bare(graph.clone(), "a test");
+    snapshot.tables = Some(tables.clone());
+    assert_eq!(kinds(&snapshot), Vec::<&str>::new());
+    tables.set(leaf, lid, topology::routing::NO_PATH);
+    snapshot.tables = Some(tables);
+    let report = Report::of(&snapshot, &Wanted::default()).unwrap();
+    assert_eq!(
+        (report.verdict, report.counts.keys().copied().collect::<Vec<_>>()),
+        (Verdict::Fail, vec!["switch unreachable"])
+    );
+    let text = &report.findings[0].text;
+    assert!(text.contains("from leaf001 to spine000"), "{text}");
+}
+
+/// A ring of four, each way around it: a circle if all is on one lane.
+fn ring() -> Snapshot {
+    let mut builder = topology::GraphBuilder::new();
+    let switches: Vec<_> = (0..4)
+        .map(|number| {
+            let name = format!("ring{number}");
+            builder.node(topology::NodeSpec::new(Kind::Switch, &name, 3).guid(number + 1)).unwrap()
+        })
+        .collect();
+    for (number, switch) in switches.iter().enumerate() {
+        let name = format!("host{number}");
+        let spec = topology::NodeSpec::new(Kind::Host, &name, 1).guid(number as u64 + 11);
+        let host = builder.node(spec).unwrap();
+        builder.link((host, 1), (*switch, 3), topology::LinkSpec::EDR4X).unwrap();
+        let next = switches[(number + 1) % 4];
+        builder.link((*switch, 1), (next, 2), topology::LinkSpec::EDR4X).unwrap();
+    }
+    let (graph, lids) = crate::tables::tests::with_lids(&builder.finish());
+    let mut tables = topology::routing::Tables::empty(std::sync::Arc::clone(&lids), &switches);
+    for (lid, end) in lids.iter() {
+        let home = graph.peer(end).map_or(graph.owner(end), |peer| graph.owner(peer));
+        for switch in &switches {
+            let own = if graph.owner(end) == home { 0 } else { 3 };
+            tables.set(*switch, lid, if *switch == home { own } else { 1 });
+        }
+    }
+    let mut snapshot = bare(graph, "a ring");
+    snapshot.tables = Some(tables);
+    snapshot
+}
+
+fn loop_of(snapshot: &Snapshot) -> (Verdict, Weight, String) {
+    let report = Report::of(snapshot, &Wanted::default()).unwrap();
+    let found = report.findings.iter().find(|finding| finding.kind == "credit loop");
+    let found = found.unwrap_or_else(|| panic!("{:?}", report.findings));
+    (report.verdict, found.weight, found.text.clone())
+}
+
+#[test]
+fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
+    let mut snapshot = ring();
+    let (verdict, weight, text) = loop_of(&snapshot);
+    assert_eq!((verdict, weight), (Verdict::Inconclusive, Weight::Open), "{text}");
+    assert!(text.contains("not known") && text.contains("not judged"), "{text}");
+    // All ports have one lane.
+    snapshot.ports = vec![Some(GOOD); snapshot.graph.port_total()];
+    assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    // Several, and nobody knows which levels go where; then levels that go to several; then all levels on one.
+    snapshot.ports = vec![Some(PortFacts { lanes: 8, ..GOOD }); snapshot.graph.port_total()];
+    assert!(loop_of(&snapshot).2.contains("8 lanes are in use"));
+    let turns: Vec<_> = snapshot.graph.nodes_of(Kind::Switch).collect();
+    for node in &turns {
+        let port = |number| snapshot.graph.port(*node, number).unwrap();
+        let turn = (port(2), port(1));
+        snapshot.lane_maps.insert(turn, std::array::from_fn(|level| level as u8 % 2));
+    }
+    let (verdict, _, text) = loop_of(&snapshot);
+    assert_eq!(verdict, Verdict::Inconclusive);
+    assert!(text.contains("lanes in use: 0, 1;") && text.contains("not judged"), "{text}");
+    snapshot.lane_maps.values_mut().for_each(|map| *map = [1; 16]);
+    assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    // A level that is dropped takes no lane.
+    snapshot.lane_maps.values_mut().for_each(|map| map[5] = 15);
+    assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    let checked = check(&snapshot.graph, snapshot.tables.as_ref().unwrap());
+    let judged = crate::study::Judged::of_snapshot(&snapshot, &checked);
+    assert_eq!((judged.good, judged.is_open()), (false, false));
+    snapshot.lane_maps.clear();
+    assert!(crate::study::Judged::of_snapshot(&snapshot, &checked).is_open());
 }

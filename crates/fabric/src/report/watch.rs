@@ -1,12 +1,14 @@
 //! Counters read again and again: only what differs is said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use mad::values::{PhysicalState, PortState};
 use serde::Serialize;
-use topology::PortIx;
+use topology::{NodeIx, PortIx};
 
 use crate::counters::Collected;
 use crate::counting::Counters;
+use crate::relook::Seen;
 use crate::snapshot::Snapshot;
 
 /// Counters that grow because the fabric is used, not because something is wrong.
@@ -22,7 +24,7 @@ const TRAFFIC: [&str; 8] = [
 ];
 
 /// What differs from the look before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Look {
     /// Which look, from 1 on.
     pub look: u64,
@@ -36,6 +38,12 @@ pub struct Look {
     pub lost: Vec<(String, String)>,
     /// Ports that answer again.
     pub back: Vec<String>,
+    /// Cables whose state is another one: a port, the state before and now.
+    pub links: Vec<(String, String, String)>,
+    /// Nodes that do not answer any more, though some of their cables did before.
+    pub nodes_gone: Vec<String>,
+    /// Nodes that answer again.
+    pub nodes_back: Vec<String>,
 }
 
 /// Looks again and again.
@@ -44,6 +52,8 @@ pub struct Watch {
     look: u64,
     before: BTreeMap<PortIx, Counters>,
     missing: BTreeMap<PortIx, String>,
+    states: BTreeMap<PortIx, (u8, u8)>,
+    gone: BTreeSet<NodeIx>,
 }
 
 impl Watch {
@@ -54,6 +64,13 @@ impl Watch {
             look: 0,
             before: snapshot.counters.clone().unwrap_or_default(),
             missing: snapshot.uncounted.iter().cloned().collect(),
+            states: snapshot
+                .graph
+                .links()
+                .flat_map(|(a, b)| [a, b])
+                .filter_map(|port| snapshot.port(port).map(|facts| (port, (facts.state, facts.physical))))
+                .collect(),
+            gone: BTreeSet::new(),
         }
     }
 
@@ -67,6 +84,9 @@ impl Watch {
             grown: Vec::new(),
             lost: Vec::new(),
             back: Vec::new(),
+            links: Vec::new(),
+            nodes_gone: Vec::new(),
+            nodes_back: Vec::new(),
         };
         for reading in &collected.readings {
             if self.missing.remove(&reading.port).is_some() {
@@ -95,6 +115,35 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// What cables differ in, as part of that look.
+    pub fn cables(&mut self, snapshot: &Snapshot, seen: &[Seen], look: &mut Look) {
+        let graph = &snapshot.graph;
+        let words = |(state, physical)| format!("{} ({})", PortState(state), PhysicalState(physical));
+        let mut silent: BTreeMap<NodeIx, bool> = BTreeMap::new();
+        for Seen { port, states } in seen {
+            let all = silent.entry(graph.owner(*port)).or_insert(true);
+            *all &= states.is_none();
+            let Some(now) = *states else { continue };
+            if let Some(before) = self.states.insert(*port, now).filter(|before| *before != now) {
+                let place = match graph.peer(*port) {
+                    Some(peer) => format!("{} to {}", snapshot.place(*port), snapshot.place(peer)),
+                    None => snapshot.place(*port),
+                };
+                look.links.push((place, words(before), words(now)));
+            }
+        }
+        for (node, all) in silent {
+            let name = crate::names::label(graph, node);
+            if all && self.gone.insert(node) {
+                look.nodes_gone.push(name);
+            } else if !all && self.gone.remove(&node) {
+                look.nodes_back.push(name);
+            }
+        }
+    }
+}
+
 impl Look {
     /// In words: a line a port, or nothing if nothing differs.
     #[must_use]
@@ -106,6 +155,15 @@ impl Look {
         }
         for (place, why) in &self.lost {
             text.push_str(&format!("{:>4}  {place}: {why}\n", self.look));
+        }
+        for (place, before, now) in &self.links {
+            text.push_str(&format!("{:>4}  {place}: the link is {now}, was {before}\n", self.look));
+        }
+        for name in &self.nodes_gone {
+            text.push_str(&format!("{:>4}  {name} does not answer any more\n", self.look));
+        }
+        for name in &self.nodes_back {
+            text.push_str(&format!("{:>4}  {name} answers again\n", self.look));
         }
         for place in &self.back {
             text.push_str(&format!("{:>4}  {place}: answers again\n", self.look));

@@ -17,7 +17,7 @@
 //! The answer is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
 
 use mad::values::PortState;
-use topology::{NodeIx, PortIx};
+use topology::{Kind, NodeIx, PortIx};
 
 use crate::agents::{Agents, Counters};
 
@@ -42,6 +42,8 @@ pub enum Command {
     Quit,
 }
 
+/// Bytes of a description.
+const MOST_TEXT: usize = 64;
 const WORDS: &str = "unlink, relink, down, up, counter, counters, describe, lose, port, clients or quit";
 
 impl Command {
@@ -64,8 +66,20 @@ impl Command {
                 Self::Counter(named(node), number(port)?, named(name), number(value)?)
             }
             ["counters", node, port] => Self::Counters(named(node), number(port)?),
+            ["describe", node, text] if text.len() > MOST_TEXT => {
+                return Err(format!(
+                    "a description has at most {MOST_TEXT} bytes, and `{node}` would get {}",
+                    text.len()
+                ));
+            }
             ["describe", node, text] => Self::Describe(named(node), named(text)),
-            ["lose", node, port, thousandths] => Self::Lose(named(node), number(port)?, number(thousandths)?),
+            ["lose", node, port, thousandths] => {
+                let thousandths: u32 = number(thousandths)?;
+                if thousandths > 1_000 {
+                    return Err(format!("{thousandths} thousandths are more than all: give 0 to 1000"));
+                }
+                Self::Lose(named(node), number(port)?, thousandths)
+            }
             ["port", node, port] => Self::Port(named(node), number(port)?),
             ["clients"] => Self::Clients,
             ["quit"] => Self::Quit,
@@ -98,7 +112,7 @@ impl Command {
                 Ok(format!("ok {} cables", done.count()))
             }
             Self::Counter(node, port, name, value) => {
-                let port = find(agents, node, *port)?;
+                let port = find_wired(agents, node, *port)?;
                 let counter = agents.counters_mut(port).named(name);
                 *counter.ok_or_else(|| {
                     format!("there is no counter `{name}`; they are {}", Counters::NAMES.join(", "))
@@ -106,7 +120,7 @@ impl Command {
                 Ok("ok".to_owned())
             }
             Self::Counters(node, port) => {
-                let port = find(agents, node, *port)?;
+                let port = find_wired(agents, node, *port)?;
                 let all: Vec<String> =
                     agents.counters(port).all().map(|(name, value)| format!("{name}={value}")).collect();
                 Ok(format!("ok {}", all.join(" ")))
@@ -117,7 +131,7 @@ impl Command {
                 Ok("ok".to_owned())
             }
             Self::Lose(node, port, thousandths) => {
-                let port = find(agents, node, *port)?;
+                let port = find_wired(agents, node, *port)?;
                 agents.lose(port, *thousandths);
                 Ok("ok".to_owned())
             }
@@ -148,8 +162,18 @@ fn find_node(agents: &Agents, named: &str) -> Result<NodeIx, String> {
 
 fn find(agents: &Agents, named: &str, number: u8) -> Result<PortIx, String> {
     let node = find_node(agents, named)?;
-    let port = agents.graph().port(node, number);
+    // Port 0 is the switch itself; a host has none.
+    let there = number > 0 || agents.graph().kind(node) == Kind::Switch;
+    let port = agents.graph().port(node, number).filter(|_| there);
     port.ok_or_else(|| format!("`{named}` has no port {number}: it has {}", agents.graph().port_count(node)))
+}
+
+/// A port that may have a cable: one that counts and loses.
+fn find_wired(agents: &Agents, named: &str, number: u8) -> Result<PortIx, String> {
+    if number == 0 {
+        return Err(format!("port 0 of `{named}` has no cable: give one from 1 on"));
+    }
+    find(agents, named, number)
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
@@ -170,4 +194,54 @@ fn split(line: &str) -> Result<Vec<String>, String> {
         rest = behind.trim_start();
     }
     Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::build::{FatTree, fat_tree};
+
+    #[test]
+    fn arguments_that_mean_nothing_are_refused_and_change_nothing() {
+        let mut agents = Agents::new(fat_tree(&FatTree::new(4, 2)).unwrap());
+        let before = format!("{agents:?}");
+        for (line, says) in [
+            ("lose leaf000 1 1001", "1001"),
+            ("lose leaf000 1 99999", "0 to 1000"),
+            ("lose leaf000 1 -1", "-1"),
+            ("lose leaf000 0 5", "port 0"),
+            ("lose leaf000 99 5", "no port 99"),
+            ("lose leaf000 256 5", "256"),
+            ("counter leaf000 0 discards 1", "port 0"),
+            ("counter leaf000 1 joy 1", "no counter"),
+            ("counter leaf000 1 discards 18446744073709551616", "18446744073709551616"),
+            ("counters host00000 0", "port 0"),
+            ("port host00000 0", "no port 0"),
+            ("unlink leaf000 0", "no cable"),
+            ("relink leaf000 1", "no cable that was pulled"),
+            ("unlink nobody 1", "no node"),
+            ("down nobody", "no node"),
+            ("up", "no command"),
+            ("unlink leaf000 1 2", "no command"),
+            (
+                "describe leaf000 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                "64 bytes",
+            ),
+            ("describe leaf000 \"open", "quote"),
+        ] {
+            let parsed = Command::parse(line);
+            let done = parsed.and_then(|command| command.unwrap().obey(&mut agents));
+            let why = done.expect_err(line);
+            assert!(why.contains(says), "{line}: {why}");
+        }
+        assert_eq!(format!("{agents:?}"), before);
+        for line in [
+            "lose leaf000 1 1000",
+            "lose leaf000 1 0",
+            "port leaf000 0",
+            "counter leaf000 1 discards 18446744073709551615",
+        ] {
+            assert!(Command::parse(line).unwrap().unwrap().obey(&mut agents).is_ok(), "{line}");
+        }
+    }
 }

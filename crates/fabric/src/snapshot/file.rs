@@ -11,6 +11,7 @@ use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Sp
 
 use super::{Concern, PortFacts, Snapshot};
 use crate::counting::Counters;
+use crate::lanes::{LEVELS, LaneMaps};
 
 /// The form's name.
 pub const SCHEMA: &str = "tieline.fabric.snapshot/1";
@@ -45,12 +46,23 @@ struct File {
     source: String,
     nodes: Vec<Node>,
     links: Vec<Link>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lane_maps: Vec<Map>,
     #[serde(default)]
     counted: bool,
     #[serde(default)]
     concerns: Vec<Concern>,
     #[serde(default)]
     more_concerns: u64,
+}
+
+/// A switch by its place in the list, ports in and out, and the lane of each level: a hexadecimal digit each.
+#[derive(Serialize, Deserialize)]
+struct Map {
+    node: u32,
+    from: u8,
+    to: u8,
+    lanes: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,6 +136,16 @@ pub fn write(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
                 let end = |port: PortIx| (graph.owner(port).0, graph.number(port));
                 let (lanes, speed) = (rate.width.lanes(), rate.speed.word().to_owned());
                 Link { ends: [end(a), end(b)], lanes, speed }
+            })
+            .collect(),
+        lane_maps: snapshot
+            .lane_maps
+            .iter()
+            .map(|((from, to), map)| Map {
+                node: graph.owner(*to).0,
+                from: graph.number(*from),
+                to: graph.number(*to),
+                lanes: map.iter().map(|lane| format!("{:x}", lane & 15)).collect(),
             })
             .collect(),
         counted: snapshot.counters.is_some(),
@@ -226,6 +248,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>, source: &str) -> Result<Snapsh
         counters: None,
         uncounted: Vec::new(),
         tables: None,
+        lane_maps: LaneMaps::new(),
         more_concerns: reading.doubts.total().saturating_sub(concerns.len() as u64),
         concerns,
     })
@@ -242,7 +265,7 @@ struct Head {
 }
 
 fn shortened(text: &str) -> String {
-    text.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    mad::text::plain(&text.chars().take(60).collect::<String>())
 }
 
 fn guid(text: &str) -> Result<u64, String> {
@@ -278,6 +301,7 @@ fn of_file(file: File) -> Result<Snapshot, String> {
         ports.clear();
     }
     let tables = tables_of(&file, &graph)?;
+    let lane_maps = maps_of(&file, &graph)?;
     Ok(Snapshot {
         taken: file.taken,
         source: file.source,
@@ -286,6 +310,7 @@ fn of_file(file: File) -> Result<Snapshot, String> {
         counters: file.counted.then_some(counters),
         uncounted,
         tables,
+        lane_maps,
         concerns: file.concerns,
         more_concerns: file.more_concerns,
     })
@@ -326,11 +351,24 @@ fn graph_of(file: &File) -> Result<Graph, String> {
     Ok(builder.finish())
 }
 
+fn maps_of(file: &File, graph: &Graph) -> Result<LaneMaps, String> {
+    let map = |one: &Map| {
+        let port = |number| {
+            graph.port(NodeIx(one.node), number).filter(|_| (one.node as usize) < graph.node_count())
+        };
+        let lanes: Vec<u8> = one.lanes.chars().filter_map(|c| Some(c.to_digit(16)? as u8)).collect();
+        Some(((port(one.from)?, port(one.to)?), <[u8; LEVELS]>::try_from(lanes).ok()?))
+    };
+    let wrong = |one: &Map| format!("`{}` is no map of lanes of node {}", shortened(&one.lanes), one.node);
+    file.lane_maps.iter().map(|one| map(one).ok_or_else(|| wrong(one))).collect()
+}
+
 fn tables_of(file: &File, graph: &Graph) -> Result<Option<Tables>, String> {
     if file.nodes.iter().all(|node| node.table.is_none()) {
         return Ok(None);
     }
     let lids = std::sync::Arc::new(crate::tables::lids(graph)?);
+    crate::tables::afford(graph, &lids)?;
     let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
     let mut tables = Tables::empty(lids, &switches);
     for switch in switches {

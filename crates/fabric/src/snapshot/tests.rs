@@ -1,29 +1,10 @@
 use super::*;
-use std::sync::Arc;
 use topology::build::{FatTree, fat_tree};
-use topology::routing::{Engine, Lids, Request, route};
+use topology::routing::{Engine, Request, route};
 
 fn snapshot() -> Snapshot {
     let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
-    let lids = Arc::new(Lids::of_graph(&graph, 0).unwrap());
-    // Only ports with LIDs have tables in a file.
-    let mut builder = topology::GraphBuilder::new();
-    for node in graph.nodes() {
-        let mut spec = topology::NodeSpec::new(graph.kind(node), graph.name(node), graph.port_count(node));
-        spec = spec.guid(graph.node_guid(node));
-        let index = builder.node(spec).unwrap();
-        for port in graph.ports(node) {
-            if let Some(lid) = lids.base(port) {
-                builder.lid(index, graph.number(port), lid, 0);
-            }
-        }
-    }
-    for (a, b) in graph.links() {
-        let end = |port| (graph.owner(port), graph.number(port));
-        builder.link(end(a), end(b), graph.link(a).unwrap()).unwrap();
-    }
-    let graph = builder.finish();
-    let lids = Arc::new(crate::tables::lids(&graph).unwrap());
+    let (graph, lids) = crate::tables::tests::with_lids(&graph);
     let tables = route(&graph, &lids, &Request::by(Engine::FatTree)).unwrap().tables;
     let facts = PortFacts {
         state: 4,
@@ -32,6 +13,7 @@ fn snapshot() -> Snapshot {
         speed: [0x77, 0x77, 0x40],
         mtu: [5, 5],
         sm_lid: 1,
+        lanes: 8,
     };
     let mut ports = vec![None; graph.port_total()];
     let mut counters = BTreeMap::new();
@@ -50,6 +32,7 @@ fn snapshot() -> Snapshot {
         counters: Some(counters),
         uncounted: vec![(silent, "does not answer".into())],
         tables: Some(tables),
+        lane_maps: [((PortIx(1), PortIx(2)), [7; 16])].into(),
         concerns: vec![Concern { grave: true, text: "a doubt".into() }],
         more_concerns: 2,
     }
@@ -68,6 +51,7 @@ fn what_is_written_is_read_the_same() {
     );
     assert_eq!((&before.ports, &before.counters), (&after.ports, &after.counters));
     assert_eq!((&before.uncounted, before.more_concerns), (&after.uncounted, after.more_concerns));
+    assert_eq!(before.lane_maps.len(), after.lane_maps.len());
     assert_eq!(before.tables.unwrap().changes(&after.tables.unwrap()).count(), 0);
 }
 

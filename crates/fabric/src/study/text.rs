@@ -42,7 +42,14 @@ pub fn judged(judged: &Judged) -> String {
         text.push_str("no credit loop\n");
     } else {
         let count = judged.credit_loop.len();
-        text.push_str(&format!("FAILED credit loop of {count} cables:\n"));
+        text.push_str(&match &judged.not_judged {
+            None => format!("FAILED credit loop of {count} cables:\n"),
+            Some(why) => {
+                format!(
+                    "OPEN a credit loop of {count} cables if all traffic uses one lane; {why}; not judged:\n"
+                )
+            }
+        });
         for wait in judged.credit_loop.iter().take(20) {
             text.push_str(&format!("  {wait}\n"));
         }

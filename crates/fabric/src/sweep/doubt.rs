@@ -66,7 +66,9 @@ pub enum Doubt {
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
-        /// Ways to them.
+        /// How many.
+        count: usize,
+        /// Ways to the first of them.
         paths: Vec<Path>,
     },
     /// Two ports have one GUID.
@@ -113,10 +115,28 @@ pub enum Doubt {
         /// The last port that was reached.
         at: Spot,
     },
-    /// There were more nodes than was allowed for.
+    /// There were more nodes, or ports, than was allowed for.
     TooMany {
-        /// How many were kept.
+        /// How many nodes were kept.
         kept: usize,
+        /// How many ports they have.
+        ports: usize,
+        /// Behind which port the first one was that was not kept; none where it is the first node.
+        at: Option<Spot>,
+    },
+    /// More nodes claim one GUID than are told from each other.
+    TooManyAlike {
+        /// The GUID.
+        guid: Guid,
+        /// Behind which port the first one was that was not kept.
+        at: Spot,
+    },
+    /// So many questions stayed without an answer that nothing more was asked.
+    GaveUp {
+        /// How many.
+        unanswered: usize,
+        /// How many were not asked any more.
+        left: usize,
     },
 }
 
@@ -135,9 +155,10 @@ impl fmt::Display for Doubt {
             Self::Refused { at, attribute, status } => {
                 write!(f, "{at}: refuses attribute {attribute:#06x}: {status}")
             }
-            Self::DuplicateGuid { guid, paths } => {
-                write!(f, "{} nodes have the GUID {guid}, at the directed routes", paths.len())?;
-                paths.iter().try_for_each(|path| write!(f, " {path}"))
+            Self::DuplicateGuid { guid, count, paths } => {
+                write!(f, "{count} nodes have the GUID {guid}, at the directed routes")?;
+                paths.iter().try_for_each(|path| write!(f, " {path}"))?;
+                if paths.len() < *count { f.write_str(" and others") } else { Ok(()) }
             }
             Self::DuplicatePortGuid { guid, a, b } => {
                 write!(f, "two ports have the GUID {guid}: {a}, and {b}")
@@ -151,9 +172,20 @@ impl fmt::Display for Doubt {
             Self::TooFar { at } => {
                 write!(f, "{at}: what is behind it is farther than a directed route reaches")
             }
-            Self::TooMany { kept } => {
-                write!(f, "there are more nodes than the {kept} that are kept: is one inventing them?")
+            Self::TooMany { kept, ports, at } => {
+                write!(
+                    f,
+                    "there are more nodes than the {kept} with {ports} ports that are kept: does one invent them?"
+                )?;
+                at.as_ref().map_or(Ok(()), |at| write!(f, " The first that was not kept is behind {at}"))
             }
+            Self::TooManyAlike { guid, at } => {
+                write!(f, "{at}: one more node with the GUID {guid}, which too many claim: it is left out")
+            }
+            Self::GaveUp { unanswered, left } => write!(
+                f,
+                "{unanswered} questions stayed without an answer: the sweep ended there, and {left} were not asked any more"
+            ),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The questions of a sweep, and what becomes of the answers.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use mad::header::{Path, Smp};
@@ -9,12 +9,14 @@ use mad::values::{Guid, Method, NodeKind, PhysicalState, PortState};
 use mad::windowed::{Done, Outcome, Windowed};
 use mad::{Address, Mad, MadTransport};
 
-use super::{Doubt, Options, Progress, Spot, SweepError};
+use super::{Doubt, MOST_DOUBTS, Options, Progress, Spot, SweepError};
 
 /// Ports that a node may have.
 const MOST_PORTS: u8 = 254;
 /// A node that left so many questions in a row unanswered is not asked any more by this way.
 const PATIENCE: u32 = 3;
+/// Nodes with one GUID that are told from each other.
+const MOST_ALIKE: usize = 32;
 /// Other ways to a node that are remembered, and tried, when the first one breaks.
 const OTHER_WAYS: usize = 3;
 
@@ -83,6 +85,15 @@ pub(super) struct Explorer {
     /// Ports behind which nobody answered, and whether the network said that it can't be delivered.
     pub silent: BTreeMap<(usize, u8), bool>,
     too_many: bool,
+    gave_up: bool,
+    /// GUIDs of which that was said.
+    too_many_alike: HashSet<Guid>,
+    /// Ports of all nodes, as these claim them.
+    ports: usize,
+    /// Questions that stayed without an answer.
+    unheard: usize,
+    /// Doubts that were only counted.
+    pub more_doubts: u64,
 }
 
 impl Explorer {
@@ -96,11 +107,25 @@ impl Explorer {
             doubts: Vec::new(),
             silent: BTreeMap::new(),
             too_many: false,
+            gave_up: false,
+            too_many_alike: HashSet::new(),
+            ports: 0,
+            unheard: 0,
+            more_doubts: 0,
         }
     }
 
     pub(super) fn start(&mut self) {
         self.pending.push_back((Question::Local, false));
+    }
+
+    /// Keeps a doubt, or counts it: a fabric that lies has any number of them.
+    pub(super) fn doubt(&mut self, doubt: Doubt) {
+        if self.doubts.len() < MOST_DOUBTS {
+            self.doubts.push(doubt);
+        } else {
+            self.more_doubts += 1;
+        }
     }
 
     pub(super) fn tally(&self) -> mad::windowed::Tally {
@@ -131,12 +156,16 @@ impl Explorer {
             self.client.drive(transport, Duration::from_millis(100), &mut done)?;
             for Done { key, outcome } in done.drain(..) {
                 let Asked { question, again, way } = key;
+                self.unheard += usize::from(matches!(outcome, Outcome::Silent));
                 if matches!(outcome, Outcome::Silent | Outcome::Unreachable) && way != self.way(question) {
                     // Meanwhile its node is asked by another way.
                     self.pending.push_back((question, again));
                 } else {
                     self.take(question, again, outcome);
                 }
+            }
+            if self.unheard >= self.options.most_silent && !self.pending.is_empty() {
+                self.give_up();
             }
             progress(&Progress {
                 nodes: self.nodes.len(),
@@ -146,6 +175,17 @@ impl Explorer {
             if stop() {
                 return Err(SweepError::Stopped(self.nodes.len()));
             }
+        }
+    }
+
+    /// Asks nothing more: what is on its way is still waited for.
+    fn give_up(&mut self) {
+        let left = self.pending.len();
+        self.pending = VecDeque::new();
+        if !self.gave_up {
+            self.gave_up = true;
+            // This one is always said, whatever else was.
+            self.doubts.insert(0, Doubt::GaveUp { unanswered: self.unheard, left });
         }
     }
 
@@ -159,7 +199,7 @@ impl Explorer {
                 let path = self.nodes.get(node)?.path.then(port);
                 if path.is_none() {
                     let at = self.spot(node, port);
-                    self.doubts.push(Doubt::TooFar { at });
+                    self.doubt(Doubt::TooFar { at });
                 }
                 return Some(Smp::directed(Method::GET, attribute::NODE_INFO, 0, &path?));
             }
@@ -181,7 +221,7 @@ impl Explorer {
             (Question::Local, _) => {}
             (Question::Behind(node, port), Outcome::Refused(_, status)) => {
                 let (at, status) = (self.spot(node, port), *status);
-                self.doubts.push(Doubt::Nonsense { at, what: format!("NodeInfo refused: {status}") });
+                self.doubt(Doubt::Nonsense { at, what: format!("NodeInfo refused: {status}") });
             }
             (Question::Behind(node, port), _) => {
                 self.silent.insert((node, port), matches!(outcome, Outcome::Unreachable));
@@ -195,7 +235,7 @@ impl Explorer {
                 let (at, attribute) = (self.spot(node, port), mad.header().attribute());
                 // Ports of a host need only answer for themselves.
                 if !matches!(question, Question::Port(node, port) if !self.is_own_port(node, port)) {
-                    self.doubts.push(Doubt::Refused { at, attribute, status: *status });
+                    self.doubt(Doubt::Refused { at, attribute, status: *status });
                 }
             }
             (Question::Description(node) | Question::Switch(node) | Question::Port(node, _), _) => {
@@ -209,7 +249,7 @@ impl Explorer {
             Question::Local => {
                 if let Err(what) = plausible(mad.data()) {
                     let at = Spot { name: "local node".to_owned(), guid: Guid(0), port: 0 };
-                    self.doubts.push(Doubt::Nonsense { at, what });
+                    self.doubt(Doubt::Nonsense { at, what });
                 } else if self.nodes.is_empty() {
                     self.add(mad.data(), Path::LOCAL, None);
                 }
@@ -277,16 +317,26 @@ impl Explorer {
         path: Path,
         found_at: Option<(usize, u8)>,
     ) -> Option<usize> {
-        if self.nodes.len() >= self.options.most_nodes {
+        let (node, ports) = (self.nodes.len(), info.ports());
+        let count = usize::from(ports) + 1;
+        if node >= self.options.most_nodes || self.ports + count > self.options.most_ports {
             if !self.too_many {
                 self.too_many = true;
-                self.doubts.push(Doubt::TooMany { kept: self.nodes.len() });
+                let at = found_at.map(|(node, port)| self.spot(node, port));
+                self.doubts.insert(0, Doubt::TooMany { kept: node, ports: self.ports, at });
             }
             return None;
         }
-        let (node, ports) = (self.nodes.len(), info.ports());
+        if self.by_guid.get(&info.node_guid()).is_some_and(|nodes| nodes.len() >= MOST_ALIKE) {
+            let at = found_at.map_or_else(|| self.spot(node, 0), |(node, port)| self.spot(node, port));
+            if !self.too_many_alike.insert(info.node_guid()) {
+                return None;
+            }
+            self.doubt(Doubt::TooManyAlike { guid: info.node_guid(), at });
+            return None;
+        }
+        self.ports += count;
         self.by_guid.entry(info.node_guid()).or_default().push(node);
-        let count = usize::from(ports) + 1;
         self.nodes.push(Node {
             info: *info,
             description: None,
@@ -328,7 +378,7 @@ impl Explorer {
         let before = self.nodes[node].ports[usize::from(port)].replace(*info);
         if !is_up(info) && self.silent.remove(&(node, port)).is_some() {
             let at = self.spot(node, port);
-            self.doubts.push(Doubt::WentDown { at });
+            self.doubt(Doubt::WentDown { at });
         }
         if before.is_none() && self.leads_on(node, port) && is_up(info) {
             self.pending.push_back((Question::Behind(node, port), false));
@@ -338,7 +388,7 @@ impl Explorer {
     fn behind(&mut self, node: usize, port: u8, info: &NodeInfo) {
         if let Err(what) = plausible(info) {
             let at = self.spot(node, port);
-            self.doubts.push(Doubt::Nonsense { at, what });
+            self.doubt(Doubt::Nonsense { at, what });
             return;
         }
         self.silent.remove(&(node, port));

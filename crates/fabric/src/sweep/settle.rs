@@ -7,10 +7,13 @@ use mad::values::{Guid, NodeKind, PortState, lanes};
 use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeSpec, Speed, Width};
 
 use super::explore::{Explorer, Question, alike};
-use super::{Doubt, Found, NodeFacts};
+use super::{Doubt, Found, MOST_DOUBTS, NodeFacts};
 
 /// How often nodes that have another one's GUID may lead to further ones.
 pub(super) const MOST_ROUNDS: u32 = 8;
+
+/// Ways that are named to nodes with one GUID.
+const PATHS: usize = 8;
 
 /// The other end of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,16 +126,17 @@ impl Explorer {
 
     /// The result.
     pub(super) fn finish(mut self) -> Found {
+        self.doubt_twice();
         for ((node, port), undeliverable) in std::mem::take(&mut self.silent) {
             let at = self.spot(node, port);
-            self.doubts.push(Doubt::Silent { at, undeliverable });
+            self.doubt(Doubt::Silent { at, undeliverable });
         }
         let links = self.links();
         let order = self.order(&links);
         self.doubt_nodes(&order, &links);
         self.doubt_ports(&order);
         let (graph, ports) = self.graph(&order, &links);
-        let tally = self.tally();
+        let (tally, more_doubts) = (self.tally(), self.more_doubts);
         let mut slots: Vec<Option<NodeFacts>> = self
             .nodes
             .into_iter()
@@ -142,7 +146,15 @@ impl Explorer {
             })
             .collect();
         let nodes = order.iter().filter_map(|node| slots.get_mut(*node)?.take()).collect();
-        Found { graph, nodes, ports, doubts: self.doubts, tally, took: std::time::Duration::ZERO }
+        Found {
+            graph,
+            nodes,
+            ports,
+            doubts: self.doubts,
+            more_doubts,
+            tally,
+            took: std::time::Duration::ZERO,
+        }
     }
 
     /// Each link from both its ends. What only one end says is a link if the other end is free, and a doubt in any case.
@@ -167,7 +179,7 @@ impl Explorer {
                 }
                 Partner::Itself => {
                     let at = self.spot(a.0, a.1);
-                    self.doubts.push(Doubt::Loopback { at });
+                    self.doubt(Doubt::Loopback { at });
                 }
                 Partner::Nobody => {}
             }
@@ -175,7 +187,7 @@ impl Explorer {
         for (a, b) in one_sided {
             let other = self.other_end(b);
             let (at, to) = (self.spot(a.0, a.1), self.spot(b.0, b.1));
-            self.doubts.push(Doubt::OneWay { at, to, other });
+            self.doubt(Doubt::OneWay { at, to, other });
             let unheard = matches!(self.partner(a.0, a.1), Partner::Unheard(..));
             if unheard && a != b && !links.contains_key(&a) && !links.contains_key(&b) {
                 links.insert(a, b);
@@ -227,18 +239,24 @@ impl Explorer {
             let state = it.ports[usize::from(local)].map_or(PortState::NO_CHANGE, |port| port.state());
             let at = self.spot(node, local);
             if unanswered > 0 {
-                self.doubts.push(Doubt::Mute { name: at.name.clone(), guid, unanswered });
+                self.doubt(Doubt::Mute { name: at.name.clone(), guid, unanswered });
             }
             if unlinked && node != 0 {
-                self.doubts.push(Doubt::Unmatched { at, state });
+                self.doubt(Doubt::Unmatched { at, state });
             }
         }
+    }
+
+    /// GUIDs that several nodes have.
+    fn doubt_twice(&mut self) {
         let mut twice: Vec<Guid> =
             self.by_guid.iter().filter(|(_, nodes)| nodes.len() > 1).map(|(guid, _)| *guid).collect();
         twice.sort_unstable();
         for guid in twice {
-            let paths = self.by_guid[&guid].iter().map(|node| self.nodes[*node].path).collect();
-            self.doubts.push(Doubt::DuplicateGuid { guid, paths });
+            let nodes = &self.by_guid[&guid];
+            let (count, first) = (nodes.len(), nodes.iter().take(PATHS));
+            let paths = first.map(|node| self.nodes[*node].path).collect();
+            self.doubt(Doubt::DuplicateGuid { guid, count, paths });
         }
     }
 
@@ -247,6 +265,14 @@ impl Explorer {
         let mut lids: HashMap<u16, (usize, u8)> = HashMap::new();
         let mut guids: HashMap<Guid, (usize, u8)> = HashMap::new();
         let mut doubts = Vec::new();
+        let mut more = 0_u64;
+        let mut doubt = |doubt: Doubt| {
+            if doubts.len() < MOST_DOUBTS {
+                doubts.push(doubt);
+            } else {
+                more += 1;
+            }
+        };
         for &node in order {
             let it = &self.nodes[node];
             let guid = it.info.port_guid();
@@ -254,7 +280,7 @@ impl Explorer {
                 && self.nodes[there.0].info.node_guid() != it.info.node_guid()
             {
                 let (a, b) = (self.spot(there.0, there.1), self.spot(node, it.info.local_port()));
-                doubts.push(Doubt::DuplicatePortGuid { guid, a, b });
+                doubt(Doubt::DuplicatePortGuid { guid, a, b });
             }
             for (port, info) in self.addressed(node) {
                 let count = 1_u32 << info.mask_control();
@@ -266,13 +292,14 @@ impl Explorer {
                     }
                     if let Some(there) = lids.insert(lid, (node, port)) {
                         let (a, b) = (self.spot(there.0, there.1), self.spot(node, port));
-                        doubts.push(Doubt::DuplicateLid { lid, a, b });
+                        doubt(Doubt::DuplicateLid { lid, a, b });
                         break;
                     }
                 }
             }
         }
-        self.doubts.append(&mut doubts);
+        doubts.into_iter().for_each(|doubt| self.doubt(doubt));
+        self.more_doubts += more;
     }
 
     /// The ports of a node that have an address.

@@ -321,6 +321,112 @@ fn a_switch_that_invents_nodes_is_stopped() {
     assert!(!found.doubts.is_empty());
 }
 
+/// A switch of the most ports that a node may have, behind each of which is another one, without an end.
+struct Endless {
+    /// Do the ports lead anywhere?
+    silent: bool,
+    /// Have all one GUID?
+    alike: bool,
+    asked: u64,
+}
+
+impl Fabric for Endless {
+    fn carry(&mut self, _: Duration, _: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>) {
+        self.asked += 1;
+        let path = mad.smp().initial_path().unwrap_or_default().to_vec();
+        let mut answer = *mad;
+        let header = answer.header_mut();
+        header.set_method(Method::GET_RESPONSE);
+        let (attribute, modifier) = (mad.header().attribute(), mad.header().modifier());
+        if attribute == attribute::NODE_INFO {
+            if self.silent && path.len() > 1 {
+                return;
+            }
+            // A number of its own for each way.
+            let hash =
+                path.iter().fold(1_u64, |hash, hop| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*hop));
+            let guid = Guid(if self.alike { 7 } else { hash | 1 << 40 });
+            let info = answer.data_mut::<NodeInfo>();
+            info.set_kind(NodeKind::SWITCH).set_ports(254).set_local_port(1).set_node_guid(guid);
+            info.set_port_guid(Guid(hash)).set_device(hash as u16).set_system_guid(Guid(hash));
+        }
+        if attribute == attribute::PORT_INFO {
+            let info = answer.data_mut::<PortInfo>();
+            info.set_state(mad::values::PortState::ACTIVE);
+            info.set_physical_state(mad::values::PhysicalState::LINK_UP);
+            info.set_lid(Lid(0xbfff)).set_local_port(modifier as u8);
+        }
+        if attribute == attribute::SWITCH_INFO {
+            answer.data_mut::<SwitchInfo>().set_linear_top(0xbfff);
+        }
+        let from = Address::DIRECTED;
+        back.push((Duration::from_micros(1), Received { from, mad: answer, undelivered: false }));
+    }
+
+    fn lids(&self) -> (Lid, Lid) {
+        (Lid(0), Lid(0))
+    }
+}
+
+fn endless(silent: bool, alike: bool) -> Found {
+    let limits = Limits { window: 64, ..Limits::default() };
+    let options = Options { limits, most_ports: 50_000, most_silent: 500, ..Options::default() };
+    let mut transport = InProcess::new(Endless { silent, alike, asked: 0 });
+    sweep(&mut transport, &options, &mut |_| (), &|| false).unwrap()
+}
+
+#[test]
+fn a_fabric_without_end_costs_no_more_ports_and_questions_than_allowed() {
+    let found = endless(false, false);
+    let Some(Doubt::TooMany { kept, ports, at: Some(at) }) = found.doubts.first() else {
+        panic!("{:?}", found.doubts.first());
+    };
+    assert_eq!((*kept, *kept), (50_000 / 255, found.graph.node_count()));
+    assert!(*ports <= 50_000 && at.port > 0, "{ports} {at}");
+    assert!(found.doubts.len() <= MOST_DOUBTS + 2, "{}", found.doubts.len());
+    // A question about each port and who is behind it, twice what does not fit; and a few of each node.
+    assert!(found.tally.sent < 50_000 * 6, "{:?}", found.tally);
+    let concern = found.doubts.first().unwrap().to_string();
+    assert!(concern.contains("more nodes than the 196"), "{concern}");
+}
+
+#[test]
+fn a_fabric_that_falls_silent_everywhere_is_left() {
+    let found = endless(true, false);
+    assert!(
+        matches!(found.doubts.first(), Some(Doubt::GaveUp { left, .. }) if *left > 0),
+        "{:?}",
+        found.doubts.first()
+    );
+    // Each is asked four times.
+    assert!(found.tally.sent < 500 * 4 + 50_000 * 2, "{:?}", found.tally);
+    assert!(found.tally.given_up < 1_000, "{:?}", found.tally);
+}
+
+#[test]
+fn any_number_of_nodes_with_one_guid_are_not_all_kept() {
+    let found = endless(false, true);
+    assert!(found.graph.node_count() <= 32, "{}", found.graph.node_count());
+    assert!(found.doubts.iter().any(|doubt| matches!(doubt, Doubt::TooManyAlike { .. })));
+    let named = found.doubts.iter().find(|doubt| matches!(doubt, Doubt::DuplicateGuid { .. })).unwrap();
+    assert!(named.to_string().len() < 1_000, "{named}");
+}
+
+#[test]
+fn tables_for_the_last_lid_of_invented_switches_are_not_made() {
+    let mut builder = GraphBuilder::new();
+    for number in 0..6_000_u64 {
+        builder.node(NodeSpec::new(Kind::Switch, "liar", 1).guid(number + 1)).unwrap();
+    }
+    let host = builder.node(NodeSpec::new(Kind::Host, "host", 1).guid(0x10_0000)).unwrap();
+    builder.lid(host, 1, 0xbfff, 0);
+    builder.link((NodeIx(0), 1), (host, 1), LinkSpec::EDR4X).unwrap();
+    let graph = builder.finish();
+    let lids = crate::tables::lids(&graph).unwrap();
+    let why = crate::tables::afford(&graph, &lids).unwrap_err();
+    assert!(why.contains("6000 switches"), "{why}");
+}
+
 #[test]
 fn a_deaf_fabric_and_a_stop_are_errors() {
     let mut transport = InProcess::new(Lying(standing(tree()), |_: &Mad, _: &mut Received| false));

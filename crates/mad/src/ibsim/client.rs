@@ -24,6 +24,8 @@ use crate::values::Lid;
 
 /// How long the server may take for an answer to a control message.
 const CONTROL_WAIT: Duration = Duration::from_secs(5);
+/// Between two tries to send a control message.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Names that one process can have, of which one is left to a preloaded library.
 const NAMES: u32 = 512;
 const SERVE: &str = "start the simulator with this socket name, or name the one that runs";
@@ -98,7 +100,8 @@ impl IbsimTransport {
         })?;
         let Ok((info, _)) = ClientInfo::read_from_prefix(&answer) else { unreachable!() };
         self.client = u32::from_ne_bytes(info.id);
-        self.node = String::from_utf8_lossy(&info.node).trim_end_matches('\0').to_owned();
+        let told = info.node.split(|byte| *byte == 0).next().unwrap_or_default();
+        self.node = crate::text::plain(&String::from_utf8_lossy(told));
         let out = address(&outward_name(&self.base, self.client))
             .and_then(|out| connect(&self.packets, &out))
             .map_err(|e| TransportError::io("connect to the simulator's packet socket", e, SERVE));
@@ -108,7 +111,7 @@ impl IbsimTransport {
         out
     }
 
-    /// Name of the node that it is at, as the server says.
+    /// Name of the node that it is at, as the server says, without what may not go to a terminal.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
@@ -155,21 +158,24 @@ impl IbsimTransport {
     fn ask(&mut self, kind: u32, data: [u8; CONTROL_DATA]) -> Result<[u8; CONTROL_DATA], TransportError> {
         let what = format!("ask the simulator at {:?}", self.base);
         let message = Control { magic: MAGIC, client: self.client, kind, len: CONTROL_DATA as u32, data };
-        send(&self.control, message.as_bytes(), SendFlags::NOSIGNAL)
-            .map_err(|e| TransportError::io(what.clone(), e, SERVE))?;
-        let mut answer = Control { magic: 0, client: 0, kind: 0, len: 0, data: [0; CONTROL_DATA] };
         let until = Instant::now() + CONTROL_WAIT;
+        self.tell(&message, until).map_err(|e| TransportError::io(what.clone(), e, SERVE))?;
+        let mut answer = Control { magic: 0, client: 0, kind: 0, len: 0, data: [0; CONTROL_DATA] };
         loop {
+            // Whatever comes: what is no answer to this does not make the time longer.
             let left = until.saturating_duration_since(Instant::now());
-            if !readable(&self.control, left).map_err(|e| TransportError::io(what.clone(), e, SERVE))? {
-                if left.is_zero() {
-                    return Err(TransportError::io(what, Errno::TIMEDOUT, SERVE));
-                }
+            if left.is_zero() {
+                return Err(TransportError::io(what, Errno::TIMEDOUT, SERVE));
+            }
+            if !ready(&self.control, PollFlags::IN, left)
+                .map_err(|e| TransportError::io(what.clone(), e, SERVE))?
+            {
                 continue;
             }
-            let (len, _) = recv(&self.control, answer.as_mut_bytes(), RecvFlags::DONTWAIT)
+            let (_, len) = recv(&self.control, answer.as_mut_bytes(), RecvFlags::DONTWAIT | RecvFlags::TRUNC)
                 .map_err(|e| TransportError::io(what.clone(), e, SERVE))?;
-            if len == size_of::<Control>() && answer.magic == MAGIC {
+            let own = answer.kind == kind || answer.kind == control::ERROR;
+            if len == size_of::<Control>() && answer.magic == MAGIC && own {
                 break;
             }
         }
@@ -180,6 +186,24 @@ impl IbsimTransport {
             });
         }
         Ok(answer.data)
+    }
+
+    /// Sends a control message, as soon as the server takes one.
+    fn tell(&self, message: &Control, until: Instant) -> Result<(), Errno> {
+        loop {
+            match send(&self.control, message.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(_) => return Ok(()),
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Errno::TIMEDOUT);
+            }
+            // A socket of this kind may be called writable although its receiver has no room.
+            ready(&self.control, PollFlags::OUT, left)?;
+            std::thread::sleep(PAUSE.min(left));
+        }
     }
 
     fn disconnect(&mut self) {
@@ -223,13 +247,13 @@ impl MadTransport for IbsimTransport {
     fn receive(&mut self, wait: Duration) -> Result<Option<Received>, TransportError> {
         let mut packet = Packet::new(&blank());
         for waited in [false, true] {
-            match recv(&self.packets, packet.as_mut_bytes(), RecvFlags::DONTWAIT) {
-                Ok((len, _)) if len == size_of::<Packet>() => return Ok(Some(arrived(&packet))),
+            match recv(&self.packets, packet.as_mut_bytes(), RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+                Ok((_, len)) if len == size_of::<Packet>() => return Ok(Some(arrived(&packet))),
                 // Not of this protocol: nothing that was sent here.
                 Ok(_) | Err(Errno::INTR) => return Ok(None),
                 Err(Errno::AGAIN) if waited || wait.is_zero() => return Ok(None),
                 Err(Errno::AGAIN) => {
-                    readable(&self.packets, wait)
+                    ready(&self.packets, PollFlags::IN, wait)
                         .map_err(|e| TransportError::io("wait for the simulator", e, SERVE))?;
                 }
                 Err(Errno::CONNREFUSED | Errno::CONNRESET | Errno::NOTCONN) => {
@@ -294,12 +318,12 @@ fn named(base: &str) -> Result<(u32, OwnedFd), Errno> {
     Err(Errno::ADDRINUSE)
 }
 
-fn readable(socket: &OwnedFd, wait: Duration) -> Result<bool, Errno> {
+fn ready(socket: &OwnedFd, what: PollFlags, wait: Duration) -> Result<bool, Errno> {
     let wait = Timespec {
         tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: wait.subsec_nanos().into(),
     };
-    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&wait)) {
+    match poll(&mut [PollFd::new(socket, what)], Some(&wait)) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error),

@@ -1,6 +1,6 @@
 //! Shapes whose switches stand at the points of a grid: torus, mesh, HyperX, hypercube.
 
-use super::{BuildError, Maker, ports, sizes};
+use super::{BuildError, MOST_SWITCHES, Maker, ports, sizes};
 use crate::graph::{Graph, LinkSpec, NodeIx};
 
 /// What the switches of one line of the grid are wired to.
@@ -101,7 +101,12 @@ pub fn hyperx(shape: &HyperX) -> Result<Graph, BuildError> {
 /// # Errors
 /// Parameters that fit none, or one larger than any fabric.
 pub fn hypercube(dimensions: u32, hosts_per_switch: u32, link: LinkSpec) -> Result<Graph, BuildError> {
-    let sizes = vec![2; dimensions.min(64) as usize];
+    let most = MOST_SWITCHES.ilog2();
+    if !(1..=most).contains(&dimensions) {
+        let why = format!("{dimensions} dimensions; it has 1 to {most}, which are {MOST_SWITCHES} switches");
+        return Err(BuildError::parameter("hypercube", why));
+    }
+    let sizes = vec![2; dimensions as usize];
     let grid = Grid { shape: "hypercube", sizes: &sizes, line: Line::Complete, parallel: 1 };
     grid.build(hosts_per_switch, link)
 }

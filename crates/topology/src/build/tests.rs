@@ -78,9 +78,17 @@ fn grids_and_dragonflies_that_can_t_be_are_refused_with_the_reason() {
     assert!(why(torus(&Torus::new(&[4, 0], 1))).contains("direction 2"));
     assert!(why(torus(&Torus::new(&[4; 20], 1))).contains("at most"));
     assert!(why(hyperx(&HyperX::new(&[300], 1))).contains("300 ports"));
-    assert!(why(hypercube(0, 1, LinkSpec::EDR4X)).contains("0 directions"));
+    assert!(why(hypercube(0, 1, LinkSpec::EDR4X)).contains("0 dimensions"));
     assert!(why(torus(&Torus::new(&[4], u32::MAX))).contains("hosts"));
     assert!(why(dragonfly(&Dragonfly { groups: 10, ..Dragonfly::balanced(2) })).contains("at most 9 groups"));
     assert!(why(dragonfly(&Dragonfly::balanced(0))).contains("at least 1"));
     assert!(why(dragonfly(&Dragonfly::balanced(u32::MAX))).contains("dragonfly"));
+}
+
+#[test]
+fn a_hypercube_that_is_too_large_is_told_the_limit() {
+    for dimensions in [0, 18, 200] {
+        let why = hypercube(dimensions, 1, LinkSpec::EDR4X).unwrap_err().to_string();
+        assert!(why.contains(&format!("{dimensions} dimensions; it has 1 to 17")), "{why}");
+    }
 }

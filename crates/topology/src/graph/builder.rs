@@ -233,8 +233,7 @@ impl GraphBuilder {
     #[must_use]
     pub fn finish(mut self) -> Graph {
         let fixed = &mut self.fixed;
-        fixed.by_guid = (0..fixed.kind.len() as u32).collect();
-        fixed.by_guid.sort_by_key(|node| fixed.node_guid[*node as usize]);
+        fixed.sort_guids();
         // Of several statements about a port the last counts.
         fixed.external.reverse();
         fixed.external.sort_by_key(|label| label.0);

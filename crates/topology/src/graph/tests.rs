@@ -69,3 +69,104 @@ fn a_rate_fits_a_byte() {
         }
     }
 }
+
+/// Switches of these names and GUIDs in a chain, with a host at each.
+fn chain(nodes: &[(&str, u64)], rate: LinkSpec) -> Graph {
+    let mut builder = GraphBuilder::new();
+    let mut last = None;
+    for (name, guid) in nodes {
+        let switch = builder.node(NodeSpec::new(Kind::Switch, name, 4).guid(*guid)).unwrap();
+        if let Some(last) = last {
+            builder.link((last, 2), (switch, 1), rate).unwrap();
+        }
+        last = Some(switch);
+    }
+    builder.finish()
+}
+
+const REAL: u64 = 0x2_c902_0040_0000;
+
+#[test]
+fn fabrics_without_guids_differ_by_names() {
+    let four = LinkSpec { width: Width::X4, speed: Speed::Edr };
+    let one = chain(&[("a", 0), ("b", 0), ("c", 0)], four);
+    assert_eq!(one.differences(&one.clone(), 9), [""; 0]);
+    let found = one.differences(&chain(&[("a", 0), ("b", 0), ("d", 0)], four), 9);
+    let expect = [
+        "node `c` (switch `c` of 4 ports) is missing",
+        "node `d` (switch `d` of 4 ports) is additional",
+        "cable `b` port 2 to `c` port 1 (4xEDR) is missing",
+        "cable `b` port 2 to `d` port 1 (4xEDR) is additional",
+    ];
+    assert_eq!(found, expect);
+    let slow = chain(&[("a", 0), ("b", 0), ("c", 0)], LinkSpec { speed: Speed::Hdr, ..four });
+    assert_eq!(one.differences(&slow, 9).len(), 2);
+    // GUIDs that a simulator counts up say less than names.
+    let counted = chain(&[("b", 0x20_0000), ("a", 0x20_0001)], four);
+    let other = chain(&[("a", 0x20_0000), ("b", 0x20_0001)], four);
+    let found = counted.differences(&other, 9);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("cable `a` port 1 to `b` port 2"), "{found:?}");
+    // One side has GUIDs, the other none.
+    assert_eq!(one.differences(&chain(&[("a", REAL), ("b", REAL + 1), ("c", REAL + 2)], four), 9), [""; 0]);
+}
+
+#[test]
+fn guids_that_two_have_do_not_hide_a_difference() {
+    let four = LinkSpec { width: Width::X4, speed: Speed::Edr };
+    let one = chain(&[("a", REAL), ("b", REAL), ("c", REAL + 1)], four);
+    let found = one.differences(&chain(&[("a", REAL), ("x", REAL), ("c", REAL + 1)], four), 9);
+    assert!(found.iter().any(|line| line.contains("`x`")), "{found:?}");
+    let renamed = one.differences(&chain(&[("a", REAL), ("b", REAL), ("z", REAL + 1)], four), 9);
+    assert_eq!(renamed, ["node 0x0002c90200400001: switch `c` of 4 ports, and here switch `z` of 4 ports"]);
+}
+
+#[test]
+fn what_can_t_be_told_apart_is_said_and_is_a_difference() {
+    let (four, two) =
+        (LinkSpec { width: Width::X4, speed: Speed::Edr }, LinkSpec { width: Width::X2, speed: Speed::Edr });
+    let found = chain(&[("x", 0), ("x", 0)], four).differences(&chain(&[("x", 0), ("x", 0)], two), 9);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].contains("nodes `x`: 2, and here 2") && found[1].contains("1 cables, and here 1"),
+        "{found:?}"
+    );
+    // A known neighbour tells them apart.
+    let wired = |rate| chain(&[("a", REAL), ("x", 0), ("x", 0)], rate);
+    let found = wired(four).differences(&wired(two), 9);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found.iter().all(|line| line.starts_with("cable ") && line.contains("and here 2xEDR")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn names_of_strangers_do_nothing_to_a_terminal() {
+    let spec = LinkSpec::default();
+    let found = chain(&[("\u{1b}[2J\u{202e}\u{2028}", REAL)], spec).differences(&chain(&[], spec), 9);
+    assert_eq!(
+        found,
+        ["node 0x0002c90200400000 (switch `\\u{1b}[2J\\u{202e}\\u{2028}` of 4 ports) is missing"]
+    );
+}
+
+#[test]
+fn who_has_no_guid_gets_one_that_depends_on_the_name() {
+    let spec = LinkSpec::default();
+    let graph = chain(&[("a", 0), ("b", REAL), ("c", REAL), ("x", 0), ("x", 0)], spec);
+    assert_eq!(graph.without_guid(), [0, 2, 3, 4].map(NodeIx));
+    let whole = graph.with_guids();
+    assert_eq!(whole.without_guid(), []);
+    let guid = |graph: &Graph, name: &str| {
+        let node = graph.nodes().find(|node| graph.name(*node) == name).unwrap();
+        graph.node_guid(node)
+    };
+    assert_eq!(guid(&whole, "b"), REAL);
+    assert_eq!(guid(&whole, "a"), guid(&chain(&[("n", 0), ("a", 0)], spec).with_guids(), "a"));
+    for node in whole.nodes() {
+        assert_eq!(whole.node_by_guid(whole.node_guid(node)), Some(node));
+        assert_eq!(whole.port_guid(whole.port(node, 1).unwrap()), whole.node_guid(node));
+    }
+    assert_eq!(whole.links().collect::<Vec<_>>(), graph.links().collect::<Vec<_>>());
+}

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::text::printable;
+
 /// Doubts that are kept word for word; of more only the count is.
 const MOST: usize = 1_000;
 /// Characters of a doubt's detail that are kept.
@@ -25,6 +27,8 @@ pub enum Cause {
     OneWay,
     /// Two statements about a port that can't both be true.
     Contradiction,
+    /// A port's line that no node's header stands above.
+    NoHeader,
     /// A node that was described before.
     DuplicateNode,
     /// A GUID that two nodes have.
@@ -49,6 +53,7 @@ impl Cause {
             Self::Dangling => "dangling link",
             Self::OneWay => "one-way link",
             Self::Contradiction => "contradiction",
+            Self::NoHeader => "port of no node",
             Self::DuplicateNode => "node described twice",
             Self::DuplicateGuid => "duplicate GUID",
             Self::UnknownRate => "unknown width or speed",
@@ -83,12 +88,12 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// Adds one. Text of the file is shortened and loses its control characters.
+    /// Adds one. Text of the file is shortened, and what can't be printed is spelt out.
     pub(super) fn add(&mut self, line: usize, cause: Cause, detail: impl fmt::Display) {
         *self.counts.entry(cause).or_default() += 1;
         if self.kept.len() < MOST {
-            let printable = |c: char| if c.is_control() { ' ' } else { c };
-            let detail = detail.to_string().chars().take(LONGEST).map(printable).collect();
+            let detail: String = detail.to_string().chars().take(LONGEST).collect();
+            let detail = printable(&detail).into_owned();
             self.kept.push(Doubt { line, cause, detail });
         }
     }

@@ -137,27 +137,31 @@ impl Draft {
         for (name, id) in &self.ids {
             names[id.0 as usize] = name;
         }
-        // What each port says first; a second, different statement of it is doubted.
-        let mut said: HashMap<(NodeIx, u8), (NodeIx, u8)> = HashMap::with_capacity(halves.len());
+        let mut said = Said::with_capacity(halves.len());
         let mut whole = Vec::with_capacity(halves.len());
         for half in halves {
-            let Some(other) = self.known[half.to.0.0 as usize] else {
-                let from = self.graph.name(half.from.0);
-                let what = format_args!(
-                    "port {} of `{from}` leads to `{}`, which is not described: left out",
-                    half.from.1, names[half.to.0.0 as usize]
-                );
-                doubts.add(half.line as usize, Cause::Dangling, what);
-                continue;
-            };
-            let to = (other, half.to.1);
-            if *said.entry(half.from).or_insert(to) == to {
-                whole.push((half, to));
-            } else {
-                let from = self.graph.name(half.from.0);
-                let what =
-                    format_args!("port {} of `{from}` was wired before: the first cable counts", half.from.1);
-                doubts.add(half.line as usize, Cause::Contradiction, what);
+            let to = self.known[half.to.0.0 as usize].map(|other| (other, half.to.1));
+            let (first, before) = *said.of.entry(half.from).or_insert((half.line, to));
+            let from = self.graph.name(half.from.0);
+            match to {
+                Some(to) if before == Some(to) => {
+                    said.is_spoken_of(to, half.line, half.from);
+                    whole.push((half, to));
+                }
+                None if before.is_none() => {
+                    let what = format_args!(
+                        "port {} of `{from}` leads to `{}`, which is not described: left out",
+                        half.from.1, names[half.to.0.0 as usize]
+                    );
+                    doubts.add(half.line as usize, Cause::Dangling, what);
+                }
+                _ => {
+                    let what = format_args!(
+                        "port {} of `{from}` was wired before, in line {first}: the first cable counts",
+                        half.from.1
+                    );
+                    doubts.add(half.line as usize, Cause::Contradiction, what);
+                }
             }
         }
         wire(&mut self.graph, &whole, &said, self.one_end_is_enough, doubts);
@@ -167,42 +171,79 @@ impl Draft {
 
 type End = (NodeIx, u8);
 
+/// What ports say.
+struct Said {
+    /// By the port that speaks: in which line first, and where its cable leads, if that is described.
+    of: HashMap<End, (u32, Option<End>)>,
+    /// By the port that is spoken of: in which line, and by which port; the first and the first other.
+    about: HashMap<End, [Option<(u32, End)>; 2]>,
+}
+
+impl Said {
+    fn with_capacity(count: usize) -> Self {
+        Self { of: HashMap::with_capacity(count), about: HashMap::with_capacity(count) }
+    }
+
+    fn is_spoken_of(&mut self, port: End, line: u32, by: End) {
+        let about = self.about.entry(port).or_default();
+        if about[0].is_none() {
+            about[0] = Some((line, by));
+        } else if about[1].is_none() && about[0].is_some_and(|first| first.1 != by) {
+            about[1] = Some((line, by));
+        }
+    }
+
+    /// What contradicts a cable that only `from` speaks of: another line, its port and where that leads.
+    fn against(&self, from: End, to: End) -> Option<(u32, End, Option<End>)> {
+        if let Some((line, back)) = self.of.get(&to) {
+            return Some((*line, to, *back));
+        }
+        // Two can't both lead to one port; and who leads to the port that speaks here says that it is wired elsewhere.
+        [to, from].into_iter().find_map(|port| {
+            let about = self.about.get(&port)?.iter().flatten();
+            let mut others = about.filter(|(_, other)| *other != from && *other != to);
+            others.next().map(|(line, other)| (*line, *other, Some(port)))
+        })
+    }
+}
+
 /// Cables that both ends speak of come first; then those of one end, where nothing speaks against them.
 fn wire(
     graph: &mut GraphBuilder,
     halves: &[(Half, End)],
-    said: &HashMap<End, End>,
+    said: &Said,
     one_end_is_enough: bool,
     doubts: &mut Doubts,
 ) {
-    for (half, to) in halves {
-        if said.get(to) == Some(&half.from) || half.from == *to {
-            join(graph, half, *to, doubts);
-        }
+    let agreed = |half: &Half, to: &End| said.of.get(to).is_some_and(|back| back.1 == Some(half.from));
+    for (half, to) in halves.iter().filter(|(half, to)| agreed(half, to) || half.from == *to) {
+        join(graph, half, *to, doubts);
     }
-    for (half, to) in halves {
-        match said.get(to) {
-            Some(back) if *back == half.from => {}
-            Some(back) => {
-                let what = format_args!(
-                    "port {} of `{}` leads to port {} of `{}`, which says it leads to port {} of `{}`: left out",
-                    half.from.1,
-                    graph.name(half.from.0),
-                    to.1,
-                    graph.name(to.0),
-                    back.1,
-                    graph.name(back.0)
+    for (half, to) in halves.iter().filter(|(half, to)| !agreed(half, to) && half.from != *to) {
+        let line = half.line as usize;
+        let (from, other) = (graph.name(half.from.0), graph.name(to.0));
+        match said.against(half.from, *to) {
+            Some((against, port, leads)) => {
+                let leads = leads.map_or_else(
+                    || "a node that is not described".to_owned(),
+                    |end| format!("port {} of `{}`", end.1, graph.name(end.0)),
                 );
-                doubts.add(half.line as usize, Cause::Contradiction, what);
+                let what = format_args!(
+                    "port {} of `{from}` leads to port {} of `{other}`, but in line {against} port {} of `{}` leads to {leads}: left out",
+                    half.from.1,
+                    to.1,
+                    port.1,
+                    graph.name(port.0)
+                );
+                doubts.add(line, Cause::Contradiction, what);
             }
             None => {
                 if !one_end_is_enough {
-                    let (from, other) = (graph.name(half.from.0), graph.name(to.0));
                     let what = format_args!(
                         "port {} of `{from}` leads to port {} of `{other}`, which does not speak of it: kept",
                         half.from.1, to.1
                     );
-                    doubts.add(half.line as usize, Cause::OneWay, what);
+                    doubts.add(line, Cause::OneWay, what);
                 }
                 join(graph, half, *to, doubts);
             }

@@ -83,6 +83,7 @@ pub(super) fn read(bytes: &[u8], format: Format, doubts: &mut Doubts) -> Result<
         node: Current::None,
         hosts: HOSTS_FROM,
         switches: SWITCHES_FROM,
+        gap: true,
     };
     for (number, line) in lines(bytes) {
         let line = text(number, line, doubts);
@@ -97,6 +98,8 @@ enum Current {
     None,
     /// Of a node that was left out, with a doubt.
     Skipped,
+    /// Of nobody: what begins in this line is not a header that could be read.
+    Lost(usize),
     Node(NodeIx, Kind),
 }
 
@@ -107,11 +110,14 @@ struct Reader {
     node: Current,
     hosts: u64,
     switches: u64,
+    /// Was the last line that says something empty?
+    gap: bool,
 }
 
 impl Reader {
     fn line(&mut self, number: usize, line: &str, doubts: &mut Doubts) -> Result<(), ReadError> {
         let line = line.trim();
+        self.gap |= line.is_empty();
         if line.is_empty() || line.starts_with('#') || SILENT.iter().any(|word| line.starts_with(word)) {
             return Ok(());
         }
@@ -123,7 +129,13 @@ impl Reader {
             self.header(number, &found, doubts)?;
         } else if !self.key(number, line, doubts) {
             doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+            // What may have been a header ends the node before it: what follows is not that node's.
+            let first = line.split_whitespace().next().unwrap_or("");
+            if self.gap || line.contains('"') || KINDS.iter().any(|kind| kind.0 == first) {
+                self.node = Current::Lost(number);
+            }
         }
+        self.gap = false;
         Ok(())
     }
 
@@ -138,6 +150,10 @@ impl Reader {
             Some((value, inner)) => (value, inner.strip_suffix(')')),
             None => (value, None),
         };
+        // Attributes stand before a node: with them the one before has ended.
+        if key.trim() != "portguid" {
+            self.node = Current::Lost(number);
+        }
         let parsed = hex(value);
         let small = parsed.and_then(|value| u32::try_from(value).ok());
         let good = match key.trim() {
@@ -228,6 +244,12 @@ impl Reader {
         let (node, kind) = match self.node {
             Current::None => return false,
             Current::Skipped => return true,
+            Current::Lost(header) => {
+                let what =
+                    format_args!("`{line}`: no header of a node in line {header} or after it: left out");
+                doubts.add(number, Cause::NoHeader, what);
+                return true;
+            }
             Current::Node(node, kind) => (node, kind),
         };
         let (before, _, behind) = comment(at.0);

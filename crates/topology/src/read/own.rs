@@ -3,14 +3,22 @@
 //! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not a doubt. Cables are
 //! judged as in any other format.
 
+use std::ops::Range;
+
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
+use toml::de::ValueDeserializer;
 
 use super::ReadError;
 use super::doubt::{Cause, Doubts};
 use super::draft::Draft;
 use super::lines::hex;
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, NodeSpec};
+
+mod split;
+
+use split::Parts;
 
 /// The key that such a file begins with.
 pub(crate) const KEY: &str = "tieline-topology";
@@ -101,27 +109,67 @@ pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError
         cause: "TOML is UTF-8, and this is not".to_owned(),
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: File = toml::from_str(text).map_err(|error| ReadError::Syntax {
-        line: error.span().map_or(0, |span| lines.of(span.start)),
-        cause: error.message().replace('\n', "; "),
-    })?;
-    if *file.version.get_ref() != 1 {
-        let cause = format!("version {} of the format, and 1 is known", file.version.get_ref());
-        return Err(ReadError::Syntax { line: lines.of(file.version.span().start), cause });
-    }
     let mut draft = Draft::new(true);
-    // In the order of the file, so that counting lines is one pass over it.
-    let mut lines = Counter { bytes, at: 0, line: 1 };
-    for row in &file.nodes {
-        let line = lines.to(row.span().start);
-        node(&mut draft, line, row.get_ref(), doubts)?;
-    }
-    lines = Counter { bytes, at: 0, line: 1 };
-    for row in &file.links {
-        let line = lines.to(row.span().start);
-        link(&mut draft, line, row.get_ref(), doubts);
+    match split::split(text) {
+        Some(parts) => by_rows(text, &parts, &mut draft, doubts)?,
+        None => whole(text, &mut draft, doubts)?,
     }
     Ok(draft.finish(doubts))
+}
+
+/// What is wrong with the syntax, counted from a place of the text on.
+fn syntax(text: &str, from: usize, error: &toml::de::Error) -> ReadError {
+    let at = from + error.span().map_or(0, |span| span.start);
+    ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause: error.message().replace('\n', "; ") }
+}
+
+fn version(version: u32, text: &str, at: usize) -> Result<(), ReadError> {
+    if version == 1 {
+        return Ok(());
+    }
+    let cause = format!("version {version} of the format, and 1 is known");
+    Err(ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause })
+}
+
+/// Row after row, each alone.
+fn by_rows(text: &str, parts: &Parts, draft: &mut Draft, doubts: &mut Doubts) -> Result<(), ReadError> {
+    let head = parts.version.clone().unwrap_or_default();
+    let file: File = toml::from_str(&text[head.clone()]).map_err(|error| syntax(text, head.start, &error))?;
+    version(*file.version.get_ref(), text, head.start)?;
+    // In the order of the file, so that counting lines is one pass over it.
+    let mut lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for range in &parts.nodes {
+        let line = lines.to(range.start);
+        node(draft, line, &row(text, range)?, doubts)?;
+    }
+    lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for range in &parts.links {
+        let line = lines.to(range.start);
+        link(draft, line, &row(text, range)?, doubts);
+    }
+    Ok(())
+}
+
+fn row<T: DeserializeOwned>(text: &str, range: &Range<usize>) -> Result<T, ReadError> {
+    let read = ValueDeserializer::parse(&text[range.clone()]).and_then(T::deserialize);
+    read.map_err(|error| syntax(text, range.start, &error))
+}
+
+/// All at once.
+fn whole(text: &str, draft: &mut Draft, doubts: &mut Doubts) -> Result<(), ReadError> {
+    let file: File = toml::from_str(text).map_err(|error| syntax(text, 0, &error))?;
+    version(*file.version.get_ref(), text, file.version.span().start)?;
+    let mut lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for row in &file.nodes {
+        let line = lines.to(row.span().start);
+        node(draft, line, row.get_ref(), doubts)?;
+    }
+    lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
+    for row in &file.links {
+        let line = lines.to(row.span().start);
+        link(draft, line, row.get_ref(), doubts);
+    }
+    Ok(())
 }
 
 fn node(draft: &mut Draft, line: usize, row: &Node, doubts: &mut Doubts) -> Result<(), ReadError> {
@@ -216,5 +264,58 @@ impl Counter<'_> {
             self.at = offset;
         }
         self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NET: &str = "\u{feff}# a net\r\ntieline-topology = 1 # one\r\nnodes = [\n  { name = \"a]}\\\"\", kind = \"switch\", ports = 4, guid = \"0x254000000000100\", lid = 7, lmc = 0 }, # {\n  { id = 'b', name = '\\', kind = \"host\", ports = 1, port = [{ number = 1, lid = 3, label = 2 }] },\n]\n\nlinks = [ { from = [\"a]}\\\"\", 1], to = [\"b\", 1], rate = \"4xHDR\" }, ]\n";
+
+    fn by(text: &str, rows: bool) -> Option<Result<(Graph, Doubts), ReadError>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let parts = split::split(text)?;
+        let (mut draft, mut doubts) = (Draft::new(true), Doubts::default());
+        let done = match rows {
+            true => by_rows(text, &parts, &mut draft, &mut doubts),
+            false => whole(text, &mut draft, &mut doubts),
+        };
+        Some(done.map(|()| (draft.finish(&mut doubts), doubts)))
+    }
+
+    #[test]
+    fn the_net_is_read_by_rows() {
+        let (graph, doubts) = by(NET, true).unwrap().unwrap();
+        assert!(doubts.is_empty() && graph.link_count() == 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        /// Whatever is done to a file: read by rows it is what the library alone makes of it.
+        #[test]
+        fn rows_say_what_the_whole_says(
+            changes in prop::collection::vec((any::<u16>(), 0..5_u8, prop::sample::select(
+                vec!["{", "}", "[", "]", "\"", "'", ",", "#", "\n", "\r", "\\", "=", " ", "\t", "\u{1}", "\u{7f}", "é", "1", "\"\"\"", "nodes = []\n", "x"]
+            )), 1..4),
+        ) {
+            let mut text: Vec<char> = NET.chars().collect();
+            for (at, kind, with) in changes {
+                let at = usize::from(at) % text.len();
+                let until = match kind { 0 => at, 1 | 2 => at + 1, _ => (at + 7).min(text.len()) };
+                let with = if kind == 2 { "" } else { with };
+                drop(text.splice(at..until, with.chars()));
+            }
+            let text: String = text.into_iter().collect();
+            let (Some(rows), Some(whole)) = (by(&text, true), by(&text, false)) else { return Ok(()) };
+            match (rows, whole) {
+                (Ok(rows), Ok(whole)) => prop_assert_eq!(rows, whole, "{}", text),
+                (Err(_), Err(_)) => {}
+                (rows, whole) => prop_assert!(false, "{:?} and {:?}: {}", rows.err(), whole.err(), text),
+            }
+        }
     }
 }

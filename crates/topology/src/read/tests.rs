@@ -88,10 +88,13 @@ fn what_can_t_be_believed_is_doubted_with_its_line() {
     assert_eq!(of("Switch\t36", "Switch\t9999999999"), [(15, Cause::Dangling), (21, Cause::BadNumber)]);
     assert_eq!(of("[3]\t", "[66]\t"), [(15, Cause::NoSuchPort), (22, Cause::OneWay)]);
     assert_eq!(of("[3]\t", "[18446744073709551616]\t"), [(15, Cause::NoSuchPort), (22, Cause::OneWay)]);
-    assert_eq!(of("[36][ext 12]\t\"S-", "[35]\t\"S-"), [(15, Cause::OneWay), (22, Cause::Contradiction)]);
+    assert_eq!(
+        of("[36][ext 12]\t\"S-", "[35]\t\"S-"),
+        [(15, Cause::Contradiction), (22, Cause::Contradiction)]
+    );
     assert_eq!(
         of("\"S-0002c90200404050\"[36]", "\"S-ff\"[36]"),
-        [(15, Cause::Dangling), (22, Cause::OneWay)]
+        [(15, Cause::Dangling), (22, Cause::Contradiction)]
     );
     assert_eq!(of("vendid=0x119f", "vendid=0xzz"), [(24, Cause::BadNumber)]);
     assert_eq!(of("vendid=0x119f", "ibwarn: [77] mad timeout"), [(24, Cause::NotUnderstood)]);
@@ -101,6 +104,45 @@ fn what_can_t_be_believed_is_doubted_with_its_line() {
     let reading = read(twice.as_bytes(), None).unwrap();
     assert_eq!(reading.doubts.count(Cause::DuplicateNode), 3);
     assert_eq!(reading.graph, believe(DUMP).graph);
+}
+
+#[test]
+fn a_cable_that_is_contradicted_is_left_out_whoever_is_right() {
+    // The spine leads to port 36 of the leaf, and port 35 of the leaf to the spine.
+    let (reading, _) = doubts("[36][ext 12]\t\"S-", "[35]\t\"S-");
+    assert_eq!(reading.graph.link_count(), 2);
+    let said: Vec<String> = reading.doubts.iter().map(ToString::to_string).collect();
+    assert!(said[0].contains("in line 22") && said[1].contains("in line 15"), "{said:?}");
+    // Two cables into one port that does not speak itself.
+    let net = "Switch 4 \"a\"\n[1] \"c\"[1]\nSwitch 4 \"b\"\n[1] \"c\"[1]\nSwitch 4 \"c\"\n";
+    let reading = read(net.as_bytes(), Some(Format::IbNetDiscover)).unwrap();
+    assert_eq!((reading.graph.link_count(), reading.doubts.count(Cause::Contradiction)), (0, 2));
+    // From a port to itself.
+    let reading = read(b"Switch 4 \"a\"\n[1] \"a\"[1]\n", Some(Format::IbSim)).unwrap();
+    assert_eq!((reading.graph.link_count(), reading.doubts.count(Cause::Contradiction)), (0, 1));
+}
+
+#[test]
+fn ports_after_a_header_that_can_t_be_read_are_nobody_s() {
+    for (from, to) in [
+        ("Switch\t36", "Swxtch\t36"),
+        ("Switch\t36", "Switch\tx"),
+        ("Switch\t36 \"S-0002c90200404050\"\t\t# \"leaf\" base port 0 lid 2 lmc 1\n", ""),
+        (
+            "vendid=0x2c9\ndevid=0xbd36\nsysimgguid=0x2c902004058\nswitchguid=0x2c902004050(2c902004050)\nSwitch\t36",
+            "garbled",
+        ),
+    ] {
+        let (reading, found) = doubts(from, to);
+        let spine = NodeIx(0);
+        assert_eq!((reading.graph.node_count(), reading.graph.cabled(spine).count()), (2, 2), "{to}");
+        assert_eq!(found.iter().filter(|doubt| doubt.1 == Cause::NoHeader).count(), 1, "{to}: {found:?}");
+        assert!(found.contains(&(15, Cause::Dangling)), "{found:?}");
+    }
+    // An attribute that nobody knows is skipped, and the node is kept.
+    let (reading, found) = doubts("caguid=", "aguid=");
+    assert_eq!(found, [(27, Cause::NotUnderstood)]);
+    assert_eq!((reading.graph.link_count(), reading.graph.node_guid(NodeIx(2))), (3, 0x2_c903_00a1_b2c0));
 }
 
 #[test]
@@ -158,6 +200,35 @@ fn our_own_format_is_strict() {
         [(6, Cause::Dangling), (7, Cause::NoSuchPort), (8, Cause::Contradiction), (9, Cause::UnknownRate)];
     for one in expect {
         assert!(found.contains(&one), "{one:?} in {found:?}");
+    }
+}
+
+/// Our own format, in the two ways that it is read: row by row, and as other writers of TOML have it.
+#[test]
+fn rows_alone_and_the_whole_say_the_same() {
+    let head = "tieline-topology = 1\n";
+    let rows = [
+        "{ name = \"a\", kind = \"switch\", ports = 4, guid = \"0x10\", lid = 7 }",
+        "{ name = \"b\", kind = \"host\", ports = 2, port = [{ number = 1, lid = 3 }] }",
+    ];
+    let link = "{ from = [\"a\", 1], to = [\"b\", 1], rate = \"4xHDR\" }";
+    let ours = format!("{head}nodes = [\n{},\n{},\n]\nlinks = [{link}]\n", rows[0], rows[1]);
+    let theirs = format!(
+        "{head}nodes = [\n{},\n{},\n]\n[[links]]\nfrom = [\"a\", 1]\nto = [\"b\", 1]\nrate = '''4xHDR'''\n",
+        rows[0], rows[1]
+    );
+    assert_eq!(believe(&ours).graph, believe(&theirs).graph);
+    assert_eq!(believe(&ours).graph.link_count(), 1);
+    // Errors of both name the same line.
+    for (from, to) in
+        [("lid = 3", "lib = 3"), ("ports = 2", "ports = \"x\""), ("ports = 2, ", ""), ("\"host\"", "host")]
+    {
+        let why = |text: &str| {
+            assert!(text.contains(from));
+            read(text.replacen(from, to, 1).as_bytes(), None).unwrap_err().to_string()
+        };
+        assert_eq!(why(&ours), why(&theirs));
+        assert!(why(&ours).starts_with("line 4: "), "{}", why(&ours));
     }
 }
 

@@ -63,7 +63,7 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
             planned: true,
             prior,
         },
-        mender: Mender { view: &view, ranks, ways: &ways, destinations: &destinations, prior },
+        mender: Mender { view: &view, ranks, ways: &ways, destinations: &destinations, prior, only: None },
         missing: &|to| {
             gaps[to].iter().map(|row| *row as usize).filter(|row| pieces[*row] == pieces[to]).collect()
         },

@@ -20,6 +20,13 @@ pub enum Service {
         /// The levels.
         levels: Vec<u8>,
     },
+    /// By the switch of the source and the identifier, as files say it: row of the source × width + identifier.
+    Each {
+        /// Identifiers in all.
+        width: usize,
+        /// The levels.
+        levels: Vec<u8>,
+    },
 }
 
 /// Which lane a switch puts a level on.
@@ -57,6 +64,28 @@ impl Default for Lanes {
 }
 
 impl Lanes {
+    /// Lanes of which the levels and their lanes are known: their number follows.
+    #[must_use]
+    pub fn of(service: Service, mapping: Mapping) -> Self {
+        let mut used = [false; LEVELS];
+        match &service {
+            Service::One => used[0] = true,
+            Service::Destination(levels) | Service::Pair { levels, .. } | Service::Each { levels, .. } => {
+                levels.iter().for_each(|level| used[usize::from(*level) % LEVELS] = true);
+            }
+        }
+        let levels = (0..LEVELS).filter(|level| used[*level]);
+        let most = match &mapping {
+            Mapping::Same => levels.max().map(|level| level as u8),
+            // What is put on the lane of management is thrown away.
+            Mapping::Ports { rows, .. } => {
+                let lanes = levels.flat_map(|level| rows.iter().map(move |row| row[level]));
+                lanes.filter(|lane| *lane < MOST_LANES).max()
+            }
+        };
+        Self { count: most.map_or(1, |most| (most + 1).min(MOST_LANES)), service, mapping }
+    }
+
     /// Service level of the path from a switch's hosts to an identifier at another switch.
     #[must_use]
     pub fn level(&self, source: usize, lid: u16, destination: usize) -> u8 {
@@ -64,6 +93,9 @@ impl Lanes {
             Service::One => 0,
             Service::Destination(levels) => levels.get(usize::from(lid)).copied().unwrap_or(0),
             Service::Pair { rows, levels } => levels[source * rows + destination],
+            Service::Each { width, levels } => {
+                levels.get(source * width + usize::from(lid)).copied().unwrap_or(0)
+            }
         }
     }
 
@@ -93,7 +125,9 @@ impl Lanes {
     pub fn memory(&self) -> usize {
         let service = match &self.service {
             Service::One => 0,
-            Service::Destination(levels) | Service::Pair { levels, .. } => levels.capacity(),
+            Service::Destination(levels) | Service::Pair { levels, .. } | Service::Each { levels, .. } => {
+                levels.capacity()
+            }
         };
         let mapping = match &self.mapping {
             Mapping::Same => 0,

@@ -19,8 +19,16 @@ use super::ways::Ways;
 /// Not reached.
 const FAR: u16 = u16::MAX;
 
+/// What was filled.
+pub(crate) struct Filled {
+    /// Destinations that the form does not serve.
+    pub(crate) rest: usize,
+    /// By identifier: is it reached by ways up and down, on the last lane?
+    pub(crate) up_down: Vec<bool>,
+}
+
 /// Fills tables and says the lanes. Where there is a form, its ways are taken for all destinations that it serves; the rest goes
-/// up and down on a lane after its own. Says how many destinations that were.
+/// up and down on a lane after its own. Rows from which no way goes up and down have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
@@ -28,7 +36,7 @@ pub(crate) fn fill(
     lanes: u8,
     form: Option<&dyn Form>,
     tables: &mut Tables,
-) -> Result<usize, RouteError> {
+) -> Result<Filled, RouteError> {
     let own = form.map_or(0, Form::lanes);
     if lanes == 0 || lanes > MOST_LANES {
         return Err(RouteError::Lanes(lanes));
@@ -39,7 +47,8 @@ pub(crate) fn fill(
     let mut layered = Layered::new(view, ranks, if own > 0 { 1 } else { lanes });
     let mut levels = vec![0_u8; tables.width()];
     let mut count = own.max(1);
-    let mut rest = 0;
+    let mut filled = Filled { rest: 0, up_down: vec![false; tables.width()] };
+    let last = own + layered.orders.len() as u8;
     // Rows that the form does not serve.
     let mut unserved = vec![false; view.rows()];
     for (row, one) in in_turn(view, destinations) {
@@ -49,8 +58,9 @@ pub(crate) fn fill(
             (true, 1..) => 0,
             (formed, _) => own + layered.place(row, formed),
         };
+        filled.up_down[usize::from(one.lid)] = lane == last && (own == 0 || !formed);
         if form.is_some() && !formed {
-            rest += 1;
+            filled.rest += 1;
             unserved[row] = true;
         }
         count = count.max(lane + 1);
@@ -68,7 +78,7 @@ pub(crate) fn fill(
         None if count > 1 => Lanes { count, service: Service::Destination(levels), mapping: Mapping::Same },
         None => Lanes::default(),
     });
-    Ok(rest)
+    Ok(filled)
 }
 
 /// Lanes of a form: levels pair by pair, and one more for the destinations that it does not serve.

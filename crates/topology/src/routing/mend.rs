@@ -27,6 +27,8 @@ pub(crate) struct Mender<'a> {
     pub(crate) ways: &'a Ways,
     pub(crate) destinations: &'a Destinations,
     pub(crate) prior: Option<&'a Tables>,
+    /// By identifier: those that are on this lane, if not all are.
+    pub(crate) only: Option<&'a [bool]>,
 }
 
 /// A row without a way, and the ports by which it would soonest get to one.
@@ -42,19 +44,20 @@ struct Step {
 }
 
 impl<'a> Mender<'a> {
-    /// Adds what is missing, as far as it may. Says how many entries could not be.
-    pub(crate) fn mend(&self, lanes: u8, tables: &mut Tables) -> usize {
+    /// Adds what is missing, as far as it may: on a lane of its own, if there are two.
+    pub(crate) fn mend(&self, lanes: u8, tables: &mut Tables) {
         let pieces = self.view.pieces();
         let rows = self.view.rows();
         let mut apart: Option<Order<'a>> = None;
         let mut levels = vec![0_u8; tables.width()];
-        let mut refused = 0;
         for (to, gaps) in self.ways.gaps(rows).into_iter().enumerate() {
             let gaps = gaps.into_iter().map(|row| row as usize);
             let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
             // Managers are on hosts: no switch talks to another.
             let from_hosts = missing.iter().any(|row| self.view.hosts(*row) > 0);
-            let wanted = |one: &&Destination| if one.port == 0 { from_hosts } else { !missing.is_empty() };
+            let wanted = |one: &&Destination| {
+                (if one.port == 0 { from_hosts } else { !missing.is_empty() }) && self.is_mine(one)
+            };
             let wanted: Vec<&Destination> = self.destinations.at(to).iter().filter(wanted).collect();
             let bridges = if wanted.is_empty() { Vec::new() } else { self.bridges(to, &missing) };
             for one in wanted {
@@ -62,18 +65,14 @@ impl<'a> Mender<'a> {
                 if one.port == 0 {
                     self.only_for_hosts(&mut steps);
                 }
-                if lanes < 2 {
-                    refused += steps.len();
-                    continue;
-                }
-                let order =
-                    apart.get_or_insert_with(|| Order::new(self.view, self.ranks).with_patience(PATIENCE));
-                if one.port != 0 {
-                    refused += self.answers(one, &steps, order, tables);
+                let order = apart.get_or_insert_with(|| {
+                    let order = Order::new(self.view, self.ranks).with_patience(PATIENCE);
+                    if lanes < 2 { self.with_all(order, tables) } else { order }
+                });
+                if lanes < 2 || one.port != 0 {
+                    self.one_by_one(one, &steps, order, tables);
                 } else if self.questions(to, one, &steps, order, tables) {
                     levels[usize::from(one.lid)] = 1;
-                } else {
-                    refused += steps.len();
                 }
             }
         }
@@ -81,7 +80,25 @@ impl<'a> Mender<'a> {
             let service = Service::Destination(levels);
             tables.set_lanes(Lanes { count: 2, service, mapping: Mapping::Same });
         }
-        refused
+    }
+
+    fn is_mine(&self, one: &Destination) -> bool {
+        self.only.is_none_or(|only| only[usize::from(one.lid)])
+    }
+
+    /// An order with all that waits on the lane by the tables as they are.
+    fn with_all(&self, mut order: Order<'a>, tables: &Tables) -> Order<'a> {
+        for one in self.destinations.all().iter().filter(|one| self.is_mine(one)) {
+            for row in 0..self.view.rows() {
+                let port = tables.table(row)[usize::from(one.lid)];
+                if let Some((cable, next)) = self.wait(row, port, one, tables) {
+                    // Ways up and down never close a circle.
+                    let kept = order.wait(cable, next);
+                    debug_assert!(kept.is_ok());
+                }
+            }
+        }
+        order
     }
 
     /// For rows that have no way, near ones first: the ports that lead to the nearest that has one.
@@ -185,17 +202,10 @@ impl<'a> Mender<'a> {
         Some((self.view.channel(row, port), self.view.channel(over, next)))
     }
 
-    /// What was missing on ways from switches to a host, each with the rest of its way. Says how many entries were refused.
-    fn answers(
-        &self,
-        one: &Destination,
-        steps: &[Step],
-        order: &mut Order<'a>,
-        tables: &mut Tables,
-    ) -> usize {
+    /// What was missing on ways to one identifier, each entry with the rest of its way. What would close a circle stays empty.
+    fn one_by_one(&self, one: &Destination, steps: &[Step], order: &mut Order<'a>, tables: &mut Tables) {
         let width = tables.width();
         let lid = usize::from(one.lid);
-        let mut refused = 0;
         for step in steps {
             tables.bytes_mut()[step.row * width + lid] = step.port;
             let mut added = Vec::new();
@@ -214,9 +224,7 @@ impl<'a> Mender<'a> {
             if !whole {
                 added.into_iter().for_each(|(cable, next)| order.forget(cable, next));
                 tables.bytes_mut()[step.row * width + lid] = NO_PATH;
-                refused += 1;
             }
         }
-        refused
     }
 }

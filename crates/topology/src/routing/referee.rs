@@ -8,8 +8,10 @@ use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use crate::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
+mod lanes;
 mod read;
 
+pub use lanes::{read_lanes, read_levels};
 pub use read::{ReadError, read_fdbs, read_guid2lid};
 
 /// Writes the cables as OpenSM's `opensm-subnet.lst`: a line for each end of each cable.

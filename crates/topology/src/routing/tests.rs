@@ -314,6 +314,105 @@ fn the_checker_names_a_credit_loop_that_is_one() {
     assert!(one.is_good() && one.lanes == 1, "{one:?}");
 }
 
+#[test]
+fn levels_and_lanes_that_were_written_are_read_and_end_a_credit_loop() {
+    use super::lanes::{Mapping, Service};
+    use super::referee::{read_lanes, read_levels, write_lanes, write_levels};
+    let ring = wired(&[1; 6], &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]);
+    let torus = torus(&Torus::new(&[5, 5], 1)).unwrap();
+    let grid = route_auto(&torus, &lids(&torus, 0), &Request::by(Engine::Layered)).unwrap().tables;
+    assert!(matches!(grid.lanes().mapping, Mapping::Ports { .. }));
+    for (graph, good) in [(&ring, routed(&ring, &Request::by(Engine::Layered)).tables), (&torus, grid)] {
+        let mut plain = good.clone();
+        plain.set_lanes(Lanes::default());
+        let (mut levels, mut lanes) = (Vec::new(), Vec::new());
+        write_levels(graph, &good, &mut levels).unwrap();
+        write_lanes(graph, &good, &mut lanes).unwrap();
+        let (levels, lanes) = (String::from_utf8(levels).unwrap(), String::from_utf8(lanes).unwrap());
+        assert!(!check(graph, &plain).credit_loop.is_empty());
+        let service = read_levels(graph, &plain, &levels).unwrap();
+        plain.set_lanes(Lanes::of(service.clone(), read_lanes(graph, &lanes).unwrap()));
+        let (read, known) = (check(graph, &plain), check(graph, &good));
+        assert_eq!((read.lost, read.lanes, &read.credit_loop), (0, known.lanes, &known.credit_loop));
+        // What is put on the lane of management goes nowhere.
+        let dropped: String =
+            lanes.lines().map(|row| format!("{} {}\n", &row[..row.len() - 40], "0xff ".repeat(8))).collect();
+        plain.set_lanes(Lanes::of(service, read_lanes(graph, &dropped).unwrap()));
+        assert!(check(graph, &plain).lost > 0);
+        for bad in ["x", "0x1 1 1", "0x1 1 99", "0x1"] {
+            let why = read_levels(graph, &plain, &format!("{levels}{bad}\n")).unwrap_err();
+            assert_eq!(why.line, levels.lines().count() + 1, "{why}");
+            assert!(read_lanes(graph, &format!("{bad}\n")).is_err());
+        }
+        let first = levels.lines().next().unwrap();
+        let (start, _) = first.rsplit_once(' ').unwrap();
+        assert!(read_levels(graph, &plain, &format!("{start} 14\n{start} 13\n")).is_err());
+    }
+    assert!(matches!(Lanes::of(Service::One, Mapping::Same), Lanes { count: 1, .. }));
+}
+
+/// Entries that are empty though cables lead there.
+fn empty(graph: &Graph, tables: &Tables) -> usize {
+    let view = View::of(graph);
+    let pieces = view.pieces();
+    let mut empty = 0;
+    for (lid, end) in tables.lids().iter() {
+        let Some((to, _)) = view.attachment(graph, end) else { continue };
+        let rows = (0..view.rows()).filter(|row| pieces[*row] == pieces[to]);
+        empty += rows.filter(|row| tables.port(view.switch(*row), lid).is_none()).count();
+    }
+    empty
+}
+
+/// The numbers that remarks name.
+fn remarked(routing: &Routing) -> usize {
+    let left = routing.remarks.iter().filter(|remark| remark.contains("are left out"));
+    left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
+#[test]
+fn tables_are_whole_or_say_what_they_lack() {
+    let mut broken = fat_tree(&FatTree::new(6, 3)).unwrap();
+    let some: Vec<PortIx> = cables(&broken).into_iter().step_by(7).collect();
+    broken = broken.without(&some, &[]);
+    for graph in [fat_tree(&FatTree::new(8, 2)).unwrap(), fat_tree(&FatTree::new(4, 3)).unwrap(), broken] {
+        for engine in [Engine::UpDown, Engine::Layered, Engine::MinHop, Engine::FatTree] {
+            for lanes in [1, 2, 8] {
+                let routing = routed(&graph, &Request { lanes, ..Request::by(engine) });
+                assert_eq!(
+                    empty(&graph, &routing.tables),
+                    remarked(&routing),
+                    "{engine:?} {lanes} {:?}",
+                    routing.remarks
+                );
+                let checked = check(&graph, &routing.tables);
+                assert!(checked.lost == 0 && checked.findings.is_empty(), "{checked:?}");
+            }
+        }
+    }
+    let whole = fat_tree(&FatTree::new(8, 2)).unwrap();
+    for engine in [Engine::UpDown, Engine::Layered] {
+        let routing = routed(&whole, &Request { lanes: 1, ..Request::by(engine) });
+        assert_eq!((empty(&whole, &routing.tables), routing.remarks.len()), (0, 0), "{engine:?}");
+    }
+}
+
+#[test]
+fn a_root_that_is_no_switch_is_refused_by_name() {
+    let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
+    let host = graph.nodes_of(Kind::Host).next().unwrap();
+    let spine = graph.nodes_of(Kind::Switch).last().unwrap();
+    let asked = |graph: &Graph, root: NodeIx| {
+        route(graph, &lids(graph, 0), &Request { roots: &[root], ..Request::by(Engine::UpDown) })
+    };
+    let why = asked(&graph, host).unwrap_err().to_string();
+    assert!(why.contains(graph.name(host)) && why.contains("host"), "{why}");
+    assert!(matches!(asked(&graph, NodeIx(9999)), Err(RouteError::ForeignRoot(9999))));
+    assert_eq!(asked(&graph, spine).unwrap().remarks, [""; 0]);
+    let gone = asked(&graph.without(&[], &[spine]), spine).unwrap().remarks;
+    assert!(gone[0].contains(graph.name(spine)), "{gone:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -334,6 +433,7 @@ proptest! {
             prop_assert_eq!(checked.lost, 0, "{:?} {:?}", engine, checked);
             prop_assert!(engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?} {:?}", engine, checked);
             prop_assert!(checked.lanes <= lanes.max(1));
+            prop_assert_eq!(empty(&graph, &routing.tables), remarked(&routing), "{:?} {:?}", engine, routing.remarks);
         }
     }
 

@@ -4,11 +4,12 @@ use super::*;
 use crate::read::subnet_speed;
 
 /// Writes a line for each end of each cable. Nodes without a cable, identifiers' masks and labels of a chassis have no place
-/// in it.
+/// in it. A node is its GUID there: [`Graph::with_guids`] gives one to who has none of its own.
 ///
 /// # Errors
 /// Those of the writer.
 pub fn subnet_list(graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
+    let graph = &graph.with_guids();
     for node in living(graph) {
         for (port, peer) in graph.cabled(node) {
             let spec = graph.link(port).unwrap_or_default();

@@ -5,20 +5,20 @@ use std::path::Path;
 use ::fabric::files::{Form, Shape, bare};
 use ::fabric::snapshot::{self, Snapshot};
 use anyhow::Context;
-use topology::LinkSpec;
 use topology::read::Format;
+use topology::{LinkSpec, NodeIx, printable};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
+use super::shown::Shown;
 use super::{open, opened};
 use crate::args::fabric::{Convert, Draw, Generate};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::Output;
 
 static WRITTEN: Kind =
     Kind { what: "fabric", option: "OUT", size_bytes: 0, mode: 0o666, may_replace: |_| true };
 
-pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
+pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let snapshot = match &arguments.as_form {
         None => open(&arguments.input, output)?,
@@ -29,21 +29,21 @@ pub(super) fn convert(arguments: &Convert, output: Output) -> Outcome {
             opened(snapshot::open(&arguments.input, Some(forced)))?
         }
     };
-    write(&snapshot, form, &arguments.output)
+    write(snapshot, form, &arguments.output, output)
 }
 
-pub(super) fn draw(arguments: &Draw, output: Output) -> Outcome {
-    write(&open(&arguments.input, output)?, Form::Svg, &arguments.output)
+pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
+    write(open(&arguments.input, output)?, Form::Svg, &arguments.output, output)
 }
 
-pub(super) fn generate(arguments: &Generate, _output: Output) -> Outcome {
+pub(super) fn generate(arguments: &Generate, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let rate: LinkSpec = arguments
         .rate
         .parse()
         .map_err(|()| usage(format!("`{}` is no rate: give lanes and speed, as in 4xHDR", arguments.rate)))?;
     let graph = shape(arguments)?.build(rate).map_err(Failure::usage)?;
-    write(&bare(graph, "generated"), form, &arguments.output)
+    write(bare(graph, "generated"), form, &arguments.output, output)
 }
 
 fn shape(arguments: &Generate) -> Result<Shape, Failure> {
@@ -92,9 +92,36 @@ fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
     }
 }
 
-fn write(snapshot: &Snapshot, form: Form, path: &Path) -> Outcome {
+/// What the form can't hold is said: nodes that it knows by their GUIDs get one, and nodes without a cable have no place in some.
+fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Snapshot {
+    let graph = &snapshot.graph;
+    if matches!(form, Form::SubnetList | Form::IbNetDiscover) {
+        let lacking = graph.without_guid();
+        if let Some(first) = lacking.first() {
+            output.note(&format!(
+                "{} nodes have no GUID of their own, which this form needs: made up from their names, the first `{}`",
+                lacking.len(),
+                printable(graph.name(*first))
+            ));
+        }
+        snapshot.graph = graph.with_guids();
+    }
+    let graph = &snapshot.graph;
+    let alone = |node: &NodeIx| !graph.is_dead(*node) && graph.cabled(*node).next().is_none();
+    let mut alone = graph.nodes().filter(alone).peekable();
+    if let (Form::SubnetList, Some(first)) = (form, alone.peek().copied()) {
+        output.note(&format!(
+            "{} nodes without a cable have no place in this form and are left out, the first `{}`",
+            alone.count(),
+            printable(graph.name(first))
+        ));
+    }
+    snapshot
+}
+
+fn write(snapshot: Snapshot, form: Form, path: &Path, output: Shown) -> Outcome {
     let mut bytes = Vec::new();
-    form.write(snapshot, &mut bytes)?;
+    form.write(&complete(snapshot, form, output), &mut bytes)?;
     if path == Path::new("-") {
         crate::output::print_bytes(&bytes).context("the result cannot be written to standard output")?;
     } else {

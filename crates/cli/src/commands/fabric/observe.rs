@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use ::fabric::counters;
 use ::fabric::observe::{Observed, Options, observe};
+use ::fabric::relook;
 use ::fabric::report::watch::Watch;
 use ::fabric::report::{self, Category, Report, SCHEMA, Thresholds, Verdict, Wanted};
 use ::fabric::snapshot::{self, Snapshot};
@@ -11,11 +12,11 @@ use mad::MadTransport;
 use verify::writer::{Kind, Writer};
 
 use super::super::usage;
+use super::shown::Shown;
 use super::{connect, limits, open, opened};
 use crate::args::fabric::Observe;
 use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
 use crate::interrupt;
-use crate::output::Output;
 
 /// Between two looks whether a signal has come.
 const TICK: Duration = Duration::from_millis(50);
@@ -36,7 +37,7 @@ static PAGE: Kind = Kind {
     may_replace: |beginning| beginning.starts_with(b"<!DOCTYPE html>"),
 };
 
-pub(super) fn run(arguments: &Observe, output: Output) -> Outcome {
+pub(super) fn run(arguments: &Observe, output: Shown) -> Outcome {
     let thresholds = thresholds(&arguments.threshold)?;
     let worst = arguments.worst.as_deref().map(category).transpose()?;
     let plan = arguments.plan.as_deref().map(|path| open(path, output)).transpose()?;
@@ -48,8 +49,8 @@ pub(super) fn run(arguments: &Observe, output: Output) -> Outcome {
         Some(path) => opened(snapshot::open(path, None))?,
         None => {
             let (transport, seen) = look(arguments, output)?;
-            let Observed { snapshot, plan, .. } = seen;
-            live = Some((transport, plan));
+            let Observed { snapshot, plan, ways, .. } = seen;
+            live = Some((transport, plan, ways));
             snapshot
         }
     };
@@ -81,8 +82,8 @@ pub(super) fn run(arguments: &Observe, output: Output) -> Outcome {
         writer.write(report::page(&report, element).as_bytes())?;
     }
     output.form(SCHEMA, || serde_json::to_value(&report), || report::render(&report))?;
-    if let (Some(seconds), Some((mut transport, plan))) = (arguments.watch, live) {
-        watch(arguments, seconds, &snapshot, &mut *transport, plan, output)?;
+    if let (Some(seconds), Some((mut transport, plan, ways))) = (arguments.watch, live) {
+        watch(arguments, (seconds, plan, &ways), &snapshot, &mut *transport, output)?;
     }
     Ok(match report.verdict {
         Verdict::Pass => PASS,
@@ -114,7 +115,7 @@ fn category(word: &str) -> Result<Category, Failure> {
     })
 }
 
-fn look(arguments: &Observe, output: Output) -> Result<(Box<dyn MadTransport>, Observed), Failure> {
+fn look(arguments: &Observe, output: Shown) -> Result<(Box<dyn MadTransport>, Observed), Failure> {
     interrupt::end_with_what_there_is()?;
     let (mut transport, source) = connect(&arguments.live)?;
     let options = Options {
@@ -127,14 +128,13 @@ fn look(arguments: &Observe, output: Output) -> Result<(Box<dyn MadTransport>, O
     Ok((transport, seen))
 }
 
-/// Reads the counters again and again, until there were enough looks or a signal comes.
+/// Reads the counters and the states of the cables again and again, until there were enough looks or a signal comes.
 fn watch(
     arguments: &Observe,
-    seconds: u32,
+    (seconds, mut plan, ways): (u32, counters::Plan, &[mad::header::Path]),
     snapshot: &Snapshot,
     transport: &mut dyn MadTransport,
-    mut plan: counters::Plan,
-    output: Output,
+    output: Shown,
 ) -> Result<(), Failure> {
     let options = counters::Options { limits: limits(&arguments.live), extended: true };
     let mut watch = Watch::new(snapshot);
@@ -151,7 +151,13 @@ fn watch(
         if collected.stopped {
             break;
         }
-        let look = watch.look(snapshot, &collected);
+        let limits = options.limits;
+        let Some(seen) = relook::cables(transport, &snapshot.graph, ways, limits, &interrupt::has_arrived)?
+        else {
+            break;
+        };
+        let mut look = watch.look(snapshot, &collected);
+        watch.cables(snapshot, &seen, &mut look);
         output.line(|| serde_json::to_value(&look), || look.render())?;
         looks += 1;
     }

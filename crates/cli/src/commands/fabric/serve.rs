@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use ::fabric::server::{Event, Options, serve};
 
 use super::open;
+use super::shown::Shown;
 use crate::args::fabric::Serve;
 use crate::exit::{Outcome, PASS};
 use crate::interrupt;
-use crate::output::Output;
 
-pub(super) fn run(arguments: &Serve, output: Output) -> Outcome {
+pub(super) fn run(arguments: &Serve, output: Shown) -> Outcome {
     let graph = open(&arguments.file, output)?.graph;
     let (nodes, links) = (graph.node_count(), graph.link_count());
     interrupt::end_with_what_there_is()?;
@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Serve, output: Output) -> Outcome {
             // It ends with the process, or when there is nothing more to read.
             let lines = move || fabric::console::hand_on(std::io::stdin().lock(), &control);
             drop(std::thread::Builder::new().name("commands".into()).spawn(lines));
-        } else if let Some(line) = told(&event).filter(|_| !output.quiet) {
+        } else if let Some(line) = told(&event).filter(|_| !output.is_quiet()) {
             say(&line);
         }
     };
@@ -42,7 +42,8 @@ pub(super) fn run(arguments: &Serve, output: Output) -> Outcome {
 /// A reader that went away is no reason to stop serving.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+    // Programs, commands and their answers are the words of others.
+    drop(writeln!(out, "{}", mad::text::plain(line)).and_then(|()| out.flush()));
 }
 
 fn told(event: &Event) -> Option<String> {

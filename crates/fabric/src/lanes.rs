@@ -1,0 +1,102 @@
+//! On which lanes traffic goes that could wait for itself in a circle.
+//!
+//! The tables of ports alone say only that a circle exists if all traffic is on one lane. Which lane a packet takes at a switch
+//! depends on its service level and on the map of levels to lanes of the two ports (InfiniBand Architecture Specification,
+//! volume 1, 14.2.5.8). The maps can be read; which level a pair of hosts uses stands in no switch. So: if each cable of the
+//! circle has one lane for all levels, the circle is one; else it is not judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mad::header::{Path, Smp};
+use mad::sm::{LaneMap, attribute};
+use mad::values::Method;
+use mad::windowed::{Done, Limits, Outcome, Windowed};
+use mad::{Address, MadTransport, TransportError};
+use topology::routing::check::Waiting;
+use topology::routing::{Tables, check};
+use topology::{Graph, PortIx};
+
+use crate::snapshot::Snapshot;
+
+/// Levels that there are.
+pub const LEVELS: usize = 16;
+/// The lane of management; what a map sends there is dropped.
+const MANAGEMENT: u8 = 15;
+
+/// Lanes by level, of ports in and out of one switch.
+pub type LaneMaps = BTreeMap<(PortIx, PortIx), [u8; LEVELS]>;
+
+/// Ports that a circle goes through: in and out of one switch each.
+fn turns(graph: &Graph, circle: &[Waiting]) -> Vec<(PortIx, PortIx)> {
+    let next = circle.iter().cycle().skip(1);
+    circle.iter().zip(next).filter_map(|(one, next)| Some((graph.peer(one.port)?, next.port))).collect()
+}
+
+/// Reads the maps of levels to lanes where tables have a circle, and nothing where they have none.
+///
+/// # Errors
+/// Of the transport. Maps that were not said are missing.
+pub fn read<T: MadTransport + ?Sized>(
+    transport: &mut T,
+    snapshot: &Snapshot,
+    ways: &[Path],
+    tables: &Tables,
+    limits: Limits,
+    stop: &dyn Fn() -> bool,
+) -> Result<LaneMaps, TransportError> {
+    let graph = &snapshot.graph;
+    let mut maps = LaneMaps::new();
+    // Where no port uses several lanes, no map is needed, and no circle has to be looked for.
+    if snapshot.ports.iter().flatten().all(|facts| facts.lanes <= 1) {
+        return Ok(maps);
+    }
+    let mut client: Windowed<(PortIx, PortIx)> = Windowed::new(limits);
+    for (from, to) in turns(graph, &check(graph, tables).credit_loop) {
+        let Some(path) = ways.get(graph.owner(to).index()) else { continue };
+        let modifier = u32::from(graph.number(from)) << 8 | u32::from(graph.number(to));
+        let mad = Smp::directed(Method::GET, attribute::LANE_MAP, modifier, path);
+        client.ask(Address::DIRECTED, mad, (from, to));
+    }
+    let mut done = Vec::new();
+    while client.open() > 0 && !stop() {
+        client.drive(transport, std::time::Duration::from_millis(100), &mut done)?;
+        for Done { key, outcome } in done.drain(..) {
+            if let Outcome::Answer(mad) = outcome {
+                let map: &LaneMap = mad.data();
+                maps.insert(key, std::array::from_fn(|level| map.lane(level).unwrap_or(MANAGEMENT)));
+            }
+        }
+    }
+    Ok(maps)
+}
+
+/// Why a circle in tables could not be judged; `None`: it is one, whatever levels are used.
+#[must_use]
+pub fn doubt(snapshot: &Snapshot, circle: &[Waiting]) -> Option<String> {
+    let mut lanes = BTreeSet::new();
+    let mut open = false;
+    for (from, to) in turns(&snapshot.graph, circle) {
+        let used = snapshot.port(to).map_or(0, |facts| facts.lanes);
+        if used == 1 {
+            lanes.insert(0);
+            continue;
+        }
+        let Some(map) = snapshot.lane_maps.get(&(from, to)) else {
+            return Some(match used {
+                0 => "how many lanes are in use is not known".to_owned(),
+                used => format!(
+                    "{used} lanes are in use at {}, and how levels are mapped to them is not known",
+                    snapshot.place(to)
+                ),
+            });
+        };
+        let own: BTreeSet<u8> =
+            map.iter().copied().filter(|lane| *lane < MANAGEMENT && (used == 0 || *lane < used)).collect();
+        open |= own.len() != 1;
+        lanes.extend(own);
+    }
+    let words: Vec<String> = lanes.iter().map(u8::to_string).collect();
+    open.then(|| {
+        format!("lanes in use: {}; which of them a pair of hosts takes stands in no switch", words.join(", "))
+    })
+}

@@ -1,0 +1,77 @@
+//! Entries that no way of hosts needs, and a count of what is left empty.
+//!
+//! From one switch without hosts to another nothing is sent: managers are on hosts. Where no legal way leads there, the entry may
+//! lead any way that arrives, and nothing comes to wait for it.
+
+use super::destinations::Destinations;
+use super::tables::{NO_PATH, Tables};
+use super::view::View;
+
+/// Fills entries from switches without hosts to switches, by the nearest neighbour that has a way.
+pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables: &mut Tables) {
+    let (width, pieces) = (tables.width(), view.pieces());
+    let mut has = vec![false; view.rows()];
+    for to in 0..view.rows() {
+        for one in destinations.at(to).iter().filter(|one| one.port == 0) {
+            let lid = usize::from(one.lid);
+            for (row, has) in has.iter_mut().enumerate() {
+                *has = tables.table(row)[lid] != NO_PATH;
+            }
+            let mut rest: Vec<usize> = (0..view.rows())
+                .filter(|row| !has[*row] && view.hosts(*row) == 0 && pieces[*row] == pieces[to])
+                .collect();
+            loop {
+                // A round goes one hop further: what is found in it is not built upon in it.
+                let onward = |row: usize| view.neighbours(row).iter().find(|near| has[near.row as usize]);
+                let found: Vec<(usize, u8)> =
+                    rest.iter().filter_map(|row| Some((*row, onward(*row)?.port))).collect();
+                if found.is_empty() {
+                    break;
+                }
+                for (row, port) in found {
+                    tables.bytes_mut()[row * width + lid] = port;
+                    has[row] = true;
+                }
+                rest.retain(|row| !has[*row]);
+            }
+        }
+    }
+}
+
+/// Entries that are empty though cables lead there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Empty {
+    /// From or to hosts.
+    pub(crate) of_hosts: usize,
+    /// From switches without hosts to switches.
+    pub(crate) between_switches: usize,
+}
+
+/// Counts the entries that are empty.
+pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -> Empty {
+    let pieces = view.pieces();
+    // Where each identifier is, and whether it is a host's.
+    let mut of_lid: Vec<Option<(u32, bool)>> = vec![None; tables.width()];
+    for (row, piece) in pieces.iter().enumerate() {
+        for one in destinations.at(row) {
+            of_lid[usize::from(one.lid)] = Some((*piece, one.port != 0));
+        }
+    }
+    let unused = of_lid.iter().filter(|one| one.is_none()).count();
+    let mut empty = Empty::default();
+    for (row, piece) in pieces.iter().enumerate() {
+        let table = tables.table(row);
+        // Most tables lack nothing, which counting finds out fastest.
+        if table.iter().filter(|port| **port == NO_PATH).count() == unused {
+            continue;
+        }
+        for one in table.iter().zip(&of_lid).filter(|(port, _)| **port == NO_PATH).filter_map(|(_, one)| *one)
+        {
+            let here = one.0 == *piece;
+            let of_hosts = one.1 || view.hosts(row) > 0;
+            empty.of_hosts += usize::from(here && of_hosts);
+            empty.between_switches += usize::from(here && !of_hosts);
+        }
+    }
+    empty
+}
