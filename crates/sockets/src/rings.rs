@@ -16,6 +16,7 @@ pub(crate) mod io;
 mod kernel;
 pub(crate) mod leave;
 mod lock;
+mod native;
 pub(crate) mod pair;
 pub(crate) mod reach;
 mod run;
@@ -24,3 +25,4 @@ pub(crate) mod wait;
 mod words;
 
 pub(crate) use copy::{Bytes, copy};
+pub(crate) use native::Native;

@@ -4,7 +4,7 @@ use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, sockaddr, sockle
 use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
-use crate::rings::{self, Bytes};
+use crate::rings::{self, Bytes, Native};
 use crate::{seen, state};
 
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
@@ -19,7 +19,7 @@ pub(crate) fn got(
         && !state::outside()
         && !conn.is(rings::conn::state::OVER)
     {
-        return rings::io::read(conn, fd, bytes(), flags, next);
+        return rings::io::read(conn, fd, bytes(), flags, &mut Native::of(&mut next));
     }
     let result = next();
     seen::input(fd, result);
@@ -38,7 +38,7 @@ pub(crate) fn gave(
         && !state::outside()
         && !conn.is(rings::conn::state::OVER)
     {
-        return rings::io::write(conn, fd, bytes(), flags, next);
+        return rings::io::write(conn, fd, bytes(), flags, &mut Native::of(&mut next));
     }
     let result = next();
     seen::output(fd, result);

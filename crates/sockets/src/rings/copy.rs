@@ -98,6 +98,8 @@ impl Bytes {
     ///
     /// # Safety
     /// The parts must be readable, as for the call itself.
+    // Inlined: a call would go by an address that has to be relocated.
+    #[inline(always)]
     pub(crate) unsafe fn parts(parts: *const iovec, count: usize) -> Option<Self> {
         if count == 0 || count > PARTS || !reach::is_readable(parts.cast(), count * size_of::<iovec>()) {
             return None;

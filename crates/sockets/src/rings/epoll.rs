@@ -154,8 +154,8 @@ fn park_all(epoll: c_int) {
     for_each_awake(epoll, |conn, _| park(conn));
 }
 
-/// What a ring adds to what epoll says; 0 for nothing.
-fn event(conn: &Conn, interest: &Interest) -> u32 {
+/// What a ring adds to what epoll says; 0 for nothing. An edge that is told is not told again.
+fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
     let Some((own, peer)) = conn.words() else { return 0 };
     let events = interest.events.load(Ordering::Relaxed);
     let wanted = events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
@@ -164,8 +164,11 @@ fn event(conn: &Conn, interest: &Interest) -> u32 {
     }
     if events & libc::EPOLLET as u32 != 0 {
         let tail = peer.tail();
-        if conn.told.swap(tail, Ordering::Relaxed) == tail {
+        if conn.told.load(Ordering::Relaxed) == tail {
             return 0;
+        }
+        if tells {
+            conn.told.store(tail, Ordering::Relaxed);
         }
     }
     // The kernel has nothing of this end's to send: as long as the ring is the way, it takes more.
@@ -191,7 +194,7 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
         if found.count == room {
             return;
         }
-        let events = event(conn, interest);
+        let events = event(conn, interest, true);
         if events != 0 {
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
             // SAFETY: below `room`.
@@ -390,12 +393,17 @@ pub(crate) fn forked() {
 
 /// Somebody waits for an epoll itself: what its rings have is told, and then they sleep.
 pub(crate) fn is_waited_for(epoll: c_int) -> bool {
-    let mut has = false;
     if let Some(sleepers) = sleepers(epoll as u32 + 1) {
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
     park_all(epoll);
-    for_each_in(epoll, |conn, interest| has |= event(conn, interest) != 0);
+    has_some(epoll)
+}
+
+/// Whether its rings have anything.
+pub(crate) fn has_some(epoll: c_int) -> bool {
+    let mut has = false;
+    for_each_in(epoll, |conn, interest| has |= event(conn, interest, false) != 0);
     has
 }
 

@@ -8,6 +8,7 @@ use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word};
 
 use super::conn::Conn;
 use super::copy::{Bytes, each_piece};
+use super::native::Native;
 use super::words::{CAPACITY, Words, is_writers};
 use super::{kernel, lock, spin};
 use crate::raw;
@@ -64,7 +65,7 @@ impl<'a> Call<'a> {
         purpose: Purpose,
         may_wait: bool,
         peek: c_int,
-        native: &mut dyn FnMut() -> isize,
+        native: &mut Native<'_>,
     ) -> Outcome {
         let want = (self.bytes.length as u64).max(1);
         let reached = self.conn.reached.load(Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl<'a> Call<'a> {
                     unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
                     Saw::Nothing
                 }
-                Do::Sleep(Wait::Readable) => match native() {
+                Do::Sleep(Wait::Readable) => match native.call() {
                     count if count > 0 => Saw::Moved(count as u64),
                     0 => Saw::Woken(Woken::Look),
                     _ => Saw::Broken,

@@ -69,7 +69,7 @@ fn is_anonymous(fd: c_int) -> bool {
 /// What a call waits for, whichever it is.
 pub(crate) trait Wanted {
     /// Calls `each` with the descriptors that are waited for to be read; what it returns is noted as ready.
-    fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize;
+    fn ready(&mut self, each: impl FnMut(c_int) -> bool, notes: bool) -> usize;
 }
 
 /// Of `poll`.
@@ -81,7 +81,7 @@ pub(crate) struct Polled {
 const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
 
 impl Wanted for Polled {
-    fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize {
+    fn ready(&mut self, mut each: impl FnMut(c_int) -> bool, notes: bool) -> usize {
         let mut count = 0;
         for at in 0..self.count as usize {
             // SAFETY: the program's own array, which its own call reads and writes.
@@ -109,7 +109,7 @@ pub(crate) struct Selected<'a> {
 }
 
 impl Wanted for Selected<'_> {
-    fn ready(&mut self, each: &mut dyn FnMut(c_int) -> bool, notes: bool) -> usize {
+    fn ready(&mut self, mut each: impl FnMut(c_int) -> bool, notes: bool) -> usize {
         let Some(before) = self.before else { return 0 };
         let mut count = 0;
         for fd in 0..self.count.clamp(0, 1024) as usize {
@@ -131,7 +131,10 @@ impl Wanted for Selected<'_> {
 }
 
 fn has_bytes(fd: c_int) -> bool {
-    conn::ready(fd).and_then(Conn::words).is_some_and(|(own, peer)| !is_empty(own, peer))
+    match conn::ready(fd) {
+        Some(conn) => conn.words().is_some_and(|(own, peer)| !is_empty(own, peer)),
+        None => is_watched_epoll(fd) && epoll::has_some(fd),
+    }
 }
 
 /// Looks at rings between two looks at the kernel.
@@ -160,7 +163,7 @@ pub(crate) fn wait(wanted: &mut impl Wanted, may_wait: bool, mut native: impl Fn
 fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool) -> c_int) -> Round {
     let (mut is_any, mut has_any) = (false, false);
     wanted.ready(
-        &mut |fd| {
+        |fd| {
             if conn::ready(fd).is_some() {
                 is_any = true;
                 has_any |= has_bytes(fd);
@@ -178,7 +181,7 @@ fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool)
     if !has_any && may_wait && !look(wanted) {
         let mut places = Places([0; CONNECTIONS / 64]);
         arm(wanted, &mut places);
-        let slept = if wanted.ready(&mut has_bytes, false) == 0 { Some(sleep(native)) } else { None };
+        let slept = if wanted.ready(has_bytes, false) == 0 { Some(sleep(native)) } else { None };
         awake(&places);
         if let Some(result) = slept {
             return Round::Ends(result);
@@ -188,7 +191,7 @@ fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool)
     if result < 0 {
         return Round::Ends(result);
     }
-    match result + wanted.ready(&mut has_bytes, true) as c_int {
+    match result + wanted.ready(has_bytes, true) as c_int {
         0 if may_wait => Round::Again,
         result => Round::Ends(result),
     }
@@ -197,7 +200,7 @@ fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool)
 /// From here on the kernel wakes who waits for these.
 fn arm(wanted: &mut impl Wanted, places: &mut Places) {
     wanted.ready(
-        &mut |fd| {
+        |fd| {
             if let Some(conn) = conn::ready(fd)
                 && let Some((own, _)) = conn.words()
                 && places.add(conn)
@@ -242,7 +245,7 @@ fn look(wanted: &mut impl Wanted) -> bool {
     let (start, here) = spin::clock();
     let mut is_elsewhere = false;
     wanted.ready(
-        &mut |fd| {
+        |fd| {
             if let Some((own, peer)) = conn::ready(fd).and_then(Conn::words) {
                 is_elsewhere |= spin::is_elsewhere(own, peer, here);
             }
@@ -256,7 +259,7 @@ fn look(wanted: &mut impl Wanted) -> bool {
     }
     let mut looks = 0_u32;
     loop {
-        if wanted.ready(&mut has_bytes, false) > 0 {
+        if wanted.ready(has_bytes, false) > 0 {
             SPIN.paid();
             return true;
         }
@@ -268,7 +271,7 @@ fn look(wanted: &mut impl Wanted) -> bool {
             }
             let mut is_kernels = false;
             wanted.ready(
-                &mut |fd| {
+                |fd| {
                     is_kernels |= conn::ready(fd).is_some() && super::kernel::unread(fd) != Some(0);
                     false
                 },

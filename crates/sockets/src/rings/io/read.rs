@@ -9,6 +9,7 @@ use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
+use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::words::{BESIDE, CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, lock, pair, spin};
@@ -24,18 +25,18 @@ pub(crate) fn read(
     fd: c_int,
     bytes: Option<Bytes>,
     flags: c_int,
-    mut native: impl FnMut() -> isize,
+    native: &mut Native<'_>,
 ) -> isize {
     match conn.state.load(Ordering::Acquire) {
         state::READY => {}
         state::MEETING => {
-            let result = native();
+            let result = native.call();
             if result > 0 {
                 pair::step(conn, fd);
             }
             return result;
         }
-        _ => return native(),
+        _ => return native.call(),
     }
     let usual = libc::MSG_DONTWAIT
         | libc::MSG_PEEK
@@ -47,10 +48,10 @@ pub(crate) fn read(
         if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
             leave::reading(conn, fd);
         }
-        return native();
+        return native.call();
     };
     let bytes = if flags & libc::MSG_TRUNC != 0 { bytes.discarding() } else { bytes };
-    let Some((own, peer)) = conn.words() else { return native() };
+    let Some((own, peer)) = conn.words() else { return native.call() };
     if conn.parked.load(Ordering::Relaxed) != 0 {
         epoll::wakes(conn, own);
     }
@@ -58,7 +59,7 @@ pub(crate) fn read(
     let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0 && !is_peek;
     if wants_all && !is_nonblocking(fd) {
         // Rare, and it may have to go on reading from both sides.
-        return all(conn, fd, &bytes, flags, &mut native);
+        return all(conn, fd, &bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
     loop {
@@ -69,7 +70,7 @@ pub(crate) fn read(
         match take(conn, own, peer, &bytes, is_peek) {
             Fast::Moved(count) => return with_more(conn, fd, &bytes, flags, count, peer),
             Fast::Slow => {
-                if let Some(result) = machine(conn, fd, &bytes, flags, false, &mut native) {
+                if let Some(result) = machine(conn, fd, &bytes, flags, false, native) {
                     return with_more(conn, fd, &bytes, flags, result, peer);
                 }
             }
@@ -86,18 +87,18 @@ pub(crate) fn read(
             if may_wait {
                 leave::settle_or_poll(fd);
             }
-            let result = native();
+            let result = native.call();
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             // Before its end a dead writer may have left something.
             if result == 0
-                && let Some(left) = machine(conn, fd, &bytes, flags, false, &mut native)
+                && let Some(left) = machine(conn, fd, &bytes, flags, false, native)
             {
                 return left;
             }
             return result;
         }
         own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait, &mut native) {
+        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait, native) {
             return with_more(conn, fd, &bytes, flags, result, peer);
         }
         if !may_wait {
@@ -134,7 +135,10 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
     let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
     let purpose = Purpose::Read;
     let truncates = flags & libc::MSG_TRUNC;
-    let outcome = Call::new(conn, fd, &rest).map(|call| call.read(purpose, false, truncates, &mut || -1));
+    // It does not wait, so nobody sleeps.
+    let mut nothing = || -1;
+    let call = Call::new(conn, fd, &rest);
+    let outcome = call.map(|call| call.read(purpose, false, truncates, &mut Native::of(&mut nothing)));
     match outcome {
         Some(Outcome::Moved(count)) => got + count as isize,
         _ => got,
@@ -166,14 +170,8 @@ fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
 
 /// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
 #[cold]
-fn all(
-    conn: &'static Conn,
-    fd: c_int,
-    bytes: &Bytes,
-    flags: c_int,
-    native: &mut dyn FnMut() -> isize,
-) -> isize {
-    let Some((own, peer)) = conn.words() else { return native() };
+fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut Native<'_>) -> isize {
+    let Some((own, peer)) = conn.words() else { return native.call() };
     let errno = get_errno();
     let mut done = 0_usize;
     loop {
@@ -187,9 +185,12 @@ fn all(
         let some = flags & !libc::MSG_WAITALL;
         let got = if is_whole {
             // Nothing but the kernel has any: the program's own call waits for all of it.
-            read(conn, fd, Some(rest), some, &mut *native)
+            read(conn, fd, Some(rest), some, native)
         } else {
-            read(conn, fd, Some(rest), some, || with_errno(kernel::receive(fd, &rest, usize::MAX, some)))
+            {
+                let mut part = || with_errno(kernel::receive(fd, &rest, usize::MAX, some));
+                read(conn, fd, Some(rest), some, &mut Native::of(&mut part))
+            }
         };
         match usize::try_from(got) {
             Ok(0) | Err(_) if done > 0 => {
@@ -213,26 +214,27 @@ fn machine(
     bytes: &Bytes,
     flags: c_int,
     may_wait: bool,
-    native: &mut dyn FnMut() -> isize,
+    native: &mut Native<'_>,
 ) -> Option<isize> {
     let purpose = if flags & libc::MSG_PEEK != 0 { Purpose::Peek } else { Purpose::Read };
     let peek = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
     let mut last = None;
-    let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut || {
-        let result = native();
+    let mut kept = || {
+        let result = native.call();
         last = Some(result);
         result
-    });
+    };
+    let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut Native::of(&mut kept));
     match outcome {
         Outcome::Moved(count) => Some(count as isize),
         Outcome::Kernel => Some(match last {
             Some(result) if result < 0 => result,
-            _ => native(),
+            _ => native.call(),
         }),
         Outcome::WouldBlock => None,
         _ => {
             leave::broken(conn, fd);
-            Some(native())
+            Some(native.call())
         }
     }
 }

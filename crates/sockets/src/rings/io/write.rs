@@ -9,6 +9,7 @@ use crate::hook::set_errno;
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, copy};
+use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::words::{BESIDE, Words};
 use crate::rings::{kernel, leave, lock, pair, spin};
@@ -21,29 +22,29 @@ pub(crate) fn write(
     fd: c_int,
     bytes: Option<Bytes>,
     flags: c_int,
-    mut native: impl FnMut() -> isize,
+    native: &mut Native<'_>,
 ) -> isize {
     match conn.state.load(Ordering::Acquire) {
         state::READY => {}
         state::MEETING => {
-            let result = native();
+            let result = native.call();
             if result > 0 {
                 pair::step(conn, fd);
             }
             return result;
         }
-        _ => return native(),
+        _ => return native.call(),
     }
     let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
         if flags & !usual != 0 || bytes.is_none() {
             leave::writing(conn, fd);
         }
-        return plain(conn, &mut native);
+        return plain(conn, native);
     };
-    let Some((own, peer)) = conn.words() else { return native() };
+    let Some((own, peer)) = conn.words() else { return native.call() };
     if !bytes.is_there(false) {
-        return plain(conn, &mut native);
+        return plain(conn, native);
     }
     let mut done = 0;
     loop {
@@ -56,7 +57,7 @@ pub(crate) fn write(
                 continue;
             }
             Fast::Nothing if !may_open(conn, own, peer, fd) => {
-                match rest(conn, fd, &bytes, done, flags, &mut native) {
+                match rest(conn, fd, &bytes, done, flags, native) {
                     Some(result) => return result,
                     None => continue,
                 }
@@ -69,7 +70,7 @@ pub(crate) fn write(
         if !may_wait && done > 0 {
             return done as isize;
         }
-        let Some(call) = Call::new(conn, fd, &bytes) else { return native() };
+        let Some(call) = Call::new(conn, fd, &bytes) else { return native.call() };
         match call.behind(done).write(occasion, true) {
             Outcome::Moved(count) => {
                 page::ring(Way::Out, count);
@@ -85,13 +86,13 @@ pub(crate) fn write(
             }
             Outcome::WouldBlock => {}
             Outcome::Kernel => {
-                if let Some(result) = rest(conn, fd, &bytes, done, flags, &mut native) {
+                if let Some(result) = rest(conn, fd, &bytes, done, flags, native) {
                     return result;
                 }
             }
             _ => {
                 leave::broken(conn, fd);
-                return if done > 0 { done as isize } else { native() };
+                return if done > 0 { done as isize } else { native.call() };
             }
         }
     }
@@ -235,31 +236,34 @@ fn rest(
     bytes: &Bytes,
     done: usize,
     flags: c_int,
-    native: &mut dyn FnMut() -> isize,
+    native: &mut Native<'_>,
 ) -> Option<isize> {
     if done == 0 {
         return plain_once(conn, native);
     }
-    let result = plain_once(conn, &mut || with_errno(kernel::send_rest(fd, bytes, done, flags)))?;
+    let result = {
+        let mut part = || with_errno(kernel::send_rest(fd, bytes, done, flags));
+        plain_once(conn, &mut Native::of(&mut part))?
+    };
     Some(if result < 0 { done as isize } else { done as isize + result })
 }
 
 /// A write of the program to the kernel, whatever the way was.
-fn plain(conn: &Conn, native: &mut dyn FnMut() -> isize) -> isize {
+fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
     match plain_once(conn, native) {
         Some(result) => result,
-        None => native(),
+        None => native.call(),
     }
 }
 
 /// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
-fn plain_once(conn: &Conn, native: &mut dyn FnMut() -> isize) -> Option<isize> {
-    let Some((own, _)) = conn.words() else { return Some(native()) };
+fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
+    let Some((own, _)) = conn.words() else { return Some(native.call()) };
     let way = &own.way.0;
     way.plain.fetch_add(1, Ordering::SeqCst);
     let is_kernels = way.opening.load(Ordering::SeqCst) == 0
         && matches!(way.path.load(Ordering::SeqCst), path::TCP | path::SHUT);
-    let result = is_kernels.then(native);
+    let result = is_kernels.then(|| native.call());
     way.plain.fetch_sub(1, Ordering::SeqCst);
     result
 }
