@@ -69,10 +69,13 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
             keep(path);
             crate::page::map_file();
         }
-        match find(environment, RINGS).map(|value| *value) {
-            Some(b'1') => HAS_RINGS.store(ON, Ordering::Relaxed),
-            Some(b'2') => HAS_RINGS.store(FORCED, Ordering::Relaxed),
-            _ => {}
+        let rings = match find(environment, RINGS).map(|value| *value) {
+            Some(b'1') => ON,
+            Some(b'2') => FORCED,
+            _ => 0,
+        };
+        if rings != 0 && state::may_ask() && crate::rings::tables::make() {
+            HAS_RINGS.store(rings, Ordering::Relaxed);
         }
         #[cfg(feature = "planted")]
         crate::planted::choose(find(environment, b"TIELINE_SOCKETS_PLANT="));

@@ -4,13 +4,14 @@
 //! What it is for: unmodified programs over faster ways. Without `tieline run --rings` everything still ends in the kernel; what
 //! the table knows is told by `tieline sockets status`.
 //!
-//! What it must never do: differ, for the program, from its own absence. So in a hook there is no allocation, no lock, no
-//! thread, no thread-local variable, no print, no panic, and no change of errno that the next definition did not make. Hooks
+//! What it must never do: differ, for the program, from its own absence. So in a hook there is no allocation, no
+//! thread, no thread-local variable, no print, no panic, no change of errno that the next definition did not make, and no lock but
+//! those of a ring, which a process that dies in them leaves behind unharmed. Hooks
 //! run in signal handlers, between `vfork` and `exec`, before any constructor, and after a seccomp filter was set. Where it
 //! still falls short is in `docs/sockets.md`.
 //!
-//! Where to start reading: [`hook`], which says what a hook is; [`seen`], what hooks tell; [`table`], what is known; [`rings`], bytes that go through memory. The reasons
-//! are in `docs/adr/0005-in-the-program.md`.
+//! Where to start reading: [`hook`], which says what a hook is; [`seen`], what hooks tell; [`table`], what is known; [`rings`], bytes that go
+//! through memory. The reasons are in `docs/adr/0005-in-the-program.md`.
 #![no_std]
 
 // For its panic handler alone, which nothing reaches, and for tests. What is installed is linked without it (`link.sh`).

@@ -5,7 +5,8 @@
 //! it goes on in its own memory, and there are no statistics.
 //!
 //! The constructor maps the file, whole: then there is one thread, and nobody who could close, copy or inherit the descriptor that
-//! this takes. It is the only one that the library ever has.
+//! this takes. It is the only one that the library ever has for all of a process; two ends that meet ([`crate::rings::pair`]) have a few
+//! for as long as that takes.
 
 use libc::{c_char, c_int, c_long};
 use sockets_rules::layout::{self, Note, Reason, head, record};
@@ -270,7 +271,7 @@ fn store_own(at: usize, value: u64) {
 /// Maps the file. Called by the constructor alone.
 pub(crate) fn map_file() {
     let Some(path) = environment::statistics() else { return };
-    if address_space_is_limited() {
+    if raw::is_limited(libc::RLIMIT_AS) {
         // What is taken here the program would miss.
         return;
     }
@@ -278,14 +279,6 @@ pub(crate) fn map_file() {
         FILE.store(file.map().unwrap_or(core::ptr::null_mut()), Ordering::Relaxed);
         file.close();
     }
-}
-
-fn address_space_is_limited() -> bool {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let arguments = [libc::RLIMIT_AS as usize, (&raw mut limit) as usize, 0, 0, 0, 0];
-    // SAFETY: writes the limit.
-    let asked = unsafe { raw::call(libc::SYS_getrlimit, arguments) };
-    asked != 0 || limit.rlim_cur != libc::RLIM_INFINITY
 }
 
 /// Takes a slot in the file, and goes on counting there.

@@ -21,6 +21,7 @@ pub(crate) mod pair;
 pub(crate) mod reach;
 mod run;
 mod spin;
+pub(crate) mod tables;
 pub(crate) mod wait;
 mod words;
 

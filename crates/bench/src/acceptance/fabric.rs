@@ -45,7 +45,7 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
     }
 }
 
-fn of(context: &Context<'_>, entry: &Entry, what: Fabric) -> Result<Figure> {
+fn of(context: &mut Context<'_>, entry: &Entry, what: Fabric) -> Result<Figure> {
     match what {
         Fabric::Route { layered, at_most } => {
             let engine = if layered { Engine::Layered } else { Engine::FatTree };

@@ -7,6 +7,12 @@ use crate::hook::hooks;
 use crate::rings::{self, Bytes, Native};
 use crate::{seen, state};
 
+/// The descriptor's connection, if it has or may get a ring.
+#[inline(always)]
+fn ring(fd: c_int) -> Option<&'static rings::conn::Conn> {
+    rings::conn::of(fd).filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
+}
+
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
 #[inline(always)]
 pub(crate) fn got(
@@ -15,10 +21,7 @@ pub(crate) fn got(
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
-    if let Some(conn) = rings::conn::of(fd)
-        && !state::outside()
-        && !conn.is(rings::conn::state::OVER)
-    {
+    if let Some(conn) = ring(fd) {
         return rings::io::read(conn, fd, bytes(), flags, &mut Native::of(&mut next));
     }
     let result = next();
@@ -34,10 +37,7 @@ pub(crate) fn gave(
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
-    if let Some(conn) = rings::conn::of(fd)
-        && !state::outside()
-        && !conn.is(rings::conn::state::OVER)
-    {
+    if let Some(conn) = ring(fd) {
         return rings::io::write(conn, fd, bytes(), flags, &mut Native::of(&mut next));
     }
     let result = next();

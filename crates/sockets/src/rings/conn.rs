@@ -6,6 +6,7 @@
 
 use libc::c_int;
 
+use super::tables;
 use super::words::{REGION_BYTES, Words};
 use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -69,34 +70,6 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    const fn new() -> Self {
-        Self {
-            state: AtomicU32::new(state::FREE),
-            fd: AtomicU32::new(0),
-            numbers: AtomicU32::new(0),
-            cookie: AtomicU64::new(0),
-            own: AtomicPtr::new(core::ptr::null_mut()),
-            peer: AtomicPtr::new(core::ptr::null_mut()),
-            at_it: AtomicU32::new(0),
-            meeting: AtomicU32::new(0),
-            uses: AtomicU32::new(0),
-            done: AtomicU32::new(0),
-            extra: AtomicU64::new(0),
-            peer_pid: AtomicU32::new(0),
-            reached: AtomicU64::new(0),
-            head: AtomicU64::new(0),
-            parked: AtomicU32::new(0),
-            sealed: AtomicU32::new(0),
-            shared: AtomicU32::new(0),
-            told: AtomicU64::new(0),
-            told_cut: AtomicU64::new(0),
-            room: AtomicU64::new(0),
-            owes: AtomicU32::new(0),
-            spin: super::spin::Spin::new(),
-            full: super::spin::Spin::new(),
-        }
-    }
-
     pub(crate) fn is(&self, state: u32) -> bool {
         self.state.load(Ordering::Acquire) == state
     }
@@ -116,19 +89,44 @@ impl Conn {
     }
 }
 
-static CONNS: [Conn; CONNECTIONS] = [const { Conn::new() }; CONNECTIONS];
-/// By number of the descriptor: which connection, plus 1.
-static BY_FD: [AtomicU16; NUMBERS] = [const { AtomicU16::new(0) }; NUMBERS];
-/// Which places are ready: what waits looks at these.
-static READY: [AtomicU64; CONNECTIONS / 64] = [const { AtomicU64::new(0) }; CONNECTIONS / 64];
+/// All connections, and how they are found. Zeroes are an empty one.
+pub(super) struct Conns {
+    all: [Conn; CONNECTIONS],
+    /// By number of the descriptor: which connection, plus 1.
+    by_fd: [AtomicU16; NUMBERS],
+    /// Which places are ready: what waits looks at these.
+    ready: [AtomicU64; CONNECTIONS / 64],
+}
+
 /// Whether any ever was.
 static ANY: AtomicU32 = AtomicU32::new(0);
 
 /// The connection of a number, if it has a place in the table.
 #[inline(always)]
 pub(crate) fn of(fd: c_int) -> Option<&'static Conn> {
-    let place = BY_FD.get(usize::try_from(fd).ok()?)?.load(Ordering::Relaxed);
-    if place == 0 { None } else { CONNS.get(usize::from(place) - 1) }
+    let conns = conns()?;
+    let place = conns.by_fd.get(usize::try_from(fd).ok()?)?.load(Ordering::Relaxed);
+    if place == 0 { None } else { conns.all.get(usize::from(place) - 1) }
+}
+
+#[inline(always)]
+fn conns() -> Option<&'static Conns> {
+    Some(&tables::get()?.conns)
+}
+
+/// The number's place in the table.
+fn by_fd(fd: c_int) -> Option<&'static AtomicU16> {
+    conns()?.by_fd.get(usize::try_from(fd).ok()?)
+}
+
+/// All, whatever has become of them.
+fn all() -> &'static [Conn] {
+    conns().map_or(&[], |conns| &conns.all)
+}
+
+/// The bits of a place among those that are ready, and which one.
+fn ready_bit(at: usize) -> Option<(&'static AtomicU64, u64)> {
+    Some((conns()?.ready.get(at / 64)?, 1 << (at % 64)))
 }
 
 /// As [`of`], if it is ready.
@@ -144,16 +142,17 @@ pub(crate) fn any() -> bool {
 }
 
 /// Calls `each` with all that are ready.
-pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn, usize)) {
-    for (word, bits) in READY.iter().enumerate() {
+pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn)) {
+    let Some(conns) = conns() else { return };
+    for (word, bits) in conns.ready.iter().enumerate() {
         let mut bits = bits.load(Ordering::Acquire);
         while bits != 0 {
             let at = word * 64 + bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if let Some(conn) = CONNS.get(at)
+            if let Some(conn) = conns.all.get(at)
                 && conn.is(state::READY)
             {
-                each(conn, at);
+                each(conn);
             }
         }
     }
@@ -161,37 +160,33 @@ pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn, usize)) {
 
 /// By its place.
 pub(crate) fn at(place: usize) -> Option<&'static Conn> {
-    CONNS.get(place)
+    all().get(place)
 }
 
-fn place_of(conn: &Conn) -> usize {
-    ((&raw const *conn) as usize - CONNS.as_ptr() as usize) / size_of::<Conn>()
-}
-
-/// The place of a ready connection.
+/// Its place in the table.
 pub(crate) fn place(conn: &Conn) -> usize {
-    place_of(conn)
+    ((&raw const *conn) as usize).wrapping_sub(all().as_ptr() as usize) / size_of::<Conn>()
 }
 
 /// Makes it ready.
 pub(crate) fn becomes_ready(conn: &Conn) {
-    let at = place_of(conn);
+    let at = place(conn);
     // Pairs with the Acquire of `is`: who finds it ready finds its regions.
     conn.state.store(state::READY, Ordering::Release);
     ANY.store(1, Ordering::Relaxed);
-    if let Some(bits) = READY.get(at / 64) {
+    if let Some((bits, bit)) = ready_bit(at) {
         // As above, with the Acquire of `for_each_ready`.
-        bits.fetch_or(1 << (at % 64), Ordering::Release);
+        bits.fetch_or(bit, Ordering::Release);
     }
 }
 
 /// A place for a connection that is worth trying. None if all are taken, or if it has one under another number, which is then `copied`.
 pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
-    let by_fd = BY_FD.get(usize::try_from(fd).ok()?)?;
+    let by_fd = by_fd(fd)?;
     if by_fd.load(Ordering::Relaxed) != 0 {
         return None;
     }
-    for conn in &CONNS {
+    for conn in all() {
         // Acquire: with the Release in `release`, so that whoever had it before is through.
         let taken =
             conn.state.compare_exchange(state::FREE, state::BUSY, Ordering::AcqRel, Ordering::Relaxed);
@@ -224,7 +219,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         conn.spin.reset();
         conn.full.reset();
         MEETINGS.store(1, Ordering::Relaxed);
-        by_fd.store(place_of(conn) as u16 + 1, Ordering::Relaxed);
+        by_fd.store(place(conn) as u16 + 1, Ordering::Relaxed);
         // Pairs with the Acquire of `is`: who finds it finds it empty.
         conn.state.store(state::MEETING, Ordering::Release);
         return Some(conn);
@@ -234,29 +229,29 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
 
 /// Another number for it.
 pub(crate) fn copied(conn: &Conn, fd: c_int) {
-    if let Some(by_fd) = usize::try_from(fd).ok().and_then(|at| BY_FD.get(at))
+    if let Some(by_fd) = by_fd(fd)
         && by_fd.load(Ordering::Relaxed) == 0
     {
-        by_fd.store(place_of(conn) as u16 + 1, Ordering::Relaxed);
+        by_fd.store(place(conn) as u16 + 1, Ordering::Relaxed);
         conn.numbers.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// The number is no longer of its connection. Gives the connection if that was its last.
 pub(crate) fn forget(fd: c_int) -> Option<&'static Conn> {
-    let by_fd = BY_FD.get(usize::try_from(fd).ok()?)?;
+    let by_fd = by_fd(fd)?;
     if by_fd.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    let conn = CONNS.get(usize::from(by_fd.swap(0, Ordering::Relaxed)).checked_sub(1)?)?;
+    let conn = all().get(usize::from(by_fd.swap(0, Ordering::Relaxed)).checked_sub(1)?)?;
     (conn.numbers.fetch_sub(1, Ordering::Relaxed) == 1).then_some(conn)
 }
 
 /// Gives its place back.
 pub(crate) fn release(conn: &Conn) {
-    let at = place_of(conn);
-    if let Some(bits) = READY.get(at / 64) {
-        bits.fetch_and(!(1 << (at % 64)), Ordering::Relaxed);
+    let at = place(conn);
+    if let Some((bits, bit)) = ready_bit(at) {
+        bits.fetch_and(!bit, Ordering::Relaxed);
     }
     conn.state.store(state::BUSY, Ordering::Relaxed);
     conn.cookie.store(0, Ordering::Relaxed);
@@ -299,7 +294,7 @@ pub(crate) fn forked() {
     if MEETINGS.load(Ordering::Relaxed) == 0 {
         return;
     }
-    for conn in &CONNS {
+    for conn in all() {
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
             // Both would look for the other end.
             conn.state.store(state::OVER, Ordering::Relaxed);
@@ -316,7 +311,7 @@ pub(crate) fn for_each_meeting(mut each: impl FnMut(&'static Conn)) {
     if MEETINGS.load(Ordering::Relaxed) == 0 {
         return;
     }
-    for conn in &CONNS {
+    for conn in all() {
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
             each(conn);
         }
@@ -333,7 +328,8 @@ pub(crate) fn met() -> bool {
 
 /// Calls `each` with the numbers from `first` to `last` that have a connection.
 pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)) {
-    for (fd, place) in BY_FD.iter().enumerate().skip(first as usize) {
+    let Some(conns) = conns() else { return };
+    for (fd, place) in conns.by_fd.iter().enumerate().skip(first as usize) {
         if fd > last as usize {
             return;
         }
@@ -345,5 +341,5 @@ pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)
 
 /// A child has all that there are.
 pub(crate) fn shared() {
-    for_each_ready(|conn, _| conn.shared.store(1, Ordering::Relaxed));
+    for_each_ready(|conn| conn.shared.store(1, Ordering::Relaxed));
 }

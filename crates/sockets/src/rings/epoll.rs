@@ -11,7 +11,7 @@ use proto::stream::path;
 use super::conn::{self, Conn};
 use super::io::is_empty;
 use super::words::Words;
-use super::{leave, spin};
+use super::{leave, spin, tables};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
 
@@ -25,23 +25,25 @@ struct Interest {
 
 const MANY: u32 = u32::MAX;
 
-static INTERESTS: [Interest; NUMBERS] =
-    [const { Interest { epoll: AtomicU32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) } };
-        NUMBERS];
+/// What is known of epolls. Zeroes are nothing.
+pub(super) struct Epolls {
+    interests: [Interest; NUMBERS],
+    /// By number of an epoll: how many sleep in it; `FOREIGN` if they may do so unseen.
+    sleepers: [AtomicU32; NUMBERS],
+}
 
-/// By number of an epoll: how many sleep in it; `FOREIGN` if they may do so unseen.
-static SLEEPERS: [AtomicU32; NUMBERS] = [const { AtomicU32::new(0) }; NUMBERS];
 const FOREIGN: u32 = 1 << 31;
 
 /// How looking has paid for those who wait in this process.
 static SPIN: spin::Spin = spin::Spin::new();
 
 fn interest(fd: c_int) -> Option<&'static Interest> {
-    INTERESTS.get(usize::try_from(fd).ok()?)
+    tables::get()?.epolls.interests.get(usize::try_from(fd).ok()?)
 }
 
+/// By number of an epoll, plus 1.
 fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
-    SLEEPERS.get((epoll as usize).checked_sub(1)?)
+    tables::get()?.epolls.sleepers.get((epoll as usize).checked_sub(1)?)
 }
 
 /// `epoll_ctl` has succeeded.
@@ -50,7 +52,7 @@ fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
 /// The event must be readable, where the operation has one.
 pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *const epoll_event) {
     let Some(interest) = interest(fd) else { return };
-    if let Some(nested) = usize::try_from(fd).ok().and_then(|fd| SLEEPERS.get(fd))
+    if let Some(nested) = sleepers(fd as u32 + 1)
         && what == libc::EPOLL_CTL_ADD
         && super::wait::is_epoll(fd)
     {
@@ -96,7 +98,7 @@ pub(crate) fn forget(fd: c_int) {
     {
         interest.epoll.store(0, Ordering::Relaxed);
     }
-    if let Some(sleepers) = usize::try_from(fd).ok().and_then(|fd| SLEEPERS.get(fd))
+    if let Some(sleepers) = sleepers((fd as u32).wrapping_add(1))
         && sleepers.load(Ordering::Relaxed) != 0
     {
         sleepers.store(0, Ordering::Relaxed);
@@ -132,7 +134,7 @@ pub(crate) fn wakes(conn: &Conn, own: &Words) {
 
 /// Calls `each` with the connections that are registered in an epoll.
 fn for_each_in(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
-    conn::for_each_ready(|conn, _| {
+    conn::for_each_ready(|conn| {
         if let Some(interest) = interest(conn.fd())
             && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
         {
@@ -384,7 +386,8 @@ pub(crate) fn forked() {
     if !conn::any() {
         return;
     }
-    for sleepers in &SLEEPERS {
+    let Some(tables) = tables::get() else { return };
+    for sleepers in &tables.epolls.sleepers {
         if sleepers.load(Ordering::Relaxed) & !FOREIGN != 0 {
             sleepers.fetch_and(FOREIGN, Ordering::Relaxed);
         }

@@ -9,6 +9,9 @@ use libc::c_int;
 
 pub(crate) use self::read::read;
 pub(crate) use self::write::write;
+use super::conn::{Conn, state};
+use super::native::Native;
+use super::pair;
 use super::words::{CAPACITY, Words};
 use crate::hook::set_errno;
 use crate::raw;
@@ -23,6 +26,15 @@ enum Fast {
     Nothing,
     /// It is for the machine.
     Slow,
+}
+
+/// A call on a connection that has no ring: its ends may be looking for each other.
+fn unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> isize {
+    let result = native.call();
+    if result > 0 && conn.is(state::MEETING) {
+        pair::step(conn, fd);
+    }
+    result
 }
 
 /// Nothing of the ring is unread.

@@ -33,7 +33,7 @@ pub(crate) fn overdue(conn: &Conn, fd: c_int) {
 #[inline]
 pub(crate) fn settle() -> bool {
     let mut all = true;
-    conn::for_each_ready(|conn, _| {
+    conn::for_each_ready(|conn| {
         if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
             overdue(conn, conn.fd());
             all &= is_settled(conn);
@@ -147,9 +147,11 @@ pub(crate) fn closing(fd: c_int) {
             visit(conn, fd, Occasion::Finish);
         }
         resets_if_unread(conn, fd);
-        // The other end leaves the ring, and finds out in the kernel what has become of this one.
-        // The other end looks with Acquire.
-        own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
+        if conn.shared.load(Ordering::Relaxed) == 0 {
+            // The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one.
+            // Other processes that have this end go on.
+            own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
+        }
     }
     super::pair::end(conn);
     conn::release(conn);
@@ -176,7 +178,7 @@ fn resets_if_unread(conn: &Conn, fd: c_int) {
 
 /// The process ends, and with it all its descriptors.
 pub(crate) fn ending() {
-    conn::for_each_ready(|conn, _| {
+    conn::for_each_ready(|conn| {
         let fd = conn.fd();
         if conn.shared.load(Ordering::Relaxed) == 0 {
             if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
@@ -206,7 +208,7 @@ pub(crate) fn broken(conn: &Conn, fd: c_int) {
 
 /// Another program will have the descriptors that are not closed when it is executed; with `replaced` it takes this one's place.
 pub(crate) fn executing(replaced: bool) {
-    conn::for_each_ready(|conn, _| {
+    conn::for_each_ready(|conn| {
         let fd = conn.fd();
         // SAFETY: takes no pointer.
         let flags = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) };
@@ -228,6 +230,6 @@ pub(crate) fn number(fd: c_int) {
 
 /// Of any number something may be done that is not seen.
 pub(crate) fn everything() {
-    conn::for_each_ready(|conn, _| all(conn, conn.fd()));
+    conn::for_each_ready(|conn| all(conn, conn.fd()));
     super::pair::stop();
 }

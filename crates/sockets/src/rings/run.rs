@@ -156,8 +156,7 @@ impl<'a> Call<'a> {
             Do::Load(word @ (Word::ReadLock | Word::WriteLock)) => return Saw::Value(self.holder(word)),
             Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
             Do::Store(Word::Tail, tail) => {
-                // What stands beside it is not this message.
-                // Readers look with Acquire: they find out that the last one is gone.
+                // What stands beside it is not this message: readers look with Acquire, and find out.
                 self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
                 // The other end, and who has the lock next, look with Acquire.
                 self.own.message.0.tail.store(tail, Ordering::Release);

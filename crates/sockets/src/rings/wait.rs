@@ -236,7 +236,7 @@ fn awake(places: &Places) {
 /// Whether it is an epoll that connections with rings are in.
 fn is_watched_epoll(fd: c_int) -> bool {
     let mut is_watched = false;
-    conn::for_each_ready(|conn, _| is_watched |= epoll::is_in(conn, fd));
+    conn::for_each_ready(|conn| is_watched |= epoll::is_in(conn, fd));
     is_watched
 }
 

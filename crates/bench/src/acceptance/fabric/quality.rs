@@ -34,11 +34,19 @@ struct Values {
 static THEIRS: Mutex<BTreeMap<(u32, u64, &str), Values>> = Mutex::new(BTreeMap::new());
 
 /// The worst of a rival and us.
-pub(super) fn measure(context: &Context<'_>, entry: &Entry, bisection: bool, goal: Goal) -> Result<Figure> {
+pub(super) fn measure(
+    context: &mut Context<'_>,
+    entry: &Entry,
+    bisection: bool,
+    goal: Goal,
+) -> Result<Figure> {
     let whole = tree(RADIX)?;
     let long = context.options.rivals;
     let (seeds, engines) = if long { (SEEDS, &ALL[..]) } else { (1, &QUICK[..]) };
-    let stop = || context.progress.stop();
+    // The slowest engine needs minutes where little of a processor is free.
+    let limit = Duration::from_secs(if long { 1200 } else { 120 });
+    let all_trees = (1 + 2 * seeds) * engines.len() as u64;
+    let mut done = 0_u64;
     let mut blocks = Vec::new();
     let mut notes = Vec::new();
     for share in FAULTS {
@@ -50,14 +58,26 @@ pub(super) fn measure(context: &Context<'_>, entry: &Entry, bisection: bool, goa
                 values(&graph, &routed(&graph, &lids, &Request::by(Engine::FatTree))?.tables).of(bisection);
             let mut best: Option<(f64, &str)> = None;
             for engine in engines {
-                if stop() {
+                if context.progress.stop() {
                     break;
                 }
+                let tree =
+                    format!("{:.0} % of the cables gone, seed {seed}, OpenSM's {engine}", share * 100.0);
+                context.progress.tell(&tree, done as f64 / all_trees as f64);
+                done += 1;
                 let key = ((share * 1000.0).round() as u32, seed, *engine);
                 let known = THEIRS.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+                let stop = || context.progress.stop();
                 let theirs = match known {
                     Some(values) => values,
-                    None => values(&graph, &opensm::tables(&graph, engine, &stop)?),
+                    None => match opensm::tables(&graph, engine, limit, &stop)? {
+                        Some(tables) => values(&graph, &tables),
+                        None if stop() => break,
+                        None => {
+                            notes.push(format!("{tree}: no tables within {} s", limit.as_secs()));
+                            continue;
+                        }
+                    },
                 };
                 THEIRS.lock().unwrap_or_else(PoisonError::into_inner).insert(key, theirs);
                 let theirs = theirs.of(bisection);

@@ -4,7 +4,7 @@ use libc::c_int;
 use proto::stream::reader::Purpose;
 use proto::stream::{Outcome, path};
 
-use super::{Fast, commit, is_empty, is_nonblocking, with_errno};
+use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, state};
@@ -12,7 +12,7 @@ use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::words::{BESIDE, CAPACITY, Words};
-use crate::rings::{epoll, kernel, leave, lock, pair, spin};
+use crate::rings::{epoll, kernel, leave, lock, spin};
 use crate::sync::{Ordering, compiler_fence};
 
 /// Looks at a ring between two looks at the kernel.
@@ -27,16 +27,8 @@ pub(crate) fn read(
     flags: c_int,
     native: &mut Native<'_>,
 ) -> isize {
-    match conn.state.load(Ordering::Acquire) {
-        state::READY => {}
-        state::MEETING => {
-            let result = native.call();
-            if result > 0 {
-                pair::step(conn, fd);
-            }
-            return result;
-        }
-        _ => return native.call(),
+    if !conn.is(state::READY) {
+        return unready(conn, fd, native);
     }
     let usual = libc::MSG_DONTWAIT
         | libc::MSG_PEEK
@@ -187,10 +179,8 @@ fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut
             // Nothing but the kernel has any: the program's own call waits for all of it.
             read(conn, fd, Some(rest), some, native)
         } else {
-            {
-                let mut part = || with_errno(kernel::receive(fd, &rest, usize::MAX, some));
-                read(conn, fd, Some(rest), some, &mut Native::of(&mut part))
-            }
+            let mut part = || with_errno(kernel::receive(fd, &rest, usize::MAX, some));
+            read(conn, fd, Some(rest), some, &mut Native::of(&mut part))
         };
         match usize::try_from(got) {
             Ok(0) | Err(_) if done > 0 => {

@@ -4,7 +4,7 @@ use libc::c_int;
 use proto::stream::writer::Occasion;
 use proto::stream::{Outcome, consent, path};
 
-use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, with_errno};
+use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, unready, with_errno};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, state};
@@ -24,16 +24,8 @@ pub(crate) fn write(
     flags: c_int,
     native: &mut Native<'_>,
 ) -> isize {
-    match conn.state.load(Ordering::Acquire) {
-        state::READY => {}
-        state::MEETING => {
-            let result = native.call();
-            if result > 0 {
-                pair::step(conn, fd);
-            }
-            return result;
-        }
-        _ => return native.call(),
+    if !conn.is(state::READY) {
+        return unready(conn, fd, native);
     }
     let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {

@@ -1,0 +1,38 @@
+//! What this process knows of its connections and epolls: in memory that there is only where connections may get rings.
+
+use super::conn::Conns;
+use super::epoll::Epolls;
+use crate::raw;
+use crate::sync::{AtomicPtr, Ordering};
+
+/// Zeroes are empty ones.
+pub(super) struct Tables {
+    pub(super) conns: Conns,
+    pub(super) epolls: Epolls,
+}
+
+static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
+
+#[inline(always)]
+pub(super) fn get() -> Option<&'static Tables> {
+    // SAFETY: null, or what `make` has mapped for good; a place in it is changed by atomic operations alone.
+    unsafe { TABLES.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes them, once, while there is one thread; whether they are there. Under a limit of memory the program gets what there is.
+pub(crate) fn make() -> bool {
+    if raw::is_limited(libc::RLIMIT_AS) || raw::is_limited(libc::RLIMIT_DATA) {
+        return false;
+    }
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+    // SAFETY: a new mapping.
+    let mapped =
+        unsafe { raw::call(libc::SYS_mmap, [0, size_of::<Tables>(), protection, flags, usize::MAX, 0]) };
+    if mapped <= 0 {
+        return false;
+    }
+    // Pairs with the Acquire in `get`.
+    TABLES.store(mapped as *mut Tables, Ordering::Release);
+    true
+}
