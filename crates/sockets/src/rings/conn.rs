@@ -64,6 +64,8 @@ pub(crate) struct Conn {
     pub(crate) told_cut: AtomicU64,
     /// Something was written to the ring since it was last looked whether it was read.
     pub(crate) owes: AtomicU32,
+    /// Bytes came through the kernel, which counts on the answer to acknowledge them.
+    pub(crate) unacknowledged: AtomicU32,
     pub(crate) spin: super::spin::Spin,
     /// As that, for room.
     pub(crate) full: super::spin::Spin,
@@ -209,6 +211,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
             &conn.parked,
             &conn.sealed,
             &conn.owes,
+            &conn.unacknowledged,
             &conn.shared,
         ] {
             word.store(0, Ordering::Relaxed);

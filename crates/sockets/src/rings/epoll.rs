@@ -54,6 +54,7 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
     let Some(interest) = interest(fd) else { return };
     if let Some(nested) = sleepers(fd as u32 + 1)
         && what == libc::EPOLL_CTL_ADD
+        && conn::of(fd).is_none()
         && super::wait::is_epoll(fd)
     {
         // Others sleep over this one in their own.
@@ -79,8 +80,12 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
                     leave::all(conn, fd);
                     return;
                 }
-                // Who waits in it already is woken by the kernel alone.
-                park(conn);
+                // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
+                // for, and parks it, or is seen here.
+                fence(Ordering::SeqCst);
+                if sleepers(own).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
+                    park(conn);
+                }
                 conn.told.store(u64::MAX, Ordering::Relaxed);
             }
         }
@@ -156,27 +161,49 @@ fn park_all(epoll: c_int) {
     for_each_awake(epoll, |conn, _| park(conn));
 }
 
+const INPUT: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+const OUTPUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+
 /// What a ring adds to what epoll says; 0 for nothing. An edge that is told is not told again.
+#[inline(always)]
 fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
     let Some((own, peer)) = conn.words() else { return 0 };
     let events = interest.events.load(Ordering::Relaxed);
-    let wanted = events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-    if wanted == 0 || is_empty(own, peer) {
-        return 0;
+    let is_edge = events & libc::EPOLLET as u32 != 0;
+    let mut input = events & INPUT;
+    if input != 0 && is_empty(own, peer) {
+        input = 0;
     }
-    if events & libc::EPOLLET as u32 != 0 {
+    if input != 0 && is_edge {
         let tail = peer.tail();
         if conn.told.load(Ordering::Relaxed) == tail {
-            return 0;
-        }
-        if tells {
+            input = 0;
+        } else if tells {
             conn.told.store(tail, Ordering::Relaxed);
         }
     }
-    // The kernel has nothing of this end's to send: as long as the ring is the way, it takes more.
-    let is_open = own.way.0.path.load(Ordering::Relaxed) == path::RING;
-    let writable = if is_open { events & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32 } else { 0 };
-    wanted | writable
+    let output = events & OUTPUT;
+    // That there is room is an edge only the kernel knows of, but it may be told beside another.
+    if output == 0 || is_edge && input == 0 || !takes_more(conn, own) {
+        return input;
+    }
+    input | output
+}
+
+/// Whether the kernel would take more of this end: it has nothing to send as long as the ring is the way, and the ring holds less than
+/// the kernel surely has room for.
+fn takes_more(conn: &Conn, own: &Words) -> bool {
+    let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(conn.head.load(Ordering::Relaxed));
+    own.way.0.path.load(Ordering::Relaxed) == path::RING
+        && own.way.0.recall.load(Ordering::Relaxed) == 0
+        && (unread < conn.room.load(Ordering::Relaxed) || has_room(conn))
+}
+
+#[cold]
+fn has_room(conn: &Conn) -> bool {
+    let Some((own, peer)) = conn.words() else { return false };
+    let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(peer.head.0.load(Ordering::Acquire));
+    unread < conn.room.load(Ordering::Relaxed)
 }
 
 /// What rings have.
@@ -202,8 +229,7 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };
             found.count += 1;
-            let input = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-            found.asks |= interest.events.load(Ordering::Relaxed) & !input != 0;
+            found.asks |= interest.events.load(Ordering::Relaxed) & !(INPUT | OUTPUT) != 0;
         }
     });
     found
@@ -279,14 +305,10 @@ pub(crate) unsafe fn wait(
         return native(into, room, may_wait);
     }
     let length = room as usize;
-    let mut is_any = false;
-    for_each_in(epoll, |_, _| is_any = true);
-    if is_any {
-        // SAFETY: the caller's promise.
-        let found = unsafe { look(epoll, into, length, may_wait, &mut native) };
-        if found != 0 {
-            return found;
-        }
+    // SAFETY: the caller's promise.
+    let found = unsafe { look(epoll, into, length, may_wait, &mut native) };
+    if found != 0 {
+        return found;
     }
     if !may_wait {
         return native(into, room, false);
@@ -327,14 +349,8 @@ unsafe fn look(
     may_wait: bool,
     native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
-    let (start, here) = spin::clock();
-    let mut is_elsewhere = false;
-    for_each_awake(epoll, |conn, _| {
-        if let Some((own, peer)) = conn.words() {
-            is_elsewhere |= spin::is_elsewhere(own, peer, here);
-        }
-    });
-    let cycles = if may_wait && is_elsewhere { SPIN.cycles() } else { 0 };
+    let mut start = 0;
+    let mut cycles = 0;
     let mut looks = 0_u32;
     loop {
         // SAFETY: the caller's promise.
@@ -351,6 +367,15 @@ unsafe fn look(
             // SAFETY: the caller's promise.
             return unsafe { with_the_kernels(into, count, room, native) } as c_int;
         }
+        if looks == 0 {
+            let (now, here) = spin::clock();
+            let awake = elsewhere(epoll, here);
+            if awake == Awake::None {
+                return 0;
+            }
+            start = now;
+            cycles = if may_wait && awake == Awake::Elsewhere { SPIN.cycles() } else { 0 };
+        }
         if looks.is_multiple_of(LOOKS) {
             let found = native(into, room as c_int, false);
             if found != 0 {
@@ -366,6 +391,26 @@ unsafe fn look(
         looks += 1;
         spin::relax();
     }
+}
+
+#[derive(PartialEq)]
+enum Awake {
+    /// No connection of the epoll has a ring, or all are slept over.
+    None,
+    Here,
+    /// The other end of one was last seen on another processor.
+    Elsewhere,
+}
+
+fn elsewhere(epoll: c_int, here: u32) -> Awake {
+    let mut awake = Awake::None;
+    for_each_awake(epoll, |conn, _| {
+        if let Some((own, peer)) = conn.words() {
+            let is_elsewhere = spin::is_elsewhere(own, peer, here);
+            awake = if is_elsewhere || awake == Awake::Elsewhere { Awake::Elsewhere } else { Awake::Here };
+        }
+    });
+    awake
 }
 
 /// An epoll has got another number, by which nobody finds what is in it: everything in it stays with the kernel.

@@ -176,3 +176,15 @@ pub(crate) fn send_rest(fd: c_int, bytes: &Bytes, done: usize, flags: c_int) -> 
         raw::call(libc::SYS_sendmsg, [fd as usize, (&raw const message) as usize, flags as usize, 0, 0, 0])
     }
 }
+
+/// Acknowledges what has come at once, as an answer through the kernel would have: the other end may be waiting for that before it
+/// sends its next small message (RFC 896), and otherwise waits for a timer.
+#[cold]
+pub(crate) fn acknowledge(fd: c_int) {
+    let is_on: c_int = 1;
+    let value = (&raw const is_on) as usize;
+    let arguments =
+        [fd as usize, libc::IPPROTO_TCP as usize, libc::TCP_QUICKACK as usize, value, size_of::<c_int>(), 0];
+    // SAFETY: the option's own value.
+    unsafe { raw::call(libc::SYS_setsockopt, arguments) };
+}

@@ -80,7 +80,10 @@ impl<'a> Call<'a> {
                 Do::Receive { most } => {
                     let flags = libc::MSG_DONTWAIT | peek;
                     match kernel::receive(self.fd, self.bytes, most as usize, flags) {
-                        count if count > 0 => Saw::Moved(count as u64),
+                        count if count > 0 => {
+                            self.conn.unacknowledged.store(1, Ordering::Relaxed);
+                            Saw::Moved(count as u64)
+                        }
                         _ => Saw::WouldBlock,
                     }
                 }
@@ -90,7 +93,10 @@ impl<'a> Call<'a> {
                     Saw::Nothing
                 }
                 Do::Sleep(Wait::Readable) => match native.call() {
-                    count if count > 0 => Saw::Moved(count as u64),
+                    count if count > 0 => {
+                        self.conn.unacknowledged.store(1, Ordering::Relaxed);
+                        Saw::Moved(count as u64)
+                    }
                     0 => Saw::Woken(Woken::Look),
                     _ => Saw::Broken,
                 },

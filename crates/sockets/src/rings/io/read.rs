@@ -81,6 +81,9 @@ pub(crate) fn read(
             }
             let result = native.call();
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            if result > 0 {
+                conn.unacknowledged.store(1, Ordering::Relaxed);
+            }
             // Before its end a dead writer may have left something.
             if result == 0
                 && let Some(left) = machine(conn, fd, &bytes, flags, false, native)

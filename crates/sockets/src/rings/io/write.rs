@@ -66,6 +66,7 @@ pub(crate) fn write(
         match call.behind(done).write(occasion, true) {
             Outcome::Moved(count) => {
                 page::ring(Way::Out, count);
+                acknowledge(conn);
                 done += count as usize;
                 if done == bytes.length || !may_wait {
                     return done as isize;
@@ -103,6 +104,7 @@ fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fa
     lock::release(&own.write_lock.0);
     if let Fast::Moved(count) = put {
         page::ring(Way::Out, count as u64);
+        acknowledge(conn);
         let will = &peer.will.0;
         if will.asleep.load(Ordering::Acquire) != 0 || will.consent.load(Ordering::Acquire) != consent::OPEN {
             // They went to sleep without having seen it.
@@ -110,6 +112,15 @@ fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fa
         }
     }
     put
+}
+
+/// What came through the kernel is acknowledged when it is answered, also if the answer goes through the ring.
+#[inline(always)]
+fn acknowledge(conn: &Conn) {
+    if conn.unacknowledged.load(Ordering::Relaxed) != 0 {
+        conn.unacknowledged.store(0, Ordering::Relaxed);
+        kernel::acknowledge(conn.fd());
+    }
 }
 
 #[inline(always)]
