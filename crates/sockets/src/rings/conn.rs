@@ -52,6 +52,10 @@ pub(crate) struct Conn {
     pub(crate) head: AtomicU64,
     /// This process counts itself in `asleep` until the program next reads.
     pub(crate) parked: AtomicU32,
+    /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
+    pub(crate) woken_at: AtomicU64,
+    pub(crate) futile: AtomicU32,
+    pub(crate) stays: AtomicU32,
     /// As that, for good: somebody reads in a way that is not seen.
     pub(crate) sealed: AtomicU32,
     /// Another process has it, too.
@@ -209,6 +213,8 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
             &conn.done,
             &conn.peer_pid,
             &conn.parked,
+            &conn.futile,
+            &conn.stays,
             &conn.sealed,
             &conn.owes,
             &conn.unacknowledged,
@@ -216,7 +222,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        for word in [&conn.extra, &conn.reached, &conn.head, &conn.told, &conn.told_cut] {
+        for word in [&conn.extra, &conn.reached, &conn.head, &conn.told, &conn.told_cut, &conn.woken_at] {
             word.store(0, Ordering::Relaxed);
         }
         conn.spin.reset();

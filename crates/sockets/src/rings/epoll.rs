@@ -116,11 +116,27 @@ fn park(conn: &Conn) {
         && conn.parked.swap(1, Ordering::SeqCst) == 0
     {
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+        // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
+        let futile = match own.head.0.load(Ordering::Relaxed) == conn.woken_at.load(Ordering::Relaxed) {
+            true => (conn.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
+            false => 0,
+        };
+        conn.futile.store(futile, Ordering::Relaxed);
+        conn.stays.store(if futile > 2 { 1 << futile } else { 0 }, Ordering::Relaxed);
     }
 }
 
+/// So often in a row being awake may bring nothing until it makes no difference any more.
+const MOST_FUTILE: u32 = 7;
+
 /// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
 pub(crate) fn wakes(conn: &Conn, own: &Words) {
+    let stays = conn.stays.load(Ordering::Relaxed);
+    if stays > 0 {
+        conn.stays.store(stays - 1, Ordering::Relaxed);
+        return;
+    }
+    conn.woken_at.store(own.head.0.load(Ordering::Relaxed), Ordering::Relaxed);
     let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
     let is_slept_over = |registered: u32| {
         registered == MANY
@@ -305,6 +321,7 @@ pub(crate) unsafe fn wait(
         return native(into, room, may_wait);
     }
     let length = room as usize;
+    let (start, _) = spin::clock();
     // SAFETY: the caller's promise.
     let found = unsafe { look(epoll, into, length, may_wait, &mut native) };
     if found != 0 {
@@ -332,7 +349,11 @@ pub(crate) unsafe fn wait(
             }
             super::run::sleep(500_000);
         }
-        native(into, room, true)
+        let result = native(into, room, true);
+        if result > 0 {
+            SPIN.lasted(spin::clock().0.wrapping_sub(start));
+        }
+        result
     };
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
@@ -352,6 +373,7 @@ unsafe fn look(
     let mut start = 0;
     let mut cycles = 0;
     let mut looks = 0_u32;
+    let mut before = None;
     loop {
         // SAFETY: the caller's promise.
         let Found { count, asks } = unsafe { collect(epoll, into, room) };
@@ -381,11 +403,19 @@ unsafe fn look(
             if found != 0 {
                 return found;
             }
-            if spin::clock().0.wrapping_sub(start) >= cycles {
+            let elapsed = spin::clock().0.wrapping_sub(start);
+            if elapsed >= cycles {
                 if cycles > 0 {
                     SPIN.in_vain();
                 }
                 return 0;
+            }
+            if spin::Spin::is_beyond(elapsed) {
+                let preemptions = spin::preemptions();
+                if *before.get_or_insert(preemptions) != preemptions {
+                    SPIN.crowded();
+                    return 0;
+                }
             }
         }
         looks += 1;

@@ -1,15 +1,21 @@
 //! How long to look at a ring before sleeping in the kernel.
 //!
 //! Only as long as it has paid: after a few looks in vain there are none for a while, and a longer while each time. Never while the
-//! other end was last seen on the same processor.
+//! other end was last seen on the same processor. Where waits turn out to be somewhat longer than a look, looks become longer; but
+//! only while nobody else wants the processor.
 
 use core::arch::asm;
 
 use super::words::Words;
+use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Cycles of the processor's clock that a look lasts: tens of microseconds, whichever clock.
 const CYCLES: u64 = 60_000;
+/// The longest that it becomes where waits turn out to be longer than that, but not much.
+const LONGEST: u64 = 1_000_000;
+/// Waits without a look after somebody else wanted the processor.
+const CROWDED: u32 = 64;
 /// Looks in vain until there are none.
 const PATIENCE: u32 = 4;
 
@@ -18,16 +24,19 @@ pub(crate) struct Spin {
     vain: AtomicU32,
     /// Waits to go without.
     without: AtomicU32,
+    /// Cycles of a look beyond the usual.
+    more: AtomicU32,
 }
 
 impl Spin {
     pub(crate) const fn new() -> Self {
-        Self { vain: AtomicU32::new(0), without: AtomicU32::new(0) }
+        Self { vain: AtomicU32::new(0), without: AtomicU32::new(0), more: AtomicU32::new(0) }
     }
 
     pub(crate) fn reset(&self) {
         self.vain.store(0, Ordering::Relaxed);
         self.without.store(0, Ordering::Relaxed);
+        self.more.store(0, Ordering::Relaxed);
     }
 
     /// How many cycles to look; 0 is not at all.
@@ -37,7 +46,32 @@ impl Spin {
             self.without.store(without - 1, Ordering::Relaxed);
             return 0;
         }
-        CYCLES
+        CYCLES + u64::from(self.more.load(Ordering::Relaxed))
+    }
+
+    /// Whether a look has gone on for longer than the usual.
+    pub(crate) fn is_beyond(cycles: u64) -> bool {
+        cycles > CYCLES
+    }
+
+    /// Somebody else wanted the processor meanwhile: to him it is worth more than a look.
+    pub(crate) fn crowded(&self) {
+        self.more.store(0, Ordering::Relaxed);
+        self.vain.store(PATIENCE, Ordering::Relaxed);
+        self.without.store(CROWDED, Ordering::Relaxed);
+    }
+
+    /// A wait has lasted so long, looking and sleeping: what is usual is learned from it.
+    pub(crate) fn lasted(&self, cycles: u64) {
+        let more = u64::from(self.more.load(Ordering::Relaxed));
+        if cycles < LONGEST {
+            let wanted = (cycles + cycles / 2).min(LONGEST) - CYCLES.min(cycles);
+            self.more.store(more.max(wanted) as u32, Ordering::Relaxed);
+            self.vain.store(0, Ordering::Relaxed);
+            self.without.store(0, Ordering::Relaxed);
+        } else {
+            self.more.store((more / 2) as u32, Ordering::Relaxed);
+        }
     }
 
     /// It has paid.
@@ -65,6 +99,18 @@ pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
     !matches!(peer.will.0.processor.load(Ordering::Relaxed), 0 | u32::MAX)
         && peer.will.0.processor.load(Ordering::Relaxed) != here
 }
+
+/// How often this thread had to leave the processor to another one.
+pub(crate) fn preemptions() -> i64 {
+    let mut usage = [0_u64; USAGE_BYTES / 8];
+    let arguments = [libc::RUSAGE_THREAD as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: room for what the kernel writes.
+    unsafe { raw::call(libc::SYS_getrusage, arguments) };
+    usage.last().map_or(0, |count| *count as i64)
+}
+
+/// Bytes of `struct rusage`, whose last word is `ru_nivcsw` (getrusage(2)).
+const USAGE_BYTES: usize = size_of::<libc::rusage>();
 
 /// The processor's clock, and on which one it was read (plus 1).
 #[inline(always)]
