@@ -77,7 +77,8 @@ fn selected(
         }
     }
     let before = if input.is_null() { None } else { Some(&inputs) };
-    rings::wait::wait(&mut Selected { count, before, input }, may_wait, |waits| {
+    let has_others = !output.is_null() || !other.is_null();
+    rings::wait::wait(&mut Selected { count, before, input, has_others }, may_wait, |waits| {
         for (set, words) in [(input, &inputs), (output, &outputs), (other, &others)] {
             if !set.is_null() {
                 put_back(set, count, words);

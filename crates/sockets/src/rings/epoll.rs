@@ -10,8 +10,9 @@ use proto::stream::path;
 
 use super::conn::{self, Conn};
 use super::io::is_empty;
+use super::spin::{self, Look};
 use super::words::Words;
-use super::{leave, spin, tables};
+use super::{leave, tables};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
 
@@ -321,9 +322,9 @@ pub(crate) unsafe fn wait(
         return native(into, room, may_wait);
     }
     let length = room as usize;
-    let (start, _) = spin::clock();
+    let mut looked = None;
     // SAFETY: the caller's promise.
-    let found = unsafe { look(epoll, into, length, may_wait, &mut native) };
+    let found = unsafe { look(epoll, into, length, may_wait, &mut looked, &mut native) };
     if found != 0 {
         return found;
     }
@@ -350,8 +351,8 @@ pub(crate) unsafe fn wait(
             super::run::sleep(500_000);
         }
         let result = native(into, room, true);
-        if result > 0 {
-            SPIN.lasted(spin::clock().0.wrapping_sub(start));
+        if let Some(look) = looked.filter(|_| result > 0) {
+            look.slept();
         }
         result
     };
@@ -368,18 +369,16 @@ unsafe fn look(
     into: *mut epoll_event,
     room: usize,
     may_wait: bool,
+    looked: &mut Option<Look<'static>>,
     native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
-    let mut start = 0;
-    let mut cycles = 0;
     let mut looks = 0_u32;
-    let mut before = None;
     loop {
         // SAFETY: the caller's promise.
         let Found { count, asks } = unsafe { collect(epoll, into, room) };
         if count > 0 {
-            if looks > 0 {
-                SPIN.paid();
+            if let Some(look) = looked {
+                look.paid();
             }
             let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
             TURNS.store(turn, Ordering::Relaxed);
@@ -390,32 +389,20 @@ unsafe fn look(
             return unsafe { with_the_kernels(into, count, room, native) } as c_int;
         }
         if looks == 0 {
-            let (now, here) = spin::clock();
+            let (start, here) = spin::clock();
             let awake = elsewhere(epoll, here);
             if awake == Awake::None {
                 return 0;
             }
-            start = now;
-            cycles = if may_wait && awake == Awake::Elsewhere { SPIN.cycles() } else { 0 };
+            *looked = Some(Look::begin(&SPIN, start, may_wait && awake == Awake::Elsewhere));
         }
         if looks.is_multiple_of(LOOKS) {
             let found = native(into, room as c_int, false);
             if found != 0 {
                 return found;
             }
-            let elapsed = spin::clock().0.wrapping_sub(start);
-            if elapsed >= cycles {
-                if cycles > 0 {
-                    SPIN.in_vain();
-                }
+            if !looked.as_mut().is_some_and(Look::goes_on) {
                 return 0;
-            }
-            if spin::Spin::is_beyond(elapsed) {
-                let preemptions = spin::preemptions();
-                if *before.get_or_insert(preemptions) != preemptions {
-                    SPIN.crowded();
-                    return 0;
-                }
             }
         }
         looks += 1;

@@ -49,20 +49,15 @@ impl Spin {
         CYCLES + u64::from(self.more.load(Ordering::Relaxed))
     }
 
-    /// Whether a look has gone on for longer than the usual.
-    pub(crate) fn is_beyond(cycles: u64) -> bool {
-        cycles > CYCLES
-    }
-
     /// Somebody else wanted the processor meanwhile: to him it is worth more than a look.
-    pub(crate) fn crowded(&self) {
+    fn crowded(&self) {
         self.more.store(0, Ordering::Relaxed);
         self.vain.store(PATIENCE, Ordering::Relaxed);
         self.without.store(CROWDED, Ordering::Relaxed);
     }
 
     /// A wait has lasted so long, looking and sleeping: what is usual is learned from it.
-    pub(crate) fn lasted(&self, cycles: u64) {
+    fn lasted(&self, cycles: u64) {
         let more = u64::from(self.more.load(Ordering::Relaxed));
         if cycles < LONGEST {
             let wanted = (cycles + cycles / 2).min(LONGEST) - CYCLES.min(cycles);
@@ -89,6 +84,55 @@ impl Spin {
     }
 }
 
+/// One look that lasts, and then perhaps a sleep.
+pub(crate) struct Look<'a> {
+    spin: &'a Spin,
+    start: u64,
+    /// 0 if it does not last at all.
+    cycles: u64,
+    preemptions: Option<i64>,
+}
+
+impl<'a> Look<'a> {
+    /// Begins at `start`, of [`clock`]; with `pays` it lasts as long as has paid before.
+    pub(crate) fn begin(spin: &'a Spin, start: u64, pays: bool) -> Self {
+        Self { spin, start, cycles: if pays { spin.cycles() } else { 0 }, preemptions: None }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.cycles == 0
+    }
+
+    /// Whether it is worth going on.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let elapsed = clock().0.wrapping_sub(self.start);
+        if elapsed >= self.cycles {
+            if self.cycles > 0 {
+                self.spin.in_vain();
+            }
+            return false;
+        }
+        if elapsed > CYCLES {
+            let preemptions = preemptions();
+            if *self.preemptions.get_or_insert(preemptions) != preemptions {
+                self.spin.crowded();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// It has found something.
+    pub(crate) fn paid(&self) {
+        self.spin.paid();
+    }
+
+    /// After it, a sleep has ended with something.
+    pub(crate) fn slept(&self) {
+        self.spin.lasted(clock().0.wrapping_sub(self.start));
+    }
+}
+
 /// Whether the other end was last seen on another processor than this thread is on, `here`. Says where this one is.
 #[inline(always)]
 pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
@@ -101,7 +145,7 @@ pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
 }
 
 /// How often this thread had to leave the processor to another one.
-pub(crate) fn preemptions() -> i64 {
+fn preemptions() -> i64 {
     let mut usage = [0_u64; USAGE_BYTES / 8];
     let arguments = [libc::RUSAGE_THREAD as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: room for what the kernel writes.

@@ -4,7 +4,8 @@ use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 
 use super::conn::{self, CONNECTIONS, Conn};
 use super::io::is_empty;
-use super::{epoll, leave, spin};
+use super::spin::{self, Look};
+use super::{epoll, leave};
 use crate::raw;
 use crate::sync::Ordering;
 
@@ -70,6 +71,9 @@ fn is_anonymous(fd: c_int) -> bool {
 pub(crate) trait Wanted {
     /// Calls `each` with the descriptors that are waited for to be read; what it returns is noted as ready.
     fn ready(&mut self, each: impl FnMut(c_int) -> bool, notes: bool) -> usize;
+
+    /// Whether nothing is waited for but bytes of connections with rings.
+    fn is_only_rings(&self) -> bool;
 }
 
 /// Of `poll`.
@@ -99,6 +103,14 @@ impl Wanted for Polled {
         }
         count
     }
+
+    fn is_only_rings(&self) -> bool {
+        (0..self.count as usize).all(|at| {
+            // SAFETY: as above.
+            let entry = unsafe { &*self.fds.add(at) };
+            entry.fd < 0 || entry.events & !READABLE == 0 && conn::ready(entry.fd).is_some()
+        })
+    }
 }
 
 /// Of `select`: the set of those to be read, as it was before the call.
@@ -106,6 +118,8 @@ pub(crate) struct Selected<'a> {
     pub(crate) count: c_int,
     pub(crate) before: Option<&'a [u64; 16]>,
     pub(crate) input: *mut fd_set,
+    /// There are other sets.
+    pub(crate) has_others: bool,
 }
 
 impl Wanted for Selected<'_> {
@@ -127,6 +141,14 @@ impl Wanted for Selected<'_> {
             count += usize::from(!notes || !is_noted);
         }
         count
+    }
+
+    fn is_only_rings(&self) -> bool {
+        let Some(before) = self.before.filter(|_| !self.has_others) else { return false };
+        (0..self.count.clamp(0, 1024) as usize).all(|fd| {
+            let is_wanted = before.get(fd / 64).is_some_and(|word| word & 1 << (fd % 64) != 0);
+            !is_wanted || conn::ready(fd as c_int).is_some()
+        })
     }
 }
 
@@ -178,16 +200,21 @@ fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool)
     if !is_any {
         return Round::Ends(native(may_wait));
     }
-    if !has_any && may_wait && !look(wanted) {
+    let mut looked = None;
+    let found = if !has_any && may_wait { finds(wanted, &mut looked, native) } else { Finds::Ring };
+    if let Finds::Nothing = found {
         let mut places = Places([0; CONNECTIONS / 64]);
         arm(wanted, &mut places);
         let slept = if wanted.ready(has_bytes, false) == 0 { Some(sleep(native)) } else { None };
         awake(&places);
         if let Some(result) = slept {
+            if let Some(look) = looked.filter(|_| result > 0) {
+                look.slept();
+            }
             return Round::Ends(result);
         }
     }
-    let result = native(false);
+    let result = if let Finds::Kernels(result) = found { result } else { native(false) };
     if result < 0 {
         return Round::Ends(result);
     }
@@ -240,8 +267,28 @@ fn is_watched_epoll(fd: c_int) -> bool {
     is_watched
 }
 
-/// Looks at rings for as long as it pays; whether one of them has something.
-fn look(wanted: &mut impl Wanted) -> bool {
+/// What a look at rings ends with.
+enum Finds {
+    Nothing,
+    /// A ring has something.
+    Ring,
+    /// The kernel has; its answer is written.
+    Kernels(c_int),
+}
+
+/// Looks at rings for as long as it pays, and at the kernel where it may have something.
+fn finds(
+    wanted: &mut impl Wanted,
+    looked: &mut Option<Look<'static>>,
+    native: &mut impl FnMut(bool) -> c_int,
+) -> Finds {
+    let is_only_rings = wanted.is_only_rings();
+    if !is_only_rings {
+        let result = native(false);
+        if result != 0 {
+            return Finds::Kernels(result);
+        }
+    }
     let (start, here) = spin::clock();
     let mut is_elsewhere = false;
     wanted.ready(
@@ -253,34 +300,41 @@ fn look(wanted: &mut impl Wanted) -> bool {
         },
         false,
     );
-    let cycles = if is_elsewhere { SPIN.cycles() } else { 0 };
-    if cycles == 0 {
-        return false;
+    let look = looked.insert(Look::begin(&SPIN, start, is_elsewhere));
+    if look.is_none() {
+        return Finds::Nothing;
     }
     let mut looks = 0_u32;
     loop {
         if wanted.ready(has_bytes, false) > 0 {
-            SPIN.paid();
-            return true;
+            look.paid();
+            return Finds::Ring;
         }
         looks += 1;
         if looks.is_multiple_of(LOOKS) {
-            if spin::clock().0.wrapping_sub(start) > cycles {
-                SPIN.in_vain();
-                return false;
+            if !look.goes_on() {
+                return Finds::Nothing;
             }
-            let mut is_kernels = false;
-            wanted.ready(
-                |fd| {
-                    is_kernels |= conn::ready(fd).is_some() && super::kernel::unread(fd) != Some(0);
-                    false
-                },
-                false,
-            );
-            if is_kernels {
-                return false;
+            if !is_only_rings || has_kernels(wanted) {
+                let result = native(false);
+                if result != 0 {
+                    return Finds::Kernels(result);
+                }
             }
         }
         spin::relax();
     }
+}
+
+/// Whether the kernel has bytes of a connection that has a ring.
+fn has_kernels(wanted: &mut impl Wanted) -> bool {
+    let mut has = false;
+    wanted.ready(
+        |fd| {
+            has |= conn::ready(fd).is_some() && super::kernel::unread(fd) != Some(0);
+            false
+        },
+        false,
+    );
+    has
 }

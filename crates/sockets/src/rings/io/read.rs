@@ -11,8 +11,9 @@ use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
+use crate::rings::spin::{self, Look};
 use crate::rings::words::{BESIDE, CAPACITY, Words};
-use crate::rings::{epoll, kernel, leave, lock, spin};
+use crate::rings::{epoll, kernel, leave, lock};
 use crate::sync::{Ordering, compiler_fence};
 
 /// Looks at a ring between two looks at the kernel.
@@ -69,7 +70,8 @@ pub(crate) fn read(
             Fast::Nothing => {}
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
-        if may_wait && look(conn, own, peer, fd) {
+        let mut looked = None;
+        if may_wait && finds(conn, own, peer, fd, &mut looked) {
             continue;
         }
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
@@ -83,6 +85,9 @@ pub(crate) fn read(
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             if result > 0 {
                 conn.unacknowledged.store(1, Ordering::Relaxed);
+                if let Some(look) = looked {
+                    look.slept();
+                }
             }
             // Before its end a dead writer may have left something.
             if result == 0
@@ -292,33 +297,38 @@ fn take_beside(peer: &Words, bytes: &Bytes, from: u64, length: usize) -> bool {
     peer.message.0.beside_at.load(Ordering::Acquire) == from
 }
 
-/// Looks at the ring for a while. Whether there is something in it or in the kernel.
+/// Looks at the ring for a while. Whether there is something in it.
 #[inline(always)]
-fn look(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
+fn finds(
+    conn: &'static Conn,
+    own: &Words,
+    peer: &Words,
+    fd: c_int,
+    looked: &mut Option<Look<'static>>,
+) -> bool {
     let (start, here) = spin::clock();
     if !spin::is_elsewhere(own, peer, here) || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    let cycles = conn.spin.cycles();
-    if cycles == 0 {
+    let look = looked.insert(Look::begin(&conn.spin, start, true));
+    if look.is_none() {
         return false;
     }
     let seen = peer.tail();
     let mut looks = 0_u32;
     loop {
         if peer.tail() != seen || !is_empty(own, peer) {
-            conn.spin.paid();
+            look.paid();
             return true;
         }
         looks += 1;
         if looks.is_multiple_of(LOOKS) {
             if kernel::unread(fd) != Some(0) {
-                conn.spin.paid();
+                look.paid();
                 return false;
             }
-            let (now, here) = spin::clock();
-            if now.wrapping_sub(start) > cycles || !spin::is_elsewhere(own, peer, here) {
-                conn.spin.in_vain();
+            let (_, here) = spin::clock();
+            if !look.goes_on() || !spin::is_elsewhere(own, peer, here) {
                 return false;
             }
         }
