@@ -147,7 +147,7 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
         free = room(head);
         conn.head.store(head, Ordering::Relaxed);
     }
-    let length = want.min(free);
+    let length = want.min(free).min(PIECE);
     if length == 0 {
         return Fast::Slow;
     }
@@ -164,6 +164,9 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
     }
     Fast::Moved(length as isize)
 }
+
+/// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
+const PIECE: usize = 32 << 10;
 
 /// Cycles to look for room in a full ring, also for a write that may not wait: what it says then costs more than what a reader at
 /// work takes.
