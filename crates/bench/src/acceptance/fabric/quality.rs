@@ -9,6 +9,8 @@ use topology::quality::{Pattern, bandwidth, loads};
 
 use super::*;
 
+/// So long any other engine may take for a tree.
+const LIMIT: Duration = Duration::from_secs(300);
 /// Radix of the tree of three levels with 3,456 hosts.
 const RADIX: u32 = 24;
 /// Shares of the cables between switches that are gone.
@@ -17,8 +19,12 @@ const FAULTS: [f64; 3] = [0.0, 0.01, 0.05];
 const SEEDS: u64 = 20;
 /// Engines of a short comparison: those that take seconds.
 const QUICK: [&str; 3] = ["minhop", "updn", "ftree"];
-/// Engines of a long one.
-const ALL: [&str; 5] = ["minhop", "updn", "ftree", "dfsssp", "nue"];
+/// What a long one adds.
+const SLOW: [&str; 1] = ["dfsssp"];
+/// As that, for as many trees as [`BUDGET`] allows: it takes minutes for each.
+const SLOWEST: &str = "nue";
+/// Time for the slowest engine, all trees together.
+const BUDGET: Duration = Duration::from_secs(60 * 60);
 
 /// What counts of one engine's tables on one tree.
 #[derive(Clone, Copy)]
@@ -29,9 +35,24 @@ struct Values {
     bisection: f64,
 }
 
-/// OpenSM's values by share of faults in per mille, seed and engine: both figures ask for the same
-/// tables, and the slowest engine takes half a minute for each.
-static THEIRS: Mutex<BTreeMap<(u32, u64, &str), Values>> = Mutex::new(BTreeMap::new());
+/// What OpenSM was asked for: both figures ask for the same tables.
+struct Asked {
+    /// By share of faults in per mille, seed and engine; none if it did not end in time.
+    values: BTreeMap<(u32, u64, &'static str), Option<Values>>,
+    /// Time that the slowest engine has taken.
+    slowest: Duration,
+}
+
+static ASKED: Mutex<Asked> = Mutex::new(Asked { values: BTreeMap::new(), slowest: Duration::ZERO });
+
+/// A damaged tree, and the best that was found for it.
+struct Tree {
+    graph: Graph,
+    share: f64,
+    seed: u64,
+    ours: f64,
+    theirs: Option<(f64, &'static str)>,
+}
 
 /// The worst of a rival and us.
 pub(super) fn measure(
@@ -40,67 +61,40 @@ pub(super) fn measure(
     bisection: bool,
     goal: Goal,
 ) -> Result<Figure> {
-    let whole = tree(RADIX)?;
     let long = context.options.rivals;
-    let (seeds, engines) = if long { (SEEDS, &ALL[..]) } else { (1, &QUICK[..]) };
-    // The slowest engine needs minutes where little of a processor is free.
-    let limit = Duration::from_secs(if long { 1200 } else { 120 });
-    let all_trees = (1 + 2 * seeds) * engines.len() as u64;
-    let mut done = 0_u64;
-    let mut blocks = Vec::new();
+    let mut trees = trees(if long { SEEDS } else { 1 }, bisection)?;
     let mut notes = Vec::new();
-    for share in FAULTS {
-        // Without faults all seeds are the same.
-        for seed in 0..if share > 0.0 { seeds } else { 1 } {
-            let graph = damaged(&whole, share, seed);
-            let lids = identifiers(&graph)?;
-            let ours =
-                values(&graph, &routed(&graph, &lids, &Request::by(Engine::FatTree))?.tables).of(bisection);
-            let mut best: Option<(f64, &str)> = None;
-            for engine in engines {
-                if context.progress.stop() {
-                    break;
-                }
-                let tree =
-                    format!("{:.0} % of the cables gone, seed {seed}, OpenSM's {engine}", share * 100.0);
-                context.progress.tell(&tree, done as f64 / all_trees as f64);
-                done += 1;
-                let key = ((share * 1000.0).round() as u32, seed, *engine);
-                let known = THEIRS.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
-                let stop = || context.progress.stop();
-                let theirs = match known {
-                    Some(values) => values,
-                    None => match opensm::tables(&graph, engine, limit, &stop)? {
-                        Some(tables) => values(&graph, &tables),
-                        None if stop() => break,
-                        None => {
-                            notes.push(format!("{tree}: no tables within {} s", limit.as_secs()));
-                            continue;
-                        }
-                    },
-                };
-                THEIRS.lock().unwrap_or_else(PoisonError::into_inner).insert(key, theirs);
-                let theirs = theirs.of(bisection);
-                let better = |old: f64| if bisection { theirs > old } else { theirs < old };
-                if best.is_none_or(|(old, _)| better(old)) {
-                    best = Some((theirs, engine));
-                }
-            }
-            let Some((theirs, engine)) = best else { continue };
-            notes.push(format!(
-                "{:.0} % of the cables gone, seed {seed}: {ours:.3}, OpenSM's best, {engine}: {theirs:.3}",
-                share * 100.0
-            ));
-            blocks.push(Block { ours, reference: theirs });
-        }
+    let engines = if long { [&QUICK[..], &SLOW[..]].concat() } else { QUICK.to_vec() };
+    // Seed by seed, so that the slowest gets as far with each share of faults.
+    trees.sort_by_key(|tree| tree.seed);
+    for engine in &engines {
+        ask(context, &mut trees, engine, bisection, &mut notes)?;
     }
-    notes.truncate(60);
+    if context.progress.stop() {
+        return Err(BenchError::Fabric("ended before each of OpenSM's engines had been asked".to_owned()));
+    }
+    let mut tried = engines.join(", ");
+    if long {
+        let count = ask(context, &mut trees, SLOWEST, bisection, &mut notes)?;
+        tried = format!("{tried}, and {SLOWEST} on {count} of them");
+    } else {
+        notes.push("left out: 19 further seeds, dfsssp and nue; `--rivals` runs them, for hours".to_owned());
+    }
+    let mut blocks = Vec::new();
+    for Tree { share, seed, ours, theirs, .. } in &trees {
+        let Some((theirs, engine)) = theirs else { continue };
+        notes.push(format!(
+            "{:.0} % of the cables gone, seed {seed}: {ours:.3}, OpenSM's best, {engine}: {theirs:.3}",
+            share * 100.0
+        ));
+        blocks.push(Block { ours: *ours, reference: *theirs });
+    }
+    notes.truncate(80);
     // The worst case counts: a single one, as each was computed and not drawn.
     let ratio =
         |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
     let worst = blocks.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let what =
-        format!("the worst of {} damaged trees, seeds {seeds}, engines {}", blocks.len(), engines.join(", "));
+    let what = format!("the worst of {} damaged trees, engines {tried}", blocks.len());
     let mut all = Spec {
         path: "fabric".to_owned(),
         kind: ReferenceKind::Rival,
@@ -108,11 +102,91 @@ pub(super) fn measure(
         goal,
         ..spec(entry, if bisection { "of 1" } else { "destinations" }, Stat::Max, f64::NAN, what)
     };
-    if !long {
-        notes.push("left out: 19 further seeds, dfsssp and nue; `--rivals` runs them, for hours".to_owned());
-    }
     all.notes.append(&mut notes);
     figure(all, worst.into_iter().collect(), context.options.seed)
+}
+
+/// The damaged trees with our values. Without faults all seeds are the same.
+fn trees(seeds: u64, bisection: bool) -> Result<Vec<Tree>> {
+    let whole = tree(RADIX)?;
+    let mut trees = Vec::new();
+    for share in FAULTS {
+        for seed in 0..if share > 0.0 { seeds } else { 1 } {
+            let graph = damaged(&whole, share, seed);
+            let lids = identifiers(&graph)?;
+            let routes = routed(&graph, &lids, &Request::by(Engine::FatTree))?;
+            let ours = values(&graph, &routes.tables).of(bisection);
+            trees.push(Tree { graph, share, seed, ours, theirs: None });
+        }
+    }
+    Ok(trees)
+}
+
+/// Asks one of OpenSM's engines for tables of all trees, or of as many as it may take time for; how many it had.
+fn ask(
+    context: &mut Context<'_>,
+    trees: &mut [Tree],
+    engine: &'static str,
+    bisection: bool,
+    notes: &mut Vec<String>,
+) -> Result<usize> {
+    let (mut had, all) = (0, trees.len());
+    for (at, tree) in trees.iter_mut().enumerate() {
+        let what =
+            format!("{:.0} % of the cables gone, seed {}, OpenSM's {engine}", tree.share * 100.0, tree.seed);
+        context.progress.tell(&what, at as f64 / all as f64);
+        let stop = || context.progress.stop();
+        match asked(tree, engine, &stop)? {
+            Asks::Has(theirs) => {
+                let theirs = theirs.of(bisection);
+                had += 1;
+                let better = |old: f64| if bisection { theirs > old } else { theirs < old };
+                if tree.theirs.is_none_or(|(old, _)| better(old)) {
+                    tree.theirs = Some((theirs, engine));
+                }
+            }
+            Asks::HasNone => notes.push(format!("{what}: no tables in time")),
+            Asks::Ends => break,
+        }
+    }
+    Ok(had)
+}
+
+/// What came of asking an engine.
+enum Asks {
+    Has(Values),
+    /// It did not end in time.
+    HasNone,
+    /// Nobody is to be asked any more: its time is over, or the run is to end.
+    Ends,
+}
+
+/// Asks an engine for tables of a tree, once.
+fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<Asks> {
+    let asked = || ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = ((tree.share * 1000.0).round() as u32, tree.seed, engine);
+    let known = asked().values.get(&key).copied();
+    let answer = |values: Option<Values>| values.map_or(Asks::HasNone, Asks::Has);
+    if let Some(values) = known {
+        return Ok(answer(values));
+    }
+    let is_slowest = engine == SLOWEST;
+    let limit = if is_slowest { BUDGET.saturating_sub(asked().slowest) } else { LIMIT };
+    if stop() || limit.is_zero() {
+        return Ok(Asks::Ends);
+    }
+    let begun = Instant::now();
+    let tables = opensm::tables(&tree.graph, engine, limit, stop)?;
+    if is_slowest {
+        asked().slowest += begun.elapsed();
+    }
+    // Who was stopped has not failed.
+    if tables.is_none() && (stop() || is_slowest) {
+        return Ok(Asks::Ends);
+    }
+    let values = tables.map(|tables| values(&tree.graph, &tables));
+    asked().values.insert(key, values);
+    Ok(answer(values))
 }
 
 impl Values {
