@@ -8,10 +8,12 @@
 use libc::{c_int, epoll_event};
 use proto::stream::path;
 
+use super::blocked::{self, Blocked, Goes, Limit};
 use super::conn::{self, Conn};
-use super::io::is_empty;
+use super::io::offers;
 use super::words::Words;
 use super::{leave, spin, tables};
+use crate::hook::set_errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
 
@@ -161,7 +163,7 @@ fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
     let Some((own, peer)) = conn.words() else { return 0 };
     let events = interest.events.load(Ordering::Relaxed);
     let wanted = events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-    if wanted == 0 || is_empty(own, peer) {
+    if wanted == 0 || !offers(own, peer) {
         return 0;
     }
     if events & libc::EPOLLET as u32 != 0 {
@@ -264,7 +266,7 @@ pub(crate) fn asleep(epoll: c_int, native: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` is 0 if the program does not wait.
+/// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` says for how long.
 ///
 /// # Safety
 /// There must be room for so many events, if it is any.
@@ -272,9 +274,10 @@ pub(crate) unsafe fn wait(
     epoll: c_int,
     into: *mut epoll_event,
     room: c_int,
-    may_wait: bool,
+    limit: Limit,
     mut native: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
+    let may_wait = limit.may_wait();
     if room <= 0 || into.is_null() {
         return native(into, room, may_wait);
     }
@@ -301,19 +304,31 @@ pub(crate) unsafe fn wait(
         // SAFETY: the caller's promise.
         unsafe { with_the_kernels(into, found.count, length, &mut native) as c_int }
     } else {
-        while !leave::settle() {
-            // The other end has to make room first; meanwhile nothing may be missed.
-            let early = native(into, room, false);
-            if early != 0 {
-                sleepers.fetch_sub(1, Ordering::SeqCst);
-                return early;
-            }
-            super::run::sleep(500_000);
-        }
-        native(into, room, true)
+        sleep(epoll, limit, |may_wait| native(into, room, may_wait))
     };
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
+}
+
+/// Sleeps in the kernel; before, what this process has written gets there.
+fn sleep(epoll: c_int, limit: Limit, mut native: impl FnMut(bool) -> c_int) -> c_int {
+    let mut wait = Blocked::new();
+    while !leave::settle() {
+        // The other end has to make room first; meanwhile nothing may be missed.
+        let early = native(false);
+        if early != 0 {
+            return early;
+        }
+        match wait.waits(limit, blocked::part(epoll)) {
+            Goes::On => {}
+            Goes::Over => return native(false),
+            Goes::Interrupted => {
+                set_errno(libc::EINTR);
+                return -1;
+            }
+        }
+    }
+    native(true)
 }
 
 /// Looks at rings, and at the kernel now and then, for as long as it pays. 0 if there is nothing.
