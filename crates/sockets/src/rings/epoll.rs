@@ -12,7 +12,7 @@ use super::blocked::{self, Blocked, Goes, Limit};
 use super::conn::{self, Conn};
 use super::io::offers;
 use super::words::Words;
-use super::{leave, spin, tables};
+use super::{kernel, leave, spin, tables};
 use crate::hook::set_errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
@@ -181,6 +181,17 @@ fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
     wanted | writable
 }
 
+/// What else the kernel has to say of a level that is told.
+fn beside(conn: &Conn, interest: &Interest) -> u32 {
+    let events = interest.events.load(Ordering::Relaxed);
+    let wanted = events & !(libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+    if wanted == 0 || events & libc::EPOLLET as u32 != 0 {
+        return 0;
+    }
+    // The low bits are those of `poll`.
+    u32::from(kernel::polled(conn.fd(), wanted as u16 as i16, 0) as u16)
+}
+
 /// What rings have.
 struct Found {
     count: usize,
@@ -198,8 +209,12 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
         if found.count == room {
             return;
         }
-        let events = event(conn, interest, true);
+        let mut events = event(conn, interest, true);
         if events != 0 {
+            if found.count + 1 == room {
+                // There is no room to ask the kernel as anybody else does.
+                events |= beside(conn, interest);
+            }
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };

@@ -89,6 +89,8 @@ pub(crate) fn unread(fd: c_int) -> Option<c_int> {
     if is_empty(own, peer) {
         return None;
     }
-    let unread = peer.tail().saturating_sub(own.head.0.load(Ordering::Acquire));
+    // What went back to the kernel is counted there.
+    let from = own.head.0.load(Ordering::Acquire).max(peer.way.0.base.load(Ordering::Acquire));
+    let unread = peer.tail().saturating_sub(from);
     Some(unread.min(CAPACITY) as c_int)
 }
