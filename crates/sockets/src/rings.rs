@@ -9,6 +9,7 @@
 //! - [`wait`] and [`epoll`]: waiting for many;
 //! - [`leave`]: before something that the library does not see.
 
+pub(crate) mod blocked;
 pub(crate) mod conn;
 mod copy;
 pub(crate) mod epoll;

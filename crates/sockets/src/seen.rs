@@ -150,6 +150,10 @@ pub(crate) fn cloning(flags: u64) {
     note(Note::Forked);
     if has(libc::CLONE_VM) {
         if has(libc::CLONE_VFORK) && !has(libc::CLONE_FILES) {
+            if !state::outside() {
+                // It executes another program, which gets the connections that are not closed then.
+                rings::leave::executing(false);
+            }
             state::lends_memory();
         } else {
             state::shares_memory();

@@ -194,17 +194,22 @@ pub(crate) fn forget_range(first: u32, last: u32) {
     }
 }
 
+/// The connection stays with the kernel, whatever becomes of it.
+pub(crate) fn stays(fd: c_int) {
+    if let Some(entry) = entry(fd) {
+        let word = entry.word.load(Ordering::Relaxed);
+        let plain = Word { maker: 0, ..Word::unpack(word) }.pack();
+        let _ = entry.word.compare_exchange(word, plain, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
 /// `to` has become another number for what `from` is.
 pub(crate) fn copied(from: c_int, to: c_int) {
     if from == to {
         return;
     }
     become_new(to, kind(from), 0);
-    if let Some(entry) = entry(from) {
-        let word = entry.word.load(Ordering::Relaxed);
-        let shared = Word { maker: 0, ..Word::unpack(word) }.pack();
-        let _ = entry.word.compare_exchange(word, shared, Ordering::Relaxed, Ordering::Relaxed);
-    }
+    stays(from);
 }
 
 /// What the number is, as far as is known.

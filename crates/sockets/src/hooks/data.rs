@@ -40,6 +40,9 @@ pub(crate) fn gave(
     if let Some(conn) = ring(fd) {
         return rings::io::write(conn, fd, bytes(), flags, &mut Native::of(&mut next));
     }
+    if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
+        seen::unusual(fd);
+    }
     let result = next();
     seen::output(fd, result);
     result
@@ -60,6 +63,12 @@ pub(crate) fn parts(vector: *const iovec, count: c_int) -> impl FnOnce() -> Opti
 #[inline(always)]
 fn checked(at: *const c_void, length: size_t, room: size_t) -> impl FnOnce() -> Option<Bytes> {
     move || (length <= room).then(|| Bytes::flat(at, length))
+}
+
+/// Of calls that may say where the bytes go: that is for the kernel to look at.
+#[inline(always)]
+fn unnamed(at: *const c_void, length: size_t, address: *const sockaddr) -> impl FnOnce() -> Option<Bytes> {
+    move || address.is_null().then(|| Bytes::flat(at, length))
 }
 
 fn none() -> Option<Bytes> {
@@ -139,7 +148,7 @@ hooks! {
     fn __send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| gave(fd, flat(from, length), flags, || next(fd, from, length, flags))
     fn sendto(fd: c_int, from: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, its: socklen_t) -> ssize_t, as libc::SYS_sendto, quick any;
-        |next| gave(fd, flat(from, length), flags, || next(fd, from, length, flags, address, its))
+        |next| gave(fd, unnamed(from, length, address), flags, || next(fd, from, length, flags, address, its))
 
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
         |next| {

@@ -18,6 +18,14 @@ fn parts(message: *const msghdr) -> Option<Bytes> {
     unsafe { Bytes::parts(message.msg_iov, message.msg_iovlen) }
 }
 
+/// The same of one that has nothing beside its bytes: what has is for the kernel to look at.
+fn plain_parts(message: *const msghdr) -> Option<Bytes> {
+    let bytes = parts(message)?;
+    // SAFETY: the program's own message, which is there.
+    let (control, name) = unsafe { ((*message).msg_controllen, (*message).msg_name) };
+    (control == 0 && name.is_null()).then_some(bytes)
+}
+
 hooks! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick tcp hot 4; |next| {
         let mut is_native = false;
@@ -44,7 +52,7 @@ hooks! {
         // The message is not looked at, unless of a connection with a ring: before the call it may be no address at all, and after it
         // belongs to whoever was told.
         seen::passing(message);
-        gave(fd, || parts(message), flags, || next(fd, message, flags))
+        gave(fd, || plain_parts(message), flags, || next(fd, message, flags))
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg, quick tcp; |next| {
         seen::unusual(fd);

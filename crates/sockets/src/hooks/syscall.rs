@@ -11,6 +11,7 @@ use super::limits::{filtering, filters};
 use super::process::{replaced, stayed};
 use super::wait::{epolled, polled};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
+use crate::rings::blocked::Limit;
 use crate::table::Kind;
 use crate::{raw, seen, state};
 
@@ -142,13 +143,24 @@ unsafe extern "C-unwind" fn by_number(
         libc::SYS_poll => {
             let limit = c as c_int;
             let wait = |waits: bool| next(a, b, if waits { c } else { 0 }, d) as c_int;
-            return c_long::from(polled(a as *mut libc::pollfd, b as libc::nfds_t, limit != 0, wait));
+            return c_long::from(polled(
+                a as *mut libc::pollfd,
+                b as libc::nfds_t,
+                Limit::milliseconds(limit),
+                wait,
+            ));
         }
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
             let wait = |events: *mut libc::epoll_event, room: c_int, waits: bool| {
                 next(a, events as usize, room as usize, if waits { d } else { 0 }) as c_int
             };
-            return c_long::from(epolled(fd, b as *mut libc::epoll_event, c as c_int, flags != 0, wait));
+            return c_long::from(epolled(
+                fd,
+                b as *mut libc::epoll_event,
+                c as c_int,
+                Limit::milliseconds(flags),
+                wait,
+            ));
         }
         libc::SYS_recvfrom => seen::unusual(fd),
         _ => {}

@@ -4,6 +4,7 @@
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
 use crate::hook::hooks;
+use crate::rings::blocked::Limit;
 use crate::rings::wait::{Polled, Selected};
 use crate::rings::{self, epoll, reach};
 use crate::{seen, state};
@@ -19,22 +20,31 @@ fn has_rings() -> bool {
 pub(crate) fn polled(
     fds: *mut pollfd,
     count: nfds_t,
-    may_wait: bool,
+    limit: Limit,
     mut next: impl FnMut(bool) -> c_int,
 ) -> c_int {
     if !has_rings() || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>())) {
         return next(true);
     }
-    rings::wait::wait(&mut Polled { fds, count }, may_wait, next)
+    rings::wait::wait(&mut Polled { fds, count }, limit, next)
 }
 
-/// Whether a time is more than none; no time is for ever.
-fn is_long(limit: *const timespec) -> bool {
+/// As a time says; no time is for ever.
+fn time(limit: *const timespec) -> Limit {
     if !has_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timespec>()) {
-        return true;
+        return Limit::FOREVER;
     }
     // SAFETY: the program's own time, which is there.
-    unsafe { limit.as_ref() }.is_none_or(|limit| limit.tv_sec != 0 || limit.tv_nsec != 0)
+    Limit::time(unsafe { *limit })
+}
+
+/// The same of a time in microseconds.
+fn short_time(limit: *const timeval) -> Limit {
+    if !has_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timeval>()) {
+        return Limit::FOREVER;
+    }
+    // SAFETY: the program's own time, which is there.
+    Limit::short_time(unsafe { *limit })
 }
 
 /// Bytes of a set that the kernel reads and writes.
@@ -58,7 +68,7 @@ fn put_back(set: *mut fd_set, count: c_int, words: &[u64; 16]) {
 fn selected(
     count: c_int,
     sets: [*mut fd_set; 3],
-    may_wait: bool,
+    limit: Limit,
     mut next: impl FnMut(bool) -> c_int,
 ) -> c_int {
     let is_there = |set: &*mut fd_set| set.is_null() || reach::is_writable(set.cast(), set_bytes(count));
@@ -78,7 +88,7 @@ fn selected(
     }
     let before = if input.is_null() { None } else { Some(&inputs) };
     let has_others = !output.is_null() || !other.is_null();
-    rings::wait::wait(&mut Selected { count, before, input, has_others }, may_wait, |waits| {
+    rings::wait::wait(&mut Selected { count, before, input, has_others }, limit, |waits| {
         for (set, words) in [(input, &inputs), (output, &outputs), (other, &others)] {
             if !set.is_null() {
                 put_back(set, count, words);
@@ -93,7 +103,7 @@ pub(crate) fn epolled(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
-    may_wait: bool,
+    limit: Limit,
     mut next: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
     if !crate::environment::has_rings() || state::outside() {
@@ -104,32 +114,32 @@ pub(crate) fn epolled(
         return epoll::asleep(epoll, || next(events, room, true));
     }
     // SAFETY: the program's own room, which its own call writes.
-    unsafe { epoll::wait(epoll, events, room, may_wait, next) }
+    unsafe { epoll::wait(epoll, events, room, limit, next) }
 }
 
 hooks! {
     fn poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int, as libc::SYS_poll;
-        |next| polled(fds, count, limit != 0, |waits| next(fds, count, if waits { limit } else { 0 }))
+        |next| polled(fds, count, Limit::milliseconds(limit), |waits| next(fds, count, if waits { limit } else { 0 }))
     fn __poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int, as libc::SYS_poll;
-        |next| polled(fds, count, limit != 0, |waits| next(fds, count, if waits { limit } else { 0 }))
+        |next| polled(fds, count, Limit::milliseconds(limit), |waits| next(fds, count, if waits { limit } else { 0 }))
     fn __poll_chk(fds: *mut pollfd, count: nfds_t, limit: c_int, room: size_t) -> c_int, as libc::SYS_poll;
-        |next| polled(fds, count, limit != 0, |waits| next(fds, count, if waits { limit } else { 0 }, room))
+        |next| polled(fds, count, Limit::milliseconds(limit), |waits| next(fds, count, if waits { limit } else { 0 }, room))
     fn ppoll(fds: *mut pollfd, count: nfds_t, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
-        |next| polled(fds, count, is_long(limit), |waits| next(fds, count, if waits { limit } else { &raw const AT_ONCE }, mask))
+        |next| polled(fds, count, time(limit), |waits| next(fds, count, if waits { limit } else { &raw const AT_ONCE }, mask))
     fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, limit: *const timespec, mask: *const sigset_t, room: size_t) -> c_int, else -1;
-        |next| polled(fds, count, is_long(limit), |waits| next(fds, count, if waits { limit } else { &raw const AT_ONCE }, mask, room))
+        |next| polled(fds, count, time(limit), |waits| next(fds, count, if waits { limit } else { &raw const AT_ONCE }, mask, room))
     fn select(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *mut timeval) -> c_int, as libc::SYS_select;
-        |next| selected(count, [input, output, other], is_long(limit.cast()), |waits| {
+        |next| selected(count, [input, output, other], short_time(limit), |waits| {
             let mut at_once = timeval { tv_sec: 0, tv_usec: 0 };
             next(count, input, output, other, if waits { limit } else { &raw mut at_once })
         })
     fn __select(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *mut timeval) -> c_int, as libc::SYS_select;
-        |next| selected(count, [input, output, other], is_long(limit.cast()), |waits| {
+        |next| selected(count, [input, output, other], short_time(limit), |waits| {
             let mut at_once = timeval { tv_sec: 0, tv_usec: 0 };
             next(count, input, output, other, if waits { limit } else { &raw mut at_once })
         })
     fn pselect(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
-        |next| selected(count, [input, output, other], is_long(limit), |waits| next(count, input, output, other, if waits { limit } else { &raw const AT_ONCE }, mask))
+        |next| selected(count, [input, output, other], time(limit), |waits| next(count, input, output, other, if waits { limit } else { &raw const AT_ONCE }, mask))
     fn epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int, as libc::SYS_epoll_ctl; |next| {
         let result = next(epoll, what, fd, event);
         if result == 0 {
@@ -139,9 +149,9 @@ hooks! {
         result
     }
     fn epoll_wait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int) -> c_int, as libc::SYS_epoll_wait;
-        |next| epolled(epoll, events, room, limit != 0, |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }))
+        |next| epolled(epoll, events, room, Limit::milliseconds(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }))
     fn epoll_pwait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int, mask: *const sigset_t) -> c_int, else -1;
-        |next| epolled(epoll, events, room, limit != 0, |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }, mask))
+        |next| epolled(epoll, events, room, Limit::milliseconds(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }, mask))
     fn epoll_pwait2(epoll: c_int, events: *mut epoll_event, room: c_int, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
-        |next| epolled(epoll, events, room, is_long(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { &raw const AT_ONCE }, mask))
+        |next| epolled(epoll, events, room, time(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { &raw const AT_ONCE }, mask))
 }

@@ -70,6 +70,9 @@ pub(crate) struct Conn {
     pub(crate) owes: AtomicU32,
     /// Bytes came through the kernel, which counts on the answer to acknowledge them.
     pub(crate) unacknowledged: AtomicU32,
+    /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
+    pub(crate) stuck: AtomicU32,
+    pub(crate) again: AtomicU64,
     pub(crate) spin: super::spin::Spin,
     /// As that, for room.
     pub(crate) full: super::spin::Spin,
@@ -82,6 +85,11 @@ impl Conn {
 
     pub(crate) fn fd(&self) -> c_int {
         self.fd.load(Ordering::Relaxed) as c_int
+    }
+
+    /// Readers of the other end have been at work for so long that they must have been stopped.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::Relaxed) >= super::run::STUCK
     }
 
     /// The words of this end and of the other. Only of a connection that is ready.
@@ -218,6 +226,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
             &conn.sealed,
             &conn.owes,
             &conn.unacknowledged,
+            &conn.stuck,
             &conn.shared,
         ] {
             word.store(0, Ordering::Relaxed);

@@ -8,11 +8,13 @@
 use libc::{c_int, epoll_event};
 use proto::stream::path;
 
+use super::blocked::{self, Blocked, Goes, Limit};
 use super::conn::{self, Conn};
-use super::io::is_empty;
+use super::io::offers;
 use super::spin::{self, Look};
 use super::words::Words;
-use super::{leave, tables};
+use super::{kernel, leave, tables};
+use crate::hook::set_errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
 
@@ -188,7 +190,7 @@ fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
     let events = interest.events.load(Ordering::Relaxed);
     let is_edge = events & libc::EPOLLET as u32 != 0;
     let mut input = events & INPUT;
-    if input != 0 && is_empty(own, peer) {
+    if input != 0 && !offers(own, peer) {
         input = 0;
     }
     if input != 0 && is_edge {
@@ -223,6 +225,17 @@ fn has_room(conn: &Conn) -> bool {
     unread < conn.room.load(Ordering::Relaxed)
 }
 
+/// What else the kernel has to say of a level that is told.
+fn beside(conn: &Conn, interest: &Interest) -> u32 {
+    let events = interest.events.load(Ordering::Relaxed);
+    let wanted = events & !(libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+    if wanted == 0 || events & libc::EPOLLET as u32 != 0 {
+        return 0;
+    }
+    // The low bits are those of `poll`.
+    u32::from(kernel::polled(conn.fd(), wanted as u16 as i16, 0) as u16)
+}
+
 /// What rings have.
 struct Found {
     count: usize,
@@ -240,8 +253,12 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
         if found.count == room {
             return;
         }
-        let events = event(conn, interest, true);
+        let mut events = event(conn, interest, true);
         if events != 0 {
+            if found.count + 1 == room {
+                // There is no room to ask the kernel as anybody else does.
+                events |= beside(conn, interest);
+            }
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };
@@ -307,7 +324,7 @@ pub(crate) fn asleep(epoll: c_int, native: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` is 0 if the program does not wait.
+/// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` says for how long.
 ///
 /// # Safety
 /// There must be room for so many events, if it is any.
@@ -315,9 +332,10 @@ pub(crate) unsafe fn wait(
     epoll: c_int,
     into: *mut epoll_event,
     room: c_int,
-    may_wait: bool,
+    limit: Limit,
     mut native: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
+    let may_wait = limit.may_wait();
     if room <= 0 || into.is_null() {
         return native(into, room, may_wait);
     }
@@ -341,16 +359,7 @@ pub(crate) unsafe fn wait(
         // SAFETY: the caller's promise.
         unsafe { with_the_kernels(into, found.count, length, &mut native) as c_int }
     } else {
-        while !leave::settle() {
-            // The other end has to make room first; meanwhile nothing may be missed.
-            let early = native(into, room, false);
-            if early != 0 {
-                sleepers.fetch_sub(1, Ordering::SeqCst);
-                return early;
-            }
-            super::run::sleep(500_000);
-        }
-        let result = native(into, room, true);
+        let result = sleep(epoll, limit, |may_wait| native(into, room, may_wait));
         if let Some(look) = looked.filter(|_| result > 0) {
             look.slept();
         }
@@ -358,6 +367,27 @@ pub(crate) unsafe fn wait(
     };
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
+}
+
+/// Sleeps in the kernel; before, what this process has written gets there.
+fn sleep(epoll: c_int, limit: Limit, mut native: impl FnMut(bool) -> c_int) -> c_int {
+    let mut wait = Blocked::new();
+    while !leave::settle() {
+        // The other end has to make room first; meanwhile nothing may be missed.
+        let early = native(false);
+        if early != 0 {
+            return early;
+        }
+        match wait.waits(limit, blocked::part(epoll)) {
+            Goes::On => {}
+            Goes::Over => return native(false),
+            Goes::Interrupted => {
+                set_errno(libc::EINTR);
+                return -1;
+            }
+        }
+    }
+    native(true)
 }
 
 /// Looks at rings, and at the kernel now and then, for as long as it pays. 0 if there is nothing.

@@ -44,6 +44,12 @@ pub(crate) fn is_empty(own: &Words, peer: &Words) -> bool {
     tail == own.head.0.load(Ordering::Acquire) || tail == peer.way.0.base.load(Ordering::Acquire)
 }
 
+/// Whether there is something in the ring that a reader may take now: what the writer takes back comes through the kernel.
+#[inline(always)]
+pub(crate) fn offers(own: &Words, peer: &Words) -> bool {
+    !is_empty(own, peer) && peer.way.0.recall.load(Ordering::Acquire) == 0
+}
+
 /// Changes a word that only holders of a lock change: between two instructions of this thread only its own signal handlers can have.
 #[inline(always)]
 fn commit(word: &AtomicU64, from: u64, to: u64) -> bool {
@@ -83,6 +89,8 @@ pub(crate) fn unread(fd: c_int) -> Option<c_int> {
     if is_empty(own, peer) {
         return None;
     }
-    let unread = peer.tail().saturating_sub(own.head.0.load(Ordering::Acquire));
+    // What went back to the kernel is counted there.
+    let from = own.head.0.load(Ordering::Acquire).max(peer.way.0.base.load(Ordering::Acquire));
+    let unread = peer.tail().saturating_sub(from);
     Some(unread.min(CAPACITY) as c_int)
 }

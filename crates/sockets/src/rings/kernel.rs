@@ -63,6 +63,12 @@ pub(crate) fn unacknowledged(fd: c_int) -> Option<u64> {
     number(fd, libc::TIOCOUTQ)
 }
 
+/// Whether what comes next stands behind an urgent byte.
+pub(crate) fn is_at_mark(fd: c_int) -> bool {
+    const SIOCATMARK: libc::Ioctl = 0x8905;
+    number(fd, SIOCATMARK) == Some(1)
+}
+
 /// How often two calls are made that have to be of one moment.
 const TRIES: usize = 8;
 

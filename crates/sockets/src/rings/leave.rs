@@ -4,11 +4,12 @@ use libc::c_int;
 use proto::stream::writer::Occasion;
 use proto::stream::{Outcome, Word, consent, path};
 
+use super::blocked::{self, Blocked, Goes};
 use super::conn::{self, Conn, state};
 use super::copy::Bytes;
 use super::io::is_empty;
-use super::kernel;
-use super::run::{Call, IMPATIENT};
+use super::run::{Call, IMPATIENT, PATIENT};
+use super::{kernel, spin};
 use crate::raw;
 use crate::sync::Ordering;
 
@@ -34,12 +35,23 @@ pub(crate) fn overdue(conn: &Conn, fd: c_int) {
 pub(crate) fn settle() -> bool {
     let mut all = true;
     conn::for_each_ready(|conn| {
-        if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+        if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) && !is_given_up(conn) {
             overdue(conn, conn.fd());
-            all &= is_settled(conn);
+            all &= is_settled(conn) || is_given_up(conn);
         }
     });
     all
+}
+
+/// Its reader was stopped at work, so that nothing can be taken back from it now: it finds everything in the ring when it goes on.
+fn is_given_up(conn: &Conn) -> bool {
+    let rest = conn.again.load(Ordering::Relaxed).wrapping_sub(spin::clock().0);
+    conn.is_stuck() && rest.cast_signed() > 0
+}
+
+/// Whether the kernel has some of what was taken back, and takes no more now.
+pub(crate) fn is_on_its_way_back(conn: &Conn) -> bool {
+    conn.words().is_some_and(|(own, _)| own.way.0.path.load(Ordering::Acquire) == path::BACK)
 }
 
 /// Whether the other end has had all that was written to the ring.
@@ -60,17 +72,28 @@ fn is_settled(conn: &Conn) -> bool {
     kernel::has_hung_up(conn.fd())
 }
 
-/// As [`settle`], or until there is something to read.
-pub(crate) fn settle_or_poll(fd: c_int) {
+/// As [`settle`], or until there is something to read, or the program's read has waited for long enough.
+pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
+    let mut wait = Blocked::new();
     while !settle() {
-        if kernel::polled(fd, libc::POLLIN | libc::POLLRDHUP, 1) != 0 {
-            return;
+        let slept = blocked::part(fd);
+        if kernel::polled(fd, libc::POLLIN | libc::POLLRDHUP, 0) != 0 {
+            break;
+        }
+        match wait.moves(fd, libc::SO_RCVTIMEO, slept) {
+            Goes::On => {}
+            goes => return goes,
         }
     }
+    Goes::On
 }
 
 /// The program is about to read in a way that is not seen: from now on everything comes through the kernel.
 pub(crate) fn reading(conn: &Conn, fd: c_int) {
+    reading_within(conn, fd, &mut Patience::new());
+}
+
+fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     let Some((own, _)) = conn.words().filter(|_| conn.is(state::READY)) else {
         return give_up(conn);
     };
@@ -78,31 +101,59 @@ pub(crate) fn reading(conn: &Conn, fd: c_int) {
         return;
     }
     let bytes = nothing();
-    let outcome = Call::new(conn, fd, &bytes).map(Call::withdraw);
+    let call = Call::new(conn, fd, &bytes);
+    let outcome = call.map(|call| call.within(patience.left()).withdraw());
     if matches!(outcome, Some(Outcome::Unreturned | Outcome::Corrupt)) {
         broken(conn, fd);
     }
 }
 
+/// How long all the other ends together may take for something that cannot go on before they have done their part.
+struct Patience(Blocked);
+
+impl Patience {
+    fn new() -> Self {
+        Self(Blocked::new())
+    }
+
+    /// Milliseconds: when all are used up, each gets few.
+    fn left(&mut self) -> u32 {
+        PATIENT.saturating_sub(self.0.spent_milliseconds()).max(IMPATIENT)
+    }
+}
+
 /// The program is about to write in a way that is not seen: from now on everything goes through the kernel.
 pub(crate) fn writing(conn: &Conn, fd: c_int) {
+    writing_within(conn, fd, &mut Patience::new());
+}
+
+fn writing_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     if !conn.is(state::READY) {
         return give_up(conn);
     }
     conn.sealed.store(1, Ordering::Relaxed);
-    for _ in 0..IMPATIENT {
+    let mut spent = Blocked::new();
+    loop {
         visit(conn, fd, Occasion::Finish);
         if is_settled(conn) {
             return;
         }
-        kernel::polled(fd, libc::POLLOUT, 1);
+        if spent.spent_milliseconds() > patience.left() {
+            // What is written next would come before what the kernel does not take.
+            return broken(conn, fd);
+        }
+        kernel::polled(fd, libc::POLLOUT, 10);
     }
 }
 
 /// Both: nothing of it is left in rings, and nothing will be.
 pub(crate) fn all(conn: &Conn, fd: c_int) {
-    writing(conn, fd);
-    reading(conn, fd);
+    all_within(conn, fd, &mut Patience::new());
+}
+
+fn all_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
+    writing_within(conn, fd, patience);
+    reading_within(conn, fd, patience);
     // Pairs with the Acquire of `is`: who finds it over finds nothing in rings.
     let _ = conn.state.compare_exchange(state::READY, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
 }
@@ -203,17 +254,24 @@ pub(crate) fn broken(conn: &Conn, fd: c_int) {
     conn.sealed.store(1, Ordering::Relaxed);
     let unspecified = [0_u8; 16];
     // SAFETY: an address of no family, of 16 bytes: it ends a connection.
-    unsafe { raw::call(libc::SYS_connect, [fd as usize, unspecified.as_ptr() as usize, 16, 0, 0, 0]) };
+    let ended =
+        unsafe { raw::call(libc::SYS_connect, [fd as usize, unspecified.as_ptr() as usize, 16, 0, 0, 0]) };
+    if ended < 0 {
+        // Some kernels refuse while another thread waits on it: that one is told of an end, and nothing more is written.
+        // SAFETY: numbers only.
+        unsafe { raw::call(libc::SYS_shutdown, [fd as usize, libc::SHUT_RDWR as usize, 0, 0, 0, 0]) };
+    }
 }
 
 /// Another program will have the descriptors that are not closed when it is executed; with `replaced` it takes this one's place.
 pub(crate) fn executing(replaced: bool) {
+    let mut patience = Patience::new();
     conn::for_each_ready(|conn| {
         let fd = conn.fd();
         // SAFETY: takes no pointer.
         let flags = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) };
         if flags >= 0 && flags as c_int & libc::FD_CLOEXEC == 0 {
-            all(conn, fd);
+            all_within(conn, fd, &mut patience);
         } else if replaced && !is_settled(conn) {
             visit(conn, fd, Occasion::Finish);
         }
@@ -223,13 +281,15 @@ pub(crate) fn executing(replaced: bool) {
 
 /// Of this number something is about to be done that is not seen.
 pub(crate) fn number(fd: c_int) {
-    if let Some(conn) = conn::of(fd) {
-        all(conn, fd);
+    match conn::of(fd) {
+        Some(conn) => all(conn, fd),
+        None => crate::table::stays(fd),
     }
 }
 
 /// Of any number something may be done that is not seen.
 pub(crate) fn everything() {
-    conn::for_each_ready(|conn| all(conn, conn.fd()));
+    let mut patience = Patience::new();
+    conn::for_each_ready(|conn| all_within(conn, conn.fd(), &mut patience));
     super::pair::stop();
 }

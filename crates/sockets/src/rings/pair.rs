@@ -105,10 +105,13 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         meeting.send(fd, conn.cookie.load(Ordering::Relaxed), None)?;
         done |= SAID;
     }
-    while let Some(letter) = meeting.receive() {
+    // An honest end writes two.
+    for _ in 0..LETTERS {
+        let Some(letter) = meeting.receive() else { break };
         let is_sound = letter.is_from(own, peer) && (!letter.has_region() || letter.maps(conn));
         letter.close();
         if !is_sound {
+            meeting.empty();
             return None;
         }
         conn.peer_pid.store(letter.process(), Ordering::Relaxed);
@@ -136,6 +139,9 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
     }
     Some(())
 }
+
+/// Messages that are looked at in one step.
+const LETTERS: u32 = 4;
 
 /// How much the kernel takes at once: half of its buffer, of which the other half is what it keeps beside bytes.
 pub(crate) fn measure(conn: &Conn, fd: c_int) {

@@ -6,11 +6,13 @@ use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
 use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word};
 
+use super::blocked::{Blocked, Goes};
 use super::conn::Conn;
 use super::copy::{Bytes, each_piece};
 use super::native::Native;
 use super::words::{CAPACITY, Words, is_writers};
 use super::{kernel, lock, spin};
+use crate::hook::set_errno;
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -25,9 +27,14 @@ pub(crate) struct Call<'a> {
     /// How many of them were moved before.
     done: usize,
     /// How long it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
-    pub(crate) patience: u32,
+    patience: u32,
     is_writing: bool,
     waits: u32,
+    /// The option that says how long the program's call may wait, which signals end as well; 0 for a call of the library's own.
+    limit: c_int,
+    blocked: Blocked,
+    /// How the program's wait has ended.
+    goes: Goes,
     lock: lock::Held,
 }
 
@@ -36,6 +43,10 @@ const ROOM_CYCLES: u64 = 400_000;
 /// Waits of a millisecond for what the other end does by itself.
 pub(crate) const PATIENT: u32 = 10_000;
 pub(crate) const IMPATIENT: u32 = 20;
+/// Times that a reader at work was waited for in vain, until it is taken for stopped.
+pub(crate) const STUCK: u32 = 8;
+/// Cycles until it is looked for again: some milliseconds, later up to a second.
+const STUCK_CYCLES: u64 = 20_000_000;
 
 impl<'a> Call<'a> {
     pub(crate) fn new(conn: &'a Conn, fd: c_int, bytes: &'a Bytes) -> Option<Self> {
@@ -50,8 +61,16 @@ impl<'a> Call<'a> {
             patience: PATIENT,
             is_writing: false,
             waits: 0,
+            limit: 0,
+            blocked: Blocked::new(),
+            goes: Goes::On,
             lock: lock::Held::none(),
         })
+    }
+
+    /// The same with so much patience.
+    pub(crate) fn within(self, patience: u32) -> Self {
+        Self { patience, ..self }
     }
 
     /// The same behind so many bytes.
@@ -68,6 +87,7 @@ impl<'a> Call<'a> {
         native: &mut Native<'_>,
     ) -> Outcome {
         let want = (self.bytes.length as u64).max(1);
+        self.limit = libc::SO_RCVTIMEO;
         let reached = self.conn.reached.load(Ordering::Relaxed);
         let mut machine = Reader::new(CAPACITY, want, may_wait, true, reached).to(purpose);
         let mut saw = Saw::Nothing;
@@ -75,7 +95,7 @@ impl<'a> Call<'a> {
             saw = match machine.step(saw) {
                 Do::Done(outcome) => {
                     self.conn.reached.fetch_max(machine.reached(), Ordering::Relaxed);
-                    return outcome;
+                    return self.said(outcome);
                 }
                 Do::Receive { most } => {
                     let flags = libc::MSG_DONTWAIT | peek;
@@ -108,6 +128,7 @@ impl<'a> Call<'a> {
     /// Writes, or sees to it that what was written gets through.
     pub(crate) fn write(mut self, occasion: Occasion, may_open: bool) -> Outcome {
         self.is_writing = true;
+        self.limit = if occasion == Occasion::Write { libc::SO_SNDTIMEO } else { 0 };
         let want = match occasion {
             Occasion::Write | Occasion::WriteNow => (self.bytes.length - self.done) as u64,
             _ => 0,
@@ -134,6 +155,14 @@ impl<'a> Call<'a> {
         self.conn.head.store(machine.head(), Ordering::Relaxed);
         // Pairs with the Acquire of who writes without the lock.
         self.own.way.0.opening.store(0, Ordering::Release);
+        self.said(outcome)
+    }
+
+    /// A wait that has ended without anything ends the program's call, with the reason in errno.
+    fn said(&self, outcome: Outcome) -> Outcome {
+        if outcome == Outcome::WouldBlock && self.goes != Goes::On {
+            set_errno(self.goes.errno());
+        }
         outcome
     }
 
@@ -230,7 +259,11 @@ impl<'a> Call<'a> {
     /// Who holds a lock of the other end; 0 if nobody does or it is proven dead.
     fn holder(&self, word: Word) -> u64 {
         let value = self.word(word).load(Ordering::SeqCst);
-        if value == 0 || lock::is_dead(value, self.conn.peer_pid.load(Ordering::Relaxed)) { 0 } else { value }
+        if value == 0 || lock::is_dead(value, self.conn.peer_pid.load(Ordering::Relaxed)) {
+            self.conn.stuck.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        value
     }
 
     /// A reader is at work.
@@ -240,13 +273,23 @@ impl<'a> Call<'a> {
             spin::relax();
             return Woken::Look;
         }
+        // That was a few microseconds, and then a tenth of a millisecond each; of who never gives it back not again and again.
+        let stuck = self.conn.stuck.load(Ordering::Relaxed);
+        if stuck >= STUCK || self.waits >= 2000 + 20 {
+            self.conn.stuck.store(stuck.saturating_add(1), Ordering::Relaxed);
+            let rest = STUCK_CYCLES << stuck.saturating_sub(STUCK).min(6);
+            self.conn.again.store(spin::clock().0.wrapping_add(rest), Ordering::Relaxed);
+            return Woken::Timer;
+        }
         sleep(100_000);
-        // That was a few microseconds, and then a tenth of a millisecond each.
-        if self.waits < 2000 + 20 { Woken::Look } else { Woken::Timer }
+        Woken::Look
     }
 
     /// Readers are awake: there will be room soon, or they are held up.
     fn wait_for_room(&mut self) -> Woken {
+        if self.conn.is_stuck() && self.ends(sleep(1_000_000)) {
+            return Woken::Stop;
+        }
         let head = self.peer.word(Word::Head).load(Ordering::Acquire);
         let (start, _) = spin::clock();
         loop {
@@ -268,15 +311,23 @@ impl<'a> Call<'a> {
         if kernel::has_hung_up(self.fd) {
             return Woken::Hangup;
         }
-        if self.waits > self.patience {
+        if self.limit == 0 && self.waits > self.patience {
             return Woken::Timer;
         }
         // The other end may be in this process.
         super::leave::settle();
-        if self.waits > 8 {
-            sleep(1_000_000);
+        if self.waits > 8 && self.ends(sleep(1_000_000)) {
+            return Woken::Stop;
         }
         Woken::Look
+    }
+
+    /// Whether the program's call has waited for long enough, or was interrupted. `slept` is what the kernel said of a part of that.
+    fn ends(&mut self, slept: isize) -> bool {
+        if self.limit != 0 {
+            self.goes = self.blocked.moves(self.fd, self.limit, slept);
+        }
+        self.goes != Goes::On
     }
 
     /// Bytes on their way back do not fit into the kernel.
@@ -287,14 +338,17 @@ impl<'a> Call<'a> {
             // The reader finds the rest where it is.
             return Saw::Woken(Woken::Stop);
         }
-        kernel::polled(self.fd, libc::POLLOUT, if may_wait { 100 } else { 0 });
-        Saw::Woken(Woken::Look)
+        let mut one = libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };
+        let most: usize = if may_wait { 100 } else { 0 };
+        // SAFETY: one entry, which is the call's to write.
+        let slept = unsafe { raw::call(libc::SYS_poll, [(&raw mut one) as usize, 1, most, 0, 0, 0]) };
+        Saw::Woken(if self.ends(slept) { Woken::Stop } else { Woken::Look })
     }
 }
 
-/// Sleeps for so many nanoseconds, or until a signal.
-pub(crate) fn sleep(nanoseconds: i64) {
+/// Sleeps for so many nanoseconds, or until a signal; what the kernel says of it.
+pub(crate) fn sleep(nanoseconds: i64) -> isize {
     let time = timespec { tv_sec: 0, tv_nsec: nanoseconds };
     // SAFETY: a time to read; nothing to write.
-    unsafe { raw::call(libc::SYS_nanosleep, [(&raw const time) as usize, 0, 0, 0, 0, 0]) };
+    unsafe { raw::call(libc::SYS_nanosleep, [(&raw const time) as usize, 0, 0, 0, 0, 0]) }
 }

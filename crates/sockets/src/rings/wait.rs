@@ -2,10 +2,12 @@
 
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 
+use super::blocked::{Blocked, Goes, Limit};
 use super::conn::{self, CONNECTIONS, Conn};
-use super::io::is_empty;
+use super::io::offers;
 use super::spin::{self, Look};
 use super::{epoll, leave};
+use crate::hook::set_errno;
 use crate::raw;
 use crate::sync::Ordering;
 
@@ -154,7 +156,7 @@ impl Wanted for Selected<'_> {
 
 fn has_bytes(fd: c_int) -> bool {
     match conn::ready(fd) {
-        Some(conn) => conn.words().is_some_and(|(own, peer)| !is_empty(own, peer)),
+        Some(conn) => conn.words().is_some_and(|(own, peer)| offers(own, peer)),
         None => is_watched_epoll(fd) && epoll::has_some(fd),
     }
 }
@@ -174,15 +176,20 @@ enum Round {
 }
 
 /// Waits. `native` is the program's own call, without waiting if so told.
-pub(crate) fn wait(wanted: &mut impl Wanted, may_wait: bool, mut native: impl FnMut(bool) -> c_int) -> c_int {
+pub(crate) fn wait(wanted: &mut impl Wanted, limit: Limit, mut native: impl FnMut(bool) -> c_int) -> c_int {
+    let mut blocked = Blocked::new();
     loop {
-        if let Round::Ends(result) = round(wanted, may_wait, &mut native) {
+        if let Round::Ends(result) = round(wanted, limit, &mut native) {
             return result;
+        }
+        if blocked.waits(limit, 0) == Goes::Over {
+            return native(false);
         }
     }
 }
 
-fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool) -> c_int) -> Round {
+fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -> c_int) -> Round {
+    let may_wait = limit.may_wait();
     let (mut is_any, mut has_any) = (false, false);
     wanted.ready(
         |fd| {
@@ -205,7 +212,7 @@ fn round(wanted: &mut impl Wanted, may_wait: bool, native: &mut impl FnMut(bool)
     if let Finds::Nothing = found {
         let mut places = Places([0; CONNECTIONS / 64]);
         arm(wanted, &mut places);
-        let slept = if wanted.ready(has_bytes, false) == 0 { Some(sleep(native)) } else { None };
+        let slept = if wanted.ready(has_bytes, false) == 0 { Some(sleep(limit, native)) } else { None };
         awake(&places);
         if let Some(result) = slept {
             if let Some(look) = looked.filter(|_| result > 0) {
@@ -241,13 +248,21 @@ fn arm(wanted: &mut impl Wanted, places: &mut Places) {
 }
 
 /// Sleeps in the kernel; before, what this process has written gets there.
-fn sleep(native: &mut impl FnMut(bool) -> c_int) -> c_int {
+fn sleep(limit: Limit, native: &mut impl FnMut(bool) -> c_int) -> c_int {
+    let mut wait = Blocked::new();
     while !leave::settle() {
         let early = native(false);
         if early != 0 {
             return early;
         }
-        super::run::sleep(500_000);
+        match wait.waits(limit, super::run::sleep(500_000)) {
+            Goes::On => {}
+            Goes::Over => return native(false),
+            Goes::Interrupted => {
+                set_errno(libc::EINTR);
+                return -1;
+            }
+        }
     }
     native(true)
 }

@@ -7,6 +7,7 @@ use proto::stream::{Outcome, path};
 use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
+use crate::rings::blocked::Goes;
 use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
@@ -78,10 +79,8 @@ pub(crate) fn read(
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
         let is_empty = peer.way.0.recall.load(Ordering::Acquire) == 0 && is_empty(own, peer);
         if is_empty {
-            if may_wait {
-                leave::settle_or_poll(fd);
-            }
-            let result = native.call();
+            let goes = if may_wait { leave::settle_or_poll(fd) } else { Goes::On };
+            let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             if result > 0 {
                 conn.unacknowledged.store(1, Ordering::Relaxed);
@@ -89,9 +88,11 @@ pub(crate) fn read(
                     look.slept();
                 }
             }
-            // Before its end a dead writer may have left something.
+            // Before its end a dead writer may have left something. The number may have been closed meanwhile: the end was said.
+            let mut end = || 0;
             if result == 0
-                && let Some(left) = machine(conn, fd, &bytes, flags, false, native)
+                && peer.tail() != own.head.0.load(Ordering::Acquire)
+                && let Some(left) = machine(conn, fd, &bytes, flags, false, &mut Native::of(&mut end))
             {
                 return left;
             }
@@ -103,8 +104,9 @@ pub(crate) fn read(
         }
         if !may_wait {
             set_errno(libc::EAGAIN);
-            return -1;
         }
+        // Of one that may wait, errno says why it has ended.
+        return -1;
     }
 }
 
@@ -123,6 +125,10 @@ fn with_more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: i
 #[cold]
 #[inline(never)]
 fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    if kernel::is_at_mark(fd) {
+        // A read ends before an urgent byte.
+        return got;
+    }
     let cut = peer.way.0.cut.load(Ordering::Relaxed);
     let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
     if flags & libc::MSG_PEEK != 0 {

@@ -77,7 +77,8 @@ pub(crate) fn write(
                 set_errno(libc::EAGAIN);
                 return -1;
             }
-            Outcome::WouldBlock => {}
+            // Errno says why it has ended.
+            Outcome::WouldBlock => return -1,
             Outcome::Kernel => {
                 if let Some(result) = rest(conn, fd, &bytes, done, flags, native) {
                     return result;

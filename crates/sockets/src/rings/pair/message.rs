@@ -20,6 +20,8 @@ struct Words {
     cookie: u64,
     inode: u64,
     process: u64,
+    /// Its descriptor of the connection.
+    number: u64,
 }
 
 /// An abstract name: 2 bytes of family, a 0, a word, both addresses.
@@ -94,7 +96,13 @@ impl Meeting {
 
     /// Says to the end that was found who this one is, and sends the region, if it is to.
     pub(super) fn send(&self, fd: c_int, cookie: u64, region: Option<c_int>) -> Option<()> {
-        let mut words = Words { magic: MAGIC, cookie, inode: inode(fd)?, process: u64::from(state::owner()) };
+        let mut words = Words {
+            magic: MAGIC,
+            cookie,
+            inode: inode(fd)?,
+            process: u64::from(state::owner()),
+            number: fd as u64,
+        };
         let mut part = iovec { iov_base: (&raw mut words).cast(), iov_len: size_of::<Words>() };
         let mut control = Control::new();
         control.header = cmsghdr {
@@ -115,7 +123,7 @@ impl Meeting {
 
     /// The other end's message, if it has come.
     pub(super) fn receive(&self) -> Option<Letter> {
-        let mut words = Words { magic: 0, cookie: 0, inode: 0, process: 0 };
+        let mut words = Words { magic: 0, cookie: 0, inode: 0, process: 0, number: 0 };
         let mut part = iovec { iov_base: (&raw mut words).cast(), iov_len: size_of::<Words>() };
         let mut control = [const { Control::new() }; 3];
         let room = size_of_val(&control);
@@ -134,6 +142,14 @@ impl Meeting {
         let is_whole = got == size_of::<Words>() as isize
             && message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
         Some(Letter::read(words, control, is_whole))
+    }
+
+    /// Throws away what else has come: what closes the socket would close the descriptors in it, and may have to wait for that.
+    pub(super) fn empty(&self) {
+        for _ in 0..MOST {
+            let Some(letter) = self.receive() else { return };
+            letter.close();
+        }
     }
 }
 
@@ -194,7 +210,7 @@ impl Letter {
                             (Some(fd), None) => letter.region = Some(fd),
                             (Some(fd), Some(_)) => {
                                 letter.is_whole = false;
-                                close(fd);
+                                discard(fd);
                             }
                             _ => {}
                         }
@@ -224,6 +240,13 @@ impl Letter {
             && opposite.cookie == self.words.cookie
             && u64::from(opposite.inode) == self.words.inode
             && opposite.info.is_some_and(|info| info.is_established())
+            && self.is_holder(sender.pid)
+    }
+
+    /// Whether the sender, and not only somebody who knows of it, has the opposite end.
+    fn is_holder(&self, sender: i32) -> bool {
+        let Ok(number) = u32::try_from(self.words.number) else { return false };
+        sender > 0 && holds(sender.unsigned_abs(), number, self.words.inode)
     }
 
     pub(super) fn has_region(&self) -> bool {
@@ -258,8 +281,69 @@ impl Letter {
 
     pub(super) fn close(&self) {
         if let Some(fd) = self.region {
-            close(fd);
+            discard(fd);
         }
+    }
+}
+
+/// Messages that a socket may hold.
+const MOST: u32 = 64;
+
+/// Closes what somebody has sent. It may be anything: a connection, say, that is to linger until all was read.
+fn discard(fd: c_int) {
+    let not_at_all = libc::linger { l_onoff: 0, l_linger: 0 };
+    let (value, length) = ((&raw const not_at_all) as usize, size_of::<libc::linger>());
+    let option = [libc::SOL_SOCKET as usize, libc::SO_LINGER as usize];
+    // SAFETY: the option's own value. What is no socket refuses it.
+    unsafe { raw::call(libc::SYS_setsockopt, [fd as usize, option[0], option[1], value, length, 0]) };
+    close(fd);
+}
+
+/// Whether this descriptor of a process is the socket of this inode, as `/proc` has it: that shows it to the same user only.
+fn holds(process: u32, number: u32, inode: u64) -> bool {
+    let mut path = Text::new();
+    path.put(b"/proc/").number(u64::from(process)).put(b"/fd/").number(u64::from(number)).put(b"\0");
+    let mut wanted = Text::new();
+    wanted.put(b"socket:[").number(inode).put(b"]");
+    let mut link = [0_u8; TEXT];
+    let arguments = [path.bytes.as_ptr() as usize, link.as_mut_ptr() as usize, TEXT, 0, 0, 0];
+    // SAFETY: a path that ends with 0, and room of the length that is said.
+    let length = unsafe { raw::call(libc::SYS_readlink, arguments) };
+    length == wanted.used as isize && link.iter().zip(wanted.bytes).all(|(&found, wanted)| found == wanted)
+}
+
+const TEXT: usize = 64;
+
+/// A short text.
+struct Text {
+    bytes: [u8; TEXT],
+    used: usize,
+}
+
+impl Text {
+    fn new() -> Self {
+        Self { bytes: [0; TEXT], used: 0 }
+    }
+
+    fn put(&mut self, more: &[u8]) -> &mut Self {
+        for (place, byte) in self.bytes.iter_mut().skip(self.used).zip(more) {
+            *place = *byte;
+            self.used += 1;
+        }
+        self
+    }
+
+    fn number(&mut self, number: u64) -> &mut Self {
+        let (mut digit, mut rest) = (1_u64, number / 10);
+        while rest > 0 {
+            digit *= 10;
+            rest /= 10;
+        }
+        while digit > 0 {
+            self.put(&[b'0' + (number / digit % 10) as u8]);
+            digit /= 10;
+        }
+        self
     }
 }
 
