@@ -230,10 +230,12 @@ pub(crate) fn stops() {
     }
 }
 
-/// The user or what it may is about to change: who it was had the rings.
+/// The user or what it may is about to change: who it was had the rings. Connections that it makes from then on are another's.
 pub(crate) fn confining() {
     note(Note::Confined);
-    stops();
+    if !state::outside() {
+        rings::leave::those_there_are();
+    }
 }
 
 /// A program is about to be executed in a child.

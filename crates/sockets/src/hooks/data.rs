@@ -111,6 +111,23 @@ fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
     result
 }
 
+/// Bytes of a file go to a connection: into its ring, or as the kernel does it.
+fn sent_file(
+    to: c_int,
+    from: c_int,
+    at: *mut off_t,
+    length: size_t,
+    mut next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    if let Some(conn) = ring(to)
+        && let Some(sent) = rings::io::send_file(conn, to, from, at, length, &mut Native::of(&mut next))
+    {
+        return sent;
+    }
+    moving(from, to);
+    moved(from, to, next())
+}
+
 hooks! {
     fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any hot 0;
         |next| got(fd, flat(to, length), 0, || next(fd, to, length))
@@ -151,15 +168,9 @@ hooks! {
         |next| gave(fd, unnamed(from, length, address), flags, || next(fd, from, length, flags, address, its))
 
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
-        |next| {
-            moving(from, to);
-            moved(from, to, next(to, from, at, length))
-        }
+        |next| sent_file(to, from, at, length, || next(to, from, at, length))
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
-        |next| {
-            moving(from, to);
-            moved(from, to, next(to, from, at, length))
-        }
+        |next| sent_file(to, from, at, length, || next(to, from, at, length))
     fn splice(from: c_int, at: *mut loff_t, to: c_int, its: *mut loff_t, length: size_t, flags: c_uint) -> ssize_t, as libc::SYS_splice;
         |next| {
             moving(from, to);

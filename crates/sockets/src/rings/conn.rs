@@ -66,6 +66,8 @@ pub(crate) struct Conn {
     pub(crate) room: AtomicU64,
     /// The cut around which a read has last put bytes of both ways together.
     pub(crate) told_cut: AtomicU64,
+    /// A wait has said that there are bytes, because they were in the ring, and the program has read none since.
+    pub(crate) promised: AtomicU32,
     /// Something was written to the ring since it was last looked whether it was read.
     pub(crate) owes: AtomicU32,
     /// Bytes came through the kernel, which counts on the answer to acknowledge them.
@@ -225,6 +227,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
             &conn.stays,
             &conn.sealed,
             &conn.owes,
+            &conn.promised,
             &conn.unacknowledged,
             &conn.stuck,
             &conn.shared,

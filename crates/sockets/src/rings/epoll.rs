@@ -260,6 +260,9 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
                 events |= beside(conn, interest);
             }
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
+            if events & INPUT != 0 && conn.promised.load(Ordering::Relaxed) == 0 {
+                conn.promised.store(1, Ordering::Relaxed);
+            }
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };
             found.count += 1;

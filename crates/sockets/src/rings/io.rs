@@ -1,5 +1,6 @@
 //! One read or write of the program on a connection that has, or may get, rings.
 
+mod file;
 mod read;
 mod write;
 
@@ -7,6 +8,7 @@ use core::arch::asm;
 
 use libc::c_int;
 
+pub(crate) use self::file::send_file;
 pub(crate) use self::read::read;
 pub(crate) use self::write::write;
 use super::conn::{Conn, state};

@@ -289,7 +289,13 @@ pub(crate) fn number(fd: c_int) {
 
 /// Of any number something may be done that is not seen.
 pub(crate) fn everything() {
+    those_there_are();
+    super::pair::stop();
+}
+
+/// All connections that have rings, or may get them, stay with the kernel.
+pub(crate) fn those_there_are() {
     let mut patience = Patience::new();
     conn::for_each_ready(|conn| all_within(conn, conn.fd(), &mut patience));
-    super::pair::stop();
+    super::pair::shared();
 }

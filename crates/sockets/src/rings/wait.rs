@@ -161,6 +161,15 @@ fn has_bytes(fd: c_int) -> bool {
     }
 }
 
+/// As [`has_bytes`], about to be told.
+fn promises(fd: c_int) -> bool {
+    let has = has_bytes(fd);
+    if has && let Some(conn) = conn::ready(fd) {
+        conn.promised.store(1, Ordering::Relaxed);
+    }
+    has
+}
+
 /// Looks at rings between two looks at the kernel.
 const LOOKS: u32 = 60;
 
@@ -225,7 +234,7 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
     if result < 0 {
         return Round::Ends(result);
     }
-    match result + wanted.ready(has_bytes, true) as c_int {
+    match result + wanted.ready(promises, true) as c_int {
         0 if may_wait => Round::Again,
         result => Round::Ends(result),
     }

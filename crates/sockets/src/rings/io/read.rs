@@ -56,13 +56,19 @@ pub(crate) fn read(
         return all(conn, fd, &bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
+    let errno = get_errno();
     loop {
         if !is_there && !is_empty(own, peer) {
             set_errno(libc::EFAULT);
             return -1;
         }
         match take(conn, own, peer, &bytes, is_peek) {
-            Fast::Moved(count) => return with_more(conn, fd, &bytes, flags, count, peer),
+            Fast::Moved(count) => {
+                if conn.promised.load(Ordering::Relaxed) != 0 {
+                    conn.promised.store(0, Ordering::Relaxed);
+                }
+                return with_more(conn, fd, &bytes, flags, count, peer);
+            }
             Fast::Slow => {
                 if let Some(result) = machine(conn, fd, &bytes, flags, false, native) {
                     return with_more(conn, fd, &bytes, flags, result, peer);
@@ -84,9 +90,13 @@ pub(crate) fn read(
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             if result > 0 {
                 conn.unacknowledged.store(1, Ordering::Relaxed);
+                conn.promised.store(0, Ordering::Relaxed);
                 if let Some(look) = looked {
                     look.slept();
                 }
+            } else if result < 0 && !may_wait && get_errno() == libc::EAGAIN && were_promised(conn, own, fd) {
+                set_errno(errno);
+                continue;
             }
             // Before its end a dead writer may have left something. The number may have been closed meanwhile: the end was said.
             let mut end = || 0;
@@ -103,11 +113,30 @@ pub(crate) fn read(
             return with_more(conn, fd, &bytes, flags, result, peer);
         }
         if !may_wait {
+            if were_promised(conn, own, fd) {
+                continue;
+            }
             set_errno(libc::EAGAIN);
         }
         // Of one that may wait, errno says why it has ended.
         return -1;
     }
+}
+
+/// Milliseconds for bytes that were promised to come through the kernel.
+const PROMISE_MS: c_int = 10;
+
+/// Whether a wait has promised bytes that were in the ring then. The writer has taken them back since: they are on their way through
+/// the kernel, and are waited for, as the program need not expect to find none.
+#[cold]
+fn were_promised(conn: &Conn, own: &Words, fd: c_int) -> bool {
+    if conn.promised.swap(0, Ordering::Relaxed) == 0 {
+        return false;
+    }
+    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+    kernel::polled(fd, libc::POLLIN, PROMISE_MS);
+    own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+    true
 }
 
 /// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may

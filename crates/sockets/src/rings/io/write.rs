@@ -255,8 +255,15 @@ fn rest(
     Some(if result < 0 { done as isize } else { done as isize + result })
 }
 
+/// Whether what is written now goes to the kernel anyway.
+pub(super) fn goes_to_kernel(conn: &Conn, fd: c_int) -> bool {
+    conn.words().is_none_or(|(own, peer)| {
+        own.way.0.path.load(Ordering::Relaxed) == path::TCP && !may_open(conn, own, peer, fd)
+    })
+}
+
 /// A write of the program to the kernel, whatever the way was.
-fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
+pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
     match plain_once(conn, native) {
         Some(result) => result,
         None => native.call(),
