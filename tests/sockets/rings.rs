@@ -72,6 +72,11 @@ fn two_that_wait_for_edges() {
 }
 
 #[test]
+fn two_that_send_files() {
+    holds("file");
+}
+
+#[test]
 fn a_stream_longer_than_all_buffers() {
     holds("stream");
 }
