@@ -6,6 +6,7 @@
 mod built;
 mod equal;
 mod file;
+mod hostile;
 mod launcher;
 mod planted;
 mod rings;

@@ -153,6 +153,7 @@ pub(crate) fn cloning(flags: u64) {
             if !state::outside() {
                 // It executes another program, which gets the connections that are not closed then.
                 rings::leave::executing(false);
+                state::shares_descriptors();
             }
             state::lends_memory();
         } else {

@@ -70,7 +70,7 @@ pub(crate) fn read(
             Fast::Nothing => {}
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
-        if may_wait && look(conn, own, peer, fd) {
+        if may_wait && is_empty(own, peer) && look(conn, own, peer, fd) {
             continue;
         }
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
