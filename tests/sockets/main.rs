@@ -7,6 +7,7 @@ mod built;
 mod equal;
 mod file;
 mod hostile;
+mod killed;
 mod launcher;
 mod planted;
 mod rings;

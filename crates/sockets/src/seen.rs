@@ -209,6 +209,16 @@ pub(crate) unsafe fn registered(epoll: c_int, what: c_int, fd: c_int, event: *co
     }
 }
 
+/// The program has asked for an error of this descriptor: there may have been one, which nobody is told again.
+pub(crate) fn told(fd: c_int) {
+    if !state::outside()
+        && let Some(conn) = rings::conn::ready(fd)
+        && rings::io::is_hung_up(fd)
+    {
+        conn.reset.store(1, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// The kernel's buffer of a connection has another size.
 pub(crate) fn measured(fd: c_int) {
     if !state::outside()

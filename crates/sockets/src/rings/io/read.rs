@@ -80,6 +80,7 @@ pub(crate) fn read(
             let goes = if may_wait { leave::settle_or_poll(fd) } else { Goes::On };
             let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            conn.said(result);
             // Before its end a dead writer may have left something. The number may have been closed meanwhile: the end was said.
             let mut end = || 0;
             if result == 0
@@ -146,7 +147,7 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
 /// Looks at what the ring has behind bytes of the kernel that were looked at.
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     let Some((own, peer)) = conn.words() else { return 0 };
-    let Some(taken) = kernel::taken(fd) else { return 0 };
+    let Some(taken) = kernel::taken(fd, conn.may_be_reset()) else { return 0 };
     if !lock::try_take(&own.read_lock.0, lock::own()) {
         return 0;
     }
@@ -223,10 +224,14 @@ fn machine(
     let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut Native::of(&mut kept));
     match outcome {
         Outcome::Moved(count) => Some(count as isize),
-        Outcome::Kernel => Some(match last {
-            Some(result) if result < 0 => result,
-            _ => native.call(),
-        }),
+        Outcome::Kernel => {
+            let result = match last {
+                Some(result) if result < 0 => result,
+                _ => native.call(),
+            };
+            conn.said(result);
+            Some(result)
+        }
         Outcome::WouldBlock => None,
         _ => {
             leave::broken(conn, fd);
