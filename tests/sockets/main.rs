@@ -6,6 +6,8 @@
 mod built;
 mod equal;
 mod file;
+mod hostile;
+mod killed;
 mod launcher;
 mod planted;
 mod rings;

@@ -153,6 +153,7 @@ pub(crate) fn cloning(flags: u64) {
             if !state::outside() {
                 // It executes another program, which gets the connections that are not closed then.
                 rings::leave::executing(false);
+                state::shares_descriptors();
             }
             state::lends_memory();
         } else {
@@ -205,6 +206,16 @@ pub(crate) unsafe fn registered(epoll: c_int, what: c_int, fd: c_int, event: *co
     if crate::environment::has_rings() && !state::outside() {
         // SAFETY: the caller's promise.
         unsafe { rings::epoll::controlled(epoll, what, fd, event) };
+    }
+}
+
+/// The program has asked for an error of this descriptor: there may have been one, which nobody is told again.
+pub(crate) fn told(fd: c_int) {
+    if !state::outside()
+        && let Some(conn) = rings::conn::ready(fd)
+        && rings::io::is_hung_up(fd)
+    {
+        conn.reset.store(1, core::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -11,10 +11,16 @@ forwards! {
     fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect;
     fn getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, as libc::SYS_getsockname;
     fn getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, as libc::SYS_getpeername;
-    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int, as libc::SYS_getsockopt;
 }
 
 hooks! {
+    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int, as libc::SYS_getsockopt; |next| {
+        let result = next(fd, level, name, value, length);
+        if level == libc::SOL_SOCKET && name == libc::SO_ERROR && result == 0 {
+            seen::told(fd);
+        }
+        result
+    }
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int, as libc::SYS_setsockopt; |next| {
         // What changes how bytes are received changes it in the kernel.
         let is_odd = match level {

@@ -8,6 +8,7 @@ use libc::c_int;
 
 use super::tables;
 use super::words::{REGION_BYTES, Words};
+use crate::hook::get_errno;
 use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::table::NUMBERS;
@@ -75,6 +76,8 @@ pub(crate) struct Conn {
     /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
     pub(crate) stuck: AtomicU32,
     pub(crate) again: AtomicU64,
+    /// The program was told of a reset.
+    pub(crate) reset: AtomicU32,
     pub(crate) spin: super::spin::Spin,
     /// As that, for room.
     pub(crate) full: super::spin::Spin,
@@ -87,6 +90,18 @@ impl Conn {
 
     pub(crate) fn fd(&self) -> c_int {
         self.fd.load(Ordering::Relaxed) as c_int
+    }
+
+    /// What the program was told by a call of its own.
+    pub(crate) fn said(&self, result: isize) {
+        if result < 0 && matches!(get_errno(), libc::ECONNRESET | libc::ETIMEDOUT) {
+            self.reset.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody may have been told of a reset: of what other processes were told nothing is known.
+    pub(crate) fn may_be_reset(&self) -> bool {
+        self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0
     }
 
     /// Readers of the other end have been at work for so long that they must have been stopped.
@@ -230,6 +245,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
             &conn.promised,
             &conn.unacknowledged,
             &conn.stuck,
+            &conn.reset,
             &conn.shared,
         ] {
             word.store(0, Ordering::Relaxed);

@@ -225,11 +225,16 @@ fn has_room(conn: &Conn) -> bool {
     unread < conn.room.load(Ordering::Relaxed)
 }
 
-/// What else the kernel has to say of a level that is told.
-fn beside(conn: &Conn, interest: &Interest) -> u32 {
+/// What else the kernel has to say of a descriptor that is told, if there is no room to ask it as anybody else does (`is_last`), or if it would
+/// not say it by itself: with an edge it tells all that is so.
+fn beside(conn: &Conn, interest: &Interest, is_last: bool) -> u32 {
     let events = interest.events.load(Ordering::Relaxed);
-    let wanted = events & !(libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-    if wanted == 0 || events & libc::EPOLLET as u32 != 0 {
+    let output = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+    let is_edge = events & libc::EPOLLET as u32 != 0;
+    let wanted = events & if is_edge { output } else { !(libc::EPOLLIN | libc::EPOLLRDNORM) as u32 };
+    let is_open =
+        || conn.words().is_some_and(|(own, _)| own.way.0.path.load(Ordering::Relaxed) == path::RING);
+    if wanted == 0 || if is_edge { is_open() } else { !is_last } {
         return 0;
     }
     // The low bits are those of `poll`.
@@ -255,10 +260,8 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
         }
         let mut events = event(conn, interest, true);
         if events != 0 {
-            if found.count + 1 == room {
-                // There is no room to ask the kernel as anybody else does.
-                events |= beside(conn, interest);
-            }
+            let is_last = found.count + 1 == room;
+            events |= beside(conn, interest, is_last);
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
             if events & INPUT != 0 && conn.promised.load(Ordering::Relaxed) == 0 {
                 conn.promised.store(1, Ordering::Relaxed);

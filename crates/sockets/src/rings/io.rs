@@ -85,6 +85,11 @@ pub(crate) fn is_open(fd: c_int) -> bool {
     unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) >= 0 }
 }
 
+/// Whether nothing comes and goes any more.
+pub(crate) fn is_hung_up(fd: c_int) -> bool {
+    super::kernel::polled(fd, 0, 0) & libc::POLLHUP != 0
+}
+
 /// Bytes of a ring that are unread, if it has one.
 pub(crate) fn unread(fd: c_int) -> Option<c_int> {
     let (own, peer) = super::conn::ready(fd)?.words()?;

@@ -41,6 +41,11 @@ impl Info {
     pub(crate) fn is_established(self) -> bool {
         self.state == 1
     }
+
+    /// Reset, or closed by both ends.
+    fn is_closed(self) -> bool {
+        self.state == 7
+    }
 }
 
 /// A number that an `ioctl` on a socket gives.
@@ -69,17 +74,21 @@ pub(crate) fn is_at_mark(fd: c_int) -> bool {
     number(fd, SIOCATMARK) == Some(1)
 }
 
+/// What a connection is that both ends have closed, though the kernel says that it is none any more.
+const TIME_WAIT: u8 = 6;
+
 /// How often two calls are made that have to be of one moment.
 const TRIES: usize = 8;
 
-/// Bytes that this end has taken from the kernel.
-pub(crate) fn taken(fd: c_int) -> Option<u64> {
+/// Bytes that this end has taken from the kernel; `may_be_reset` as in [`held`].
+pub(crate) fn taken(fd: c_int, may_be_reset: bool) -> Option<u64> {
     for _ in 0..TRIES {
         let before = Info::ask(fd)?;
         let unread = unread(fd)?;
         let after = Info::ask(fd)?;
         if (before.received, before.state) == (after.received, after.state) {
-            return count::taken(after.state, after.received, unread);
+            let is_ended = after.is_closed() && !may_be_reset && polled(fd, 0, 0) & libc::POLLERR == 0;
+            return count::taken(if is_ended { TIME_WAIT } else { after.state }, after.received, unread);
         }
     }
     None
@@ -120,8 +129,9 @@ pub(crate) fn polled(fd: c_int, events: c_short, wait_ms: c_int) -> c_short {
     if found == 1 { one.revents } else { 0 }
 }
 
-/// What the kernel holds for a reader, without taking anything.
-pub(crate) fn held(fd: c_int) -> Held {
+/// What the kernel holds for a reader, without taking anything. The error of a reset is said once, to whoever asks first, and what it has lost
+/// stays lost: `may_be_reset` if somebody may have asked.
+pub(crate) fn held(fd: c_int, may_be_reset: bool) -> Held {
     let Some(unread_bytes) = unread(fd) else { return Held::Error };
     if unread_bytes > 0 {
         return Held::Bytes(unread_bytes);
@@ -134,6 +144,7 @@ pub(crate) fn held(fd: c_int) -> Held {
         return Held::Nothing;
     }
     match unread(fd) {
+        Some(0) if may_be_reset && Info::ask(fd).is_none_or(Info::is_closed) => Held::Error,
         Some(0) => Held::End,
         Some(bytes) => Held::Bytes(bytes),
         None => Held::Error,

@@ -111,7 +111,6 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         let is_sound = letter.is_from(own, peer) && (!letter.has_region() || letter.maps(conn));
         letter.close();
         if !is_sound {
-            meeting.empty();
             return None;
         }
         conn.peer_pid.store(letter.process(), Ordering::Relaxed);
@@ -203,7 +202,9 @@ fn region(conn: &'static Conn) -> Option<c_int> {
 pub(crate) fn end(conn: &Conn) {
     let meeting = conn.meeting.swap(0, Ordering::Relaxed);
     if meeting != 0 {
-        close(meeting as c_int - 1);
+        let meeting = Meeting::of(meeting as c_int - 1);
+        meeting.empty();
+        close(meeting.number());
     }
 }
 
@@ -228,6 +229,7 @@ pub(crate) fn closing(first: c_int, last: c_int) {
         let meeting = conn.meeting.load(Ordering::Relaxed) as c_int - 1;
         if meeting >= 0 && (first..=last).contains(&meeting) {
             // The program closes it.
+            Meeting::of(meeting).empty();
             conn.meeting.store(0, Ordering::Relaxed);
             // Pairs with the Acquire of `is`.
             conn.state.store(stage::OVER, Ordering::Release);

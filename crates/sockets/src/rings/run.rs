@@ -206,7 +206,9 @@ impl<'a> Call<'a> {
                 self.word(word).fetch_sub(1, Ordering::SeqCst);
             }
             Do::Fence => fence(Ordering::SeqCst),
-            Do::AskTaken => return kernel::taken(self.fd).map_or(Saw::Unknown, Saw::Value),
+            Do::AskTaken => {
+                return kernel::taken(self.fd, self.conn.may_be_reset()).map_or(Saw::Unknown, Saw::Value);
+            }
             Do::AskWritten => return self.written(),
             Do::Count => return Saw::Kernel(self.held()),
             Do::Pause => return Saw::Woken(self.pause()),
@@ -218,7 +220,7 @@ impl<'a> Call<'a> {
     }
 
     fn held(&self) -> Held {
-        kernel::held(self.fd)
+        kernel::held(self.fd, self.conn.may_be_reset())
     }
 
     /// What the kernel has got from this end; not to be had while somebody writes there without the lock.

@@ -78,7 +78,7 @@ pub(crate) fn read(
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
         let mut looked = None;
-        if may_wait && finds(conn, own, peer, fd, &mut looked) {
+        if may_wait && is_empty(own, peer) && finds(conn, own, peer, fd, &mut looked) {
             continue;
         }
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
@@ -88,6 +88,7 @@ pub(crate) fn read(
             let goes = if may_wait { leave::settle_or_poll(fd) } else { Goes::On };
             let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            conn.said(result);
             if result > 0 {
                 conn.unacknowledged.store(1, Ordering::Relaxed);
                 conn.promised.store(0, Ordering::Relaxed);
@@ -183,7 +184,7 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
 /// Looks at what the ring has behind bytes of the kernel that were looked at.
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     let Some((own, peer)) = conn.words() else { return 0 };
-    let Some(taken) = kernel::taken(fd) else { return 0 };
+    let Some(taken) = kernel::taken(fd, conn.may_be_reset()) else { return 0 };
     if !lock::try_take(&own.read_lock.0, lock::own()) {
         return 0;
     }
@@ -260,10 +261,14 @@ fn machine(
     let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut Native::of(&mut kept));
     match outcome {
         Outcome::Moved(count) => Some(count as isize),
-        Outcome::Kernel => Some(match last {
-            Some(result) if result < 0 => result,
-            _ => native.call(),
-        }),
+        Outcome::Kernel => {
+            let result = match last {
+                Some(result) if result < 0 => result,
+                _ => native.call(),
+            };
+            conn.said(result);
+            Some(result)
+        }
         Outcome::WouldBlock => None,
         _ => {
             leave::broken(conn, fd);

@@ -278,6 +278,9 @@ fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
     let is_kernels = way.opening.load(Ordering::SeqCst) == 0
         && matches!(way.path.load(Ordering::SeqCst), path::TCP | path::SHUT);
     let result = is_kernels.then(|| native.call());
+    if let Some(result) = result {
+        conn.said(result);
+    }
     way.plain.fetch_sub(1, Ordering::SeqCst);
     result
 }

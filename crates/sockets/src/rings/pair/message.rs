@@ -144,8 +144,11 @@ impl Meeting {
         Some(Letter::read(words, control, is_whole))
     }
 
-    /// Throws away what else has come: what closes the socket would close the descriptors in it, and may have to wait for that.
+    /// Takes no more, and throws away what has come: what closes the socket would close the descriptors in it, and may have to wait for
+    /// that.
     pub(super) fn empty(&self) {
+        // SAFETY: numbers only.
+        unsafe { raw::call(libc::SYS_shutdown, [self.0 as usize, libc::SHUT_RD as usize, 0, 0, 0, 0]) };
         for _ in 0..MOST {
             let Some(letter) = self.receive() else { return };
             letter.close();
@@ -287,7 +290,7 @@ impl Letter {
 }
 
 /// Messages that a socket may hold.
-const MOST: u32 = 64;
+const MOST: u32 = 4096;
 
 /// Closes what somebody has sent. It may be anything: a connection, say, that is to linger until all was read.
 fn discard(fd: c_int) {
