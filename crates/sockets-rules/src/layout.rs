@@ -67,22 +67,53 @@ pub mod record {
     pub const BYTES_OUT: usize = 3;
 }
 
-/// Why a connection is on TCP.
+/// Why a connection is on TCP, if it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// There is no other way yet.
+    /// It has been used too little, or nobody asked for another way.
     NotYet,
+    /// It is not: it goes through memory.
+    Memory,
+    /// The other end is looked for.
+    Alone,
+    /// The other end has not come: it is not under the library, of another user, or elsewhere.
+    NoOtherEnd,
+    /// This process has not made it, or not alone: it was inherited or received, or has several numbers.
+    Inherited,
+    /// The program has used it in a way that only the kernel knows.
+    Unseen,
+    /// There are as many connections through memory as a process may have.
+    TooMany,
+    /// The program has done what no connection goes through memory beside: a filter of system calls, memory shared with a child,
+    /// input and output that nobody sees.
+    Confined,
 }
 
 impl Reason {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 1] = [Self::NotYet];
+    pub const ALL: [Self; 8] = [
+        Self::NotYet,
+        Self::Memory,
+        Self::Alone,
+        Self::NoOtherEnd,
+        Self::Inherited,
+        Self::Unseen,
+        Self::TooMany,
+        Self::Confined,
+    ];
 
     /// In words.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::NotYet => "not yet",
+            Self::Memory => "through memory",
+            Self::Alone => "other end looked for",
+            Self::NoOtherEnd => "other end did not come",
+            Self::Inherited => "inherited or copied",
+            Self::Unseen => "used unseen",
+            Self::TooMany => "too many",
+            Self::Confined => "program is confined",
         }
     }
 }

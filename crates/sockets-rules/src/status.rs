@@ -277,7 +277,7 @@ impl Report {
         if self.processes.is_empty() {
             text.push_str("no process has used a connection\n");
         }
-        text.push_str("connections on TCP, by reason\n");
+        text.push_str("connections through memory, and on TCP by reason\n");
         for reason in &self.reasons {
             let _ = writeln!(text, "  {:<30} {:>10}", reason.what, reason.count);
         }
@@ -302,12 +302,13 @@ impl Process {
             let end = |end: Option<SocketAddr>| end.map_or("?".to_owned(), |end| end.to_string());
             let _ = writeln!(
                 text,
-                "  descriptor {}: {} - {}, in {}, out {} bytes; on TCP: {}",
+                "  descriptor {}: {} - {}, in {}, out {} bytes; {}{}",
                 it.fd,
                 end(it.local),
                 end(it.remote),
                 it.moved.bytes_in,
                 it.moved.bytes_out,
+                if it.reason == layout::Reason::Memory.text() { "" } else { "on TCP: " },
                 it.reason
             );
         }

@@ -210,6 +210,21 @@ fn identify(record: u16, fd: c_int, cookie: u64) {
     word(at + record::COOKIE).store(cookie, Ordering::Relaxed);
 }
 
+/// A connection is on TCP for another reason from here on, or for none.
+pub(crate) fn because(record: u16, reason: Reason) {
+    if !is_recorded(record) {
+        return;
+    }
+    let descriptor = word(place(record) + record::DESCRIPTOR);
+    let kept = descriptor.load(Ordering::Relaxed);
+    let before = (kept >> 32) as usize;
+    if before < Reason::ALL.len() {
+        add(head::REASONS + before, u64::MAX);
+        add(head::REASONS + reason as usize, 1);
+        descriptor.store(kept & u64::from(u32::MAX) | (reason as u64) << 32, Ordering::Relaxed);
+    }
+}
+
 /// Gives a record back; what it counted goes into the totals.
 pub(crate) fn release(record: u16) {
     if record == 0 || usize::from(record) > layout::RECORDS {

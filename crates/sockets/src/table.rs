@@ -404,8 +404,8 @@ pub(crate) fn look_again(fd: c_int) {
             page::first_use();
         }
     }
-    let may_have_rings = kind == Kind::Tcp && maker != 0 && maker == state::holders();
-    if !may_have_rings || !rings::pair::begin(fd, cookie) {
+    let is_own = maker != 0 && maker == state::holders();
+    if kind != Kind::Tcp || !rings::pair::begin(fd, cookie, record, is_own) {
         keep_brief(fd, entry, after);
     }
 }

@@ -6,12 +6,14 @@
 
 use libc::c_int;
 
+use sockets_rules::layout::Reason;
+
 use super::tables;
 use super::words::{REGION_BYTES, Words};
 use crate::hook::get_errno;
-use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::table::NUMBERS;
+use crate::{page, raw};
 
 /// Connections of a process that may have rings at the same time.
 pub(crate) const CONNECTIONS: usize = 1024;
@@ -36,6 +38,8 @@ pub(crate) struct Conn {
     pub(crate) fd: AtomicU32,
     pub(crate) numbers: AtomicU32,
     pub(crate) cookie: AtomicU64,
+    /// Of the statistics.
+    pub(crate) record: AtomicU32,
     pub(crate) own: AtomicPtr<Words>,
     pub(crate) peer: AtomicPtr<Words>,
     /// While the ends look for each other: somebody is at it, the descriptor (plus 1) that the other one writes to, uses so far,
@@ -86,6 +90,19 @@ pub(crate) struct Conn {
 impl Conn {
     pub(crate) fn is(&self, state: u32) -> bool {
         self.state.load(Ordering::Acquire) == state
+    }
+
+    /// From `state` on it stays with the kernel, for this reason.
+    pub(crate) fn over(&self, state: u32, reason: Reason) {
+        // Pairs with the Acquire of `is`: who finds it over finds nothing in rings.
+        if self.state.compare_exchange(state, state::OVER, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.because(reason);
+        }
+    }
+
+    /// Says so in the statistics.
+    pub(crate) fn because(&self, reason: Reason) {
+        page::because(self.record.load(Ordering::Relaxed) as u16, reason);
     }
 
     pub(crate) fn fd(&self) -> c_int {
@@ -204,6 +221,7 @@ pub(crate) fn becomes_ready(conn: &Conn) {
     let at = place(conn);
     // Pairs with the Acquire of `is`: who finds it ready finds its regions.
     conn.state.store(state::READY, Ordering::Release);
+    conn.because(Reason::Memory);
     ANY.store(1, Ordering::Relaxed);
     if let Some((bits, bit)) = ready_bit(at) {
         // As above, with the Acquire of `for_each_ready`.
@@ -211,11 +229,11 @@ pub(crate) fn becomes_ready(conn: &Conn) {
     }
 }
 
-/// A place for a connection that is worth trying. None if all are taken, or if it has one under another number, which is then `copied`.
-pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
-    let by_fd = by_fd(fd)?;
+/// A place for a connection that is worth trying; else why it gets none. If it has one under another number, this is then `copied`.
+pub(crate) fn claim(fd: c_int, cookie: u64) -> Result<&'static Conn, Reason> {
+    let by_fd = by_fd(fd).ok_or(Reason::TooMany)?;
     if by_fd.load(Ordering::Relaxed) != 0 {
-        return None;
+        return Err(Reason::Inherited);
     }
     for conn in all() {
         // Acquire: with the Release in `release`, so that whoever had it before is through.
@@ -224,7 +242,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         if taken.is_err() {
             if conn.cookie.load(Ordering::Relaxed) == cookie {
                 copied(conn, fd);
-                return None;
+                return Err(Reason::Inherited);
             }
             continue;
         }
@@ -259,9 +277,9 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Option<&'static Conn> {
         by_fd.store(place(conn) as u16 + 1, Ordering::Relaxed);
         // Pairs with the Acquire of `is`: who finds it finds it empty.
         conn.state.store(state::MEETING, Ordering::Release);
-        return Some(conn);
+        return Ok(conn);
     }
-    None
+    Err(Reason::TooMany)
 }
 
 /// Another number for it.
@@ -334,7 +352,7 @@ pub(crate) fn forked() {
     for conn in all() {
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
             // Both would look for the other end.
-            conn.state.store(state::OVER, Ordering::Relaxed);
+            conn.over(state::MEETING, Reason::Inherited);
         }
         conn.parked.store(0, Ordering::Relaxed);
         conn.owes.store(0, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use libc::c_int;
 use proto::stream::writer::Occasion;
 use proto::stream::{Outcome, Word, consent, path};
+use sockets_rules::layout::Reason;
 
 use super::blocked::{self, Blocked, Goes};
 use super::conn::{self, Conn, state};
@@ -154,8 +155,7 @@ pub(crate) fn all(conn: &Conn, fd: c_int) {
 fn all_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     writing_within(conn, fd, patience);
     reading_within(conn, fd, patience);
-    // Pairs with the Acquire of `is`: who finds it over finds nothing in rings.
-    let _ = conn.state.compare_exchange(state::READY, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
+    conn.over(state::READY, Reason::Unseen);
 }
 
 /// Of this number something is about to be read, or written, that is not seen.
@@ -171,8 +171,7 @@ pub(crate) fn unseen(fd: c_int, is_read: bool) {
 
 /// The ends have not met, and shall not.
 fn give_up(conn: &Conn) {
-    // Pairs with the Acquire of `is`: who finds it over finds nothing in rings.
-    let _ = conn.state.compare_exchange(state::MEETING, state::OVER, Ordering::AcqRel, Ordering::Relaxed);
+    conn.over(state::MEETING, Reason::Unseen);
 }
 
 /// The writing half is about to be shut down.

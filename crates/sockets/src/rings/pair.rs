@@ -14,6 +14,7 @@ mod message;
 
 use libc::c_int;
 use proto::stream::consent;
+use sockets_rules::layout::Reason;
 
 use self::address::Address;
 use self::message::Meeting;
@@ -21,7 +22,7 @@ use super::conn::{self, Conn, state as stage};
 use super::kernel;
 use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
 use crate::sync::{AtomicU32, Ordering};
-use crate::{raw, state};
+use crate::{page, raw, state};
 
 /// Uses of a connection until an end stops looking for the other.
 const PATIENCE: u32 = 20_000;
@@ -41,8 +42,26 @@ pub(crate) fn is_stopped() -> bool {
 }
 
 /// The program has begun to use a connection that it has made: whether it may get a ring.
-pub(crate) fn begin(fd: c_int, cookie: u64) -> bool {
-    crate::environment::has_rings() && state::may_ask() && !is_stopped() && conn::claim(fd, cookie).is_some()
+pub(crate) fn begin(fd: c_int, cookie: u64, record: u16, is_own: bool) -> bool {
+    if !crate::environment::has_rings() {
+        return false;
+    }
+    let reason = if !state::may_ask() || is_stopped() {
+        Reason::Confined
+    } else if !is_own {
+        Reason::Inherited
+    } else {
+        match conn::claim(fd, cookie) {
+            Ok(conn) => {
+                conn.record.store(u32::from(record), Ordering::Relaxed);
+                conn.because(Reason::Alone);
+                return true;
+            }
+            Err(reason) => reason,
+        }
+    };
+    page::because(record, reason);
+    false
 }
 
 /// The program has used a connection whose ends have not met yet.
@@ -73,8 +92,7 @@ fn once(conn: &'static Conn, fd: c_int) {
     };
     if result.is_none() && conn.is(stage::MEETING) {
         end(conn);
-        // Pairs with the Acquire of `is`.
-        conn.state.store(stage::OVER, Ordering::Release);
+        conn.over(stage::MEETING, Reason::NoOtherEnd);
     }
     // Pairs with the Acquire of who is at it next.
     conn.at_it.store(0, Ordering::Release);
@@ -218,8 +236,7 @@ pub(crate) fn shared() {
     conn::shared();
     conn::for_each_meeting(|conn| {
         end(conn);
-        // Pairs with the Acquire of `is`.
-        conn.state.store(stage::OVER, Ordering::Release);
+        conn.over(stage::MEETING, Reason::Inherited);
     });
 }
 
@@ -231,8 +248,7 @@ pub(crate) fn closing(first: c_int, last: c_int) {
             // The program closes it.
             Meeting::of(meeting).empty();
             conn.meeting.store(0, Ordering::Relaxed);
-            // Pairs with the Acquire of `is`.
-            conn.state.store(stage::OVER, Ordering::Release);
+            conn.over(stage::MEETING, Reason::Unseen);
         }
     });
 }
