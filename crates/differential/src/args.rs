@@ -70,6 +70,9 @@ pub(crate) struct Run {
     /// A family of moves that comes more often than others (may be given several times); a wrong name lists them
     #[arg(long, value_name = "FAMILY")]
     pub(crate) focus: Vec<String>,
+    /// Programs with this word are left out (may be given several times)
+    #[arg(long, value_name = "WORD")]
+    pub(crate) without: Vec<String>,
     /// Where programs that differ are saved, made small
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,

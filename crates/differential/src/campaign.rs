@@ -9,6 +9,7 @@ use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::control::Side;
 use crate::generate;
 use crate::judge::{Finding, Judge, Verdict};
+use crate::program::Program;
 use crate::sys::process;
 
 /// So many programs that are suspicious tell as much as one that differs, and each takes long.
@@ -33,6 +34,17 @@ pub struct Plan {
     pub enough: usize,
     /// Families of moves that come more often: see [`generate::focused`].
     pub focus: Vec<String>,
+    /// Programs with one of these words are left out.
+    pub without: Vec<String>,
+}
+
+/// Whether one of the words stands in a program's text: a call, an argument or one of its values.
+fn has(program: &Program, words: &[String]) -> bool {
+    !words.is_empty()
+        && program
+            .text()
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .any(|found| words.iter().any(|word| word == found))
 }
 
 /// What came of it.
@@ -40,6 +52,8 @@ pub struct Plan {
 pub struct Summary {
     /// Programs that ran.
     pub ran: u64,
+    /// Programs that were left out, as the plan wants it.
+    pub left_out: u64,
     /// Steps in them.
     pub steps: u64,
     /// Seeds with differences.
@@ -80,6 +94,10 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
             }
             let seed = plan.seed.wrapping_add(at);
             let program = generate::focused(seed, &plan.focus);
+            if has(&program, &plan.without) {
+                locked(&summary).left_out += 1;
+                continue;
+            }
             let verdict = judge.compare(&program, plan.repetitions)?;
             let mut summary = locked(&summary);
             summary.ran += 1;

@@ -111,6 +111,7 @@ fn run(words: &Run) -> Result<u8> {
         repetitions: words.under.repetitions,
         enough: words.enough.max(1),
         focus: words.focus.clone(),
+        without: words.without.clone(),
     };
     let stop = stop_on_signal()?;
     let start = Instant::now();

@@ -39,6 +39,7 @@ fn are_found(faults: &BTreeSet<String>, under: impl Fn(&str) -> Side) {
             repetitions: 2,
             enough: 1,
             focus: Vec::new(),
+            without: Vec::new(),
         };
         let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
         match summary.different.first() {
@@ -84,6 +85,7 @@ fn a_fault_that_shows_seldom_is_suspicious() {
         repetitions: 4,
         enough: 50,
         focus: vec!["queued".to_owned()],
+        without: Vec::new(),
     };
     let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
     let [different, suspicious, unstable] =

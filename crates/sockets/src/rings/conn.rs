@@ -111,7 +111,14 @@ impl Conn {
 
     /// What the program was told by a call of its own.
     pub(crate) fn said(&self, result: isize) {
-        if result < 0 && matches!(get_errno(), libc::ECONNRESET | libc::ETIMEDOUT) {
+        if result < 0 {
+            self.refused(-(get_errno() as isize));
+        }
+    }
+
+    /// What the kernel has said, which it says once.
+    pub(crate) fn refused(&self, error: isize) {
+        if error == -(libc::ECONNRESET as isize) || error == -(libc::ETIMEDOUT as isize) {
             self.reset.store(1, Ordering::Relaxed);
         }
     }

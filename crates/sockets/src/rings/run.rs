@@ -104,7 +104,10 @@ impl<'a> Call<'a> {
                             self.conn.unacknowledged.store(1, Ordering::Relaxed);
                             Saw::Moved(count as u64)
                         }
-                        _ => Saw::WouldBlock,
+                        error => {
+                            self.conn.refused(error);
+                            Saw::WouldBlock
+                        }
                     }
                 }
                 Do::Take { at, len } => {
@@ -250,6 +253,7 @@ impl<'a> Call<'a> {
                 error
                     if done == 0 && error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) =>
                 {
+                    self.conn.refused(error);
                     sent = Saw::Broken;
                 }
                 _ => {}

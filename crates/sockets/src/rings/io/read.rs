@@ -234,7 +234,7 @@ fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut
             Ok(0) | Err(_) => return got,
             Ok(count) => done += count,
         }
-        if done >= bytes.length || is_whole && done == 0 {
+        if done >= bytes.length || is_whole && done == 0 || kernel::is_at_mark(fd) {
             return done as isize;
         }
     }
