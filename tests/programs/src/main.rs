@@ -46,6 +46,9 @@ fn run(options: &options::Options) -> anyhow::Result<u8> {
     }
     running::end_on_signals()?;
     let tieline = options.tieline()?;
+    if options.rings {
+        room::force_rings();
+    }
     let mut results = Vec::new();
     for case in chosen {
         report::tell(&format!("{}: {}", case.name, case.what));

@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Seconds of one load.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
     pub(crate) seconds: u32,
+    /// Under the library each connection inside the machine goes through memory, from its first use on.
+    #[arg(long)]
+    pub(crate) rings: bool,
     /// The binary to test; without it, the one beside this program.
     #[arg(long, value_name = "FILE")]
     tieline: Option<PathBuf>,

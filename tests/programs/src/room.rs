@@ -36,6 +36,14 @@ pub(crate) struct Room {
     user: Option<(u32, u32)>,
 }
 
+/// Set when each connection under the library is to go through memory.
+static FORCES_RINGS: std::sync::OnceLock<()> = std::sync::OnceLock::new();
+
+/// From now on each does.
+pub(crate) fn force_rings() {
+    FORCES_RINGS.get_or_init(|| ());
+}
+
 impl Room {
     pub(crate) fn new(mode: Mode) -> Result<Self> {
         let folder = tempfile::Builder::new()
@@ -95,6 +103,9 @@ impl Room {
             Mode::Library(tieline) => {
                 let mut command = Command::new(tieline);
                 command.args(["run", "--", program]);
+                if FORCES_RINGS.get().is_some() {
+                    command.env("TIELINE_SOCKETS_RINGS", "2");
+                }
                 command
             }
         };

@@ -104,7 +104,13 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     let bytes = nothing();
     let call = Call::new(conn, fd, &bytes);
     let outcome = call.map(|call| call.within(patience.left()).withdraw());
-    if matches!(outcome, Some(Outcome::Unreturned | Outcome::Corrupt)) {
+    let is_lost = match outcome {
+        Some(Outcome::Unreturned | Outcome::Corrupt) => true,
+        // Who has shut down hands nothing back any more.
+        Some(Outcome::Returning) => kernel::has_hung_up(fd),
+        _ => false,
+    };
+    if is_lost {
         broken(conn, fd);
     }
 }
@@ -179,6 +185,22 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
     if conn.is(state::READY) {
         conn.sealed.store(1, Ordering::Relaxed);
         visit(conn, fd, Occasion::ShutDown);
+        gets_through(conn, fd, Occasion::ShutDown);
+    }
+}
+
+/// Before an end: readers that no longer look at the ring get from the kernel what goes back to it, or never. Those that do find it in the ring.
+fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion) {
+    let (mut spent, mut patience) = (Blocked::new(), Patience::new());
+    let is_withdrawn =
+        || conn.words().is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) != consent::OPEN);
+    while is_on_its_way_back(conn)
+        && is_withdrawn()
+        && kernel::polled(fd, 0, 0) & (libc::POLLERR | libc::POLLHUP) == 0
+        && spent.spent_milliseconds() < patience.left()
+    {
+        kernel::polled(fd, libc::POLLOUT, 10);
+        visit(conn, fd, occasion);
     }
 }
 
@@ -195,6 +217,7 @@ pub(crate) fn closing(fd: c_int) {
     {
         if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
             visit(conn, fd, Occasion::Finish);
+            gets_through(conn, fd, Occasion::Finish);
         }
         resets_if_unread(conn, fd);
         if conn.shared.load(Ordering::Relaxed) == 0 {
@@ -233,6 +256,7 @@ pub(crate) fn ending() {
         if conn.shared.load(Ordering::Relaxed) == 0 {
             if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
                 visit(conn, fd, Occasion::Finish);
+                gets_through(conn, fd, Occasion::Finish);
             }
             resets_if_unread(conn, fd);
         }
