@@ -192,12 +192,13 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
 /// Before an end: readers that no longer look at the ring get from the kernel what goes back to it, or never. Those that do find it in the ring.
 fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion) {
     let (mut spent, mut patience) = (Blocked::new(), Patience::new());
+    // Where several processes read, and have shut down, too, they do not find it in the ring: give them a moment.
+    let soon = if occasion == Occasion::ShutDown { 500 } else { 0 };
     let is_withdrawn =
         || conn.words().is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) != consent::OPEN);
     while is_on_its_way_back(conn)
-        && is_withdrawn()
         && kernel::polled(fd, 0, 0) & (libc::POLLERR | libc::POLLHUP) == 0
-        && spent.spent_milliseconds() < patience.left()
+        && spent.spent_milliseconds() < if is_withdrawn() { patience.left() } else { soon }
     {
         kernel::polled(fd, libc::POLLOUT, 10);
         visit(conn, fd, occasion);
