@@ -57,18 +57,18 @@ pub(crate) fn read(
     }
     let is_there = bytes.is_there(true);
     let errno = get_errno();
+    // This read is the one that they were promised to.
+    let mut promised = conn.promised.load(Ordering::Relaxed) != 0;
+    if promised && !is_peek {
+        conn.promised.store(0, Ordering::Relaxed);
+    }
     loop {
         if !is_there && !is_empty(own, peer) {
             set_errno(libc::EFAULT);
             return -1;
         }
         match take(conn, own, peer, &bytes, is_peek) {
-            Fast::Moved(count) => {
-                if conn.promised.load(Ordering::Relaxed) != 0 {
-                    conn.promised.store(0, Ordering::Relaxed);
-                }
-                return with_more(conn, fd, &bytes, flags, count, peer);
-            }
+            Fast::Moved(count) => return with_more(conn, fd, &bytes, flags, count, peer),
             Fast::Slow => {
                 if let Some(result) = machine(conn, fd, &bytes, flags, false, native) {
                     return with_more(conn, fd, &bytes, flags, result, peer);
@@ -91,11 +91,14 @@ pub(crate) fn read(
             conn.said(result);
             if result > 0 {
                 conn.unacknowledged.store(1, Ordering::Relaxed);
-                conn.promised.store(0, Ordering::Relaxed);
                 if let Some(look) = looked {
                     look.slept();
                 }
-            } else if result < 0 && !may_wait && get_errno() == libc::EAGAIN && were_promised(conn, own, fd) {
+            } else if result < 0
+                && !may_wait
+                && get_errno() == libc::EAGAIN
+                && waits_for_promised(own, fd, &mut promised)
+            {
                 set_errno(errno);
                 continue;
             }
@@ -114,7 +117,7 @@ pub(crate) fn read(
             return with_more(conn, fd, &bytes, flags, result, peer);
         }
         if !may_wait {
-            if were_promised(conn, own, fd) {
+            if waits_for_promised(own, fd, &mut promised) {
                 continue;
             }
             set_errno(libc::EAGAIN);
@@ -130,10 +133,11 @@ const PROMISE_MS: c_int = 10;
 /// Whether a wait has promised bytes that were in the ring then. The writer has taken them back since: they are on their way through
 /// the kernel, and are waited for, as the program need not expect to find none.
 #[cold]
-fn were_promised(conn: &Conn, own: &Words, fd: c_int) -> bool {
-    if conn.promised.swap(0, Ordering::Relaxed) == 0 {
+fn waits_for_promised(own: &Words, fd: c_int, promised: &mut bool) -> bool {
+    if !*promised {
         return false;
     }
+    *promised = false;
     own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
     kernel::polled(fd, libc::POLLIN, PROMISE_MS);
     own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
