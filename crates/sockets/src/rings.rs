@@ -13,6 +13,7 @@ pub(crate) mod blocked;
 pub(crate) mod conn;
 mod copy;
 pub(crate) mod epoll;
+pub(crate) mod flight;
 pub(crate) mod io;
 mod kernel;
 pub(crate) mod leave;

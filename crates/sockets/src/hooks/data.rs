@@ -4,6 +4,7 @@ use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, sockaddr, sockle
 use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
+use crate::rings::flight::Flight;
 use crate::rings::{self, Bytes, Native};
 use crate::{seen, state};
 
@@ -43,7 +44,12 @@ pub(crate) fn gave(
     if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
         seen::unusual(fd);
     }
+    let flight = match Flight::begin(fd) {
+        Ok(flight) => flight,
+        Err(conn) => return rings::io::write(conn, fd, bytes(), flags, &mut Native::of(&mut next)),
+    };
     let result = next();
+    flight.land();
     seen::output(fd, result);
     result
 }

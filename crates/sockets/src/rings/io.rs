@@ -12,6 +12,7 @@ pub(crate) use self::file::send_file;
 pub(crate) use self::read::read;
 pub(crate) use self::write::write;
 use super::conn::{Conn, state};
+use super::flight::Flight;
 use super::native::Native;
 use super::pair;
 use super::words::{CAPACITY, Words};
@@ -28,6 +29,14 @@ enum Fast {
     Nothing,
     /// It is for the machine.
     Slow,
+}
+
+/// A write on a connection that has no ring: its ends may be looking for each other. None: it has got one.
+fn writes_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
+    let flight = Flight::begin(fd).ok()?;
+    let result = unready(conn, fd, native);
+    flight.land();
+    Some(result)
 }
 
 /// A call on a connection that has no ring: its ends may be looking for each other.

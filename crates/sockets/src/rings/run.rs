@@ -11,7 +11,7 @@ use super::conn::Conn;
 use super::copy::{Bytes, each_piece};
 use super::native::Native;
 use super::words::{CAPACITY, Words, is_writers};
-use super::{kernel, lock, spin};
+use super::{flight, kernel, lock, spin};
 use crate::hook::set_errno;
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -231,7 +231,8 @@ impl<'a> Call<'a> {
         let extra = self.conn.extra.load(Ordering::Relaxed);
         self.own.way.0.opening.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if extra == 0 || self.own.way.0.plain.load(Ordering::SeqCst) != 0 {
+        let is_plain = self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd());
+        if extra == 0 || is_plain {
             return Saw::Unknown;
         }
         kernel::written(self.fd, extra - 1).map_or(Saw::Unknown, Saw::Value)

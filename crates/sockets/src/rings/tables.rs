@@ -2,6 +2,7 @@
 
 use super::conn::Conns;
 use super::epoll::Epolls;
+use super::flight::Flights;
 use crate::raw;
 use crate::sync::{AtomicPtr, Ordering};
 
@@ -9,6 +10,7 @@ use crate::sync::{AtomicPtr, Ordering};
 pub(super) struct Tables {
     pub(super) conns: Conns,
     pub(super) epolls: Epolls,
+    pub(super) flights: Flights,
 }
 
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());

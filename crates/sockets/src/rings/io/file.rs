@@ -3,7 +3,7 @@
 use libc::{c_int, off_t};
 
 use super::write::{goes_to_kernel, plain, write};
-use super::{unready, with_errno};
+use super::{with_errno, writes_unready};
 use crate::hook::{get_errno, set_errno};
 use crate::raw;
 use crate::rings::conn::{Conn, state};
@@ -24,8 +24,10 @@ pub(crate) fn send_file(
     length: usize,
     native: &mut Native<'_>,
 ) -> Option<isize> {
-    if !conn.is(state::READY) {
-        return Some(unready(conn, fd, native));
+    if !conn.is(state::READY)
+        && let Some(result) = writes_unready(conn, fd, native)
+    {
+        return Some(result);
     }
     if at.is_null() || length == 0 || !reach::is_writable(at.cast(), size_of::<off_t>()) {
         return None;

@@ -4,7 +4,7 @@ use libc::c_int;
 use proto::stream::writer::Occasion;
 use proto::stream::{Outcome, consent, path};
 
-use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, unready, with_errno};
+use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, with_errno, writes_unready};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, state};
@@ -24,8 +24,10 @@ pub(crate) fn write(
     flags: c_int,
     native: &mut Native<'_>,
 ) -> isize {
-    if !conn.is(state::READY) {
-        return unready(conn, fd, native);
+    if !conn.is(state::READY)
+        && let Some(result) = writes_unready(conn, fd, native)
+    {
+        return result;
     }
     let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
