@@ -91,8 +91,7 @@ impl Load {
     pub const fn reading_seconds(self) -> f64 {
         match self {
             Self::PingPong | Self::Throughput => 3.5,
-            Self::Stream => 0.6,
-            Self::Redis { .. } => 0.5,
+            Self::Stream | Self::Redis { .. } => 0.8,
             Self::Http => 1.2,
         }
     }

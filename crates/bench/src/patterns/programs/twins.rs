@@ -261,7 +261,7 @@ pub struct Idle {
     processes: [u32; 2],
     /// How many.
     pub connections: u32,
-    _measure: Measure,
+    measure: Measure,
 }
 
 impl Idle {
@@ -270,7 +270,7 @@ impl Idle {
         let mut measure = Measure::start(cpus, rings, waiter)?;
         let (opened, other) = measure.idle(connections)?;
         std::thread::sleep(SETTLE);
-        Ok(Self { processes: [measure.id(), other], connections: opened, _measure: measure })
+        Ok(Self { processes: [measure.id(), other], connections: opened, measure })
     }
 
     /// Processor time that both use, in ms a minute, over a window.
@@ -281,6 +281,13 @@ impl Idle {
         std::thread::sleep(window);
         let after = used()?;
         Ok(after.saturating_sub(before) as f64 / began.elapsed().as_nanos().max(1) as f64 * 60_000.0)
+    }
+
+    /// What of the bytes of their few uses went through rings: a connection that has none costs nothing.
+    pub fn share(&self) -> Result<Share> {
+        let mut share = Share::default();
+        self.measure.add_to(&mut share)?;
+        Ok(share)
     }
 
     /// Proportional memory of both, in kB.
