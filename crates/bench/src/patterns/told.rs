@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_line_that_does_not_come_is_an_error() {
         let waiter = Quiet.waiter();
-        let mut told = told("echo first; read order; sleep 600");
+        let mut told = told("echo first; exec sleep 600");
         assert_eq!(told.line_within(Duration::from_secs(60), &waiter).unwrap(), "first");
         let silent = told.line_within(Duration::ZERO, &waiter).unwrap_err().to_string();
         assert!(silent.contains("has not answered"), "{silent}");

@@ -51,7 +51,7 @@ pub(super) fn beside(context: &mut Context<'_>, entry: &Entry, load: Load, goal:
         let mut spec = of_load(entry, load, goal, cpus);
         spec.reference = "the same programs on the plain kernel".to_owned();
         spec.argv = Pair::argv(load);
-        spec.notes.push(pair.idle_note());
+        spec.notes.extend(pair.notes());
         spec
     })?;
     Ok(figure.with_rings(share.part()))
@@ -104,6 +104,7 @@ pub(super) fn above_floor(
             spec.reference = "half the round trip of one cache line".to_owned();
             spec.argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
             spec.version.clear();
+            spec.notes.extend(sides.pair.notes());
             spec
         })?;
         Ok(figure.with_rings(share.part()))
@@ -157,7 +158,7 @@ pub(super) fn reaches(context: &mut Context<'_>, entry: &Entry, load: Load, at_l
             load.unit(),
             sides.plain.len()
         ));
-        spec.notes.push(sides.pair.idle_note());
+        spec.notes.extend(sides.pair.notes());
         spec
     })?;
     Ok(figure.with_rings(share.part()))

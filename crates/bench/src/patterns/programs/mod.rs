@@ -43,6 +43,10 @@ const WHAT: &str = "programs on sockets";
 const START: Duration = Duration::from_secs(20);
 /// Longest that a client may take.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// How often a client is tried for one reading, and how many of a figure may have no result: on a busy machine sockperf now and then
+/// counts nothing as valid.
+const TRIES: u32 = 3;
+const REPEATED_MOST: u32 = 4;
 
 fn absent(reason: impl std::fmt::Display) -> BenchError {
     BenchError::Absent { what: WHAT, reason: reason.to_string() }
@@ -69,6 +73,8 @@ pub struct Pair {
     share: Share,
     /// The largest share of a processor that a server used while the other one was measured.
     idle: f64,
+    /// Clients that had no result.
+    repeated: u32,
     /// Last: the folder goes after whoever uses it.
     room: Room,
 }
@@ -85,7 +91,17 @@ impl Pair {
         let start = |name, library| Side::start(load, name, library, cpus[0], &room, &waiter);
         let ours = start("entered", Some(library))?;
         let reference = if plain { Some(start("plain", None)?) } else { None };
-        Ok(Self { ours, reference, load, cpus, waiter, share: Share::default(), idle: 0.0, room })
+        Ok(Self {
+            ours,
+            reference,
+            load,
+            cpus,
+            waiter,
+            share: Share::default(),
+            idle: 0.0,
+            repeated: 0,
+            room,
+        })
     }
 
     /// What of the entered clients' bytes went through rings so far.
@@ -93,12 +109,19 @@ impl Pair {
         self.share
     }
 
-    /// For the notes: what the server that was not measured has used meanwhile.
-    pub fn idle_note(&self) -> String {
-        format!(
+    /// For the notes: what the server that was not measured has used meanwhile, and what was repeated.
+    pub fn notes(&self) -> Vec<String> {
+        let idle = format!(
             "the server that was not measured used at most {:.1} % of a processor meanwhile",
             self.idle * 100.0
-        )
+        );
+        let repeated = format!("{} clients said nothing that is a result, and were repeated", self.repeated);
+        self.reference
+            .is_some()
+            .then_some(idle)
+            .into_iter()
+            .chain((self.repeated > 0).then_some(repeated))
+            .collect()
     }
 
     /// The command line of the reference's client, at a port that is not known before.
@@ -119,7 +142,7 @@ impl Pair {
         };
         let before = other.map(|other| cpu_time_ns(other.server.id())).transpose()?;
         let began = Instant::now();
-        let value = side.reading(self.load, self.cpus[1], &self.room, &self.waiter)?;
+        let value = side.reading(self.load, self.cpus[1], &self.room, &self.waiter, &mut self.repeated)?;
         let used = idle(before)? as f64 / began.elapsed().as_nanos().max(1) as f64;
         self.idle = self.idle.max(used);
         if side.library.is_some() {
@@ -150,23 +173,35 @@ impl Side {
         Ok(Self { name, server, port, library, amount: load.amount(None) })
     }
 
-    /// One client: what it measured.
-    fn reading(&mut self, load: Load, cpu: usize, room: &Room, waiter: &Arc<dyn Waiter>) -> Result<f64> {
-        // Some listen anew after each client.
-        self.server.wait_for(self.port, START, waiter)?;
-        let line = load.client(self.port, self.amount);
-        let command = command(&line, self.library.as_deref(), "client", room)?;
-        let name = format!("{}-client-{}", line.program.0, self.name);
-        let said = Running::start(command, &name, room.path(), cpu)?.finish(PATIENCE, waiter)?;
-        let value = load.value(&said).ok_or_else(|| BenchError::OtherEnd {
-            what: WHAT,
-            reason: format!(
-                "{name} said nothing that is a result: {}",
-                said.trim().chars().take(400).collect::<String>()
-            ),
-        })?;
-        self.amount = load.amount(Some(value));
-        Ok(value)
+    /// One client: what it measured. One that has no result is repeated, and counted.
+    fn reading(
+        &mut self,
+        load: Load,
+        cpu: usize,
+        room: &Room,
+        waiter: &Arc<dyn Waiter>,
+        repeated: &mut u32,
+    ) -> Result<f64> {
+        for _ in 0..TRIES {
+            // Some listen anew after each client.
+            self.server.wait_for(self.port, START, waiter)?;
+            let line = load.client(self.port, self.amount);
+            let command = command(&line, self.library.as_deref(), "client", room)?;
+            let name = format!("{}-client-{}", line.program.0, self.name);
+            let said = Running::start(command, &name, room.path(), cpu)?.finish(PATIENCE, waiter)?;
+            if let Some(value) = load.value(&said) {
+                self.amount = load.amount(Some(value));
+                return Ok(value);
+            }
+            *repeated += 1;
+            if *repeated > REPEATED_MOST || load == Load::Http {
+                return Err(BenchError::OtherEnd {
+                    what: WHAT,
+                    reason: format!("{name} said nothing that is a result: {}", running::tail(&said)),
+                });
+            }
+        }
+        Err(absent("a client gave no result several times, one after another"))
     }
 }
 

@@ -122,10 +122,7 @@ impl Running {
     fn complaint(&self) -> String {
         let err = String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned();
         let text = if err.trim().is_empty() { self.said() } else { err };
-        let text = text.trim();
-        let from = text.len().saturating_sub(COMPLAINT_BYTES);
-        let at = text.char_indices().map(|(at, _)| at).find(|at| *at >= from);
-        at.and_then(|at| text.get(at..)).unwrap_or("it said nothing").to_owned()
+        tail(&text)
     }
 
     fn failed(&self, reason: &str) -> BenchError {
@@ -142,6 +139,14 @@ impl Drop for Running {
         let _ = fs::remove_file(&self.out);
         let _ = fs::remove_file(&self.err);
     }
+}
+
+/// The end of what a program said.
+pub(super) fn tail(text: &str) -> String {
+    let text = text.trim();
+    let from = text.len().saturating_sub(COMPLAINT_BYTES);
+    let at = text.char_indices().map(|(at, _)| at).find(|at| *at >= from);
+    at.and_then(|at| text.get(at..)).unwrap_or("it said nothing").to_owned()
 }
 
 /// Does something while this thread is on one processor: a process that it starts then is there too, and stays.
