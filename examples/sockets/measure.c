@@ -4,11 +4,15 @@
  * It does what it is told on standard input, a line each, until it ends, and answers with one line: a number of nanoseconds, or
  * "error" and the reason. The other ends of its connections are children of its own. Between two lines all of them sleep.
  *
- *     measure CPU     the processor that all of them run on: there, what a call costs is not hidden by waking another one
+ *     measure CPU [CPU]   the processor that all of them run on: there, what a call costs is not hidden by waking another one.
+ *                         With a second one, that is where the other ends run
  *
  *     echo N          N times 64 bytes there and back over one connection, write and read: one round trip
  *     connect N       N times socket, connect, read until the other end has closed, close: one of them
  *     epoll N         N times a byte there and back over 64 connections, which both ends wait for with epoll: one message
+ *     latency BYTES N     N times so many bytes there and back over one connection: half of one round trip, median and 99.9 %
+ *     request N           N times connect, 64 bytes there and back, close: one of them
+ *     idle N              N connections, each used a little, then let alone: how many there are, and the process at their other ends
  *     inside TEXT     1 if a library with this text in its name is loaded, or 0
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -26,14 +30,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
-enum { MESSAGE_BYTES = 64, CONNECTIONS = 64 };
+enum { MESSAGE_BYTES = 64, CONNECTIONS = 64, LATENCY_BYTES = 4096, USES = 32, SPARE = 256 };
 
-static int echo_connection, epoll_of_all, all[CONNECTIONS];
-static struct sockaddr_in connect_address;
+static int echo_connection, epoll_of_all, all[CONNECTIONS], other_cpu;
+static struct sockaddr_in connect_address, request_address;
 
 static double now_ns(void)
 {
@@ -92,26 +98,48 @@ static int connected(struct sockaddr_in address, uint32_t number)
     return fd;
 }
 
+static void pin(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    check("sched_setaffinity", sched_setaffinity(0, sizeof set, &set));
+}
+
 /* A child that serves the listening socket, and ends with this process. */
-static void serve(int listener, void (*service)(int))
+static int serve(int listener, void (*service)(int))
 {
     int child = check("fork", fork());
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(0);
+        pin(other_cpu);
         service(listener);
         _exit(0);
     }
     close(listener);
+    return child;
 }
 
 static void echo_service(int listener)
 {
-    char bytes[MESSAGE_BYTES];
-    int yes = 1, fd = check("accept", accept(listener, NULL, NULL));
+    char bytes[LATENCY_BYTES];
+    int got, yes = 1, fd = check("accept", accept(listener, NULL, NULL));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    while (read_all(fd, bytes, sizeof bytes))
-        write_all(fd, bytes, sizeof bytes);
+    while ((got = check("read", (int)read(fd, bytes, sizeof bytes))) > 0)
+        write_all(fd, bytes, (size_t)got);
+}
+
+/* One request of each connection, one after another. */
+static void request_service(int listener)
+{
+    char bytes[MESSAGE_BYTES];
+    for (;;) {
+        int fd = check("accept", accept(listener, NULL, NULL));
+        if (read_all(fd, bytes, sizeof bytes))
+            write_all(fd, bytes, sizeof bytes);
+        close(fd);
+    }
 }
 
 static void close_service(int listener)
@@ -149,6 +177,30 @@ static void epoll_service(int listener)
     }
 }
 
+/* Connections that are used a little, all in one epoll; for as long as the other end lives. */
+static void idle_service(int listener)
+{
+    struct epoll_event events[CONNECTIONS];
+    int yes = 1, set = check("epoll_create1", epoll_create1(0));
+    watch(set, listener);
+    for (;;) {
+        int ready = check("epoll_wait", epoll_wait(set, events, CONNECTIONS, -1));
+        for (int at = 0; at < ready; at++) {
+            char bytes[MESSAGE_BYTES];
+            int got, fd = events[at].data.fd;
+            if (fd == listener) {
+                fd = check("accept", accept(listener, NULL, NULL));
+                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+                watch(set, fd);
+            } else if ((got = check("read", (int)read(fd, bytes, sizeof bytes))) > 0) {
+                write_all(fd, bytes, (size_t)got);
+            } else {
+                close(fd);
+            }
+        }
+    }
+}
+
 static double echo(long rounds)
 {
     char bytes[MESSAGE_BYTES] = {0};
@@ -158,6 +210,73 @@ static double echo(long rounds)
         read_all(echo_connection, bytes, sizeof bytes);
     }
     return (now_ns() - start) / (double)rounds;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Each round trip begins where the one before ended, so that one reading of the clock is part of it, and no more. */
+static void latency(long size, long rounds)
+{
+    static char bytes[LATENCY_BYTES];
+    uint64_t *ticks = malloc((size_t)rounds * sizeof *ticks);
+    if (!ticks || size > LATENCY_BYTES) {
+        printf("error too much: %ld times %ld bytes\n", rounds, size);
+        free(ticks);
+        return;
+    }
+    double start = now_ns();
+    uint64_t first = __rdtsc(), last = first;
+    for (long round = 0; round < rounds; round++) {
+        write_all(echo_connection, bytes, (size_t)size);
+        read_all(echo_connection, bytes, (size_t)size);
+        uint64_t now = __rdtsc();
+        ticks[round] = now - last;
+        last = now;
+    }
+    double half_ns = (now_ns() - start) / (double)(last - first) / 2;
+    qsort(ticks, (size_t)rounds, sizeof *ticks, ascending);
+    printf("%.1f %.1f\n", (double)ticks[rounds / 2] * half_ns, (double)ticks[rounds * 999 / 1000] * half_ns);
+    free(ticks);
+}
+
+static double request(long rounds)
+{
+    static uint32_t number;
+    double start = now_ns();
+    for (long round = 0; round < rounds; round++) {
+        char bytes[MESSAGE_BYTES] = {0};
+        int fd = connected(request_address, number++);
+        write_all(fd, bytes, sizeof bytes);
+        read_all(fd, bytes, sizeof bytes);
+        close(fd);
+    }
+    return (now_ns() - start) / (double)rounds;
+}
+
+/* As many connections as there is room for. The child inherits the limit. */
+static void idle(long wanted)
+{
+    struct sockaddr_in address;
+    struct rlimit limit;
+    check("getrlimit", getrlimit(RLIMIT_NOFILE, &limit));
+    limit.rlim_cur = limit.rlim_max;
+    check("setrlimit", setrlimit(RLIMIT_NOFILE, &limit));
+    if (limit.rlim_cur != RLIM_INFINITY && wanted > (long)limit.rlim_cur - SPARE)
+        wanted = (long)limit.rlim_cur - SPARE;
+    int listener = listening(&address), other = serve(listener, idle_service);
+    for (long number = 0; number < wanted; number++) {
+        char bytes[MESSAGE_BYTES] = {0};
+        int fd = connected(address, (uint32_t)number);
+        for (int use = 0; use < USES; use++) {
+            write_all(fd, bytes, sizeof bytes);
+            read_all(fd, bytes, sizeof bytes);
+        }
+    }
+    printf("%ld %d\n", wanted, other);
 }
 
 static double connect_close(long rounds)
@@ -203,27 +322,18 @@ static int inside(const char *text)
     return found;
 }
 
-static void pin(int cpu)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    check("sched_setaffinity", sched_setaffinity(0, sizeof set, &set));
-}
-
 static void begin(void)
 {
-    struct sockaddr_in address;
-    int listener = listening(&address);
-    serve(listener, echo_service);
-    echo_connection = connected(address, 0);
-    listener = listening(&connect_address);
-    serve(listener, close_service);
-    listener = listening(&address);
-    serve(listener, epoll_service);
+    struct sockaddr_in echo_address, epoll_address;
+    serve(listening(&echo_address), echo_service);
+    serve(listening(&connect_address), close_service);
+    serve(listening(&request_address), request_service);
+    serve(listening(&epoll_address), epoll_service);
+    /* Now that no child is made any more which would have them too. */
+    echo_connection = connected(echo_address, 0);
     epoll_of_all = check("epoll_create1", epoll_create1(0));
     for (int at = 0; at < CONNECTIONS; at++) {
-        all[at] = connected(address, 0);
+        all[at] = connected(epoll_address, 0);
         watch(epoll_of_all, all[at]);
     }
 }
@@ -231,19 +341,22 @@ static void begin(void)
 int main(int argc, char **argv)
 {
     char line[256], word[32], text[128];
-    long number;
-    if (argc != 2) {
-        fprintf(stderr, "usage: measure CPU\n");
+    long number, size;
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: measure CPU [CPU]\n");
         return 2;
     }
     signal(SIGCHLD, SIG_IGN);
     pin(atoi(argv[1]));
+    other_cpu = atoi(argv[argc - 1]);
     begin();
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "inside %127s", text) == 1)
             printf("%d\n", inside(text));
+        else if (sscanf(line, "latency %ld %ld", &size, &number) == 2 && size > 0 && number > 0)
+            latency(size, number);
         else if (sscanf(line, "%31s %ld", word, &number) != 2 || number < 1)
             printf("error not understood: %s", line);
         else if (strcmp(word, "echo") == 0)
@@ -252,6 +365,10 @@ int main(int argc, char **argv)
             printf("%.1f\n", connect_close(number));
         else if (strcmp(word, "epoll") == 0)
             printf("%.1f\n", epoll(number));
+        else if (strcmp(word, "request") == 0)
+            printf("%.1f\n", request(number));
+        else if (strcmp(word, "idle") == 0)
+            idle(number);
         else
             printf("error not understood: %s", line);
         fflush(stdout);

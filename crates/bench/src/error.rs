@@ -90,6 +90,12 @@ pub enum BenchError {
         /// The server's node.
         node: NodeId,
     },
+    /// The caller wanted to end while a program of others was at work.
+    #[error("{what}: the run was ended while it was measured")]
+    Stopped {
+        /// What was being measured.
+        what: &'static str,
+    },
     /// Nobody came to the other end.
     #[error("{what}: {reason}")]
     Absent {

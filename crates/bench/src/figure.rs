@@ -20,6 +20,9 @@ use crate::{
 /// Name of the form. A change that breaks a reader changes the number.
 pub const SCHEMA: &str = "tieline.figures/1";
 
+/// A figure of rings counts if more than this share of its bytes went through them.
+pub const RINGS_ENOUGH: f64 = 0.95;
+
 /// A set of figures of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figures {
@@ -112,6 +115,10 @@ pub struct Figure {
     pub distribution: Option<Summary>,
     /// What a reader must know to compare it (placement, batch, kernel of the copy, …).
     pub notes: Vec<String>,
+    /// Which share of the bytes went through rings, from 0 to 1, where programs on sockets were measured with them. A goal that is
+    /// kept with too small a share says nothing of rings, so it is no pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rings_share: Option<f64>,
     /// What a file of thresholds asked of it, and what came of that; absent if the built-in goal decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Judged>>,
@@ -235,14 +242,44 @@ impl Figure {
             verdict,
             distribution: spec.distribution,
             notes: spec.notes,
+            rings_share: None,
             judged: None,
         })
     }
 
-    /// Why the verdict is not what the ratio alone would say, if so.
+    /// The same, of which this share of the bytes went through rings.
+    #[must_use]
+    pub fn with_rings(mut self, share: f64) -> Self {
+        self.rings_share = Some(share);
+        self.verdict = self.counted(self.verdict);
+        self
+    }
+
+    /// Whether too few bytes went through rings for a pass.
+    fn lacks_rings(&self) -> bool {
+        self.rings_share.is_some_and(|share| share <= RINGS_ENOUGH)
+    }
+
+    /// What a verdict is worth: a pass without rings decides nothing. A failure stays one, whatever the reason.
+    pub(crate) fn counted(&self, verdict: Verdict) -> Verdict {
+        if verdict == Verdict::Pass && self.lacks_rings() { Verdict::Inconclusive } else { verdict }
+    }
+
+    /// The share of rings in words, if it is too small.
+    fn share_doubt(&self) -> Option<String> {
+        let share = self.rings_share.filter(|_| self.lacks_rings())?;
+        Some(format!(
+            "{:.1} % of the bytes went through rings; a goal counts as kept above {:.0} % only",
+            share * 100.0,
+            RINGS_ENOUGH * 100.0
+        ))
+    }
+
+    /// Why the verdict is not what the ratio alone would say, if so; and what else keeps it from being one about rings.
     pub fn doubt(&self) -> Option<String> {
-        if self.verdict != Verdict::Inconclusive {
-            return None;
+        let share = self.share_doubt();
+        if share.is_some() || self.verdict != Verdict::Inconclusive {
+            return share;
         }
         if let Some(why) = self.judged.as_ref().and_then(|judged| judged.why.clone()) {
             return Some(why);
@@ -303,176 +340,4 @@ impl Figures {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    pub(crate) fn spec(stat: Stat, goal: Goal) -> Spec {
-        Spec {
-            id: "scipp.half_rtt.4B".to_owned(),
-            unit: "ns",
-            stat,
-            size_bytes: Some(4),
-            cpus: vec![0, 1],
-            path: "shm".to_owned(),
-            kind: ReferenceKind::Floor,
-            reference: "one cache line, both ways".to_owned(),
-            version: String::new(),
-            argv: vec!["tieline".to_owned(), "bench".to_owned(), "limits".to_owned()],
-            goal,
-            distribution: None,
-            notes: Vec::new(),
-        }
-    }
-
-    pub(crate) fn blocks(n: usize, ours: f64, reference: f64) -> Vec<Block> {
-        (0..n)
-            .map(|i| {
-                let placement = if i % 3 == 0 { 4.0 } else { 1.0 };
-                Block { ours: ours * placement, reference: reference * placement }
-            })
-            .collect()
-    }
-
-    #[test]
-    fn passes_and_fails() {
-        let goal = Goal::at_most(1.1);
-        let good = Figure::of(spec(Stat::P50, goal), 99, blocks(30, 42.0, 40.0), vec![], 1).unwrap();
-        assert_eq!((good.verdict, good.value, good.reference.value, good.n), (Verdict::Pass, 42.0, 40.0, 99));
-        assert!((good.ratio.value - 1.05).abs() < 1e-12 && good.doubt().is_none());
-        let bad = Figure::of(spec(Stat::P50, goal), 99, blocks(30, 60.0, 40.0), vec![], 1).unwrap();
-        assert_eq!(bad.verdict, Verdict::Fail);
-        assert!(Figure::of(spec(Stat::P50, goal), 0, vec![], vec![], 1).is_none());
-    }
-
-    #[test]
-    fn doubts_are_named() {
-        let goal = Goal::at_most(1.1);
-        let few = Figure::of(spec(Stat::P50, goal), 9, blocks(29, 40.0, 40.0), vec![], 1).unwrap();
-        assert!(few.verdict == Verdict::Inconclusive && few.doubt().unwrap().contains("29 undisturbed"));
-        let moved = vec![Disturbed { ours: 1.0, reference: 1.0, moved: 2.0 }; 31];
-        let noisy = Figure::of(spec(Stat::P50, goal), 9, blocks(31, 40.0, 40.0), moved, 1).unwrap();
-        assert!(noisy.verdict == Verdict::Inconclusive && noisy.doubt().unwrap().contains("quieter"));
-        assert_eq!(noisy.disturbed_blocks, 31);
-        let mut near = blocks(40, 44.0, 40.0);
-        near.iter_mut().enumerate().for_each(|(i, b)| b.ours *= 0.98 + 0.001 * i as f64);
-        let near = Figure::of(spec(Stat::P50, goal), 9, near, vec![], 1).unwrap();
-        assert!(near.verdict == Verdict::Inconclusive && near.doubt().unwrap().contains("straddles"));
-    }
-
-    #[test]
-    fn the_worst_reading_decides() {
-        let goal = Goal::at_most(1.0);
-        let run = vec![Block { ours: 5.0, reference: 8.0 }, Block { ours: 7.0, reference: 8.0 }];
-        let figure = Figure::of(spec(Stat::Max, goal), 2, run, vec![], 1).unwrap();
-        assert_eq!((figure.value, figure.ratio.value, figure.verdict), (7.0, 0.875, Verdict::Pass));
-    }
-
-    /// The names in the JSON are a promise.
-    #[test]
-    fn form() {
-        let figure =
-            Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
-        let json = serde_json::to_value(&figure).unwrap();
-        let names: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        let mut want = [
-            "id",
-            "unit",
-            "stat",
-            "n",
-            "value",
-            "ci95",
-            "size_bytes",
-            "cpus",
-            "path",
-            "reference",
-            "ratio",
-            "goal",
-            "blocks",
-            "disturbed_blocks",
-            "disturbed",
-            "verdict",
-            "distribution",
-            "notes",
-        ];
-        want.sort_unstable();
-        assert_eq!(names, want);
-        assert_eq!(json["stat"], "p50");
-        assert_eq!(json["reference"]["kind"], "floor");
-        assert_eq!(json["goal"], serde_json::json!({"op": "<=", "limit": 1.1}));
-        assert_eq!(json["blocks"][1], serde_json::json!([42.0, 40.0]));
-        assert_eq!(json["ratio"]["ci95"].as_array().unwrap().len(), 2);
-        assert_eq!(json["verdict"], "PASS");
-        let back: Figure = serde_json::from_value(json.clone()).unwrap();
-        assert_eq!(serde_json::to_value(&back).unwrap(), json);
-    }
-
-    /// Every field that can appear is described, by its name in code font.
-    #[test]
-    fn described() {
-        fn names(value: &serde_json::Value, into: &mut Vec<String>) {
-            match value {
-                serde_json::Value::Object(fields) => {
-                    for (name, value) in fields {
-                        into.push(name.clone());
-                        names(value, into);
-                    }
-                }
-                serde_json::Value::Array(items) => items.iter().take(1).for_each(|item| names(item, into)),
-                _ => {}
-            }
-        }
-        let mut samples = crate::stats::Samples::new(false).unwrap();
-        (0..20_000).for_each(|n| samples.record_ns(f64::from(n)));
-        let with_tails = Spec { distribution: samples.summary(), ..spec(Stat::P50, Goal::at_most(1.1)) };
-        let figure = Figure::of(with_tails, 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
-        let missing = vec![Missing { id: "x".to_owned(), reason: "y".to_owned(), cause: Cause::TooFewCpus }];
-        let env = Env { versions: Default::default(), ..Env::default() };
-        let all = Figures { schema: SCHEMA.to_owned(), env, figures: vec![figure], missing, partial: false };
-        let mut all_names = Vec::new();
-        names(&serde_json::to_value(&all).unwrap(), &mut all_names);
-        let text = include_str!("../../../docs/schema.md");
-        let words: std::collections::HashSet<&str> =
-            text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
-        let absent: Vec<&String> = all_names.iter().filter(|name| !words.contains(name.as_str())).collect();
-        assert!(absent.is_empty() && all_names.len() > 50, "{absent:?} of {all_names:?}");
-    }
-
-    #[test]
-    fn missing_is_no_pass() {
-        let figure =
-            Figure::of(spec(Stat::P50, Goal::at_most(1.1)), 99, blocks(31, 42.0, 40.0), vec![], 1).unwrap();
-        let mut all = Figures {
-            schema: SCHEMA.to_owned(),
-            env: Env::default(),
-            figures: vec![figure],
-            missing: vec![],
-            partial: false,
-        };
-        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Pass, 0));
-        all.missing.push(Missing {
-            id: "up.64".to_owned(),
-            reason: "no cluster".to_owned(),
-            cause: Cause::Other,
-        });
-        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Fail, 1));
-        let measured = all.figures.clone();
-        all.figures.clear();
-        assert_eq!(all.exit_status(), 4);
-        // Whatever the words are.
-        all.missing[0].cause = Cause::TooFewCpus;
-        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
-        all.figures = measured;
-        assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
-        let other = Missing { id: "x".into(), reason: "needs two processors".into(), cause: Cause::Other };
-        all.missing.push(other);
-        assert_eq!((all.verdict(), all.exit_status(), all.lacks_only_cpus()), (Verdict::Fail, 1, false));
-    }
-
-    #[test]
-    fn a_cause_that_is_not_known_is_another() {
-        let read = |text: &str| serde_json::from_str::<Missing>(text).unwrap().cause;
-        assert_eq!(read(r#"{"id": "x", "reason": "y"}"#), Cause::Other);
-        assert_eq!(read(r#"{"id": "x", "reason": "y", "cause": "full_moon"}"#), Cause::Other);
-        assert_eq!(read(r#"{"id": "x", "reason": "y", "cause": "too_few_cpus"}"#), Cause::TooFewCpus);
-    }
-}
+pub(crate) mod tests;

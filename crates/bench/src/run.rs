@@ -168,7 +168,11 @@ fn run_with_clock(
     let mut run = BlockRun { blocks: Vec::new(), disturbed: Vec::new(), warm_up, ours_readings: 0 };
     loop {
         sides.next_block(run.blocks.len() + run.disturbed.len())?;
-        one_block(plan, sides, &mut rng, &mut run)?;
+        match one_block(plan, sides, &mut rng, &mut run) {
+            // Ended within a reading: the blocks before it are whole.
+            Err(BenchError::Stopped { .. }) if !run.blocks.is_empty() => break,
+            result => result?,
+        }
         let total = run.blocks.len() + run.disturbed.len();
         if total >= plan.max_blocks || elapsed() >= plan.max_time {
             break;
@@ -323,6 +327,24 @@ mod tests {
             !run.disturbed.is_empty() && run.disturbed.iter().all(|d| d.moved == 1.5 && d.reference == 60.0)
         );
         assert!(run.blocks.len() >= 30);
+    }
+
+    #[test]
+    fn ended_within_a_reading_it_keeps_the_whole_blocks() {
+        struct Ended(u32);
+        impl Sides for Ended {
+            fn ours(&mut self) -> Result<f64> {
+                self.0 += 1;
+                if self.0 > 8 { Err(BenchError::Stopped { what: "test" }) } else { Ok(50.0) }
+            }
+            fn reference(&mut self) -> Result<f64> {
+                Ok(50.0)
+            }
+        }
+        let whole = run(&plan(), &mut Ended(0), &mut |_, _| {}).unwrap();
+        assert!((1..8).contains(&whole.blocks.len()), "{}", whole.blocks.len());
+        let nothing = run(&plan(), &mut Ended(8), &mut |_, _| {});
+        assert!(matches!(nothing, Err(BenchError::Stopped { .. })), "{nothing:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::{
     error::{BenchError, Result},
+    patterns::programs::{Load, twins::Twin},
     verdict::Goal,
 };
 
@@ -22,6 +23,19 @@ const fn sisci(id: &'static str, what: &'static str, sisci: Sisci) -> Entry {
 const fn passthrough(id: &'static str, what: &'static str, order: &'static str, rounds: u32) -> Entry {
     let kind = Kind::Sockets(Sockets::Passthrough { order, rounds, goal: Goal::at_least(0.98) });
     entry(id, Needs::Nothing, what, kind)
+}
+
+/// A program of others with rings beside the kernel.
+const fn beside(id: &'static str, what: &'static str, load: Load, goal: Goal) -> Entry {
+    entry(id, Needs::Nothing, what, Kind::Sockets(Sockets::Beside { load, goal }))
+}
+
+const fn redis(id: &'static str, what: &'static str, [clients, pipeline]: [u32; 2], at_least: f64) -> Entry {
+    beside(id, what, Load::Redis { clients, pipeline }, Goal::at_least(at_least))
+}
+
+const fn twin(id: &'static str, what: &'static str, twin: Twin) -> Entry {
+    entry(id, Needs::Nothing, what, Kind::Sockets(Sockets::Twin(twin)))
 }
 
 const fn fabric(id: &'static str, what: &'static str, fabric: Fabric) -> Entry {
@@ -50,7 +64,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 80] = [
+pub const ALL: [Entry; 97] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -195,6 +209,85 @@ pub const ALL: [Entry; 80] = [
         Needs::Nothing,
         "time that `tieline run` adds to a program that does nothing",
         Kind::Sockets(Sockets::Start { at_most: 1.0 }),
+    ),
+    beside(
+        "sockperf.pp.14B",
+        "sockperf with rings: 14 bytes there and back, median of half a round trip",
+        Load::PingPong,
+        Goal::at_most(0.01),
+    ),
+    entry(
+        "sockperf.pp.14B.floor",
+        Needs::Nothing,
+        "the same beside what telling another core anything costs",
+        Kind::Sockets(Sockets::AboveFloor { load: Load::PingPong, goal: Goal::at_most(4.5) }),
+    ),
+    // The other goal, 0.7 of what sockperf reaches with a send that does nothing, is far higher: that was 236 million a second.
+    entry(
+        "sockperf.tp.14B",
+        Needs::Nothing,
+        "sockperf with rings: messages of 14 bytes one way",
+        Kind::Sockets(Sockets::Reaches { load: Load::Throughput, at_least: 10.0 }),
+    ),
+    beside(
+        "iperf3.1stream",
+        "iperf3 with rings: one stream, written in pieces of 128 KiB",
+        Load::Stream,
+        Goal::at_least(4.5),
+    ),
+    redis("redis.get.c1", "redis-benchmark with rings: GET over one connection", [1, 1], 8.0),
+    redis("redis.get.c50", "GET over 50 connections", [50, 1], 2.5),
+    redis("redis.get.c50p16", "GET over 50 connections, 16 requests together", [50, 16], 1.3),
+    beside(
+        "nginx.keepalive64",
+        "nginx and wrk with rings: a file of 1 KiB over 64 connections that stay open",
+        Load::Http,
+        Goal::at_least(1.6),
+    ),
+    twin(
+        "sockets.echo.1B",
+        "a byte there and back with rings, median of half a round trip beside the floor",
+        Twin::Echo { size_bytes: 1, goal: Goal::at_most(2.5) },
+    ),
+    twin(
+        "sockets.echo.1B.p999",
+        "99.9 % of those beside the kernel's median",
+        Twin::EchoTail { size_bytes: 1, goal: Goal::at_most(1.0) },
+    ),
+    twin(
+        "sockets.echo.32B",
+        "32 bytes there and back with rings, median of half a round trip beside the floor",
+        Twin::Echo { size_bytes: 32, goal: Goal::at_most(2.5) },
+    ),
+    twin(
+        "sockets.echo.32B.p999",
+        "99.9 % of those beside the kernel's median",
+        Twin::EchoTail { size_bytes: 32, goal: Goal::at_most(1.0) },
+    ),
+    twin(
+        "sockets.onecore",
+        "64 bytes there and back between two programs on one processor, with rings",
+        Twin::OneCore { goal: Goal::at_least(0.95) },
+    ),
+    twin(
+        "sockets.oversubscribed",
+        "the same by two pairs at once on two processors, an end on each",
+        Twin::Oversubscribed { goal: Goal::at_least(0.95) },
+    ),
+    twin(
+        "sockets.connect_request_close",
+        "connect, 64 bytes there and back, close, with rings",
+        Twin::Request { goal: Goal::at_least(0.95) },
+    ),
+    twin(
+        "sockets.idle10k",
+        "processor time of both ends of 10,000 connections on which nothing happens, with rings",
+        Twin::IdleTime { at_most: 3000.0 },
+    ),
+    twin(
+        "sockets.idle10k.memory",
+        "memory that an idle connection takes at both ends beyond the plain program",
+        Twin::IdleMemory { at_most: 8.192 },
     ),
     entry(
         "harness.overhead",

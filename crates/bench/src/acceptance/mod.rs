@@ -83,7 +83,11 @@ impl Why for EndedEarly {
 
 impl Why for BenchError {
     fn cause(&self) -> Cause {
-        if matches!(self, Self::TooFewCpus { .. }) { Cause::TooFewCpus } else { Cause::Other }
+        match self {
+            Self::TooFewCpus { .. } => Cause::TooFewCpus,
+            Self::Stopped { .. } => Cause::EndedEarly,
+            _ => Cause::Other,
+        }
     }
 }
 

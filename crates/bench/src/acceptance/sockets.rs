@@ -1,4 +1,7 @@
-//! Figures of unmodified programs on sockets.
+//! Figures of unmodified programs on sockets: what the library costs, and with rings what it gains.
+
+mod programs;
+mod twins;
 
 use super::{
     Context,
@@ -18,6 +21,10 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Sockets) -
     match what {
         Sockets::Passthrough { order, rounds, goal } => passthrough(context, entry, (order, rounds), goal),
         Sockets::Start { at_most } => start(context, entry, at_most),
+        Sockets::Beside { load, goal } => programs::beside(context, entry, load, goal),
+        Sockets::AboveFloor { load, goal } => programs::above_floor(context, entry, load, goal),
+        Sockets::Reaches { load, at_least } => programs::reaches(context, entry, load, at_least),
+        Sockets::Twin(twin) => twins::measure(context, entry, twin),
     }
 }
 

@@ -35,6 +35,11 @@ fn on_cpu_ns(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().next()?.parse().ok()
 }
 
+/// Nanoseconds on a processor of all threads that a process has now.
+pub(crate) fn cpu_time_ns(pid: u32) -> Result<u64> {
+    cpu_time(pid).map(|time| time.ns)
+}
+
 /// Proportional share of memory (Pss) of a process, in bytes.
 pub fn pss_bytes(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/smaps_rollup");

@@ -15,6 +15,7 @@ pub mod manager;
 pub mod overhead;
 pub mod pace;
 pub mod pio;
+pub mod programs;
 pub mod put;
 pub mod rendezvous;
 pub mod ring;

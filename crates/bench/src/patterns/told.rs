@@ -4,9 +4,16 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use crate::error::{BenchError, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{
+    error::{BenchError, Result},
+    progress::Waiter,
+};
 
 /// Where a program of the benchmarks is: beside this one, or where an installation puts it.
 pub fn find(program: &'static str, what: &'static str) -> Result<PathBuf> {
@@ -62,6 +69,33 @@ impl Told {
         }
     }
 
+    /// Its next line, which has to come within so much time, and only until the measurement is ended.
+    pub fn line_within(&mut self, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<String> {
+        let look = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let began = Instant::now();
+        while self.answers.buffer().is_empty() {
+            // It writes whole lines, so the first byte is followed by the others.
+            let ready = poll(&mut [PollFd::new(self.answers.get_ref(), PollFlags::IN)], Some(&look));
+            match ready {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => break,
+                Err(error) => return Err(BenchError::io(self.program)(error.into())),
+            }
+            if waiter.stop() {
+                return Err(BenchError::Stopped { what: self.what });
+            }
+            if began.elapsed() > at_most {
+                return Err(self.ended(&format!("it has not answered for {} s", at_most.as_secs())));
+            }
+        }
+        self.line()
+    }
+
+    /// Number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Its next line, which is a number.
     pub fn number(&mut self) -> Result<f64> {
         let line = self.line()?;
@@ -90,4 +124,43 @@ impl Drop for Told {
 
 fn ended(what: &'static str, reason: &str) -> BenchError {
     BenchError::OtherEnd { what, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::{Progress, Quiet};
+
+    fn told(script: &str) -> Told {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        Told::start(command, "sh", "test").unwrap()
+    }
+
+    #[test]
+    fn a_line_that_does_not_come_is_an_error() {
+        let waiter = Quiet.waiter();
+        let mut told = told("echo first; exec sleep 600");
+        assert_eq!(told.line_within(Duration::from_secs(60), &waiter).unwrap(), "first");
+        let silent = told.line_within(Duration::ZERO, &waiter).unwrap_err().to_string();
+        assert!(silent.contains("has not answered"), "{silent}");
+        struct Stop;
+        impl Waiter for Stop {
+            fn stop(&self) -> bool {
+                true
+            }
+        }
+        let stop: Arc<dyn Waiter> = Arc::new(Stop);
+        let stopped = told.line_within(Duration::from_secs(600), &stop).unwrap_err();
+        assert!(matches!(stopped, BenchError::Stopped { .. }), "{stopped}");
+    }
+
+    #[test]
+    fn two_lines_at_once_are_two_lines() {
+        let waiter = Quiet.waiter();
+        let mut told = told("printf '1\\n2\\n'");
+        let next = |told: &mut Told| told.line_within(Duration::from_secs(60), &waiter);
+        assert_eq!([next(&mut told).unwrap(), next(&mut told).unwrap()], ["1", "2"]);
+        assert!(next(&mut told).unwrap_err().to_string().contains("said nothing"));
+    }
 }

@@ -3,7 +3,11 @@
 use crate::{
     acceptance::catalogue::{self, Fabric, Kind, Sisci, Sockets},
     layout::table::size as shown,
-    patterns::{dma_bench, scibench2, scipp, sizes},
+    patterns::{
+        dma_bench,
+        programs::{Load, twins::Twin},
+        scibench2, scipp, sizes,
+    },
     quantity::Dimension,
 };
 
@@ -38,8 +42,25 @@ const SIZED: [(&str, &str, Dimension); 7] = [
     ("limits.copy.fresh.", "", Dimension::Time),
 ];
 
+/// What programs of others say, by the unit of it.
+const fn of_load(load: Load) -> Dimension {
+    match load {
+        Load::PingPong => Dimension::Time,
+        Load::Stream => Dimension::Bandwidth,
+        Load::Throughput | Load::Redis { .. } | Load::Http => Dimension::Rate,
+    }
+}
+
 const fn dimension(kind: &Kind) -> Dimension {
     match kind {
+        Kind::Sockets(
+            Sockets::Beside { load, .. } | Sockets::AboveFloor { load, .. } | Sockets::Reaches { load, .. },
+        ) => of_load(*load),
+        Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. })) => Dimension::Processor,
+        Kind::Sockets(Sockets::Twin(Twin::IdleMemory { .. })) => Dimension::Memory,
+        Kind::Sockets(Sockets::Twin(
+            Twin::OneCore { .. } | Twin::Oversubscribed { .. } | Twin::Request { .. },
+        )) => Dimension::Rate,
         Kind::Ring { .. }
         | Kind::Sockets(Sockets::Passthrough { .. })
         | Kind::Fabric(Fabric::Rate { .. } | Fabric::Quality { .. }) => Dimension::Rate,
@@ -58,7 +79,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Connect { .. }
         | Kind::Sisci(_)
         | Kind::Fabric(_)
-        | Kind::Sockets(Sockets::Start { .. })
+        | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))
         | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,
     }

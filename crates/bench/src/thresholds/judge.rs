@@ -165,7 +165,7 @@ impl Thresholds {
         for figure in &mut figures.figures {
             let Some(threshold) = self.find(&figure.id) else { continue };
             let judged = threshold.judge(of_figure(figure));
-            figure.verdict = judged.verdict;
+            figure.verdict = figure.counted(judged.verdict);
             // The goal of the table, where it can say it.
             let limit = match figure.goal.op {
                 Op::AtMost => threshold.ratio.upper,

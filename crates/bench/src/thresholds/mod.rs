@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use self::judge::{Judged, Judgements};
 use crate::{
     acceptance::catalogue::{self, Entry, Fabric, Kind, Sisci, Sockets},
+    patterns::programs::twins::Twin,
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
 };
@@ -216,7 +217,18 @@ fn builtin(entry: &Entry) -> Threshold {
         | Kind::DmaTable { goal, .. }
         | Kind::Store { goal, .. }
         | Kind::Spinning { goal }
-        | Kind::Sockets(Sockets::Passthrough { goal, .. })
+        | Kind::Sockets(
+            Sockets::Passthrough { goal, .. }
+            | Sockets::Beside { goal, .. }
+            | Sockets::AboveFloor { goal, .. }
+            | Sockets::Twin(
+                Twin::Echo { goal, .. }
+                | Twin::EchoTail { goal, .. }
+                | Twin::OneCore { goal }
+                | Twin::Oversubscribed { goal }
+                | Twin::Request { goal },
+            ),
+        )
         | Kind::Sleeping { goal } => {
             ratio = bounds_of(goal);
             None
@@ -251,6 +263,9 @@ fn builtin(entry: &Entry) -> Threshold {
         Kind::Ring { at_least, .. } => absolute(at_least, "M/s", true),
         Kind::Overhead { at_most } => absolute(at_most, "ns", false),
         Kind::Sockets(Sockets::Start { at_most }) => absolute(at_most, "ms", false),
+        Kind::Sockets(Sockets::Reaches { load, at_least }) => absolute(at_least, load.unit(), true),
+        Kind::Sockets(Sockets::Twin(Twin::IdleTime { at_most })) => absolute(at_most, "ms/min", false),
+        Kind::Sockets(Sockets::Twin(Twin::IdleMemory { at_most })) => absolute(at_most, "kB", false),
         Kind::Connect { at_most } => absolute(at_most, "us", false),
         Kind::IdleCpu { at_most } => absolute(at_most, "ms/min", false),
         Kind::IdlePss { at_most } | Kind::UpPss { at_most } => absolute(at_most, "MB", false),

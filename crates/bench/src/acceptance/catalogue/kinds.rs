@@ -1,6 +1,9 @@
 //! What a figure is: what it needs, and how it is measured.
 
-use crate::verdict::Goal;
+use crate::{
+    patterns::programs::{Load, twins::Twin},
+    verdict::Goal,
+};
 
 /// What a figure needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,29 @@ pub enum Sockets {
         /// ms.
         at_most: f64,
     },
+    /// A program of others with rings, beside the same on the plain kernel.
+    Beside {
+        /// Which.
+        load: Load,
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// A program of others with rings, whose result is a time, beside the one-line floor.
+    AboveFloor {
+        /// Which.
+        load: Load,
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// A program of others with rings, which is to do so much a second at least.
+    Reaches {
+        /// Which.
+        load: Load,
+        /// In the unit of its result.
+        at_least: f64,
+    },
+    /// Our own program, in ways that are our own.
+    Twin(Twin),
 }
 
 /// What of switched fabrics. Of trees of three levels.

@@ -1,0 +1,165 @@
+//! Programs of others, with rings.
+
+use std::time::Duration;
+
+use super::super::{Context, Options, catalogue::Entry};
+use crate::{
+    cpus, duo,
+    error::Result,
+    figure::{Figure, ReferenceKind, Spec},
+    floor::line::{FarThread, LineProbe, Lines},
+    patterns::programs::{Load, Pair, share::Share},
+    run::{BlockPlan, Sides},
+    timer::Timer,
+    verdict::Goal,
+};
+
+const WHAT: &str = "a program at two processors";
+/// Blocks that the time is enough for: some are disturbed.
+const BLOCKS: f64 = 45.0;
+/// Readings take seconds, goals are far away: the interval may be wider than elsewhere.
+const HALF_WIDTH: f64 = 0.03;
+
+/// The plan for readings that take so many seconds, so many in a block. A caller who gives figures more time gives it to these too.
+pub(super) fn plan(context: &Context<'_>, plan: BlockPlan, reading_seconds: f64, readings: f64) -> BlockPlan {
+    let usual = Options::default().max_time.as_secs_f64();
+    let wanted = BLOCKS * readings * reading_seconds;
+    let max_time = context.options.max_time.mul_f64((wanted / usual).max(1.0));
+    BlockPlan { min_time: Duration::ZERO, max_time, half_width: HALF_WIDTH, warm_up_blocks: 2, ..plan }
+}
+
+fn of_load(entry: &Entry, load: Load, goal: Goal, cpus: [usize; 2]) -> Spec {
+    let mut spec = super::spec(entry, load.unit(), goal, cpus.to_vec());
+    spec.path = "rings".to_owned();
+    spec.size_bytes = load.size_bytes();
+    spec.notes.push(load.note());
+    spec
+}
+
+pub(super) fn beside(context: &mut Context<'_>, entry: &Entry, load: Load, goal: Goal) -> Result<Figure> {
+    let cpus = cpus::pair(context.options.cpus, WHAT)?;
+    let plan = plan(
+        context,
+        BlockPlan::against_rival(context.options.max_time, context.options.seed),
+        load.reading_seconds(),
+        3.0,
+    );
+    let pair = Pair::start(load, cpus, true, context.progress.waiter())?;
+    let mut share = Share::default();
+    let figure = context.paired(&plan, pair, 1, |pair| {
+        share = pair.share();
+        let mut spec = of_load(entry, load, goal, cpus);
+        spec.reference = "the same programs on the plain kernel".to_owned();
+        spec.argv = Pair::argv(load);
+        spec.notes.extend(pair.notes());
+        spec
+    })?;
+    Ok(figure.with_rings(share.part()))
+}
+
+/// A program with rings, and the floor between the same processors.
+struct AboveFloor<'a, 'env> {
+    pair: Pair,
+    timer: &'a Timer,
+    far: FarThread<'a, 'env>,
+    probe: LineProbe<'env>,
+}
+
+impl Sides for AboveFloor<'_, '_> {
+    fn ours(&mut self) -> Result<f64> {
+        self.pair.ours()
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.probe.half_round_trip_ns(self.timer, &mut self.far, None)
+    }
+}
+
+pub(super) fn above_floor(
+    context: &mut Context<'_>,
+    entry: &Entry,
+    load: Load,
+    goal: Goal,
+) -> Result<Figure> {
+    let cpus = cpus::pair(context.options.cpus, WHAT)?;
+    let timer = context.timer;
+    let plan = plan(
+        context,
+        BlockPlan::against_floor(context.options.max_time, context.options.seed),
+        load.reading_seconds(),
+        1.0,
+    );
+    // Here, as a server ends with the thread that has started it.
+    let pair = Pair::start(load, cpus, false, context.progress.waiter())?;
+    let lines = Lines::new();
+    duo::on(cpus, |duo| {
+        let mut far = FarThread { duo: &mut *duo, words: lines.one() };
+        let probe = LineProbe::new(&timer, &mut far, lines.one())?;
+        let mut share = Share::default();
+        let sides = AboveFloor { pair, timer: &timer, far, probe };
+        let figure = context.paired(&plan, sides, 1, |sides| {
+            share = sides.pair.share();
+            let mut spec = of_load(entry, load, goal, cpus);
+            spec.kind = ReferenceKind::Floor;
+            spec.reference = "half the round trip of one cache line".to_owned();
+            spec.argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
+            spec.version.clear();
+            spec.notes.extend(sides.pair.notes());
+            spec
+        })?;
+        Ok(figure.with_rings(share.part()))
+    })
+}
+
+/// A program with rings, and the number that it is to reach. Now and then the plain side is asked too, for the notes.
+struct Reaches {
+    pair: Pair,
+    at_least: f64,
+    plain: Vec<f64>,
+}
+
+impl Sides for Reaches {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        const BLOCKS_BETWEEN: usize = 10;
+        if number.is_multiple_of(BLOCKS_BETWEEN) {
+            self.plain.push(self.pair.reference()?);
+        }
+        Ok(())
+    }
+
+    fn ours(&mut self) -> Result<f64> {
+        self.pair.ours()
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        Ok(self.at_least)
+    }
+}
+
+pub(super) fn reaches(context: &mut Context<'_>, entry: &Entry, load: Load, at_least: f64) -> Result<Figure> {
+    let cpus = cpus::pair(context.options.cpus, WHAT)?;
+    let plan = plan(
+        context,
+        BlockPlan::against_floor(context.options.max_time, context.options.seed),
+        load.reading_seconds(),
+        1.2,
+    );
+    let pair = Pair::start(load, cpus, true, context.progress.waiter())?;
+    let mut share = Share::default();
+    let figure = context.paired(&plan, Reaches { pair, at_least, plain: Vec::new() }, 1, |sides| {
+        share = sides.pair.share();
+        let mut spec = of_load(entry, load, Goal::at_least(1.0), cpus);
+        spec.kind = ReferenceKind::Fixed;
+        spec.reference = format!("at least {at_least} {}", load.unit());
+        spec.argv = Pair::argv(load);
+        let median = crate::stats::order::median(&sides.plain).unwrap_or(f64::NAN);
+        spec.notes.push(format!(
+            "on the plain kernel {median:.3} {}, median of {} readings among the others",
+            load.unit(),
+            sides.plain.len()
+        ));
+        spec.notes.extend(sides.pair.notes());
+        spec
+    })?;
+    Ok(figure.with_rings(share.part()))
+}

@@ -1,0 +1,277 @@
+//! Which programs, and what they are told.
+
+use super::{room::Room, said};
+use crate::error::Result;
+
+/// A server, and the load that a client puts on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// sockperf: 14 bytes there and back; the median of half a round trip, in ns.
+    PingPong,
+    /// sockperf: messages of 14 bytes one way, in millions a second.
+    Throughput,
+    /// iperf3: one stream, written in pieces of 128 KiB, in GB a second.
+    Stream,
+    /// redis-benchmark: GET, in millions a second.
+    Redis {
+        /// Connections.
+        clients: u32,
+        /// Requests that are sent together.
+        pipeline: u32,
+    },
+    /// wrk and nginx: a file of 1 KiB over 64 connections that stay open, in millions a second.
+    Http,
+}
+
+/// A program, and Debian's package of it.
+type Need = (&'static str, &'static str);
+
+/// More than the library's rings take a message: no limit that the program does not run into by itself. sockperf's own `max` is of
+/// slower networks, and its tables overflow where more messages are sent.
+const MESSAGES_A_SECOND: &str = "--mps=10000000";
+/// Bytes of a reading of iperf3.
+const STREAM_BYTES: &str = "1G";
+/// Bytes of nginx's file.
+const FILE_BYTES: usize = 1024;
+/// A reading of Redis is to take so long: its clock has milliseconds.
+const REDIS_SECONDS: f64 = 0.4;
+/// Requests of its first reading, and at most.
+const REDIS_FIRST: u64 = 4000;
+const REDIS_MOST: u64 = 4_000_000;
+
+/// Program and arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) program: Need,
+    pub(super) arguments: Vec<String>,
+}
+
+fn line<const N: usize>(program: Need, arguments: [&str; N]) -> Line {
+    Line { program, arguments: arguments.map(ToOwned::to_owned).to_vec() }
+}
+
+const SOCKPERF: Need = ("sockperf", "sockperf");
+const IPERF3: Need = ("iperf3", "iperf3");
+const REDIS: Need = ("redis-server", "redis-server");
+const REDIS_BENCHMARK: Need = ("redis-benchmark", "redis-tools");
+const NGINX: Need = ("nginx", "nginx-light");
+const WRK: Need = ("wrk", "wrk");
+
+impl Load {
+    /// Server and client.
+    pub(super) const fn needs(self) -> [Need; 2] {
+        match self {
+            Self::PingPong | Self::Throughput => [SOCKPERF, SOCKPERF],
+            Self::Stream => [IPERF3, IPERF3],
+            Self::Redis { .. } => [REDIS, REDIS_BENCHMARK],
+            Self::Http => [NGINX, WRK],
+        }
+    }
+
+    /// Unit of its readings.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::PingPong => "ns",
+            Self::Stream => "GB/s",
+            Self::Throughput | Self::Redis { .. } | Self::Http => "M/s",
+        }
+    }
+
+    /// Size of a message, where it is one.
+    pub const fn size_bytes(self) -> Option<u64> {
+        match self {
+            Self::PingPong | Self::Throughput => Some(14),
+            Self::Stream => Some(128 << 10),
+            Self::Http => Some(FILE_BYTES as u64),
+            Self::Redis { .. } => None,
+        }
+    }
+
+    /// How long a reading takes, in seconds, starts and ends included. sockperf rests for two seconds around each.
+    pub const fn reading_seconds(self) -> f64 {
+        match self {
+            Self::PingPong | Self::Throughput => 3.5,
+            Self::Stream | Self::Redis { .. } => 0.8,
+            Self::Http => 1.2,
+        }
+    }
+
+    /// What a reader must know to compare it.
+    pub fn note(self) -> String {
+        match self {
+            Self::PingPong => {
+                "sockperf pp --tcp, percentile 50.000 of half the round trip, a second a reading"
+            }
+            Self::Throughput => {
+                "sockperf tp --tcp, a second a reading; Nagle's algorithm is on, as it is by default"
+            }
+            Self::Stream => "iperf3 -l 128K, a GiB a reading",
+            Self::Redis { .. } => {
+                "redis-benchmark -t get of a key that is not there; server and client on a processor each"
+            }
+            Self::Http => {
+                "nginx with one process, no sendfile, as it is by default; wrk -t1 -c64, a second a reading"
+            }
+        }
+        .to_owned()
+    }
+
+    /// The server, at a port of loopback.
+    pub(super) fn server(self, port: u16, room: &Room) -> Result<Line> {
+        let port_text = port.to_string();
+        Ok(match self {
+            Self::PingPong | Self::Throughput => {
+                line(SOCKPERF, ["server", "--tcp", "-i", "127.0.0.1", "-p", &port_text])
+            }
+            Self::Stream => line(IPERF3, ["-s", "-B", "127.0.0.1", "-p", &port_text]),
+            Self::Redis { .. } => {
+                let folder = room.path().display().to_string();
+                let [bind, save] = [["--bind", "127.0.0.1"], ["--save", ""]];
+                let arguments = [["--port", &port_text], bind, save, ["--dir", &folder]];
+                Line {
+                    program: REDIS,
+                    arguments: arguments.concat().iter().map(ToString::to_string).collect(),
+                }
+            }
+            Self::Http => {
+                room.file("file", &[b'x'; FILE_BYTES])?;
+                let root = room.path().display().to_string();
+                let name = format!("nginx-{port}.conf");
+                let is_root = rustix::process::geteuid().is_root();
+                let path = room.file(&name, nginx_configuration(&root, port, is_root).as_bytes())?;
+                let log = format!("{root}/nginx-{port}.log");
+                line(NGINX, ["-e", &log, "-c", &path.display().to_string()])
+            }
+        })
+    }
+
+    /// The client. `amount` is what [`Self::amount`] said.
+    pub(super) fn client(self, port: u16, amount: u64) -> Line {
+        let port = port.to_string();
+        match self {
+            Self::PingPong => line(
+                SOCKPERF,
+                ["pp", "--tcp", "-i", "127.0.0.1", "-p", &port, "-m", "14", "-t", "1", MESSAGES_A_SECOND],
+            ),
+            Self::Throughput => {
+                line(SOCKPERF, ["tp", "--tcp", "-i", "127.0.0.1", "-p", &port, "-m", "14", "-t", "1"])
+            }
+            Self::Stream => {
+                line(IPERF3, ["-c", "127.0.0.1", "-p", &port, "-l", "128K", "-n", STREAM_BYTES, "-J"])
+            }
+            Self::Redis { clients, pipeline } => {
+                let [clients, pipeline, amount] =
+                    [clients.into(), pipeline.into(), amount].map(|n: u64| n.to_string());
+                line(
+                    REDIS_BENCHMARK,
+                    [
+                        "-h",
+                        "127.0.0.1",
+                        "-p",
+                        &port,
+                        "-t",
+                        "get",
+                        "-c",
+                        &clients,
+                        "-P",
+                        &pipeline,
+                        "-n",
+                        &amount,
+                        "--csv",
+                    ],
+                )
+            }
+            Self::Http => {
+                let address = format!("http://127.0.0.1:{port}/file");
+                line(WRK, ["-t1", "-c64", "-d1s", &address])
+            }
+        }
+    }
+
+    /// The client's result, from what it said.
+    pub(super) fn value(self, said: &str) -> Option<f64> {
+        match self {
+            Self::PingPong => said::ping_pong_ns(said),
+            Self::Throughput => said::throughput_millions(said),
+            Self::Stream => said::stream_gb(said),
+            Self::Redis { .. } => said::redis_millions(said),
+            Self::Http => said::wrk_millions(said),
+        }
+    }
+
+    /// How much the next client is to do, after one that had this result.
+    pub(super) fn amount(self, millions_a_second: Option<f64>) -> u64 {
+        match millions_a_second {
+            Some(rate) => ((rate * 1e6 * REDIS_SECONDS) as u64).clamp(REDIS_FIRST, REDIS_MOST),
+            None => REDIS_FIRST,
+        }
+    }
+}
+
+/// One process in the foreground, which ends when it is told to; its own user may stay who he is.
+fn nginx_configuration(root: &str, port: u16, is_root: bool) -> String {
+    let user = if is_root { "user root;\n" } else { "" };
+    let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temps = kinds.map(|kind| format!("{kind}_temp_path \"{root}/temp-{port}-{kind}\";\n")).concat();
+    format!(
+        "daemon off;\nmaster_process off;\npid \"{root}/nginx-{port}.pid\";\n{user}events {{ worker_connections 256; }}\n\
+         http {{\naccess_log off;\nkeepalive_requests 1000000000;\n{temps}\
+         server {{ listen 127.0.0.1:{port}; root \"{root}\"; }}\n}}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &Line) -> String {
+        format!("{} {}", line.program.0, line.arguments.join(" "))
+    }
+
+    #[test]
+    fn clients_are_told() {
+        let of = |load: Load| words(&load.client(4711, 20_000));
+        assert_eq!(of(Load::PingPong), "sockperf pp --tcp -i 127.0.0.1 -p 4711 -m 14 -t 1 --mps=10000000");
+        assert_eq!(of(Load::Throughput), "sockperf tp --tcp -i 127.0.0.1 -p 4711 -m 14 -t 1");
+        assert_eq!(of(Load::Stream), "iperf3 -c 127.0.0.1 -p 4711 -l 128K -n 1G -J");
+        assert_eq!(
+            of(Load::Redis { clients: 50, pipeline: 16 }),
+            "redis-benchmark -h 127.0.0.1 -p 4711 -t get -c 50 -P 16 -n 20000 --csv"
+        );
+        assert_eq!(of(Load::Http), "wrk -t1 -c64 -d1s http://127.0.0.1:4711/file");
+    }
+
+    #[test]
+    fn servers_are_told() {
+        let room = Room::new().unwrap();
+        let root = room.path().display().to_string();
+        let of = |load: Load| words(&load.server(4711, &room).unwrap());
+        assert_eq!(of(Load::PingPong), "sockperf server --tcp -i 127.0.0.1 -p 4711");
+        assert_eq!(of(Load::Stream), "iperf3 -s -B 127.0.0.1 -p 4711");
+        let redis = Load::Redis { clients: 1, pipeline: 1 };
+        assert_eq!(of(redis), format!("redis-server --port 4711 --bind 127.0.0.1 --save  --dir {root}"));
+        assert_eq!(of(Load::Http), format!("nginx -e {root}/nginx-4711.log -c {root}/nginx-4711.conf"));
+        assert_eq!(std::fs::read(room.path().join("file")).unwrap().len(), FILE_BYTES);
+    }
+
+    #[test]
+    fn nginx_keeps_to_its_folder_and_to_loopback() {
+        let text = nginx_configuration("/r", 4711, true);
+        assert!(text.contains("listen 127.0.0.1:4711;") && text.contains("user root;"), "{text}");
+        assert!(text.contains("daemon off;") && text.contains("master_process off;"), "{text}");
+        assert!(
+            text.lines().filter(|line| line.contains("_temp_path")).all(|line| line.contains("\"/r/")),
+            "{text}"
+        );
+        assert!(!nginx_configuration("/r", 4711, false).contains("user"));
+    }
+
+    #[test]
+    fn readings_of_redis_last() {
+        let load = Load::Redis { clients: 1, pipeline: 1 };
+        assert_eq!(load.amount(None), 4000);
+        assert_eq!(load.amount(Some(0.05)), 20_000);
+        assert_eq!(load.amount(Some(1e-9)), 4000);
+        assert_eq!(load.amount(Some(1e9)), 4_000_000);
+    }
+}

@@ -1,0 +1,295 @@
+//! Programs of others on sockets: with rings, and on the plain kernel beside it.
+//!
+//! Two servers live at once, one entered by the library with rings on as `tieline run --rings` does it, one plain. The clients alternate;
+//! meanwhile the other server sleeps. [`load`] says which programs these are and what they are told, [`said`] reads what they say,
+//! [`running`] sees to their end, [`share`] to how many of the bytes took the way that is to be measured.
+
+mod load;
+mod room;
+mod running;
+mod said;
+pub mod share;
+pub mod twins;
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use load::Line;
+pub use load::Load;
+use room::Room;
+use running::Running;
+use share::Share;
+use sockets_rules::{
+    ENV_LIBRARY,
+    launch::{self, Options},
+    statistics,
+};
+
+use crate::{
+    error::{BenchError, Result},
+    patterns::manager::cpu_time_ns,
+    progress::Waiter,
+    run::Sides,
+};
+
+const WHAT: &str = "programs on sockets";
+/// Longest until a server listens.
+const START: Duration = Duration::from_secs(20);
+/// Longest that a client may take.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How often a client is tried for one reading, and how many of a figure may have no result: on a busy machine sockperf now and then
+/// counts nothing as valid.
+const TRIES: u32 = 3;
+const REPEATED_MOST: u32 = 4;
+
+fn absent(reason: impl std::fmt::Display) -> BenchError {
+    BenchError::Absent { what: WHAT, reason: reason.to_string() }
+}
+
+/// A server, and the clients that come to it one after another.
+#[derive(Debug)]
+struct Side {
+    name: &'static str,
+    server: Running,
+    port: u16,
+    /// What puts the library into programs; `None` on the plain side.
+    library: Option<PathBuf>,
+    amount: u64,
+}
+
+/// The same server twice: ours with rings, the reference plain.
+pub struct Pair {
+    ours: Side,
+    reference: Option<Side>,
+    load: Load,
+    cpus: [usize; 2],
+    waiter: Arc<dyn Waiter>,
+    share: Share,
+    /// The largest share of a processor that a server used while the other one was measured.
+    idle: f64,
+    /// Clients that had no result.
+    repeated: u32,
+    /// Last: the folder goes after whoever uses it.
+    room: Room,
+}
+
+impl Pair {
+    /// Starts the servers on the first processor; clients come to the second. Without `plain` there is no reference, and the
+    /// plain side cannot be asked.
+    pub fn start(load: Load, cpus: [usize; 2], plain: bool, waiter: Arc<dyn Waiter>) -> Result<Self> {
+        let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
+        let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own]).map_err(absent)?;
+        // Both, before anything is started.
+        load.needs().into_iter().try_for_each(|need| find(need).map(drop))?;
+        let room = Room::new()?;
+        let start = |name, library| Side::start(load, name, library, cpus[0], &room, &waiter);
+        let ours = start("entered", Some(library))?;
+        let reference = if plain { Some(start("plain", None)?) } else { None };
+        Ok(Self {
+            ours,
+            reference,
+            load,
+            cpus,
+            waiter,
+            share: Share::default(),
+            idle: 0.0,
+            repeated: 0,
+            room,
+        })
+    }
+
+    /// What of the entered clients' bytes went through rings so far.
+    pub const fn share(&self) -> Share {
+        self.share
+    }
+
+    /// For the notes: what the server that was not measured has used meanwhile, and what was repeated.
+    pub fn notes(&self) -> Vec<String> {
+        let idle = format!(
+            "the server that was not measured used at most {:.1} % of a processor meanwhile",
+            self.idle * 100.0
+        );
+        let repeated = format!("{} clients said nothing that is a result, and were repeated", self.repeated);
+        self.reference
+            .is_some()
+            .then_some(idle)
+            .into_iter()
+            .chain((self.repeated > 0).then_some(repeated))
+            .collect()
+    }
+
+    /// The command line of the reference's client, at a port that is not known before.
+    pub fn argv(load: Load) -> Vec<String> {
+        let line = load.client(0, load.amount(None));
+        std::iter::once(line.program.0.to_owned()).chain(line.arguments).collect()
+    }
+
+    fn reading(&mut self, plain: bool) -> Result<f64> {
+        let (side, other) = match (plain, &mut self.reference) {
+            (false, other) => (&mut self.ours, other.as_ref()),
+            (true, Some(side)) => (side, Some(&self.ours)),
+            (true, None) => return Err(absent("there is no plain side")),
+        };
+        let idle = |since: Option<u64>| match (other, since) {
+            (Some(other), Some(since)) => cpu_time_ns(other.server.id()).map(|now| now.saturating_sub(since)),
+            _ => Ok(0),
+        };
+        let before = other.map(|other| cpu_time_ns(other.server.id())).transpose()?;
+        let began = Instant::now();
+        let value = side.reading(self.load, self.cpus[1], &self.room, &self.waiter, &mut self.repeated)?;
+        let used = idle(before)? as f64 / began.elapsed().as_nanos().max(1) as f64;
+        self.idle = self.idle.max(used);
+        if side.library.is_some() {
+            self.share.add(&statistics_path(&self.room, "client"))?;
+        }
+        Ok(value)
+    }
+}
+
+impl Side {
+    fn start(
+        load: Load,
+        name: &'static str,
+        library: Option<PathBuf>,
+        cpu: usize,
+        room: &Room,
+        waiter: &Arc<dyn Waiter>,
+    ) -> Result<Self> {
+        let port = room::free_port()?;
+        let line = load.server(port, room)?;
+        let command = command(&line, library.as_deref(), "server", room)?;
+        let server = Running::start(tied(command), &format!("{}-{name}", line.program.0), room.path(), cpu)?;
+        server.wait_for(port, START, waiter)?;
+        let is_inside = is_inside(&server)?;
+        if is_inside != library.is_some() {
+            return Err(absent("the library is not where it should be, or where it should not"));
+        }
+        Ok(Self { name, server, port, library, amount: load.amount(None) })
+    }
+
+    /// One client: what it measured. One that has no result is repeated, and counted.
+    fn reading(
+        &mut self,
+        load: Load,
+        cpu: usize,
+        room: &Room,
+        waiter: &Arc<dyn Waiter>,
+        repeated: &mut u32,
+    ) -> Result<f64> {
+        for _ in 0..TRIES {
+            // Some listen anew after each client.
+            self.server.wait_for(self.port, START, waiter)?;
+            let line = load.client(self.port, self.amount);
+            let command = command(&line, self.library.as_deref(), "client", room)?;
+            let name = format!("{}-client-{}", line.program.0, self.name);
+            let said = Running::start(command, &name, room.path(), cpu)?.finish(PATIENCE, waiter)?;
+            if let Some(value) = load.value(&said) {
+                self.amount = load.amount(Some(value));
+                return Ok(value);
+            }
+            *repeated += 1;
+            if *repeated > REPEATED_MOST || load == Load::Http {
+                return Err(BenchError::OtherEnd {
+                    what: WHAT,
+                    reason: format!("{name} said nothing that is a result: {}", running::tail(&said)),
+                });
+            }
+        }
+        Err(absent("a client gave no result several times, one after another"))
+    }
+}
+
+fn statistics_path(room: &Room, whose: &str) -> PathBuf {
+    room.path().join(format!("statistics-{whose}"))
+}
+
+/// Where a program is: by the caller's path, or where those for administrators are.
+fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders =
+        std::env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    folders.find_map(|folder| Some(folder.join(program)).filter(|path| path.is_file())).ok_or_else(|| {
+        absent(format!("{program} is not installed: install it, in Debian the package {package}"))
+    })
+}
+
+/// A program, with the library and rings in it if there is one. What it counts begins anew.
+fn command(line: &Line, library: Option<&Path>, whose: &str, room: &Room) -> Result<Command> {
+    let path = find(line.program)?;
+    let mut command = Command::new(&path);
+    command.args(&line.arguments).env("LC_ALL", "C").env_remove("LD_PRELOAD");
+    let Some(library) = library else { return Ok(command) };
+    let counted = statistics_path(room, whose);
+    statistics::create(&counted, true).map_err(absent)?;
+    let options =
+        Options { library: library.to_owned(), statistics: Some(counted), no_children: false, rings: true };
+    for (name, value) in entered(&path, &line.arguments, &options)? {
+        command.env(name, value);
+    }
+    Ok(command)
+}
+
+/// The variables by which the library enters a program.
+fn entered(program: &Path, arguments: &[String], options: &Options) -> Result<Vec<(OsString, OsString)>> {
+    let words = std::iter::once(program.into()).chain(arguments.iter().map(OsString::from)).collect();
+    let start = launch::prepare(program, words, Vec::new(), options);
+    if let Some(barred) = start.barred {
+        return Err(absent(format!("{} cannot be entered: {barred}", program.display())));
+    }
+    let pair = |variable: &OsString| {
+        let bytes = variable.as_bytes();
+        let at = bytes.iter().position(|byte| *byte == b'=')?;
+        let part = |bytes| OsStr::from_bytes(bytes).to_owned();
+        Some((part(bytes.get(..at)?), part(bytes.get(at + 1..)?)))
+    };
+    Ok(start.environment.iter().filter_map(pair).collect())
+}
+
+/// A server that ends with this process, however that ends: `setpriv` has the kernel see to it. Without it a server outlives a
+/// process that is killed.
+fn tied(command: Command) -> Command {
+    let Ok(setpriv) = find(("setpriv", "util-linux")) else { return command };
+    let mut tied = Command::new(setpriv);
+    // The library enters the server, not who starts it.
+    tied.args(["--pdeathsig", "KILL", "--", "env"]);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => {
+                let mut pair = name.to_owned();
+                pair.push("=");
+                pair.push(value);
+                tied.arg(pair);
+            }
+            None => drop(tied.env_remove(name)),
+        }
+    }
+    tied.arg(command.get_program()).args(command.get_args());
+    tied
+}
+
+/// Whether the library is in a program.
+fn is_inside(server: &Running) -> Result<bool> {
+    let path = format!("/proc/{}/maps", server.id());
+    let maps = std::fs::read(&path).map_err(BenchError::io(path))?;
+    let name = b"libtieline";
+    Ok(maps.windows(name.len()).any(|bytes| bytes == name))
+}
+
+impl Sides for Pair {
+    fn ours(&mut self) -> Result<f64> {
+        self.reading(false)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.reading(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

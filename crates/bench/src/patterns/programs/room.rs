@@ -1,0 +1,68 @@
+//! A folder for what programs of others write and read.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use shm::sync::{AtomicUsize, Ordering};
+
+use crate::error::{BenchError, Result};
+
+/// A private folder that goes with its handle.
+#[derive(Debug)]
+pub(super) struct Room(PathBuf);
+
+impl Room {
+    pub(super) fn new() -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: only the number matters.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tieline-bench-programs-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // Somebody else's of that name is not used: it is not private.
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(BenchError::io(path.display().to_string()))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        fs::write(&path, content).map_err(BenchError::io(path.display().to_string()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A port of loopback that is free now: most of these programs cannot be told to choose one.
+pub(super) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+    listener.map(|address| address.port()).map_err(BenchError::io("asking for a free port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooms_differ_and_go() {
+        let (first, second) = (Room::new().unwrap(), Room::new().unwrap());
+        assert_ne!(first.path(), second.path());
+        let file = first.file("a", b"b").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"b");
+        drop(first);
+        assert!(!file.exists() && second.path().exists());
+        assert_ne!(free_port().unwrap(), 0);
+    }
+}

@@ -1,0 +1,316 @@
+//! Our own program on sockets, `examples/sockets/measure.c`: with rings, and on the plain kernel beside it.
+
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use sockets_rules::{
+    ENV_LIBRARY,
+    launch::{self, Options},
+    statistics,
+};
+
+use super::{absent, entered, room::Room, share::Share};
+use crate::{
+    error::{BenchError, Result},
+    patterns::{
+        manager::{cpu_time_ns, pss_bytes},
+        sockets::PROGRAM,
+        told::{self, Told},
+    },
+    progress::Waiter,
+    run::Sides,
+    verdict::Goal,
+};
+
+const WHAT: &str = "our own program on sockets";
+/// Longest that one order may take: ten thousand connections take some seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Blocks after which all are started anew: where their memory came to lie shifts a ratio for as long as they live.
+const BLOCKS_OF_A_LIFE: usize = 5;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Twin {
+    /// Half of one round trip on two processors, median, beside the one-line floor.
+    Echo {
+        /// Bytes of a message.
+        size_bytes: u32,
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// What 99.9 % of them take, beside the plain program's median.
+    EchoTail {
+        /// Bytes of a message.
+        size_bytes: u32,
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Round trips a second, both ends on one processor.
+    OneCore {
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Those of two pairs at once on two processors.
+    Oversubscribed {
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Connections a second, with a request and its answer on each.
+    Request {
+        /// Of the ratio.
+        goal: Goal,
+    },
+    /// Processor time of idle connections, in ms a minute at most.
+    IdleTime {
+        /// ms a minute.
+        at_most: f64,
+    },
+    /// Memory of an idle connection beyond the plain program's, in kB at most.
+    IdleMemory {
+        /// kB.
+        at_most: f64,
+    },
+}
+
+/// Half round trips of one reading.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latency {
+    /// Median, in ns.
+    pub median_ns: f64,
+    /// 99.9 %, in ns.
+    pub tail_ns: f64,
+}
+
+/// The program once.
+pub struct Measure {
+    told: Told,
+    waiter: Arc<dyn Waiter>,
+    /// Where it counts, if it has rings.
+    counted: Option<PathBuf>,
+    /// Last: the folder goes after whoever uses it.
+    _room: Room,
+}
+
+impl Measure {
+    /// Starts it: near ends on the first processor, far ends on the second.
+    pub fn start(cpus: [usize; 2], rings: bool, waiter: Arc<dyn Waiter>) -> Result<Self> {
+        let program = told::find(PROGRAM, WHAT)?;
+        let arguments = cpus.map(|cpu| cpu.to_string());
+        let room = Room::new()?;
+        let mut command = Command::new(&program);
+        command.args(&arguments).env_remove("LD_PRELOAD");
+        let mut counted = None;
+        if rings {
+            let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
+            let library =
+                launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own]).map_err(absent)?;
+            let path = room.path().join("statistics");
+            statistics::create(&path, true).map_err(absent)?;
+            let options =
+                Options { library, statistics: Some(path.clone()), no_children: false, rings: true };
+            for (name, value) in entered(&program, &arguments, &options)? {
+                command.env(name, value);
+            }
+            counted = Some(path);
+        }
+        let mut all = Self { told: Told::start(command, PROGRAM, WHAT)?, waiter, counted, _room: room };
+        all.expect("ready")?;
+        all.told.say("inside libtieline")?;
+        all.expect(if rings { "1" } else { "0" })?;
+        Ok(all)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        self.told.line_within(PATIENCE, &self.waiter)
+    }
+
+    fn expect(&mut self, wanted: &str) -> Result<()> {
+        let said = self.line()?;
+        if said == wanted { Ok(()) } else { Err(other(format!("it said `{said}` instead of `{wanted}`"))) }
+    }
+
+    fn numbers(&mut self) -> Result<[f64; 2]> {
+        let line = self.line()?;
+        two_numbers(&line).ok_or_else(|| other(format!("it said `{line}` instead of two numbers")))
+    }
+
+    /// So many round trips of so many bytes.
+    pub fn latency(&mut self, size_bytes: u32, rounds: u32) -> Result<Latency> {
+        self.told.say(&format!("latency {size_bytes} {rounds}"))?;
+        self.numbers().map(|[median_ns, tail_ns]| Latency { median_ns, tail_ns })
+    }
+
+    /// Opens so many connections, or as many as it may: how many those are, and the process that has their other ends.
+    pub fn idle(&mut self, connections: u32) -> Result<(u32, u32)> {
+        self.told.say(&format!("idle {connections}"))?;
+        self.numbers().map(|[opened, other]| (opened as u32, other as u32))
+    }
+
+    /// Number of its process.
+    pub fn id(&self) -> u32 {
+        self.told.id()
+    }
+
+    /// Adds what it and its other ends have counted until now.
+    pub fn add_to(&self, share: &mut Share) -> Result<()> {
+        self.counted.as_deref().map_or(Ok(()), |path| share.add(path))
+    }
+}
+
+fn other(reason: String) -> BenchError {
+    BenchError::OtherEnd { what: WHAT, reason }
+}
+
+/// A line of exactly two positive numbers.
+fn two_numbers(line: &str) -> Option<[f64; 2]> {
+    let mut words =
+        line.split_whitespace().map(|word| word.parse::<f64>().ok().filter(|it| it.is_finite() && *it > 0.0));
+    let both = [words.next()??, words.next()??];
+    words.next().is_none().then_some(both)
+}
+
+/// The program with rings, once or several times at once, and the same plain: how much they do in a second.
+pub struct Rates {
+    ours: Vec<Measure>,
+    plain: Vec<Measure>,
+    places: Vec<[usize; 2]>,
+    waiter: Arc<dyn Waiter>,
+    order: String,
+    share: Share,
+}
+
+impl Rates {
+    /// One program a place, all of which are given the order at once.
+    pub fn start(places: Vec<[usize; 2]>, order: &str, rounds: u32, waiter: Arc<dyn Waiter>) -> Result<Self> {
+        let order = format!("{order} {rounds}");
+        let (ours, plain) = (start_all(&places, true, &waiter)?, start_all(&places, false, &waiter)?);
+        Ok(Self { ours, plain, places, waiter, order, share: Share::default() })
+    }
+
+    /// What of the bytes went through rings so far.
+    pub fn share(&self) -> Result<Share> {
+        let mut share = self.share;
+        self.ours.iter().try_for_each(|one| one.add_to(&mut share))?;
+        Ok(share)
+    }
+}
+
+fn start_all(places: &[[usize; 2]], rings: bool, waiter: &Arc<dyn Waiter>) -> Result<Vec<Measure>> {
+    places.iter().map(|cpus| Measure::start(*cpus, rings, Arc::clone(waiter))).collect()
+}
+
+/// Millions a second of all together.
+fn rate(all: &mut [Measure], order: &str) -> Result<f64> {
+    all.iter_mut().try_for_each(|one| one.told.say(order))?;
+    let mut millions = 0.0;
+    for one in all {
+        let line = one.line()?;
+        let ns: f64 = line.parse().map_err(|_| other(format!("`{line}` is no number")))?;
+        millions += 1e3 / ns;
+    }
+    Ok(millions)
+}
+
+impl Sides for Rates {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        if number > 0 && number.is_multiple_of(BLOCKS_OF_A_LIFE) {
+            self.share = self.share()?;
+            self.ours = start_all(&self.places, true, &self.waiter)?;
+            self.plain = start_all(&self.places, false, &self.waiter)?;
+        }
+        Ok(())
+    }
+
+    fn ours(&mut self) -> Result<f64> {
+        rate(&mut self.ours, &self.order)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        rate(&mut self.plain, &self.order)
+    }
+}
+
+/// 99.9 % of ours beside the median of the plain program.
+pub struct Tails {
+    /// With rings.
+    pub ours: Measure,
+    /// Without.
+    pub plain: Measure,
+    /// Bytes of a message.
+    pub size_bytes: u32,
+    /// Round trips of a reading.
+    pub rounds: u32,
+}
+
+impl Sides for Tails {
+    fn ours(&mut self) -> Result<f64> {
+        self.ours.latency(self.size_bytes, self.rounds).map(|both| both.tail_ns)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.plain.latency(self.size_bytes, self.rounds).map(|both| both.median_ns)
+    }
+}
+
+/// Connections on which nothing happens, and both processes that have them.
+pub struct Idle {
+    processes: [u32; 2],
+    /// How many.
+    pub connections: u32,
+    measure: Measure,
+}
+
+impl Idle {
+    /// Opens and uses them, and lets everything settle.
+    pub fn start(cpus: [usize; 2], rings: bool, connections: u32, waiter: Arc<dyn Waiter>) -> Result<Self> {
+        let mut measure = Measure::start(cpus, rings, waiter)?;
+        let (opened, other) = measure.idle(connections)?;
+        std::thread::sleep(SETTLE);
+        Ok(Self { processes: [measure.id(), other], connections: opened, measure })
+    }
+
+    /// Processor time that both use, in ms a minute, over a window.
+    pub fn ms_a_minute(&self, window: Duration) -> Result<f64> {
+        let used =
+            || self.processes.iter().try_fold(0, |sum, pid| Ok::<u64, BenchError>(sum + cpu_time_ns(*pid)?));
+        let (before, began) = (used()?, Instant::now());
+        std::thread::sleep(window);
+        let after = used()?;
+        Ok(after.saturating_sub(before) as f64 / began.elapsed().as_nanos().max(1) as f64 * 60_000.0)
+    }
+
+    /// What of the bytes of their few uses went through rings: a connection that has none costs nothing.
+    pub fn share(&self) -> Result<Share> {
+        let mut share = Share::default();
+        self.measure.add_to(&mut share)?;
+        Ok(share)
+    }
+
+    /// Proportional memory of both, in kB.
+    pub fn kilobytes(&self) -> Result<f64> {
+        let bytes =
+            self.processes.iter().try_fold(0, |sum, pid| Ok::<u64, BenchError>(sum + pss_bytes(*pid)?))?;
+        Ok(bytes as f64 / 1e3)
+    }
+}
+
+/// After the last use of a connection its reader may still look for more.
+const SETTLE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_two_numbers() {
+        assert_eq!(two_numbers("261.1 2703.3"), Some([261.1, 2703.3]));
+        assert_eq!(two_numbers("10000 9736"), Some([10_000.0, 9736.0]));
+        for wrong in ["", "261.1", "261.1 x", "1 2 3", "0 1", "1 -2", "nan 1", "1 inf"] {
+            assert_eq!(two_numbers(wrong), None, "{wrong}");
+        }
+    }
+}
