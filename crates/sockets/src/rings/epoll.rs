@@ -139,6 +139,7 @@ pub(crate) fn wakes(conn: &Conn, own: &Words) {
         conn.stays.store(stays - 1, Ordering::Relaxed);
         return;
     }
+    spin::is_here(own, spin::clock().1);
     conn.woken_at.store(own.head.0.load(Ordering::Relaxed), Ordering::Relaxed);
     let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
     let is_slept_over = |registered: u32| {

@@ -44,6 +44,14 @@ pub(crate) fn settle() -> bool {
     all
 }
 
+/// Whether there is anything to settle.
+#[inline]
+pub(crate) fn owes() -> bool {
+    let mut any = false;
+    conn::for_each_ready(|conn| any |= conn.owes.load(Ordering::Relaxed) != 0);
+    any
+}
+
 /// Its reader was stopped at work, so that nothing can be taken back from it now: it finds everything in the ring when it goes on.
 fn is_given_up(conn: &Conn) -> bool {
     let rest = conn.again.load(Ordering::Relaxed).wrapping_sub(spin::clock().0);

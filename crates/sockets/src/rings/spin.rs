@@ -136,10 +136,7 @@ impl<'a> Look<'a> {
 /// Whether the other end was last seen on another processor than this thread is on, `here`. Says where this one is.
 #[inline(always)]
 pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
-    let mine = &own.will.0.processor;
-    if mine.load(Ordering::Relaxed) != here {
-        mine.store(here, Ordering::Relaxed);
-    }
+    is_here(own, here);
     !matches!(peer.will.0.processor.load(Ordering::Relaxed), 0 | u32::MAX)
         && peer.will.0.processor.load(Ordering::Relaxed) != here
 }
@@ -155,6 +152,15 @@ fn preemptions() -> i64 {
 
 /// Bytes of `struct rusage`, whose last word is `ru_nivcsw` (getrusage(2)).
 const USAGE_BYTES: usize = size_of::<libc::rusage>();
+
+/// Says where this end is.
+#[inline(always)]
+pub(crate) fn is_here(own: &Words, here: u32) {
+    let mine = &own.will.0.processor;
+    if mine.load(Ordering::Relaxed) != here {
+        mine.store(here, Ordering::Relaxed);
+    }
+}
 
 /// The processor's clock, and on which one it was read (plus 1).
 #[inline(always)]

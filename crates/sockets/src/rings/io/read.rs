@@ -1,5 +1,7 @@
 //! One read of the program.
 
+use core::cell::Cell;
+
 use libc::c_int;
 use proto::stream::reader::Purpose;
 use proto::stream::{Outcome, path};
@@ -76,16 +78,23 @@ pub(crate) fn read(
             }
             Fast::Nothing => {}
         }
-        let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
         let mut looked = None;
-        if may_wait && is_empty(own, peer) && finds(conn, own, peer, fd, &mut looked) {
+        let begins = is_empty(own, peer) && may_look(own, peer, flags);
+        let may_wait = Cell::new(None);
+        let may_wait = || {
+            let known =
+                may_wait.get().unwrap_or_else(|| flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd));
+            may_wait.set(Some(known));
+            known
+        };
+        if begins && may_wait() && finds(conn, own, peer, fd, &mut looked) {
             continue;
         }
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
         let is_empty = peer.way.0.recall.load(Ordering::Acquire) == 0 && is_empty(own, peer);
         if is_empty {
-            let goes = if may_wait { leave::settle_or_poll(fd) } else { Goes::On };
+            let goes = if leave::owes() && may_wait() { leave::settle_or_poll(fd) } else { Goes::On };
             let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             conn.said(result);
@@ -95,7 +104,8 @@ pub(crate) fn read(
                     look.slept();
                 }
             } else if result < 0
-                && !may_wait
+                && promised
+                && !may_wait()
                 && get_errno() == libc::EAGAIN
                 && waits_for_promised(own, fd, &mut promised)
             {
@@ -113,10 +123,10 @@ pub(crate) fn read(
             return result;
         }
         own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait, native) {
+        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait(), native) {
             return with_more(conn, fd, &bytes, flags, result, peer);
         }
-        if !may_wait {
+        if !may_wait() {
             if waits_for_promised(own, fd, &mut promised) {
                 continue;
             }
@@ -341,6 +351,14 @@ fn take_beside(peer: &Words, bytes: &Bytes, from: u64, length: usize) -> bool {
     peer.message.0.beside_at.load(Ordering::Acquire) == from
 }
 
+/// Whether a look may pay: the other end is on another processor, and nobody else sleeps.
+#[inline(always)]
+fn may_look(own: &Words, peer: &Words, flags: c_int) -> bool {
+    flags & libc::MSG_DONTWAIT == 0
+        && spin::is_elsewhere(own, peer, spin::clock().1)
+        && own.will.0.asleep.load(Ordering::Relaxed) == 0
+}
+
 /// Looks at the ring for a while. Whether there is something in it.
 #[inline(always)]
 fn finds(
@@ -350,10 +368,7 @@ fn finds(
     fd: c_int,
     looked: &mut Option<Look<'static>>,
 ) -> bool {
-    let (start, here) = spin::clock();
-    if !spin::is_elsewhere(own, peer, here) || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
-        return false;
-    }
+    let (start, _) = spin::clock();
     let look = looked.insert(Look::begin(&conn.spin, start, true));
     if look.is_none() {
         return false;
