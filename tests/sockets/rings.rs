@@ -40,10 +40,14 @@ fn holds(way: &str) -> bool {
     false
 }
 
-/// On the busiest machine somebody is awake once.
+/// On the busiest machine two that are on two processors are awake at once some time.
 #[test]
 fn some_bytes_go_through_rings() {
-    assert!((0..4).any(|_| holds("block")), "none ever did");
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        println!("left out: there is one processor, on which rings are not used");
+        return;
+    }
+    assert!((0..4).any(|_| holds("apart")), "none ever did");
 }
 
 #[test]

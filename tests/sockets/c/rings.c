@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ static void waits(int fd, short events)
     }
 }
 
-static int blocks(void) { return !strcmp(way, "block") || !strcmp(way, "kill") || !strcmp(way, "exec") || !strcmp(way, "half"); }
+static int blocks(void) { return !strcmp(way, "block") || !strcmp(way, "apart") || !strcmp(way, "kill") || !strcmp(way, "exec") || !strcmp(way, "half"); }
 
 static ssize_t some(int fd, size_t most)
 {
@@ -156,6 +157,15 @@ int main(int count, char **words)
     } else {
         fd = accept(listener, 0, 0);
         if (fd < 0) FAIL("accept");
+    }
+    if (!strcmp(way, "apart")) {
+        // On two processors, where there are two.
+        cpu_set_t all, one;
+        if (sched_getaffinity(0, sizeof all, &all)) FAIL("sched_getaffinity");
+        CPU_ZERO(&one);
+        for (int cpu = 0, left = child == 0 && CPU_COUNT(&all) > 1; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
+            if (CPU_ISSET(cpu, &all) && left-- == 0) CPU_SET(cpu, &one);
+        if (sched_setaffinity(0, sizeof one, &one)) FAIL("sched_setaffinity");
     }
     if (!blocks()) fcntl(fd, F_SETFL, O_NONBLOCK);
     if (strcmp(way, "stream")) talk(fd, child == 0, 2000);
