@@ -61,6 +61,8 @@ pub(crate) struct Conn {
     pub(crate) woken_at: AtomicU64,
     pub(crate) futile: AtomicU32,
     pub(crate) stays: AtomicU32,
+    /// Reads until it is asked again whether both ends are on one processor.
+    pub(crate) together: AtomicU32,
     /// As that, for good: somebody reads in a way that is not seen.
     pub(crate) sealed: AtomicU32,
     /// Another process has it, too.
@@ -265,6 +267,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Result<&'static Conn, Reason> {
             &conn.parked,
             &conn.futile,
             &conn.stays,
+            &conn.together,
             &conn.sealed,
             &conn.owes,
             &conn.promised,

@@ -19,6 +19,8 @@ use crate::rings::words::{BESIDE, CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, lock};
 use crate::sync::{Ordering, compiler_fence};
 
+/// Looks without a pause between them, which would be as long as what a message takes.
+const EAGER: u32 = 400;
 /// Looks at a ring between two looks at the kernel.
 const LOOKS: u32 = 200;
 
@@ -79,7 +81,7 @@ pub(crate) fn read(
             Fast::Nothing => {}
         }
         let mut looked = None;
-        let begins = is_empty(own, peer) && may_look(own, peer, flags);
+        let begins = is_empty(own, peer) && may_look(conn, own, peer, flags);
         let may_wait = Cell::new(None);
         let may_wait = || {
             let known =
@@ -353,11 +355,24 @@ fn take_beside(peer: &Words, bytes: &Bytes, from: u64, length: usize) -> bool {
 
 /// Whether a look may pay: the other end is on another processor, and nobody else sleeps.
 #[inline(always)]
-fn may_look(own: &Words, peer: &Words, flags: c_int) -> bool {
-    flags & libc::MSG_DONTWAIT == 0
-        && spin::is_elsewhere(own, peer, spin::clock().1)
-        && own.will.0.asleep.load(Ordering::Relaxed) == 0
+fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
+    if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    let together = conn.together.load(Ordering::Relaxed);
+    if together > 0 {
+        conn.together.store(together - 1, Ordering::Relaxed);
+        return false;
+    }
+    let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
+    if !is_elsewhere {
+        conn.together.store(TOGETHER, Ordering::Relaxed);
+    }
+    is_elsewhere
 }
+
+/// Reads for which two ends that were seen on one processor are taken to stay there.
+const TOGETHER: u32 = 15;
 
 /// Looks at the ring for a while. Whether there is something in it.
 #[inline(always)]
@@ -391,6 +406,8 @@ fn finds(
                 return false;
             }
         }
-        spin::relax();
+        if looks > EAGER {
+            spin::relax();
+        }
     }
 }
