@@ -97,11 +97,20 @@ static ssize_t from_file(int fd, size_t done, size_t n)
     return sent;
 }
 
+// A connection takes no notice of where it is told to send to.
+static ssize_t named(int fd, size_t done, size_t n)
+{
+    struct sockaddr_in name = { .sin_family = AF_INET };
+    struct iovec part = { buffer + done, n - done };
+    struct msghdr message = { .msg_name = &name, .msg_namelen = sizeof name, .msg_iov = &part, .msg_iovlen = 1 };
+    return below(2) ? sendto(fd, buffer + done, n - done, MSG_NOSIGNAL, (void *)&name, sizeof name) : sendmsg(fd, &message, 0);
+}
+
 static void all(int fd, size_t n)
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t sent = !strcmp(way, "file") ? from_file(fd, done, n) : below(2) ? write(fd, buffer + done, n - done) : send(fd, buffer + done, n - done, MSG_NOSIGNAL);
+        ssize_t sent = !strcmp(way, "file") ? from_file(fd, done, n) : !strcmp(way, "apart") ? named(fd, done, n) : below(2) ? write(fd, buffer + done, n - done) : send(fd, buffer + done, n - done, MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN) { waits(fd, POLLOUT); continue; }
         if (sent <= 0) FAIL("write");
         done += sent;

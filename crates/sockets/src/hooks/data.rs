@@ -71,10 +71,25 @@ fn checked(at: *const c_void, length: size_t, room: size_t) -> impl FnOnce() -> 
     move || (length <= room).then(|| Bytes::flat(at, length))
 }
 
-/// Of calls that may say where the bytes go: that is for the kernel to look at.
+/// The longest address that the kernel takes (`struct sockaddr_storage`).
+const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_storage>();
+
+/// Of calls that may say where the bytes go. A connection takes no notice, of an address that is one; anything else is for the kernel to
+/// look at.
 #[inline(always)]
-fn unnamed(at: *const c_void, length: size_t, address: *const sockaddr) -> impl FnOnce() -> Option<Bytes> {
-    move || address.is_null().then(|| Bytes::flat(at, length))
+fn addressed(
+    at: *const c_void,
+    length: size_t,
+    address: *const sockaddr,
+    its: socklen_t,
+) -> impl FnOnce() -> Option<Bytes> {
+    move || is_address(address.cast(), its as usize).then(|| Bytes::flat(at, length))
+}
+
+/// Whether it is no address, or one that the kernel can read.
+#[inline(always)]
+pub(crate) fn is_address(address: *const c_void, bytes: usize) -> bool {
+    address.is_null() || bytes <= ADDRESS_BYTES && rings::reach::is_readable(address, bytes)
 }
 
 fn none() -> Option<Bytes> {
@@ -171,7 +186,7 @@ hooks! {
     fn __send(fd: c_int, from: *const c_void, length: size_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| gave(fd, flat(from, length), flags, || next(fd, from, length, flags))
     fn sendto(fd: c_int, from: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, its: socklen_t) -> ssize_t, as libc::SYS_sendto, quick any;
-        |next| gave(fd, unnamed(from, length, address), flags, || next(fd, from, length, flags, address, its))
+        |next| gave(fd, addressed(from, length, address, its), flags, || next(fd, from, length, flags, address, its))
 
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
         |next| sent_file(to, from, at, length, || next(to, from, at, length))

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
-use super::data::{gave, got};
+use super::data::{gave, got, is_address};
 use crate::hook::hooks;
 use crate::rings::{Bytes, reach};
 use crate::seen;
@@ -22,8 +22,9 @@ fn parts(message: *const msghdr) -> Option<Bytes> {
 fn plain_parts(message: *const msghdr) -> Option<Bytes> {
     let bytes = parts(message)?;
     // SAFETY: the program's own message, which is there.
-    let (control, name) = unsafe { ((*message).msg_controllen, (*message).msg_name) };
-    (control == 0 && name.is_null()).then_some(bytes)
+    let (control, name, length) =
+        unsafe { ((*message).msg_controllen, (*message).msg_name, (*message).msg_namelen) };
+    (control == 0 && is_address(name, length as usize)).then_some(bytes)
 }
 
 hooks! {
