@@ -6,8 +6,9 @@
 //!
 //! - [`pair`]: how two ends find each other, and prove who they are;
 //! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;
-//! - [`wait`] and [`epoll`]: waiting for many;
-//! - [`leave`]: before something that the library does not see.
+//! - [`wait`] and [`epoll`]: waiting for many; [`spin`]: how long they look before they sleep; [`blocked`]: waits on the other end's part;
+//! - [`leave`]: before something that the library does not see; [`flight`]: writes that have begun before there was a ring;
+//! - [`tables`], [`conn`]: what is known, in memory that there is only with `--rings`.
 
 pub(crate) mod blocked;
 pub(crate) mod conn;
@@ -20,6 +21,7 @@ pub(crate) mod leave;
 mod lock;
 mod native;
 pub(crate) mod pair;
+mod proc;
 pub(crate) mod reach;
 mod run;
 mod spin;

@@ -140,13 +140,19 @@ fn sent_file(
     length: size_t,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
-    if let Some(conn) = ring(to)
-        && let Some(sent) = rings::io::send_file(conn, to, from, at, length, &mut Native::of(&mut next))
-    {
-        return sent;
-    }
-    moving(from, to);
-    moved(from, to, next())
+    let conn = match ring(to).map_or_else(|| Flight::begin(to), Err) {
+        Ok(flight) => {
+            let sent = next();
+            flight.land();
+            return moved(from, to, sent);
+        }
+        Err(conn) => conn,
+    };
+    let sent = rings::io::send_file(conn, to, from, at, length, &mut Native::of(&mut next));
+    sent.unwrap_or_else(|| {
+        moving(from, to);
+        moved(from, to, next())
+    })
 }
 
 hooks! {

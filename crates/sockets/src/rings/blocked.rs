@@ -4,7 +4,8 @@
 use libc::{c_int, pollfd, timespec, timeval};
 
 use super::conn;
-use super::leave::is_on_its_way_back;
+use super::leave::{self, is_on_its_way_back};
+use crate::hook::set_errno;
 use crate::raw;
 use crate::sync::Ordering;
 
@@ -37,6 +38,11 @@ impl Limit {
 
     pub(crate) fn short_time(limit: timeval) -> Self {
         Self::time(timespec { tv_sec: limit.tv_sec, tv_nsec: limit.tv_usec.saturating_mul(1000) })
+    }
+
+    /// Cycles that are surely no longer than that: no processor's clock has less than one a nanosecond.
+    pub(super) fn cycles(self) -> u64 {
+        self.nanoseconds
     }
 
     pub(crate) fn may_wait(self) -> bool {
@@ -142,6 +148,27 @@ fn all_restart() -> bool {
         }
         matches!(action.handler, libc::SIG_DFL | libc::SIG_IGN) || action.flags & libc::SA_RESTART as u64 != 0
     })
+}
+
+/// Sleeps in the kernel, by `native`, which takes whether it may wait; before, what this process has written gets there. `part` is a part
+/// of the wait for that.
+pub(crate) fn sleep(limit: Limit, native: &mut impl FnMut(bool) -> c_int, part: impl Fn() -> isize) -> c_int {
+    let mut wait = Blocked::new();
+    while !leave::settle() {
+        let early = native(false);
+        if early != 0 {
+            return early;
+        }
+        match wait.waits(limit, part()) {
+            Goes::On => {}
+            Goes::Over => return native(false),
+            Goes::Interrupted => {
+                set_errno(libc::EINTR);
+                return -1;
+            }
+        }
+    }
+    native(true)
 }
 
 /// How many connections are waited for at once.

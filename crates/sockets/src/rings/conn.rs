@@ -75,10 +75,14 @@ pub(crate) struct Conn {
     pub(crate) told_cut: AtomicU64,
     /// A wait has said that there are bytes, because they were in the ring, and the program has read none since.
     pub(crate) promised: AtomicU32,
+    /// How often in a row bytes that were told of did not come in time.
+    pub(crate) unkept: AtomicU32,
     /// Something was written to the ring since it was last looked whether it was read.
     pub(crate) owes: AtomicU32,
     /// Bytes came through the kernel, which counts on the answer to acknowledge them.
     pub(crate) unacknowledged: AtomicU32,
+    /// Where the ring began for readers when such bytes were last acknowledged at once.
+    pub(crate) acknowledged_base: AtomicU64,
     /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
     pub(crate) stuck: AtomicU32,
     pub(crate) again: AtomicU64,
@@ -128,6 +132,18 @@ impl Conn {
     /// Whether somebody may have been told of a reset: of what other processes were told nothing is known.
     pub(crate) fn may_be_reset(&self) -> bool {
         self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0
+    }
+
+    /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
+    /// kernel holds each until the one before is acknowledged (RFC 896), so that is done at once.
+    pub(crate) fn came(&self, fd: c_int, peer: &Words) {
+        let base = peer.way.0.base.load(Ordering::Relaxed);
+        let is_new = self.acknowledged_base.load(Ordering::Relaxed) != base;
+        self.unacknowledged.store(u32::from(!is_new), Ordering::Relaxed);
+        if is_new {
+            self.acknowledged_base.store(base, Ordering::Relaxed);
+            super::kernel::acknowledge(fd);
+        }
     }
 
     /// Readers of the other end have been at work for so long that they must have been stopped.
@@ -239,7 +255,7 @@ pub(crate) fn becomes_ready(conn: &Conn) {
 }
 
 /// A place for a connection that is worth trying; else why it gets none. If it has one under another number, this is then `copied`.
-pub(crate) fn claim(fd: c_int, cookie: u64) -> Result<&'static Conn, Reason> {
+pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn, Reason> {
     let by_fd = by_fd(fd).ok_or(Reason::TooMany)?;
     if by_fd.load(Ordering::Relaxed) != 0 {
         return Err(Reason::Inherited);
@@ -258,6 +274,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Result<&'static Conn, Reason> {
         conn.fd.store(fd as u32, Ordering::Relaxed);
         conn.numbers.store(1, Ordering::Relaxed);
         conn.cookie.store(cookie, Ordering::Relaxed);
+        conn.record.store(u32::from(record), Ordering::Relaxed);
         for word in [
             &conn.at_it,
             &conn.meeting,
@@ -271,6 +288,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Result<&'static Conn, Reason> {
             &conn.sealed,
             &conn.owes,
             &conn.promised,
+            &conn.unkept,
             &conn.unacknowledged,
             &conn.stuck,
             &conn.reset,
@@ -278,7 +296,15 @@ pub(crate) fn claim(fd: c_int, cookie: u64) -> Result<&'static Conn, Reason> {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        for word in [&conn.extra, &conn.reached, &conn.head, &conn.told, &conn.told_cut, &conn.woken_at] {
+        for word in [
+            &conn.extra,
+            &conn.reached,
+            &conn.head,
+            &conn.told,
+            &conn.told_cut,
+            &conn.woken_at,
+            &conn.acknowledged_base,
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         conn.spin.reset();

@@ -8,13 +8,12 @@
 use libc::{c_int, epoll_event};
 use proto::stream::path;
 
-use super::blocked::{self, Blocked, Goes, Limit};
+use super::blocked::{self, Limit};
 use super::conn::{self, Conn};
 use super::io::offers;
 use super::spin::{self, Look};
 use super::words::Words;
-use super::{kernel, leave, tables};
-use crate::hook::set_errno;
+use super::{kernel, leave, proc, tables};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
 
@@ -58,7 +57,7 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
     if let Some(nested) = sleepers(fd as u32 + 1)
         && what == libc::EPOLL_CTL_ADD
         && conn::of(fd).is_none()
-        && super::wait::is_epoll(fd)
+        && proc::is_epoll(fd)
     {
         // Others sleep over this one in their own.
         nested.fetch_or(FOREIGN, Ordering::SeqCst);
@@ -349,7 +348,7 @@ pub(crate) unsafe fn wait(
     let length = room as usize;
     let mut looked = None;
     // SAFETY: the caller's promise.
-    let found = unsafe { look(epoll, into, length, may_wait, &mut looked, &mut native) };
+    let found = unsafe { look(epoll, into, length, limit, &mut looked, &mut native) };
     if found != 0 {
         return found;
     }
@@ -366,7 +365,9 @@ pub(crate) unsafe fn wait(
         // SAFETY: the caller's promise.
         unsafe { with_the_kernels(into, found.count, length, &mut native) as c_int }
     } else {
-        let result = sleep(epoll, limit, |may_wait| native(into, room, may_wait));
+        let mut sleeps = |may_wait| native(into, room, may_wait);
+        // The other end has to make room first; meanwhile nothing may be missed.
+        let result = blocked::sleep(limit, &mut sleeps, || blocked::part(epoll));
         if let Some(look) = looked.filter(|_| result > 0) {
             look.slept();
         }
@@ -374,27 +375,6 @@ pub(crate) unsafe fn wait(
     };
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
-}
-
-/// Sleeps in the kernel; before, what this process has written gets there.
-fn sleep(epoll: c_int, limit: Limit, mut native: impl FnMut(bool) -> c_int) -> c_int {
-    let mut wait = Blocked::new();
-    while !leave::settle() {
-        // The other end has to make room first; meanwhile nothing may be missed.
-        let early = native(false);
-        if early != 0 {
-            return early;
-        }
-        match wait.waits(limit, blocked::part(epoll)) {
-            Goes::On => {}
-            Goes::Over => return native(false),
-            Goes::Interrupted => {
-                set_errno(libc::EINTR);
-                return -1;
-            }
-        }
-    }
-    native(true)
 }
 
 /// Looks at rings, and at the kernel now and then, for as long as it pays. 0 if there is nothing.
@@ -405,7 +385,7 @@ unsafe fn look(
     epoll: c_int,
     into: *mut epoll_event,
     room: usize,
-    may_wait: bool,
+    limit: Limit,
     looked: &mut Option<Look<'static>>,
     native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
 ) -> c_int {
@@ -431,7 +411,7 @@ unsafe fn look(
             if awake == Awake::None {
                 return 0;
             }
-            *looked = Some(Look::begin(&SPIN, start, may_wait && awake == Awake::Elsewhere));
+            *looked = Some(Look::begin(&SPIN, start, limit.may_wait() && awake == Awake::Elsewhere, limit));
         }
         if looks.is_multiple_of(LOOKS) {
             let found = native(into, room as c_int, false);
@@ -475,7 +455,7 @@ pub(crate) fn copied(epoll: c_int) {
         is_one = true;
         leave::all(conn, conn.fd());
     });
-    if is_one || super::wait::is_epoll(epoll) {
+    if is_one || proc::is_epoll(epoll) {
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
 }

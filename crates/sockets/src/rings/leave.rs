@@ -174,12 +174,11 @@ fn all_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
 
 /// Of this number something is about to be read, or written, that is not seen.
 pub(crate) fn unseen(fd: c_int, is_read: bool) {
-    if let Some(conn) = conn::of(fd) {
-        if is_read {
-            reading(conn, fd);
-        } else {
-            writing(conn, fd);
-        }
+    match conn::of(fd) {
+        Some(conn) if is_read => reading(conn, fd),
+        Some(conn) => writing(conn, fd),
+        // Another thread's use must not give it a ring meanwhile.
+        None => crate::table::stays(fd),
     }
 }
 

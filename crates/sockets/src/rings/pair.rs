@@ -51,9 +51,8 @@ pub(crate) fn begin(fd: c_int, cookie: u64, record: u16, is_own: bool) -> bool {
     } else if !is_own {
         Reason::Inherited
     } else {
-        match conn::claim(fd, cookie) {
+        match conn::claim(fd, cookie, record) {
             Ok(conn) => {
-                conn.record.store(u32::from(record), Ordering::Relaxed);
                 conn.because(Reason::Alone);
                 return true;
             }

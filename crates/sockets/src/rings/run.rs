@@ -101,7 +101,7 @@ impl<'a> Call<'a> {
                     let flags = libc::MSG_DONTWAIT | peek;
                     match kernel::receive(self.fd, self.bytes, most as usize, flags) {
                         count if count > 0 => {
-                            self.conn.unacknowledged.store(1, Ordering::Relaxed);
+                            self.conn.came(self.fd, self.peer);
                             Saw::Moved(count as u64)
                         }
                         error => {
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
                 }
                 Do::Sleep(Wait::Readable) => match native.call() {
                     count if count > 0 => {
-                        self.conn.unacknowledged.store(1, Ordering::Relaxed);
+                        self.conn.came(self.fd, self.peer);
                         Saw::Moved(count as u64)
                     }
                     0 => Saw::Woken(Woken::Look),

@@ -6,6 +6,7 @@
 
 use core::arch::asm;
 
+use super::blocked::Limit;
 use super::words::Words;
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
@@ -94,9 +95,10 @@ pub(crate) struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// Begins at `start`, of [`clock`]; with `pays` it lasts as long as has paid before.
-    pub(crate) fn begin(spin: &'a Spin, start: u64, pays: bool) -> Self {
-        Self { spin, start, cycles: if pays { spin.cycles() } else { 0 }, preemptions: None }
+    /// Begins at `start`, of [`clock`]; with `pays` it lasts as long as has paid before, and no longer than the program waits.
+    pub(crate) fn begin(spin: &'a Spin, start: u64, pays: bool, limit: Limit) -> Self {
+        let cycles = if pays { spin.cycles().min(limit.cycles()) } else { 0 };
+        Self { spin, start, cycles, preemptions: None }
     }
 
     pub(crate) fn is_none(&self) -> bool {

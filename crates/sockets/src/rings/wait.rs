@@ -2,13 +2,11 @@
 
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 
-use super::blocked::{Blocked, Goes, Limit};
+use super::blocked::{self, Blocked, Goes, Limit};
 use super::conn::{self, CONNECTIONS, Conn};
+use super::epoll;
 use super::io::offers;
 use super::spin::{self, Look};
-use super::{epoll, leave};
-use crate::hook::set_errno;
-use crate::raw;
 use crate::sync::Ordering;
 
 /// Places of connections, one bit each.
@@ -34,39 +32,6 @@ impl Places {
             }
         }
     }
-}
-
-/// Whether a descriptor is an epoll.
-pub(crate) fn is_epoll(fd: c_int) -> bool {
-    is_anonymous(fd)
-}
-
-/// As `/proc` has it: `anon_inode:[eventpoll]`.
-fn is_anonymous(fd: c_int) -> bool {
-    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
-    let mut digits = [0_u8; 10];
-    let (mut rest, mut count) = (fd.unsigned_abs(), 0);
-    while let Some(place) = digits.get_mut(count) {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        count += 1;
-        if rest == 0 {
-            break;
-        }
-    }
-    for at in 0..count {
-        path[14 + at] = digits[count - 1 - at];
-    }
-    const EPOLL: &[u8] = b"anon_inode:[eventpoll]";
-    let mut link = [0_u8; 24];
-    // SAFETY: a path that ends with 0, and room of the length that is said.
-    let length = unsafe {
-        raw::call(
-            libc::SYS_readlink,
-            [path.as_ptr() as usize, link.as_mut_ptr() as usize, link.len(), 0, 0, 0],
-        )
-    };
-    length == EPOLL.len() as isize && link.iter().zip(EPOLL).all(|(a, b)| a == b)
 }
 
 /// What a call waits for, whichever it is.
@@ -217,11 +182,15 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
         return Round::Ends(native(may_wait));
     }
     let mut looked = None;
-    let found = if !has_any && may_wait { finds(wanted, &mut looked, native) } else { Finds::Ring };
+    let found = if !has_any && may_wait { finds(wanted, limit, &mut looked, native) } else { Finds::Ring };
     if let Finds::Nothing = found {
         let mut places = Places([0; CONNECTIONS / 64]);
         arm(wanted, &mut places);
-        let slept = if wanted.ready(has_bytes, false) == 0 { Some(sleep(limit, native)) } else { None };
+        let slept = if wanted.ready(has_bytes, false) == 0 {
+            Some(blocked::sleep(limit, native, || super::run::sleep(500_000)))
+        } else {
+            None
+        };
         awake(&places);
         if let Some(result) = slept {
             if let Some(look) = looked.filter(|_| result > 0) {
@@ -256,26 +225,6 @@ fn arm(wanted: &mut impl Wanted, places: &mut Places) {
     );
 }
 
-/// Sleeps in the kernel; before, what this process has written gets there.
-fn sleep(limit: Limit, native: &mut impl FnMut(bool) -> c_int) -> c_int {
-    let mut wait = Blocked::new();
-    while !leave::settle() {
-        let early = native(false);
-        if early != 0 {
-            return early;
-        }
-        match wait.waits(limit, super::run::sleep(500_000)) {
-            Goes::On => {}
-            Goes::Over => return native(false),
-            Goes::Interrupted => {
-                set_errno(libc::EINTR);
-                return -1;
-            }
-        }
-    }
-    native(true)
-}
-
 fn awake(places: &Places) {
     places.for_each(|conn| {
         if let Some((own, _)) = conn.words() {
@@ -303,6 +252,7 @@ enum Finds {
 /// Looks at rings for as long as it pays, and at the kernel where it may have something.
 fn finds(
     wanted: &mut impl Wanted,
+    limit: Limit,
     looked: &mut Option<Look<'static>>,
     native: &mut impl FnMut(bool) -> c_int,
 ) -> Finds {
@@ -324,7 +274,7 @@ fn finds(
         },
         false,
     );
-    let look = looked.insert(Look::begin(&SPIN, start, is_elsewhere));
+    let look = looked.insert(Look::begin(&SPIN, start, is_elsewhere, limit));
     if look.is_none() {
         return Finds::Nothing;
     }

@@ -9,7 +9,7 @@ use proto::stream::{Outcome, path};
 use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
-use crate::rings::blocked::Goes;
+use crate::rings::blocked::{Goes, Limit};
 use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
@@ -101,7 +101,7 @@ pub(crate) fn read(
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             conn.said(result);
             if result > 0 {
-                conn.unacknowledged.store(1, Ordering::Relaxed);
+                conn.came(fd, peer);
                 if let Some(look) = looked {
                     look.slept();
                 }
@@ -109,7 +109,7 @@ pub(crate) fn read(
                 && promised
                 && !may_wait()
                 && get_errno() == libc::EAGAIN
-                && waits_for_promised(own, fd, &mut promised)
+                && waits_for_told(conn, own, peer, fd, core::mem::take(&mut promised))
             {
                 set_errno(errno);
                 continue;
@@ -129,7 +129,7 @@ pub(crate) fn read(
             return with_more(conn, fd, &bytes, flags, result, peer);
         }
         if !may_wait() {
-            if waits_for_promised(own, fd, &mut promised) {
+            if waits_for_told(conn, own, peer, fd, core::mem::take(&mut promised)) {
                 continue;
             }
             set_errno(libc::EAGAIN);
@@ -139,21 +139,40 @@ pub(crate) fn read(
     }
 }
 
-/// Milliseconds for bytes that were promised to come through the kernel.
-const PROMISE_MS: c_int = 10;
+/// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each.
+const PAUSES: u32 = 2000;
+const LONG_PAUSES: u32 = 100;
+/// Times that this was in vain until such bytes are not waited for any more.
+const UNKEPT: u32 = 3;
 
-/// Whether a wait has promised bytes that were in the ring then. The writer has taken them back since: they are on their way through
-/// the kernel, and are waited for, as the program need not expect to find none.
+/// Waits a moment for bytes that the program was told of, and that are on their way from the ring into the kernel since: it need not
+/// expect to find none. They were in the ring when a wait `promised` them, or the kernel has the first of them already.
 #[cold]
-fn waits_for_promised(own: &Words, fd: c_int, promised: &mut bool) -> bool {
-    if !*promised {
+fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: bool) -> bool {
+    let is_on_its_way = || peer.way.0.recall.load(Ordering::Acquire) != 0;
+    if conn.unkept.load(Ordering::Relaxed) >= UNKEPT
+        || !(promised || is_on_its_way() && kernel::unread(fd) != Some(0))
+    {
         return false;
     }
-    *promised = false;
+    // The writer's kernel may hold them until it knows that the ones before have come.
+    kernel::acknowledge(fd);
     own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
-    kernel::polled(fd, libc::POLLIN, PROMISE_MS);
+    let is_there = (0..PAUSES + LONG_PAUSES).any(|pause| {
+        if !is_on_its_way() && kernel::polled(fd, libc::POLLIN, 0) != 0 {
+            return true;
+        }
+        if pause < PAUSES {
+            spin::relax();
+        } else {
+            crate::rings::run::sleep(100_000);
+        }
+        false
+    });
     own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    true
+    let unkept = conn.unkept.load(Ordering::Relaxed);
+    conn.unkept.store(if is_there { 0 } else { unkept + 1 }, Ordering::Relaxed);
+    is_there
 }
 
 /// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may
@@ -384,7 +403,7 @@ fn finds(
     looked: &mut Option<Look<'static>>,
 ) -> bool {
     let (start, _) = spin::clock();
-    let look = looked.insert(Look::begin(&conn.spin, start, true));
+    let look = looked.insert(Look::begin(&conn.spin, start, true, Limit::FOREVER));
     if look.is_none() {
         return false;
     }

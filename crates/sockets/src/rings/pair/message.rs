@@ -5,6 +5,7 @@ use libc::{c_int, c_void, cmsghdr, iovec, msghdr, ucred};
 use super::address::Address;
 use super::{close, diag};
 use crate::rings::conn::{self, Conn};
+use crate::rings::proc;
 use crate::rings::words::{CAPACITY, MAGIC, REGION_BYTES};
 use crate::sync::Ordering;
 use crate::{raw, state};
@@ -249,7 +250,7 @@ impl Letter {
     /// Whether the sender, and not only somebody who knows of it, has the opposite end.
     fn is_holder(&self, sender: i32) -> bool {
         let Ok(number) = u32::try_from(self.words.number) else { return false };
-        sender > 0 && holds(sender.unsigned_abs(), number, self.words.inode)
+        sender > 0 && proc::is_socket(sender.unsigned_abs(), number, self.words.inode)
     }
 
     pub(super) fn has_region(&self) -> bool {
@@ -300,54 +301,6 @@ fn discard(fd: c_int) {
     // SAFETY: the option's own value. What is no socket refuses it.
     unsafe { raw::call(libc::SYS_setsockopt, [fd as usize, option[0], option[1], value, length, 0]) };
     close(fd);
-}
-
-/// Whether this descriptor of a process is the socket of this inode, as `/proc` has it: that shows it to the same user only.
-fn holds(process: u32, number: u32, inode: u64) -> bool {
-    let mut path = Text::new();
-    path.put(b"/proc/").number(u64::from(process)).put(b"/fd/").number(u64::from(number)).put(b"\0");
-    let mut wanted = Text::new();
-    wanted.put(b"socket:[").number(inode).put(b"]");
-    let mut link = [0_u8; TEXT];
-    let arguments = [path.bytes.as_ptr() as usize, link.as_mut_ptr() as usize, TEXT, 0, 0, 0];
-    // SAFETY: a path that ends with 0, and room of the length that is said.
-    let length = unsafe { raw::call(libc::SYS_readlink, arguments) };
-    length == wanted.used as isize && link.iter().zip(wanted.bytes).all(|(&found, wanted)| found == wanted)
-}
-
-const TEXT: usize = 64;
-
-/// A short text.
-struct Text {
-    bytes: [u8; TEXT],
-    used: usize,
-}
-
-impl Text {
-    fn new() -> Self {
-        Self { bytes: [0; TEXT], used: 0 }
-    }
-
-    fn put(&mut self, more: &[u8]) -> &mut Self {
-        for (place, byte) in self.bytes.iter_mut().skip(self.used).zip(more) {
-            *place = *byte;
-            self.used += 1;
-        }
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut Self {
-        let (mut digit, mut rest) = (1_u64, number / 10);
-        while rest > 0 {
-            digit *= 10;
-            rest /= 10;
-        }
-        while digit > 0 {
-            self.put(&[b'0' + (number / digit % 10) as u8]);
-            digit /= 10;
-        }
-        self
-    }
 }
 
 fn stat(fd: c_int) -> Option<libc::stat> {
