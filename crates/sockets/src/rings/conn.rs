@@ -61,6 +61,8 @@ pub(crate) struct Conn {
     pub(crate) woken_at: AtomicU64,
     pub(crate) futile: AtomicU32,
     pub(crate) stays: AtomicU32,
+    /// A look has paid, and looking without asking first has since.
+    pub(crate) at_once: AtomicU32,
     /// Reads until it is asked again whether both ends are on one processor.
     pub(crate) together: AtomicU32,
     /// As that, for good: somebody reads in a way that is not seen.
@@ -284,6 +286,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.parked,
             &conn.futile,
             &conn.stays,
+            &conn.at_once,
             &conn.together,
             &conn.sealed,
             &conn.owes,
