@@ -23,7 +23,7 @@ pub(crate) fn got(
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     if let Some(conn) = ring(fd) {
-        return rings::io::read(conn, fd, bytes(), flags, &mut Native::of(&mut next));
+        return rings::io::read(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut next));
     }
     let result = next();
     seen::input(fd, result);
@@ -39,14 +39,14 @@ pub(crate) fn gave(
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     if let Some(conn) = ring(fd) {
-        return rings::io::write(conn, fd, bytes(), flags, &mut Native::of(&mut next));
+        return rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut next));
     }
     if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
         seen::unusual(fd);
     }
     let flight = match Flight::begin(fd) {
         Ok(flight) => flight,
-        Err(conn) => return rings::io::write(conn, fd, bytes(), flags, &mut Native::of(&mut next)),
+        Err(conn) => return rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut next)),
     };
     let result = next();
     flight.land();

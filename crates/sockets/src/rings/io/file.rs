@@ -60,7 +60,7 @@ pub(crate) fn send_file(
         let mut rest =
             || with_errno(unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) });
         let bytes = Bytes::flat(piece.cast(), got);
-        let written = write(conn, fd, Some(bytes), 0, &mut Native::of(&mut rest));
+        let written = write(conn, fd, Some(&bytes), 0, &mut Native::of(&mut rest));
         if written < 0 && sent == 0 {
             return Some(written);
         }

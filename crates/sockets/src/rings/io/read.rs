@@ -31,7 +31,7 @@ const LOOKS: u32 = 200;
 pub(crate) fn read(
     conn: &'static Conn,
     fd: c_int,
-    bytes: Option<Bytes>,
+    bytes: Option<&Bytes>,
     flags: c_int,
     native: &mut Native<'_>,
 ) -> isize {
@@ -50,7 +50,13 @@ pub(crate) fn read(
         }
         return native.call();
     };
-    let bytes = if flags & libc::MSG_TRUNC != 0 { bytes.discarding() } else { bytes };
+    let discarding;
+    let bytes = if flags & libc::MSG_TRUNC != 0 {
+        discarding = bytes.discarding();
+        &discarding
+    } else {
+        bytes
+    };
     let Some((own, peer)) = conn.words() else { return native.call() };
     if conn.parked.load(Ordering::Relaxed) != 0 {
         epoll::wakes(conn, own);
@@ -59,10 +65,9 @@ pub(crate) fn read(
     let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0 && !is_peek;
     if wants_all && !is_nonblocking(fd) {
         // Rare, and it may have to go on reading from both sides.
-        return all(conn, fd, &bytes, flags, native);
+        return all(conn, fd, bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
-    let errno = get_errno();
     // This read is the one that they were promised to.
     let mut promised = conn.promised.load(Ordering::Relaxed) != 0;
     if promised && !is_peek {
@@ -73,11 +78,11 @@ pub(crate) fn read(
             set_errno(libc::EFAULT);
             return -1;
         }
-        match take(conn, own, peer, &bytes, is_peek) {
-            Fast::Moved(count) => return with_more(conn, fd, &bytes, flags, count, peer),
+        match take(conn, own, peer, bytes, is_peek) {
+            Fast::Moved(count) => return with_more(conn, fd, bytes, flags, count, peer),
             Fast::Slow => {
-                if let Some(result) = machine(conn, fd, &bytes, flags, false, native) {
-                    return with_more(conn, fd, &bytes, flags, result, peer);
+                if let Some(result) = machine(conn, fd, bytes, flags, false, native) {
+                    return with_more(conn, fd, bytes, flags, result, peer);
                 }
             }
             Fast::Nothing => {}
@@ -98,6 +103,7 @@ pub(crate) fn read(
             conn.at_once.store(1, Ordering::Relaxed);
             continue;
         }
+        let errno = get_errno();
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
         let is_empty = peer.way.0.recall.load(Ordering::Acquire) == 0 && is_empty(own, peer);
@@ -124,15 +130,15 @@ pub(crate) fn read(
             let mut end = || 0;
             if result == 0
                 && peer.tail() != own.head.0.load(Ordering::Acquire)
-                && let Some(left) = machine(conn, fd, &bytes, flags, false, &mut Native::of(&mut end))
+                && let Some(left) = machine(conn, fd, bytes, flags, false, &mut Native::of(&mut end))
             {
                 return left;
             }
             return result;
         }
         own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-        if let Some(result) = machine(conn, fd, &bytes, flags, may_wait(), native) {
-            return with_more(conn, fd, &bytes, flags, result, peer);
+        if let Some(result) = machine(conn, fd, bytes, flags, may_wait(), native) {
+            return with_more(conn, fd, bytes, flags, result, peer);
         }
         if !may_wait() {
             if waits_for_told(conn, own, peer, fd, core::mem::take(&mut promised)) {
@@ -262,10 +268,10 @@ fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut
         let some = flags & !libc::MSG_WAITALL;
         let got = if is_whole {
             // Nothing but the kernel has any: the program's own call waits for all of it.
-            read(conn, fd, Some(rest), some, native)
+            read(conn, fd, Some(&rest), some, native)
         } else {
             let mut part = || with_errno(kernel::receive(fd, &rest, usize::MAX, some));
-            read(conn, fd, Some(rest), some, &mut Native::of(&mut part))
+            read(conn, fd, Some(&rest), some, &mut Native::of(&mut part))
         };
         match usize::try_from(got) {
             Ok(0) | Err(_) if done > 0 => {

@@ -20,7 +20,7 @@ use crate::sync::{Ordering, compiler_fence};
 pub(crate) fn write(
     conn: &'static Conn,
     fd: c_int,
-    bytes: Option<Bytes>,
+    bytes: Option<&Bytes>,
     flags: c_int,
     native: &mut Native<'_>,
 ) -> isize {
@@ -42,7 +42,7 @@ pub(crate) fn write(
     }
     let mut done = 0;
     loop {
-        match put(conn, own, peer, &bytes, done) {
+        match put(conn, own, peer, bytes, done) {
             Fast::Moved(count) => {
                 done += count as usize;
                 if done == bytes.length {
@@ -51,7 +51,7 @@ pub(crate) fn write(
                 continue;
             }
             Fast::Nothing if !may_open(conn, own, peer, fd) => {
-                match rest(conn, fd, &bytes, done, flags, native) {
+                match rest(conn, fd, bytes, done, flags, native) {
                     Some(result) => return result,
                     None => continue,
                 }
@@ -64,7 +64,7 @@ pub(crate) fn write(
         if !may_wait && done > 0 {
             return done as isize;
         }
-        let Some(call) = Call::new(conn, fd, &bytes) else { return native.call() };
+        let Some(call) = Call::new(conn, fd, bytes) else { return native.call() };
         match call.behind(done).write(occasion, true) {
             Outcome::Moved(count) => {
                 page::ring(Way::Out, count);
@@ -82,7 +82,7 @@ pub(crate) fn write(
             // Errno says why it has ended.
             Outcome::WouldBlock => return -1,
             Outcome::Kernel => {
-                if let Some(result) = rest(conn, fd, &bytes, done, flags, native) {
+                if let Some(result) = rest(conn, fd, bytes, done, flags, native) {
                     return result;
                 }
             }
@@ -104,7 +104,8 @@ fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fa
         return Fast::Slow;
     }
     let put = put_locked(conn, own, peer, bytes, done);
-    lock::release(&own.write_lock.0);
+    // Also the fence behind which the other end is looked at.
+    lock::release_fenced(&own.write_lock.0);
     if let Fast::Moved(count) = put {
         page::ring(Way::Out, count as u64);
         acknowledge(conn);
@@ -158,8 +159,9 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
     unsafe { bytes.put(done, own.ring(), tail, length) };
     put_beside(own, bytes, done, tail, length);
     let published = tail + length as u64;
-    // Also the fence behind which the other end is looked at. It fails if a handler of this thread has written meanwhile.
-    if own.message.0.tail.compare_exchange(tail, published, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+    // An ordinary store right behind those of the message: with a locked one a reader that looks meanwhile would take the line away in
+    // between. It fails if a handler of this thread has written meanwhile.
+    if !commit(&own.message.0.tail, tail, published) {
         return Fast::Slow;
     }
     if conn.owes.load(Ordering::Relaxed) == 0 {
