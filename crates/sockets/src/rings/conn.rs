@@ -63,6 +63,8 @@ pub(crate) struct Conn {
     pub(crate) stays: AtomicU32,
     /// A look has paid, and looking without asking first has since.
     pub(crate) at_once: AtomicU32,
+    /// Reads in a row, up to some, that found something soon, since the last write.
+    pub(crate) stream: AtomicU32,
     /// Reads until it is asked again whether both ends are on one processor.
     pub(crate) together: AtomicU32,
     /// As that, for good: somebody reads in a way that is not seen.
@@ -287,6 +289,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.futile,
             &conn.stays,
             &conn.at_once,
+            &conn.stream,
             &conn.together,
             &conn.sealed,
             &conn.owes,

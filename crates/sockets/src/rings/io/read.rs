@@ -68,6 +68,7 @@ pub(crate) fn read(
         return all(conn, fd, bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
+    lets_stream_go(conn, own, peer);
     // This read is the one that they were promised to.
     let mut promised = conn.promised.load(Ordering::Relaxed) != 0;
     if promised && !is_peek {
@@ -391,13 +392,37 @@ fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
     if conn.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
         return false;
     }
-    for _ in 0..AT_ONCE {
+    for look in 0..AT_ONCE {
         if !is_empty(own, peer) {
+            if look >= SOON {
+                conn.stream.store(0, Ordering::Relaxed);
+            }
             return true;
         }
     }
     conn.at_once.store(0, Ordering::Relaxed);
+    conn.stream.store(0, Ordering::Relaxed);
     false
+}
+
+/// Reads in a row that found something within [`SOON`] looks, and answered nothing, until they are taken for a stream.
+const STREAM: u32 = 64;
+const SOON: u32 = 100;
+/// Fewer bytes than these are few.
+const FEW: u64 = 512;
+/// So long the writer of a stream may get ahead.
+const PAUSES_OF_STREAM: u32 = 16;
+
+/// A reader that keeps up with a stream of small messages lets the writer get ahead for some: who looks at each of them as soon as it is
+/// written takes the line of the cache away from the writer each time, which costs both more than the messages.
+#[inline(always)]
+fn lets_stream_go(conn: &Conn, own: &Words, peer: &Words) {
+    let stream = conn.stream.load(Ordering::Relaxed);
+    if stream < STREAM {
+        conn.stream.store(stream + 1, Ordering::Relaxed);
+    } else if peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)) < FEW {
+        (0..PAUSES_OF_STREAM).for_each(|_| spin::relax());
+    }
 }
 
 /// Whether a look may pay: the other end is on another processor, and nobody else sleeps.

@@ -167,6 +167,9 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
     if conn.owes.load(Ordering::Relaxed) == 0 {
         conn.owes.store(1, Ordering::Relaxed);
     }
+    if conn.stream.load(Ordering::Relaxed) != 0 {
+        conn.stream.store(0, Ordering::Relaxed);
+    }
     Fast::Moved(length as isize)
 }
 
