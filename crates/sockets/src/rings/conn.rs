@@ -32,6 +32,14 @@ pub(crate) mod state {
     pub(crate) const OVER: u32 = 4;
 }
 
+/// Whether this process counts itself in `asleep` until the program next reads.
+pub(crate) mod parked {
+    /// It does.
+    pub(crate) const SOME: u32 = 1;
+    /// It does, and has since it found the ring empty: everything comes through the kernel.
+    pub(crate) const EMPTY: u32 = 2;
+}
+
 pub(crate) struct Conn {
     pub(crate) state: AtomicU32,
     /// A number of it, and how many there are.
@@ -55,7 +63,7 @@ pub(crate) struct Conn {
     /// What the machines keep from call to call.
     pub(crate) reached: AtomicU64,
     pub(crate) head: AtomicU64,
-    /// This process counts itself in `asleep` until the program next reads.
+    /// See [`parked`]; 0 if it does not.
     pub(crate) parked: AtomicU32,
     /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
     pub(crate) woken_at: AtomicU64,

@@ -9,7 +9,7 @@ use libc::{c_int, epoll_event};
 use proto::stream::path;
 
 use super::blocked::{self, Limit};
-use super::conn::{self, Conn};
+use super::conn::{self, Conn, parked};
 use super::io::offers;
 use super::spin::{self, Look};
 use super::words::Words;
@@ -115,7 +115,7 @@ pub(crate) fn forget(fd: c_int) {
 /// This end sleeps, as far as the other can see.
 fn park(conn: &Conn) {
     if let Some((own, _)) = conn.words()
-        && conn.parked.swap(1, Ordering::SeqCst) == 0
+        && conn.parked.swap(parked::SOME, Ordering::SeqCst) == 0
     {
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
         // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.

@@ -12,7 +12,7 @@ use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
 use super::{kernel, spin};
 use crate::raw;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 
 fn nothing() -> Bytes {
     Bytes::flat(core::ptr::null(), 0)
@@ -34,6 +34,9 @@ pub(crate) fn overdue(conn: &Conn, fd: c_int) {
 /// Before this process sleeps nothing that it has written may be left in a ring. Whether that is so.
 #[inline]
 pub(crate) fn settle() -> bool {
+    if !owes() {
+        return true;
+    }
     let mut all = true;
     conn::for_each_ready(|conn| {
         if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) && !is_given_up(conn) {
@@ -44,11 +47,31 @@ pub(crate) fn settle() -> bool {
     all
 }
 
+/// Whether any connection may have something to settle.
+static OWES: AtomicU32 = AtomicU32::new(0);
+
+/// Something was written to the ring.
+pub(crate) fn owe(conn: &Conn) {
+    conn.owes.store(1, Ordering::Relaxed);
+    // Release: who finds it set, and then unset by another one, finds the connection.
+    OWES.store(1, Ordering::Release);
+}
+
 /// Whether there is anything to settle.
 #[inline]
 pub(crate) fn owes() -> bool {
+    OWES.load(Ordering::Relaxed) != 0 && any_owes()
+}
+
+#[cold]
+fn any_owes() -> bool {
+    // Before the look: what another thread writes meanwhile sets it again.
+    OWES.swap(0, Ordering::SeqCst);
     let mut any = false;
     conn::for_each_ready(|conn| any |= conn.owes.load(Ordering::Relaxed) != 0);
+    if any {
+        OWES.store(1, Ordering::Release);
+    }
     any
 }
 
@@ -76,7 +99,7 @@ fn is_settled(conn: &Conn) -> bool {
     if is_settled {
         return true;
     }
-    conn.owes.store(1, Ordering::Relaxed);
+    owe(conn);
     // Nobody is left who could read it in a way that is seen.
     kernel::has_hung_up(conn.fd())
 }

@@ -18,7 +18,7 @@ use sockets_rules::layout::Reason;
 
 use self::address::Address;
 use self::message::Meeting;
-use super::conn::{self, Conn, state as stage};
+use super::conn::{self, Conn, parked, state as stage};
 use super::kernel;
 use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
 use crate::sync::{AtomicU32, Ordering};
@@ -145,7 +145,7 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
     if done & (SENT | MAPPED) == SENT | MAPPED {
         let (words, _) = conn.words()?;
         // Until the program next reads, this end sleeps.
-        conn.parked.store(1, Ordering::Relaxed);
+        conn.parked.store(parked::SOME, Ordering::Relaxed);
         measure(conn, fd);
         words.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
         // The other end looks with Acquire.

@@ -198,7 +198,7 @@ impl<'a> Call<'a> {
                 self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
                 // The other end, and who has the lock next, look with Acquire.
                 self.own.message.0.tail.store(tail, Ordering::Release);
-                self.conn.owes.store(1, Ordering::Relaxed);
+                super::leave::owe(self.conn);
             }
             // The other end, and who has the lock next, look with Acquire.
             Do::Store(word, value) => self.word(word).store(value, Ordering::Release),

@@ -10,7 +10,7 @@ use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::blocked::{Goes, Limit};
-use crate::rings::conn::{Conn, state};
+use crate::rings::conn::{Conn, parked, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
@@ -59,6 +59,9 @@ pub(crate) fn read(
     };
     let Some((own, peer)) = conn.words() else { return native.call() };
     if conn.parked.load(Ordering::Relaxed) != 0 {
+        if let Some(result) = read_together(conn, native) {
+            return result;
+        }
         epoll::wakes(conn, own);
     }
     let is_peek = flags & libc::MSG_PEEK != 0;
@@ -111,7 +114,9 @@ pub(crate) fn read(
         if is_empty {
             let goes = if leave::owes() && may_wait() { leave::settle_or_poll(fd) } else { Goes::On };
             let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
-            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            if result <= 0 || !stays_asleep(conn) {
+                own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            }
             conn.said(result);
             if result > 0 {
                 conn.came(fd, peer);
@@ -444,7 +449,29 @@ fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
 }
 
 /// Reads for which two ends that were seen on one processor are taken to stay there.
-const TOGETHER: u32 = 15;
+const TOGETHER: u32 = 31;
+
+/// With both ends on one processor everything comes through the kernel: then this one goes on counting itself among those who sleep, as
+/// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
+fn stays_asleep(conn: &Conn) -> bool {
+    // Whoever wakes it again finds out who has counted.
+    conn.together.load(Ordering::Relaxed) > 0
+        && conn.parked.compare_exchange(0, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+}
+
+/// A read on such a connection, unless it is time to see whether that is still so. An end may have something left before it.
+#[inline(always)]
+fn read_together(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
+    let together = conn.together.load(Ordering::Relaxed);
+    if together == 0 || conn.parked.load(Ordering::Relaxed) != parked::EMPTY || leave::owes() {
+        return None;
+    }
+    conn.together.store(together - 1, Ordering::Relaxed);
+    let result = native.call();
+    conn.said(result);
+    conn.unacknowledged.store(1, Ordering::Relaxed);
+    (result != 0).then_some(result)
+}
 
 /// Looks at the ring for a while. Whether there is something in it.
 #[inline(always)]
