@@ -154,10 +154,17 @@ static void watch(int set, int fd)
     check("epoll_ctl", epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
 }
 
+static void accepted(int listener, int set)
+{
+    int yes = 1, fd = check("accept", accept(listener, NULL, NULL));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    watch(set, fd);
+}
+
 static void epoll_service(int listener)
 {
     struct epoll_event events[CONNECTIONS];
-    int yes = 1, set = check("epoll_create1", epoll_create1(0));
+    int set = check("epoll_create1", epoll_create1(0));
     watch(set, listener);
     for (;;) {
         int ready = check("epoll_wait", epoll_wait(set, events, CONNECTIONS, -1));
@@ -165,9 +172,7 @@ static void epoll_service(int listener)
             char byte;
             int fd = events[at].data.fd;
             if (fd == listener) {
-                fd = check("accept", accept(listener, NULL, NULL));
-                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-                watch(set, fd);
+                accepted(listener, set);
             } else if (check("recv", (int)recv(fd, &byte, 1, 0)) == 1) {
                 check("send", (int)send(fd, &byte, 1, 0));
             } else {
@@ -181,7 +186,7 @@ static void epoll_service(int listener)
 static void idle_service(int listener)
 {
     struct epoll_event events[CONNECTIONS];
-    int yes = 1, set = check("epoll_create1", epoll_create1(0));
+    int set = check("epoll_create1", epoll_create1(0));
     watch(set, listener);
     for (;;) {
         int ready = check("epoll_wait", epoll_wait(set, events, CONNECTIONS, -1));
@@ -189,9 +194,7 @@ static void idle_service(int listener)
             char bytes[MESSAGE_BYTES];
             int got, fd = events[at].data.fd;
             if (fd == listener) {
-                fd = check("accept", accept(listener, NULL, NULL));
-                setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-                watch(set, fd);
+                accepted(listener, set);
             } else if ((got = check("read", (int)read(fd, bytes, sizeof bytes))) > 0) {
                 write_all(fd, bytes, (size_t)got);
             } else {

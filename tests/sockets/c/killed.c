@@ -54,7 +54,7 @@ static unsigned a_size(void)
 }
 
 // How an end was killed or the other one has gone: whatever TCP says of it.
-static int is_over(ssize_t n) { return n == 0 || n < 0 && (errno == ECONNRESET || errno == EPIPE || errno == ENOTCONN); }
+static int is_over(ssize_t n) { return n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE || errno == ENOTCONN)); }
 
 static void await(int fd, short what, int limit)
 {

@@ -32,12 +32,19 @@ pub(crate) mod state {
     pub(crate) const OVER: u32 = 4;
 }
 
-/// Whether this process counts itself in `asleep` until the program next reads.
+/// Whether this process counts itself in `asleep` until the program next reads: it does with any odd number, another one each time.
 pub(crate) mod parked {
-    /// It does.
-    pub(crate) const SOME: u32 = 1;
+    use crate::sync::{AtomicU32, Ordering};
+
     /// It does, and has since it found the ring empty: everything comes through the kernel.
     pub(crate) const EMPTY: u32 = 2;
+
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+
+    /// A number for it: who finds out that the ring is empty finds out, too, whether it is still parked for the same time.
+    pub(crate) fn some() -> u32 {
+        NEXT.fetch_add(2, Ordering::Relaxed)
+    }
 }
 
 pub(crate) struct Conn {
@@ -71,6 +78,8 @@ pub(crate) struct Conn {
     pub(crate) stays: AtomicU32,
     /// A look has paid, and looking without asking first has since.
     pub(crate) at_once: AtomicU32,
+    /// Reads until it is asked again whether they may wait.
+    pub(crate) nonblocking: AtomicU32,
     /// Reads in a row, up to some, that found something soon, since the last write.
     pub(crate) stream: AtomicU32,
     /// Reads until it is asked again whether both ends are on one processor.
@@ -144,6 +153,30 @@ impl Conn {
     /// Whether somebody may have been told of a reset: of what other processes were told nothing is known.
     pub(crate) fn may_be_reset(&self) -> bool {
         self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on one processor, or being
+    /// awake has brought nothing for some time. Counts down, with each read and write.
+    #[inline(always)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        let counts_down = |left: &AtomicU32| {
+            let count = left.load(Ordering::Relaxed);
+            if count > 0 {
+                left.store(count - 1, Ordering::Relaxed);
+            }
+            count > 0
+        };
+        self.parked.load(Ordering::Relaxed) == parked::EMPTY
+            && (counts_down(&self.together) || counts_down(&self.stays))
+    }
+
+    /// Whether it is worth asking whether a read may wait.
+    pub(crate) fn may_be_blocking(&self) -> bool {
+        let left = self.nonblocking.load(Ordering::Relaxed);
+        if left > 0 {
+            self.nonblocking.store(left - 1, Ordering::Relaxed);
+        }
+        left == 0
     }
 
     /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
@@ -298,6 +331,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.stays,
             &conn.at_once,
             &conn.stream,
+            &conn.nonblocking,
             &conn.together,
             &conn.sealed,
             &conn.owes,

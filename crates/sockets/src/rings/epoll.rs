@@ -10,7 +10,7 @@ use proto::stream::path;
 
 use super::blocked::{self, Limit};
 use super::conn::{self, Conn, parked};
-use super::io::offers;
+use super::io::{is_empty, offers};
 use super::spin::{self, Look};
 use super::words::Words;
 use super::{kernel, leave, proc, tables};
@@ -114,22 +114,27 @@ pub(crate) fn forget(fd: c_int) {
 
 /// This end sleeps, as far as the other can see.
 fn park(conn: &Conn) {
-    if let Some((own, _)) = conn.words()
-        && conn.parked.swap(parked::SOME, Ordering::SeqCst) == 0
-    {
-        own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
-        // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
-        let futile = match own.head.0.load(Ordering::Relaxed) == conn.woken_at.load(Ordering::Relaxed) {
-            true => (conn.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
-            false => 0,
-        };
-        conn.futile.store(futile, Ordering::Relaxed);
-        conn.stays.store(if futile > 2 { 1 << futile } else { 0 }, Ordering::Relaxed);
+    let Some((own, peer)) = conn.words() else { return };
+    let some = parked::some();
+    if conn.parked.compare_exchange(0, some, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        return;
     }
+    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+    if is_empty(own, peer) && peer.way.0.recall.load(Ordering::Acquire) == 0 {
+        // Unless it was woken meanwhile.
+        let _ = conn.parked.compare_exchange(some, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+    }
+    // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
+    let futile = match own.head.0.load(Ordering::Relaxed) == conn.woken_at.load(Ordering::Relaxed) {
+        true => (conn.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
+        false => 0,
+    };
+    conn.futile.store(futile, Ordering::Relaxed);
+    conn.stays.store(if futile > 2 { 1 << futile } else { 0 }, Ordering::Relaxed);
 }
 
 /// So often in a row being awake may bring nothing until it makes no difference any more.
-const MOST_FUTILE: u32 = 7;
+const MOST_FUTILE: u32 = 9;
 
 /// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
 pub(crate) fn wakes(conn: &Conn, own: &Words) {
@@ -156,10 +161,16 @@ pub(crate) fn wakes(conn: &Conn, own: &Words) {
     }
 }
 
-/// Calls `each` with the connections that are registered in an epoll.
-fn for_each_in(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
+/// Calls `each` with the connections that are registered in an epoll, of those with a state that `is` wanted.
+#[inline(always)]
+fn for_each_in(
+    epoll: c_int,
+    is: impl Fn(u32) -> bool,
+    mut each: impl FnMut(&'static Conn, &'static Interest),
+) {
     conn::for_each_ready(|conn| {
-        if let Some(interest) = interest(conn.fd())
+        if is(conn.parked.load(Ordering::Relaxed))
+            && let Some(interest) = interest(conn.fd())
             && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
         {
             each(conn, interest);
@@ -168,12 +179,14 @@ fn for_each_in(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Intere
 }
 
 /// As [`for_each_in`], of those that are awake.
-fn for_each_awake(epoll: c_int, mut each: impl FnMut(&'static Conn, &'static Interest)) {
-    for_each_in(epoll, |conn, interest| {
-        if conn.parked.load(Ordering::Relaxed) == 0 {
-            each(conn, interest);
-        }
-    });
+fn for_each_awake(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest)) {
+    for_each_in(epoll, |state| state == 0, each);
+}
+
+/// As [`for_each_in`], of those whose ring may have something.
+#[inline(always)]
+fn for_each_with_any(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest)) {
+    for_each_in(epoll, |state| state != parked::EMPTY, each);
 }
 
 fn park_all(epoll: c_int) {
@@ -254,7 +267,7 @@ struct Found {
 /// There must be room for so many events.
 unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
     let mut found = Found { count: 0, asks: false };
-    for_each_in(epoll, |conn, interest| {
+    for_each_with_any(epoll, |conn, interest| {
         if found.count == room {
             return;
         }
@@ -394,9 +407,7 @@ unsafe fn look(
         // SAFETY: the caller's promise.
         let Found { count, asks } = unsafe { collect(epoll, into, room) };
         if count > 0 {
-            if let Some(look) = looked {
-                look.paid();
-            }
+            SPIN.paid();
             let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
             TURNS.store(turn, Ordering::Relaxed);
             if !turn.is_multiple_of(FAIR) && !asks {
@@ -416,6 +427,9 @@ unsafe fn look(
         if looks.is_multiple_of(LOOKS) {
             let found = native(into, room as c_int, false);
             if found != 0 {
+                if looks > 0 {
+                    SPIN.kernels();
+                }
                 return found;
             }
             if !looked.as_mut().is_some_and(Look::goes_on) {
@@ -451,10 +465,14 @@ fn elsewhere(epoll: c_int, here: u32) -> Awake {
 pub(crate) fn copied(epoll: c_int) {
     let Some(sleepers) = sleepers(epoll as u32 + 1) else { return };
     let mut is_one = sleepers.load(Ordering::Relaxed) != 0;
-    for_each_in(epoll, |conn, _| {
-        is_one = true;
-        leave::all(conn, conn.fd());
-    });
+    for_each_in(
+        epoll,
+        |_| true,
+        |conn, _| {
+            is_one = true;
+            leave::all(conn, conn.fd());
+        },
+    );
     if is_one || proc::is_epoll(epoll) {
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
@@ -485,7 +503,7 @@ pub(crate) fn is_waited_for(epoll: c_int) -> bool {
 /// Whether its rings have anything.
 pub(crate) fn has_some(epoll: c_int) -> bool {
     let mut has = false;
-    for_each_in(epoll, |conn, interest| has |= event(conn, interest, false) != 0);
+    for_each_with_any(epoll, |conn, interest| has |= event(conn, interest, false) != 0);
     has
 }
 

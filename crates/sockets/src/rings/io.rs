@@ -1,6 +1,7 @@
 //! One read or write of the program on a connection that has, or may get, rings.
 
 mod file;
+mod look;
 mod read;
 mod write;
 

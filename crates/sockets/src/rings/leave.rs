@@ -53,14 +53,14 @@ static OWES: AtomicU32 = AtomicU32::new(0);
 /// Something was written to the ring.
 pub(crate) fn owe(conn: &Conn) {
     conn.owes.store(1, Ordering::Relaxed);
-    // Release: who finds it set, and then unset by another one, finds the connection.
+    // Pairs with the Acquire of `owes`: who finds it set finds which connection it is.
     OWES.store(1, Ordering::Release);
 }
 
 /// Whether there is anything to settle.
 #[inline]
 pub(crate) fn owes() -> bool {
-    OWES.load(Ordering::Relaxed) != 0 && any_owes()
+    OWES.load(Ordering::Acquire) != 0 && any_owes()
 }
 
 #[cold]
@@ -70,7 +70,7 @@ fn any_owes() -> bool {
     let mut any = false;
     conn::for_each_ready(|conn| any |= conn.owes.load(Ordering::Relaxed) != 0);
     if any {
-        OWES.store(1, Ordering::Release);
+        OWES.store(1, Ordering::Relaxed);
     }
     any
 }

@@ -145,7 +145,7 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
     if done & (SENT | MAPPED) == SENT | MAPPED {
         let (words, _) = conn.words()?;
         // Until the program next reads, this end sleeps.
-        conn.parked.store(parked::SOME, Ordering::Relaxed);
+        conn.parked.store(parked::some(), Ordering::Relaxed);
         measure(conn, fd);
         words.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
         // The other end looks with Acquire.

@@ -6,25 +6,19 @@ use libc::c_int;
 use proto::stream::reader::Purpose;
 use proto::stream::{Outcome, path};
 
+use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
 use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
-use crate::rings::blocked::{Goes, Limit};
-use crate::rings::conn::{Conn, parked, state};
+use crate::rings::blocked::Goes;
+use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::spin::{self, Look};
+use crate::rings::spin;
 use crate::rings::words::{BESIDE, CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, lock};
 use crate::sync::{Ordering, compiler_fence};
-
-/// Looks without a pause between them, which would be as long as what a message takes.
-const EAGER: u32 = 400;
-/// Looks before anything is asked, as long as they keep paying: less than what it takes to ask.
-const AT_ONCE: u32 = 1000;
-/// Looks at a ring between two looks at the kernel.
-const LOOKS: u32 = 200;
 
 /// Reads: `native` is the program's own call.
 #[inline(never)]
@@ -59,7 +53,7 @@ pub(crate) fn read(
     };
     let Some((own, peer)) = conn.words() else { return native.call() };
     if conn.parked.load(Ordering::Relaxed) != 0 {
-        if let Some(result) = read_together(conn, native) {
+        if let Some(result) = read_parked(conn, native) {
             return result;
         }
         epoll::wakes(conn, own);
@@ -103,9 +97,13 @@ pub(crate) fn read(
             may_wait.set(Some(known));
             known
         };
-        if begins && may_wait() && finds(conn, own, peer, fd, &mut looked) {
-            conn.at_once.store(1, Ordering::Relaxed);
-            continue;
+        if begins && conn.may_be_blocking() {
+            if !may_wait() {
+                conn.nonblocking.store(NONBLOCKING, Ordering::Relaxed);
+            } else if finds(conn, own, peer, fd, &mut looked) {
+                conn.at_once.store(1, Ordering::Relaxed);
+                continue;
+            }
         }
         let errno = get_errno();
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
@@ -156,6 +154,9 @@ pub(crate) fn read(
         return -1;
     }
 }
+
+/// Reads for which a descriptor that did not want to wait is taken to stay so: it only goes without a look.
+const NONBLOCKING: u32 = 100;
 
 /// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each.
 const PAUSES: u32 = 2000;
@@ -388,125 +389,4 @@ fn take_beside(peer: &Words, bytes: &Bytes, from: u64, length: usize) -> bool {
     unsafe { copy(peer.message.0.beside.as_ptr().cast(), to, length) };
     compiler_fence(Ordering::SeqCst);
     peer.message.0.beside_at.load(Ordering::Acquire) == from
-}
-
-/// Looks where a short look was enough the last time: nothing is asked before, not even whether the program wants to wait. What such a
-/// look finds in vain costs it less than that.
-#[inline(always)]
-fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
-    if conn.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
-        return false;
-    }
-    for look in 0..AT_ONCE {
-        if !is_empty(own, peer) {
-            if look >= SOON {
-                conn.stream.store(0, Ordering::Relaxed);
-            }
-            return true;
-        }
-    }
-    conn.at_once.store(0, Ordering::Relaxed);
-    conn.stream.store(0, Ordering::Relaxed);
-    false
-}
-
-/// Reads in a row that found something within [`SOON`] looks, and answered nothing, until they are taken for a stream.
-const STREAM: u32 = 64;
-const SOON: u32 = 100;
-/// Fewer bytes than these are few.
-const FEW: u64 = 512;
-/// So long the writer of a stream may get ahead.
-const PAUSES_OF_STREAM: u32 = 16;
-
-/// A reader that keeps up with a stream of small messages lets the writer get ahead for some: who looks at each of them as soon as it is
-/// written takes the line of the cache away from the writer each time, which costs both more than the messages.
-#[inline(always)]
-fn lets_stream_go(conn: &Conn, own: &Words, peer: &Words) {
-    let stream = conn.stream.load(Ordering::Relaxed);
-    if stream < STREAM {
-        conn.stream.store(stream + 1, Ordering::Relaxed);
-    } else if peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)) < FEW {
-        (0..PAUSES_OF_STREAM).for_each(|_| spin::relax());
-    }
-}
-
-/// Whether a look may pay: the other end is on another processor, and nobody else sleeps.
-#[inline(always)]
-fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
-    if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
-        return false;
-    }
-    let together = conn.together.load(Ordering::Relaxed);
-    if together > 0 {
-        conn.together.store(together - 1, Ordering::Relaxed);
-        return false;
-    }
-    let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
-    if !is_elsewhere {
-        conn.together.store(TOGETHER, Ordering::Relaxed);
-    }
-    is_elsewhere
-}
-
-/// Reads for which two ends that were seen on one processor are taken to stay there.
-const TOGETHER: u32 = 31;
-
-/// With both ends on one processor everything comes through the kernel: then this one goes on counting itself among those who sleep, as
-/// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
-fn stays_asleep(conn: &Conn) -> bool {
-    // Whoever wakes it again finds out who has counted.
-    conn.together.load(Ordering::Relaxed) > 0
-        && conn.parked.compare_exchange(0, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-}
-
-/// A read on such a connection, unless it is time to see whether that is still so. An end may have something left before it.
-#[inline(always)]
-fn read_together(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
-    let together = conn.together.load(Ordering::Relaxed);
-    if together == 0 || conn.parked.load(Ordering::Relaxed) != parked::EMPTY || leave::owes() {
-        return None;
-    }
-    conn.together.store(together - 1, Ordering::Relaxed);
-    let result = native.call();
-    conn.said(result);
-    conn.unacknowledged.store(1, Ordering::Relaxed);
-    (result != 0).then_some(result)
-}
-
-/// Looks at the ring for a while. Whether there is something in it.
-#[inline(always)]
-fn finds(
-    conn: &'static Conn,
-    own: &Words,
-    peer: &Words,
-    fd: c_int,
-    looked: &mut Option<Look<'static>>,
-) -> bool {
-    let (start, _) = spin::clock();
-    let look = looked.insert(Look::begin(&conn.spin, start, true, Limit::FOREVER));
-    if look.is_none() {
-        return false;
-    }
-    let seen = peer.tail();
-    let mut looks = 0_u32;
-    loop {
-        if peer.tail() != seen || !is_empty(own, peer) {
-            look.paid();
-            return true;
-        }
-        looks += 1;
-        if looks.is_multiple_of(LOOKS) {
-            if kernel::unread(fd) != Some(0) {
-                look.paid();
-                return false;
-            }
-            let (_, here) = spin::clock();
-            if !look.goes_on() || !spin::is_elsewhere(own, peer, here) {
-                return false;
-            }
-        }
-        if looks > EAGER {
-            spin::relax();
-        }
-    }
 }

@@ -7,7 +7,7 @@ use proto::stream::{Outcome, consent, path};
 use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, with_errno, writes_unready};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
-use crate::rings::conn::{Conn, parked, state};
+use crate::rings::conn::{Conn, state};
 use crate::rings::copy::{Bytes, copy};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
@@ -37,11 +37,9 @@ pub(crate) fn write(
         return plain(conn, native);
     };
     let Some((own, peer)) = conn.words() else { return native.call() };
-    if conn.parked.load(Ordering::Relaxed) == parked::EMPTY
-        && conn.together.load(Ordering::Relaxed) > 0
+    if conn.is_quiet()
         && let Some(result) = plain_once(conn, native)
     {
-        // Both ends are on one processor: no other page is looked at.
         return result;
     }
     if !bytes.is_there(false) {

@@ -1,0 +1,139 @@
+//! How a read waits for bytes: whether it looks, at what, and for how long; and what a connection needs on which looking does not pay.
+
+use libc::c_int;
+
+use super::is_empty;
+use crate::rings::blocked::Limit;
+use crate::rings::conn::{Conn, parked};
+use crate::rings::native::Native;
+use crate::rings::spin::{self, Look};
+use crate::rings::words::Words;
+use crate::rings::{kernel, leave};
+use crate::sync::Ordering;
+
+/// Looks without a pause between them, which would be as long as what a message takes.
+const EAGER: u32 = 400;
+/// Looks before anything is asked, as long as they keep paying: less than what it takes to ask.
+const AT_ONCE: u32 = 1000;
+/// Looks at a ring between two looks at the kernel.
+const LOOKS: u32 = 200;
+
+/// Looks where a short look was enough the last time: nothing is asked before, not even whether the program wants to wait. What such a
+/// look finds in vain costs it less than that.
+#[inline(always)]
+pub(super) fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
+    if conn.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
+        return false;
+    }
+    for look in 0..AT_ONCE {
+        if !is_empty(own, peer) {
+            if look >= SOON {
+                conn.stream.store(0, Ordering::Relaxed);
+            }
+            return true;
+        }
+    }
+    conn.at_once.store(0, Ordering::Relaxed);
+    conn.stream.store(0, Ordering::Relaxed);
+    false
+}
+
+/// Reads in a row that found something within [`SOON`] looks, and answered nothing, until they are taken for a stream.
+const STREAM: u32 = 64;
+const SOON: u32 = 100;
+/// Fewer bytes than these are few.
+const FEW: u64 = 512;
+/// So long the writer of a stream may get ahead.
+const PAUSES_OF_STREAM: u32 = 16;
+
+/// A reader that keeps up with a stream of small messages lets the writer get ahead for some: who looks at each of them as soon as it is
+/// written takes the line of the cache away from the writer each time, which costs both more than the messages.
+#[inline(always)]
+pub(super) fn lets_stream_go(conn: &Conn, own: &Words, peer: &Words) {
+    let stream = conn.stream.load(Ordering::Relaxed);
+    if stream < STREAM {
+        conn.stream.store(stream + 1, Ordering::Relaxed);
+    } else if peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)) < FEW {
+        (0..PAUSES_OF_STREAM).for_each(|_| spin::relax());
+    }
+}
+
+/// Whether a look may pay: the other end is on another processor, and nobody else sleeps.
+#[inline(always)]
+pub(super) fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
+    if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    let together = conn.together.load(Ordering::Relaxed);
+    if together > 0 {
+        conn.together.store(together - 1, Ordering::Relaxed);
+        return false;
+    }
+    let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
+    if !is_elsewhere {
+        conn.together.store(TOGETHER, Ordering::Relaxed);
+    }
+    is_elsewhere
+}
+
+/// Reads for which two ends that were seen on one processor are taken to stay there.
+const TOGETHER: u32 = 31;
+
+/// With both ends on one processor everything comes through the kernel: then this one goes on counting itself among those who sleep, as
+/// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
+pub(super) fn stays_asleep(conn: &Conn) -> bool {
+    // Whoever wakes it again finds out who has counted.
+    conn.together.load(Ordering::Relaxed) > 0
+        && conn.parked.compare_exchange(0, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+}
+
+/// A read on a connection that is known to have nothing in its ring, unless it is time to see whether that is still for the best. An
+/// end may have something left before it.
+#[inline(always)]
+pub(super) fn read_parked(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
+    if !conn.is_quiet() || leave::owes() {
+        return None;
+    }
+    let result = native.call();
+    conn.said(result);
+    conn.unacknowledged.store(1, Ordering::Relaxed);
+    (result != 0).then_some(result)
+}
+
+/// Looks at the ring for a while. Whether there is something in it.
+#[inline(always)]
+pub(super) fn finds(
+    conn: &'static Conn,
+    own: &Words,
+    peer: &Words,
+    fd: c_int,
+    looked: &mut Option<Look<'static>>,
+) -> bool {
+    let (start, _) = spin::clock();
+    let look = looked.insert(Look::begin(&conn.spin, start, true, Limit::FOREVER));
+    if look.is_none() {
+        return false;
+    }
+    let seen = peer.tail();
+    let mut looks = 0_u32;
+    loop {
+        if peer.tail() != seen || !is_empty(own, peer) {
+            look.paid();
+            return true;
+        }
+        looks += 1;
+        if looks.is_multiple_of(LOOKS) {
+            if kernel::unread(fd) != Some(0) {
+                look.paid();
+                return false;
+            }
+            let (_, here) = spin::clock();
+            if !look.goes_on() || !spin::is_elsewhere(own, peer, here) {
+                return false;
+            }
+        }
+        if looks > EAGER {
+            spin::relax();
+        }
+    }
+}
