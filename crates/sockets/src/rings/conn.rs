@@ -72,6 +72,8 @@ pub(crate) struct Conn {
     pub(crate) head: AtomicU64,
     /// See [`parked`]; 0 if it does not.
     pub(crate) parked: AtomicU32,
+    /// Threads that read from the kernel, and rely on that.
+    pub(crate) inside: AtomicU32,
     /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
     pub(crate) woken_at: AtomicU64,
     pub(crate) futile: AtomicU32,
@@ -327,6 +329,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.done,
             &conn.peer_pid,
             &conn.parked,
+            &conn.inside,
             &conn.futile,
             &conn.stays,
             &conn.at_once,
@@ -439,6 +442,7 @@ pub(crate) fn forked() {
             conn.over(state::MEETING, Reason::Inherited);
         }
         conn.parked.store(0, Ordering::Relaxed);
+        conn.inside.store(0, Ordering::Relaxed);
         conn.owes.store(0, Ordering::Relaxed);
         conn.at_it.store(0, Ordering::Relaxed);
         conn.shared.store(1, Ordering::Relaxed);

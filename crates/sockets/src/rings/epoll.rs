@@ -150,15 +150,33 @@ pub(crate) fn wakes(conn: &Conn, own: &Words) {
         registered == MANY
             || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
     };
-    if is_slept_over(registered) || conn.parked.swap(0, Ordering::SeqCst) == 0 {
+    if is_slept_over(registered) || !ends(conn, own) {
         return;
     }
-    own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
     // Who goes to sleep now has either seen that it is awake, or is seen here.
     fence(Ordering::SeqCst);
     if is_slept_over(registered) {
         park(conn);
     }
+}
+
+/// It is parked no more, unless another thread reads from the kernel in trust of that. Whether it was, and is not.
+fn ends(conn: &Conn, own: &Words) -> bool {
+    let is_relied_upon = || conn.inside.load(Ordering::SeqCst) != 0;
+    if is_relied_upon() {
+        return false;
+    }
+    let before = conn.parked.swap(0, Ordering::SeqCst);
+    if before == 0 {
+        return false;
+    }
+    // Who came meanwhile has either seen that, or is seen here: then it is as it was, unless somebody has parked it again since.
+    let is_kept = is_relied_upon()
+        && conn.parked.compare_exchange(0, before, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    if !is_kept {
+        own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+    !is_kept
 }
 
 /// Calls `each` with the connections that are registered in an epoll, of those with a state that `is` wanted.

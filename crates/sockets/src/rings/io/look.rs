@@ -94,7 +94,18 @@ pub(super) fn read_parked(conn: &Conn, native: &mut Native<'_>) -> Option<isize>
     if !conn.is_quiet() || leave::owes() {
         return None;
     }
-    let result = native.call();
+    // Nobody may wake it under who sleeps here. Whoever wakes it now either sees this one, or is seen here.
+    let cookie = conn.cookie.load(Ordering::Relaxed);
+    conn.inside.fetch_add(1, Ordering::SeqCst);
+    let is_still = conn.parked.load(Ordering::SeqCst) == parked::EMPTY;
+    let result = if is_still { native.call() } else { 0 };
+    if conn.cookie.load(Ordering::Relaxed) == cookie {
+        // Else the number was closed meanwhile, and the place is another connection's.
+        conn.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+    if !is_still {
+        return None;
+    }
     conn.said(result);
     conn.unacknowledged.store(1, Ordering::Relaxed);
     (result != 0).then_some(result)
