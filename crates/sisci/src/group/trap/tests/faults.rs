@@ -72,13 +72,20 @@ extern "C" fn programs_handler(_signal: c_int, info: *mut siginfo_t, _context: *
 
 /// With the handler above, a rig, and the address of a page that cannot be read, behind 4096 bytes of 7.
 fn with_own_handler() -> (Rig, usize) {
-    // SAFETY: a handler of the right type, set before the group's; then new mappings, of which the second page is taken away.
+    // SAFETY: a handler of the right type, set before the group's; then new mappings, of which one is the thread's alternate stack, and
+    // of the other one the second page is taken away.
     let source = unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = (programs_handler as *const ()).expose_provenance();
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigaction(libc::SIGSEGV, &raw const action, null_mut());
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // Two frames of the kernel's and the interpreter's between them: where the processor has little state to save, the
+        // language's own alternate stack of 8 KiB is too short for those of a build that is not optimised.
+        let size = 256 << 10;
+        let room = libc::mmap(null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        let stack = libc::stack_t { ss_sp: room, ss_flags: 0, ss_size: size };
+        assert_eq!(libc::sigaltstack(&raw const stack, null_mut()), 0);
         let start = libc::mmap(null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         start.cast::<u8>().write_bytes(7, 4096);
         libc::mprotect(start.byte_add(4096), 4096, libc::PROT_NONE);
