@@ -146,7 +146,8 @@ static void mislead(int meeting, int fd)
     case 10: letter.inode = any(); post(meeting, &letter, sizeof letter, 0, 0); break;
     case 11: letter.process = any(); letter.number = any(); post(meeting, &letter, sizeof letter, 0, 0); break;
     case 12: for (int i = 0; i < 30; i++) post(meeting, &letter, sizeof letter, 0, 0); break;
-    case 13: { int fd = lingering(); letter.magic = 0; post(meeting, &letter, sizeof letter, &fd, 1); close(fd); break; }
+    // Left open: whoever closes it last waits for long, and that is not to be this one.
+    case 13: { int fd = lingering(); letter.magic = 0; post(meeting, &letter, sizeof letter, &fd, 1); break; }
     }
 }
 
