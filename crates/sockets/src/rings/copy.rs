@@ -117,20 +117,14 @@ impl Bytes {
     /// Whether all of it is memory: to be written if `writes`, else to be read.
     #[inline(always)]
     pub(crate) fn is_there(&self, writes: bool) -> bool {
-        if self.parts.is_null() { self.is_part_there(self.one, writes) } else { self.are_parts_there(writes) }
-    }
-
-    #[inline(always)]
-    fn is_part_there(&self, part: iovec, writes: bool) -> bool {
-        match writes {
+        let is_there = |part: iovec| match writes {
             true => self.discards || reach::is_writable(part.iov_base, part.iov_len),
             false => reach::is_readable(part.iov_base, part.iov_len),
+        };
+        if self.parts.is_null() {
+            return is_there(self.one);
         }
-    }
-
-    #[inline(never)]
-    fn are_parts_there(&self, writes: bool) -> bool {
-        (0..self.count).all(|at| self.is_part_there(self.part(at), writes))
+        (0..self.count).all(|at| is_there(self.part(at)))
     }
 
     /// The same, for `MSG_TRUNC`.
@@ -183,14 +177,12 @@ impl Bytes {
     /// The ring must be of [`CAPACITY`] bytes, `length` no more than that; the bytes are the caller's to read.
     #[inline(always)]
     pub(crate) unsafe fn put(&self, skip: usize, ring: *mut u8, at: u64, length: usize) {
-        if self.parts.is_null() {
-            // SAFETY: the caller's promise.
-            return unsafe { put_flat(self.one.iov_base.cast::<u8>().wrapping_add(skip), ring, at, length) };
-        }
         let mut at = at;
         self.for_each(skip, length, |from, part| {
-            // SAFETY: the caller's promise.
-            unsafe { put_flat(from, ring, at, part) };
+            // SAFETY: within the ring, in two pieces where it ends; the caller's promise.
+            unsafe {
+                each_piece(at, part, |place, done, piece| copy(from.add(done), ring.add(place), piece))
+            };
             at += part as u64;
         });
     }
@@ -216,23 +208,6 @@ impl Bytes {
     #[inline(always)]
     pub(crate) fn place(&self) -> Option<*mut u8> {
         (self.parts.is_null() && !self.discards).then_some(self.one.iov_base.cast())
-    }
-}
-
-/// Copies to a ring at a position.
-///
-/// # Safety
-/// As [`Bytes::put`], of bytes in one place.
-#[inline(always)]
-unsafe fn put_flat(from: *const u8, ring: *mut u8, at: u64, length: usize) {
-    let place = (at % CAPACITY) as usize;
-    let first = length.min(CAPACITY as usize - place);
-    // SAFETY: within the ring, in two pieces where it ends; the caller's promise.
-    unsafe {
-        copy(from, ring.add(place), first);
-        if first < length {
-            copy(from.add(first), ring, length - first);
-        }
     }
 }
 

@@ -108,6 +108,10 @@ pub(super) fn read_parked(conn: &Conn, native: &mut Native<'_>) -> Option<isize>
     }
     conn.said(result);
     conn.unacknowledged.store(1, Ordering::Relaxed);
+    if result > 0 {
+        // What a wait has told came this way.
+        conn.promised.store(0, Ordering::Relaxed);
+    }
     (result != 0).then_some(result)
 }
 

@@ -112,6 +112,10 @@ fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fa
     // Also the fence behind which the other end is looked at.
     lock::release_fenced(&own.write_lock.0);
     if let Fast::Moved(count) = put {
+        // Behind the fence: another thread that unsets it has seen what was written, or is seen here.
+        if conn.owes.load(Ordering::Relaxed) == 0 {
+            leave::owe(conn);
+        }
         page::ring(Way::Out, count as u64);
         acknowledge(conn);
         let will = &peer.will.0;
@@ -168,9 +172,6 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
     // between. It fails if a handler of this thread has written meanwhile.
     if !commit(&own.message.0.tail, tail, published) {
         return Fast::Slow;
-    }
-    if conn.owes.load(Ordering::Relaxed) == 0 {
-        leave::owe(conn);
     }
     if conn.stream.load(Ordering::Relaxed) != 0 {
         conn.stream.store(0, Ordering::Relaxed);
