@@ -161,24 +161,13 @@ impl Conn {
     /// awake has brought nothing for some time. Counts down, with each read and write.
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
-        let counts_down = |left: &AtomicU32| {
-            let count = left.load(Ordering::Relaxed);
-            if count > 0 {
-                left.store(count - 1, Ordering::Relaxed);
-            }
-            count > 0
-        };
         self.parked.load(Ordering::Relaxed) == parked::EMPTY
             && (counts_down(&self.together) || counts_down(&self.stays))
     }
 
     /// Whether it is worth asking whether a read may wait.
     pub(crate) fn may_be_blocking(&self) -> bool {
-        let left = self.nonblocking.load(Ordering::Relaxed);
-        if left > 0 {
-            self.nonblocking.store(left - 1, Ordering::Relaxed);
-        }
-        left == 0
+        !counts_down(&self.nonblocking)
     }
 
     /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
@@ -207,6 +196,16 @@ impl Conn {
             Some((self.own.load(Ordering::Acquire).as_ref()?, self.peer.load(Ordering::Acquire).as_ref()?))
         }
     }
+}
+
+/// Takes one of what is left; whether there was any.
+#[inline(always)]
+pub(crate) fn counts_down(left: &AtomicU32) -> bool {
+    let count = left.load(Ordering::Relaxed);
+    if count > 0 {
+        left.store(count - 1, Ordering::Relaxed);
+    }
+    count > 0
 }
 
 /// All connections, and how they are found. Zeroes are an empty one.

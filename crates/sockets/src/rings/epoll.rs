@@ -9,7 +9,7 @@ use libc::{c_int, epoll_event};
 use proto::stream::path;
 
 use super::blocked::{self, Limit};
-use super::conn::{self, Conn, parked};
+use super::conn::{self, Conn, counts_down, parked};
 use super::io::{is_empty, offers};
 use super::spin::{self, Look};
 use super::words::Words;
@@ -138,9 +138,7 @@ const MOST_FUTILE: u32 = 9;
 
 /// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
 pub(crate) fn wakes(conn: &Conn, own: &Words) {
-    let stays = conn.stays.load(Ordering::Relaxed);
-    if stays > 0 {
-        conn.stays.store(stays - 1, Ordering::Relaxed);
+    if counts_down(&conn.stays) {
         return;
     }
     spin::is_here(own, spin::clock().1);

@@ -4,7 +4,7 @@ use libc::c_int;
 
 use super::is_empty;
 use crate::rings::blocked::Limit;
-use crate::rings::conn::{Conn, parked};
+use crate::rings::conn::{Conn, counts_down, parked};
 use crate::rings::native::Native;
 use crate::rings::spin::{self, Look};
 use crate::rings::words::Words;
@@ -13,13 +13,13 @@ use crate::sync::Ordering;
 
 /// Looks without a pause between them, which would be as long as what a message takes.
 const EAGER: u32 = 400;
-/// Looks before anything is asked, as long as they keep paying: less than what it takes to ask.
+/// Looks before anything is asked, as long as they keep paying: about as long as an answer takes, also one that was held up a little.
 const AT_ONCE: u32 = 1000;
 /// Looks at a ring between two looks at the kernel.
 const LOOKS: u32 = 200;
 
-/// Looks where a short look was enough the last time: nothing is asked before, not even whether the program wants to wait. What such a
-/// look finds in vain costs it less than that.
+/// Looks where a short look was enough the last time: nothing is asked before, not even whether the program wants to wait. One
+/// look in vain is the last such for a while.
 #[inline(always)]
 pub(super) fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
     if conn.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
@@ -64,9 +64,7 @@ pub(super) fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> 
     if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    let together = conn.together.load(Ordering::Relaxed);
-    if together > 0 {
-        conn.together.store(together - 1, Ordering::Relaxed);
+    if counts_down(&conn.together) {
         return false;
     }
     let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
