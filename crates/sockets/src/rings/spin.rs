@@ -17,8 +17,6 @@ const CYCLES: u64 = 60_000;
 const LONGEST: u64 = 1_000_000;
 /// Waits without a look after somebody else wanted the processor.
 const CROWDED: u32 = 64;
-/// Looks that the kernel ends until there are as few.
-const KERNELS: u32 = 8;
 /// Looks in vain until there are none.
 const PATIENCE: u32 = 4;
 
@@ -29,25 +27,17 @@ pub(crate) struct Spin {
     without: AtomicU32,
     /// Cycles of a look beyond the usual.
     more: AtomicU32,
-    /// Looks that the kernel has ended, since the last that has paid.
-    kernels: AtomicU32,
 }
 
 impl Spin {
     pub(crate) const fn new() -> Self {
-        Self {
-            vain: AtomicU32::new(0),
-            without: AtomicU32::new(0),
-            more: AtomicU32::new(0),
-            kernels: AtomicU32::new(0),
-        }
+        Self { vain: AtomicU32::new(0), without: AtomicU32::new(0), more: AtomicU32::new(0) }
     }
 
     pub(crate) fn reset(&self) {
         self.vain.store(0, Ordering::Relaxed);
         self.without.store(0, Ordering::Relaxed);
         self.more.store(0, Ordering::Relaxed);
-        self.kernels.store(0, Ordering::Relaxed);
     }
 
     /// How many cycles to look; 0 is not at all.
@@ -70,9 +60,7 @@ impl Spin {
     /// A wait has lasted so long, looking and sleeping: what is usual is learned from it.
     fn lasted(&self, cycles: u64) {
         let more = u64::from(self.more.load(Ordering::Relaxed));
-        if self.kernels.load(Ordering::Relaxed) >= KERNELS {
-            // What it waits for does not come through rings.
-        } else if cycles < LONGEST {
+        if cycles < LONGEST {
             let wanted = (cycles + cycles / 2).min(LONGEST) - CYCLES.min(cycles);
             self.more.store(more.max(wanted) as u32, Ordering::Relaxed);
             self.vain.store(0, Ordering::Relaxed);
@@ -85,19 +73,6 @@ impl Spin {
     /// It has paid.
     pub(crate) fn paid(&self) {
         self.vain.store(0, Ordering::Relaxed);
-        if self.kernels.load(Ordering::Relaxed) != 0 {
-            self.kernels.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// The kernel had something instead.
-    pub(crate) fn kernels(&self) {
-        let kernels = self.kernels.load(Ordering::Relaxed).saturating_add(1);
-        self.kernels.store(kernels, Ordering::Relaxed);
-        if kernels >= KERNELS {
-            self.more.store(0, Ordering::Relaxed);
-            self.without.store(CROWDED, Ordering::Relaxed);
-        }
     }
 
     /// It has not.

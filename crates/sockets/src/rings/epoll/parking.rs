@@ -1,0 +1,238 @@
+//! Which connection is registered in which epoll, and which are parked.
+//!
+//! A connection that somebody may sleep over is *parked*: its end counts itself among the sleepers until the program next reads from
+//! it, so that everything comes through the kernel, with all that epoll can do. Of a sleep only those are parked that have been
+//! read from since the last.
+
+use libc::{c_int, epoll_event};
+
+use crate::rings::conn::{self, Conn, counts_down, parked};
+use crate::rings::io::is_empty;
+use crate::rings::words::Words;
+use crate::rings::{leave, proc, spin, tables};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::table::NUMBERS;
+
+/// What a descriptor is registered for.
+pub(super) struct Interest {
+    /// In which epoll, plus 1; `MANY` if in several, or nobody knows.
+    epoll: AtomicU32,
+    pub(super) events: AtomicU32,
+    pub(super) data: AtomicU64,
+}
+
+const MANY: u32 = u32::MAX;
+
+/// What is known of epolls. Zeroes are nothing.
+pub(crate) struct Epolls {
+    interests: [Interest; NUMBERS],
+    /// By number of an epoll: how many sleep in it; `FOREIGN` if they may do so unseen.
+    sleepers: [AtomicU32; NUMBERS],
+}
+
+pub(super) const FOREIGN: u32 = 1 << 31;
+
+fn interest(fd: c_int) -> Option<&'static Interest> {
+    tables::get()?.epolls.interests.get(usize::try_from(fd).ok()?)
+}
+
+/// By number of an epoll, plus 1.
+pub(super) fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
+    tables::get()?.epolls.sleepers.get((epoll as usize).checked_sub(1)?)
+}
+
+/// `epoll_ctl` has succeeded.
+///
+/// # Safety
+/// The event must be readable, where the operation has one.
+pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *const epoll_event) {
+    let Some(interest) = interest(fd) else { return };
+    if let Some(nested) = sleepers(fd as u32 + 1)
+        && what == libc::EPOLL_CTL_ADD
+        && conn::of(fd).is_none()
+        && proc::is_epoll(fd)
+    {
+        // Others sleep over this one in their own.
+        nested.fetch_or(FOREIGN, Ordering::SeqCst);
+        park_all(fd);
+    }
+    let own = epoll as u32 + 1;
+    match what {
+        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
+            // SAFETY: the caller's promise; an event need not be aligned.
+            let event = unsafe { event.read_unaligned() };
+            let before = interest.epoll.load(Ordering::Relaxed);
+            let is_other = before != 0 && before != own;
+            let is_odd = event.events & (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32 != 0;
+            interest.events.store(event.events, Ordering::Relaxed);
+            interest.data.store(event.u64, Ordering::Relaxed);
+            // Pairs with the Acquire in `wakes`: who finds the epoll finds what for.
+            interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
+            if let Some(conn) = conn::ready(fd) {
+                if is_other || is_odd || conn.shared.load(Ordering::Relaxed) != 0 {
+                    // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
+                    // the kernel's to say.
+                    leave::all(conn, fd);
+                    return;
+                }
+                // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
+                // for, and parks it, or is seen here.
+                fence(Ordering::SeqCst);
+                if sleepers(own).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
+                    park(conn);
+                }
+                conn.told.store(u64::MAX, Ordering::Relaxed);
+            }
+        }
+        libc::EPOLL_CTL_DEL if interest.epoll.load(Ordering::Relaxed) == own => {
+            interest.epoll.store(0, Ordering::Relaxed);
+        }
+        _ => {}
+    }
+}
+
+/// The number is closed: with its last descriptor the kernel takes it out of every epoll.
+pub(crate) fn forget(fd: c_int) {
+    if let Some(interest) = interest(fd)
+        && interest.epoll.load(Ordering::Relaxed) != 0
+    {
+        interest.epoll.store(0, Ordering::Relaxed);
+    }
+    if let Some(sleepers) = sleepers((fd as u32).wrapping_add(1))
+        && sleepers.load(Ordering::Relaxed) != 0
+    {
+        sleepers.store(0, Ordering::Relaxed);
+    }
+}
+
+/// This end sleeps, as far as the other can see.
+fn park(conn: &Conn) {
+    let Some((own, peer)) = conn.words() else { return };
+    let some = parked::some();
+    if conn.parked.compare_exchange(0, some, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        return;
+    }
+    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+    if is_empty(own, peer) && peer.way.0.recall.load(Ordering::Acquire) == 0 {
+        // Unless it was woken meanwhile.
+        let _ = conn.parked.compare_exchange(some, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+    }
+    // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
+    let futile = match own.head.0.load(Ordering::Relaxed) == conn.woken_at.load(Ordering::Relaxed) {
+        true => (conn.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
+        false => 0,
+    };
+    conn.futile.store(futile, Ordering::Relaxed);
+    conn.stays.store(if futile > 2 { 1 << futile } else { 0 }, Ordering::Relaxed);
+}
+
+/// So often in a row being awake may bring nothing until it makes no difference any more.
+const MOST_FUTILE: u32 = 9;
+
+/// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
+pub(crate) fn wakes(conn: &Conn, own: &Words) {
+    if counts_down(&conn.stays) {
+        return;
+    }
+    spin::is_here(own, spin::clock().1);
+    conn.woken_at.store(own.head.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
+    let is_slept_over = |registered: u32| {
+        registered == MANY
+            || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
+    };
+    if is_slept_over(registered) || !ends(conn, own) {
+        return;
+    }
+    // Who goes to sleep now has either seen that it is awake, or is seen here.
+    fence(Ordering::SeqCst);
+    if is_slept_over(registered) {
+        park(conn);
+    }
+}
+
+/// It is parked no more, unless another thread reads from the kernel in trust of that. Whether it was, and is not.
+fn ends(conn: &Conn, own: &Words) -> bool {
+    let is_relied_upon = || conn.inside.load(Ordering::SeqCst) != 0;
+    if is_relied_upon() {
+        return false;
+    }
+    let before = conn.parked.swap(0, Ordering::SeqCst);
+    if before == 0 {
+        return false;
+    }
+    // Who came meanwhile has either seen that, or is seen here: then it is as it was, unless somebody has parked it again since.
+    let is_kept = is_relied_upon()
+        && conn.parked.compare_exchange(0, before, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    if !is_kept {
+        own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+    !is_kept
+}
+
+/// Calls `each` with the connections that are registered in an epoll, of those with a state that `is` wanted.
+#[inline(always)]
+fn for_each_in(
+    epoll: c_int,
+    is: impl Fn(u32) -> bool,
+    mut each: impl FnMut(&'static Conn, &'static Interest),
+) {
+    conn::for_each_ready(|conn| {
+        if is(conn.parked.load(Ordering::Relaxed))
+            && let Some(interest) = interest(conn.fd())
+            && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
+        {
+            each(conn, interest);
+        }
+    });
+}
+
+/// As [`for_each_in`], of those that are awake.
+pub(super) fn for_each_awake(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest)) {
+    for_each_in(epoll, |state| state == 0, each);
+}
+
+/// As [`for_each_in`], of those whose ring may have something.
+#[inline(always)]
+pub(super) fn for_each_with_any(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest)) {
+    for_each_in(epoll, |state| state != parked::EMPTY, each);
+}
+
+pub(super) fn park_all(epoll: c_int) {
+    for_each_awake(epoll, |conn, _| park(conn));
+}
+
+/// An epoll has got another number, by which nobody finds what is in it: everything in it stays with the kernel.
+pub(crate) fn copied(epoll: c_int) {
+    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return };
+    let mut is_one = sleepers.load(Ordering::Relaxed) != 0;
+    for_each_in(
+        epoll,
+        |_| true,
+        |conn, _| {
+            is_one = true;
+            leave::all(conn, conn.fd());
+        },
+    );
+    if is_one || proc::is_epoll(epoll) {
+        sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
+    }
+}
+
+/// In the child of a fork nobody sleeps yet.
+pub(crate) fn forked() {
+    if !conn::any() {
+        return;
+    }
+    let Some(tables) = tables::get() else { return };
+    for sleepers in &tables.epolls.sleepers {
+        if sleepers.load(Ordering::Relaxed) & !FOREIGN != 0 {
+            sleepers.fetch_and(FOREIGN, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether a connection is registered in this epoll.
+pub(crate) fn is_in(conn: &Conn, epoll: c_int) -> bool {
+    interest(conn.fd()).is_some_and(|interest| interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1)
+}
