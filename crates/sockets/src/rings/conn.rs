@@ -80,6 +80,11 @@ pub(crate) struct Conn {
     pub(crate) stays: AtomicU32,
     /// A look has paid, and looking without asking first has since.
     pub(crate) at_once: AtomicU32,
+    /// The last read from the kernel was a large one: there may be more, for which nobody has to sleep.
+    pub(crate) bulk: AtomicU32,
+    /// Where the reader was when it last found nothing, and such reads that are taken for pauses of a stream.
+    pub(crate) dry_at: AtomicU64,
+    pub(crate) dry: AtomicU32,
     /// Reads until it is asked again whether they may wait.
     pub(crate) nonblocking: AtomicU32,
     /// Reads in a row, up to some, that found something soon, since the last write.
@@ -165,6 +170,15 @@ impl Conn {
             && (counts_down(&self.together) || counts_down(&self.stays))
     }
 
+    /// So much came from the kernel. While a reader sleeps its writer goes on giving everything to the kernel; who only takes what the kernel
+    /// has for sure does not count as asleep, which costs a few questions before.
+    pub(crate) fn sees_bulk(&self, result: isize) {
+        let is_bulk = u32::from(result >= BULK);
+        if self.bulk.load(Ordering::Relaxed) != is_bulk {
+            self.bulk.store(is_bulk, Ordering::Relaxed);
+        }
+    }
+
     /// Whether it is worth asking whether a read may wait.
     pub(crate) fn may_be_blocking(&self) -> bool {
         !counts_down(&self.nonblocking)
@@ -197,6 +211,9 @@ impl Conn {
         }
     }
 }
+
+/// Bytes of a large read.
+pub(crate) const BULK: isize = 16 << 10;
 
 /// Takes one of what is left; whether there was any.
 #[inline(always)]
@@ -332,6 +349,8 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.futile,
             &conn.stays,
             &conn.at_once,
+            &conn.bulk,
+            &conn.dry,
             &conn.stream,
             &conn.nonblocking,
             &conn.together,
@@ -353,6 +372,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.told,
             &conn.told_cut,
             &conn.woken_at,
+            &conn.dry_at,
             &conn.acknowledged_base,
         ] {
             word.store(0, Ordering::Relaxed);

@@ -4,14 +4,14 @@ use core::cell::Cell;
 
 use libc::c_int;
 use proto::stream::reader::Purpose;
-use proto::stream::{Outcome, path};
+use proto::stream::{Held, Outcome, path};
 
 use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
 use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::blocked::Goes;
-use crate::rings::conn::{Conn, state};
+use crate::rings::conn::{BULK, Conn, counts_down, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
@@ -105,6 +105,17 @@ pub(crate) fn read(
                 continue;
             }
         }
+        if conn.bulk.load(Ordering::Relaxed) != 0
+            && conn.together.load(Ordering::Relaxed) == 0
+            && let Some(result) = machine(conn, fd, bytes, flags, false, native)
+        {
+            conn.sees_bulk(result);
+            return with_more(conn, fd, bytes, flags, result, peer);
+        }
+        if !promised && is_of_stream(conn, own) && has_nothing(own, peer, fd) && !may_wait() {
+            set_errno(libc::EAGAIN);
+            return -1;
+        }
         let errno = get_errno();
         // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
@@ -116,6 +127,7 @@ pub(crate) fn read(
                 own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
             }
             conn.said(result);
+            conn.sees_bulk(result);
             if result > 0 {
                 conn.came(fd, peer);
                 if let Some(look) = looked {
@@ -153,6 +165,28 @@ pub(crate) fn read(
         // Of one that may wait, errno says why it has ended.
         return -1;
     }
+}
+
+/// Reads that find nothing, after large ones, until that is taken for the end of a stream.
+const DRY: u32 = 16;
+
+/// Whether much has come through the ring since it was last found dry, or shortly before.
+fn is_of_stream(conn: &Conn, own: &Words) -> bool {
+    let head = own.head.0.load(Ordering::Relaxed);
+    if head.wrapping_sub(conn.dry_at.load(Ordering::Relaxed)) >= BULK as u64 {
+        conn.dry.store(DRY, Ordering::Relaxed);
+    }
+    conn.dry_at.store(head, Ordering::Relaxed);
+    counts_down(&conn.dry)
+}
+
+/// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the way. So a read that does not wait
+/// need not count as asleep, which would send the writer of a stream to the kernel.
+fn has_nothing(own: &Words, peer: &Words, fd: c_int) -> bool {
+    peer.way.0.path.load(Ordering::Relaxed) == path::RING
+        && kernel::held(fd, false) == Held::Nothing
+        && peer.way.0.recall.load(Ordering::Acquire) == 0
+        && is_empty(own, peer)
 }
 
 /// Reads for which a descriptor that did not want to wait is taken to stay so: it only goes without a look.

@@ -182,9 +182,9 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
 /// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
 const PIECE: usize = 32 << 10;
 
-/// Cycles to look for room in a full ring, also for a write that may not wait: what it says then costs more than what a reader at
-/// work takes.
-const ROOM_CYCLES: u64 = 100_000;
+/// Cycles to look for room in a full ring, also for a write that may not wait: some hundred microseconds, as long as a reader at work may
+/// take for what the kernel holds before it. What such a write says then costs more.
+const ROOM_CYCLES: u64 = 1_000_000;
 
 /// Whether a ring that is full gets room soon: its readers are awake, and on another processor.
 #[cold]
