@@ -111,6 +111,9 @@ pub struct PairsReport {
     pub partial: bool,
 }
 
+/// Pairs whose mappings are kept while some are measured a second time; a process may have 65,530 mappings (vm.max_map_count).
+const MOST_KEPT: usize = 8192;
+
 /// A pair whose round trips were given up so often in a pass is left alone.
 const GIVE_UP_AFTER: u32 = 3;
 
@@ -203,12 +206,14 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
     let stalls = stalls::of_links(&stalls::watch(&arena, &clock, &pairs, plan.watch, stop));
     report.pairs = figures(&arena, &pairs, &readings, &stalls, &plan.limits);
     report.copy_ns = median(&readings.copy);
-    drop(arena);
+    // Memory that is given back now would be the second pass's: the same pages at the same addresses, with the same luck in the caches.
+    let kept = (report.pairs_in_all <= MOST_KEPT).then_some(arena);
     report.partial = stop();
     if !report.partial {
         second::run(target, plan, &stalls, &mut report, tell, stop);
         report.partial = stop();
     }
+    drop(kept);
     finish(target, &mut report);
     report
 }
