@@ -4,10 +4,13 @@
 //! descriptor is closed. The regions of a closed one are replaced by empty memory before they are used again: a call that
 //! another thread is in meanwhile finds words that say nothing.
 
+pub(crate) mod parked;
+
 use libc::c_int;
 
 use sockets_rules::layout::Reason;
 
+use super::kernel::Ending;
 use super::tables;
 use super::words::{REGION_BYTES, Words};
 use crate::hook::get_errno;
@@ -30,21 +33,6 @@ pub(crate) mod state {
     pub(crate) const READY: u32 = 3;
     /// It stays with the kernel.
     pub(crate) const OVER: u32 = 4;
-}
-
-/// Whether this process counts itself in `asleep` until the program next reads: it does with any odd number, another one each time.
-pub(crate) mod parked {
-    use crate::sync::{AtomicU32, Ordering};
-
-    /// It does, and has since it found the ring empty: everything comes through the kernel.
-    pub(crate) const EMPTY: u32 = 2;
-
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-
-    /// A number for it: who finds out that the ring is empty finds out, too, whether it is still parked for the same time.
-    pub(crate) fn some() -> u32 {
-        NEXT.fetch_add(2, Ordering::Relaxed)
-    }
 }
 
 pub(crate) struct Conn {
@@ -157,9 +145,14 @@ impl Conn {
         }
     }
 
-    /// Whether somebody may have been told of a reset: of what other processes were told nothing is known.
-    pub(crate) fn may_be_reset(&self) -> bool {
-        self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0
+    /// How it may have ended, whose other end is `peer`. Of what other processes were told nothing is known.
+    pub(crate) fn ending(&self, peer: &Words) -> Ending {
+        Ending {
+            may_be_reset: self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0,
+            // Pairs with the Release of who says it.
+            given: peer.way.0.given.load(Ordering::Acquire).checked_sub(1),
+            is_finished: false,
+        }
     }
 
     /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on one processor, or being

@@ -42,6 +42,11 @@ impl Info {
         self.state == 1
     }
 
+    /// No end, and no reset: the writing half is open.
+    fn is_writable(self) -> bool {
+        self.state == 1 || self.state == CLOSE_WAIT
+    }
+
     /// Reset, or closed by both ends.
     fn is_closed(self) -> bool {
         self.state == 7
@@ -76,22 +81,55 @@ pub(crate) fn is_at_mark(fd: c_int) -> bool {
 
 /// What a connection is that both ends have closed, though the kernel says that it is none any more.
 const TIME_WAIT: u8 = 6;
+/// The other end has closed.
+const CLOSE_WAIT: u8 = 8;
+
+/// What is known of how a connection may have ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Ending {
+    /// Somebody may have been told of a reset: the kernel says it once, to whoever asks first, and what it has lost stays lost.
+    pub(crate) may_be_reset: bool,
+    /// What the other end has given to the kernel in all, if it has finished and says so: with that nothing is lost.
+    pub(crate) given: Option<u64>,
+    /// Its FIN was seen: it stays among the received, also if a reset has followed since.
+    pub(crate) is_finished: bool,
+}
+
+impl Ending {
+    pub(crate) const UNKNOWN: Self = Self { may_be_reset: false, given: None, is_finished: false };
+
+    fn is_all_here(self, fd: c_int) -> bool {
+        self.given.is_some_and(|given| Info::ask(fd).is_some_and(|info| info.received >= given))
+    }
+}
 
 /// How often two calls are made that have to be of one moment.
 const TRIES: usize = 8;
 
-/// Bytes that this end has taken from the kernel; `may_be_reset` as in [`held`].
-pub(crate) fn taken(fd: c_int, may_be_reset: bool) -> Option<u64> {
+/// Bytes that this end has taken from the kernel.
+pub(crate) fn taken(fd: c_int, ending: Ending) -> Option<u64> {
     for _ in 0..TRIES {
         let before = Info::ask(fd)?;
         let unread = unread(fd)?;
         let after = Info::ask(fd)?;
         if (before.received, before.state) == (after.received, after.state) {
-            let is_ended = after.is_closed() && !may_be_reset && polled(fd, 0, 0) & libc::POLLERR == 0;
+            if after.is_closed()
+                && let Some(given) = ending.given.filter(|given| *given <= after.received)
+            {
+                // Whether a FIN is among the received makes no difference.
+                return given.checked_sub(unread);
+            }
+            let is_ended = after.is_closed()
+                && (ending.is_finished || !ending.may_be_reset && polled(fd, 0, 0) & libc::POLLERR == 0);
             return count::taken(if is_ended { TIME_WAIT } else { after.state }, after.received, unread);
         }
     }
     None
+}
+
+/// Bytes that this end has given to the kernel in all, if its writing half is still open.
+pub(crate) fn given(fd: c_int, extra: u64) -> Option<u64> {
+    Info::ask(fd)?.is_writable().then(|| written(fd, extra))?
 }
 
 /// Bytes that this end has given to the kernel.
@@ -129,22 +167,27 @@ pub(crate) fn polled(fd: c_int, events: c_short, wait_ms: c_int) -> c_short {
     if found == 1 { one.revents } else { 0 }
 }
 
-/// What the kernel holds for a reader, without taking anything. The error of a reset is said once, to whoever asks first, and what it has lost
-/// stays lost: `may_be_reset` if somebody may have asked.
-pub(crate) fn held(fd: c_int, may_be_reset: bool) -> Held {
+/// What the kernel holds for a reader, without taking anything.
+pub(crate) fn held(fd: c_int, ending: Ending) -> Held {
     let Some(unread_bytes) = unread(fd) else { return Held::Error };
     if unread_bytes > 0 {
         return Held::Bytes(unread_bytes);
     }
     let said = polled(fd, libc::POLLIN | libc::POLLRDHUP, 0);
     if said & libc::POLLERR != 0 {
-        return Held::Error;
+        return if ending.is_all_here(fd) { Held::End } else { Held::Error };
     }
     if said & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
         return Held::Nothing;
     }
     match unread(fd) {
-        Some(0) if may_be_reset && Info::ask(fd).is_none_or(Info::is_closed) => Held::Error,
+        Some(0)
+            if ending.may_be_reset
+                && Info::ask(fd).is_none_or(Info::is_closed)
+                && !ending.is_all_here(fd) =>
+        {
+            Held::Error
+        }
         Some(0) => Held::End,
         Some(bytes) => Held::Bytes(bytes),
         None => Held::Error,

@@ -216,6 +216,23 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
         conn.sealed.store(1, Ordering::Relaxed);
         visit(conn, fd, Occasion::ShutDown);
         gets_through(conn, fd, Occasion::ShutDown);
+        says_given(conn, fd);
+    }
+}
+
+/// Before an end, of which some bytes stay in the ring: readers are told how many came before them, because a connection that both ends have
+/// closed and one that was reset look the same to them.
+fn says_given(conn: &Conn, fd: c_int) {
+    let Some((own, peer)) = conn.words() else { return };
+    let is_left = !is_empty(peer, own) || is_on_its_way_back(conn);
+    let extra = conn.extra.load(Ordering::Relaxed);
+    // What other processes write meanwhile is not known.
+    if !is_left || extra == 0 || conn.shared.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    if let Some(given) = kernel::given(fd, extra - 1) {
+        // Pairs with the Acquire of `ending`: who finds it finds the bytes of the ring.
+        own.way.0.given.store(given + 1, Ordering::Release);
     }
 }
 
@@ -249,6 +266,7 @@ pub(crate) fn closing(fd: c_int) {
         if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
             visit(conn, fd, Occasion::Finish);
             gets_through(conn, fd, Occasion::Finish);
+            says_given(conn, fd);
         }
         resets_if_unread(conn, fd);
         if conn.shared.load(Ordering::Relaxed) == 0 {
@@ -288,6 +306,7 @@ pub(crate) fn ending() {
             if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
                 visit(conn, fd, Occasion::Finish);
                 gets_through(conn, fd, Occasion::Finish);
+                says_given(conn, fd);
             }
             resets_if_unread(conn, fd);
         }

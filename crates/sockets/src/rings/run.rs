@@ -9,6 +9,7 @@ use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word};
 use super::blocked::{Blocked, Goes};
 use super::conn::Conn;
 use super::copy::{Bytes, each_piece};
+use super::kernel::Ending;
 use super::native::Native;
 use super::words::{CAPACITY, Words, is_writers};
 use super::{flight, kernel, lock, spin};
@@ -29,6 +30,8 @@ pub(crate) struct Call<'a> {
     /// How long it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
     patience: u32,
     is_writing: bool,
+    /// The kernel has told of the other end's end.
+    is_finished: bool,
     waits: u32,
     /// The option that says how long the program's call may wait, which signals end as well; 0 for a call of the library's own.
     limit: c_int,
@@ -60,6 +63,7 @@ impl<'a> Call<'a> {
             done: 0,
             patience: PATIENT,
             is_writing: false,
+            is_finished: false,
             waits: 0,
             limit: 0,
             blocked: Blocked::new(),
@@ -210,20 +214,21 @@ impl<'a> Call<'a> {
             }
             Do::Fence => fence(Ordering::SeqCst),
             Do::AskTaken => {
-                return kernel::taken(self.fd, self.conn.may_be_reset()).map_or(Saw::Unknown, Saw::Value);
+                let ending = Ending { is_finished: self.is_finished, ..self.conn.ending(self.peer) };
+                return kernel::taken(self.fd, ending).map_or(Saw::Unknown, Saw::Value);
             }
             Do::AskWritten => return self.written(),
-            Do::Count => return Saw::Kernel(self.held()),
+            Do::Count => {
+                let held = kernel::held(self.fd, self.conn.ending(self.peer));
+                self.is_finished |= held == Held::End;
+                return Saw::Kernel(held);
+            }
             Do::Pause => return Saw::Woken(self.pause()),
             Do::Sleep(Wait::Room) => return Saw::Woken(self.wait_for_room()),
             Do::Sleep(_) => return Saw::Woken(self.wait_for_return()),
             _ => {}
         }
         Saw::Nothing
-    }
-
-    fn held(&self) -> Held {
-        kernel::held(self.fd, self.conn.may_be_reset())
     }
 
     /// What the kernel has got from this end; not to be had while somebody writes there without the lock.
@@ -251,11 +256,11 @@ impl<'a> Call<'a> {
             let ring = self.own.ring().wrapping_add(place);
             match kernel::send(self.fd, ring, piece) {
                 count if count > 0 => sent = Saw::Moved((done as isize + count) as u64),
-                error
-                    if done == 0 && error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) =>
-                {
+                error if error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) => {
                     self.conn.refused(error);
-                    sent = Saw::Broken;
+                    if done == 0 {
+                        sent = Saw::Broken;
+                    }
                 }
                 _ => {}
             }

@@ -44,6 +44,9 @@ pub(crate) struct Way {
     pub(crate) opening: AtomicU64,
     /// How many are writing to the kernel without the lock.
     pub(crate) plain: AtomicU64,
+    /// The writer has finished, and could not hand everything back: so many bytes were given to the kernel, plus 1, and the ring has the
+    /// rest.
+    pub(crate) given: AtomicU64,
 }
 
 /// What a reader says of itself.

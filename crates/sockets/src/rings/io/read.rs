@@ -13,6 +13,7 @@ use crate::page::{self, Way};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::{BULK, Conn, counts_down, state};
 use crate::rings::copy::{Bytes, PARTS, copy};
+use crate::rings::kernel::Ending;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::spin;
@@ -184,7 +185,7 @@ fn is_of_stream(conn: &Conn, own: &Words) -> bool {
 /// need not count as asleep, which would send the writer of a stream to the kernel.
 fn has_nothing(own: &Words, peer: &Words, fd: c_int) -> bool {
     peer.way.0.path.load(Ordering::Relaxed) == path::RING
-        && kernel::held(fd, false) == Held::Nothing
+        && kernel::held(fd, Ending::UNKNOWN) == Held::Nothing
         && peer.way.0.recall.load(Ordering::Acquire) == 0
         && is_empty(own, peer)
 }
@@ -272,7 +273,7 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
 /// Looks at what the ring has behind bytes of the kernel that were looked at.
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     let Some((own, peer)) = conn.words() else { return 0 };
-    let Some(taken) = kernel::taken(fd, conn.may_be_reset()) else { return 0 };
+    let Some(taken) = kernel::taken(fd, conn.ending(peer)) else { return 0 };
     if !lock::try_take(&own.read_lock.0, lock::own()) {
         return 0;
     }
