@@ -278,10 +278,11 @@ pub(super) fn goes_to_kernel(conn: &Conn, fd: c_int) -> bool {
 
 /// A write of the program to the kernel, whatever the way was.
 pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
-    match plain_once(conn, native) {
-        Some(result) => result,
-        None => native.call(),
-    }
+    plain_once(conn, native).unwrap_or_else(|| {
+        let result = native.call();
+        conn.said(result);
+        result
+    })
 }
 
 /// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
