@@ -98,8 +98,14 @@ pub(crate) struct Ending {
 impl Ending {
     pub(crate) const UNKNOWN: Self = Self { may_be_reset: false, given: None, is_finished: false };
 
+    /// What was given in all, if this end has received just that: with a FIN or without. Had another thread of the writer given more
+    /// after it was said, it would say nothing.
+    fn all_of(self, received: u64) -> Option<u64> {
+        self.given.filter(|given| matches!(received.checked_sub(*given), Some(0 | 1)))
+    }
+
     fn is_all_here(self, fd: c_int) -> bool {
-        self.given.is_some_and(|given| Info::ask(fd).is_some_and(|info| info.received >= given))
+        self.given.is_some() && Info::ask(fd).is_some_and(|info| self.all_of(info.received).is_some())
     }
 }
 
@@ -114,9 +120,8 @@ pub(crate) fn taken(fd: c_int, ending: Ending) -> Option<u64> {
         let after = Info::ask(fd)?;
         if (before.received, before.state) == (after.received, after.state) {
             if after.is_closed()
-                && let Some(given) = ending.given.filter(|given| *given <= after.received)
+                && let Some(given) = ending.all_of(after.received)
             {
-                // Whether a FIN is among the received makes no difference.
                 return given.checked_sub(unread);
             }
             let is_ended = after.is_closed()
