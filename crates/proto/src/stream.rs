@@ -66,6 +66,9 @@ pub mod consent {
     pub const OPEN: u64 = 1;
     /// A reader is about to read in a way that the library does not see: hand everything back.
     pub const WITHDRAWN: u64 = 2;
+    /// Readers stay in the library, but wait in a way that it does not see: hand everything back. What cannot go back they find in the
+    /// ring.
+    pub const SEEN: u64 = 3;
 }
 
 /// What a machine waits for.
@@ -107,8 +110,8 @@ pub enum Do {
     /// Ask the kernel how many bytes this end has taken from it: [`count::taken`]. Answer [`Saw::Value`], or
     /// [`Saw::Unknown`].
     AskTaken,
-    /// Ask the kernel how many bytes this end has given to it: [`count::written`]. Answer [`Saw::Value`], or
-    /// [`Saw::Unknown`].
+    /// Ask the kernel how many bytes this end has given to it: [`count::written`]. Answer [`Saw::Value`], [`Saw::Unknown`] if that
+    /// cannot be told now, or [`Saw::Broken`] if it takes no more: the connection is dead, or its writing half was shut down.
     AskWritten,
     /// Ask what the kernel holds for the reader, taking nothing, not even an error (`FIONREAD`; if that says nothing, `poll`, and
     /// `FIONREAD` again if it says readable; never `recv`, which takes the error also with `MSG_PEEK`). Answer [`Saw::Kernel`].
@@ -214,7 +217,8 @@ pub enum Outcome {
     Withdrawn,
     /// As [`Outcome::Withdrawn`], but the writer is still handing back; if it dies before it has, the rest is lost.
     Returning,
-    /// Ring bytes are unread and will not come back in time: read them, or reset the connection.
+    /// Ring bytes are unread and will not come back in time: read them, or reset the connection. Of a writer: the kernel refuses them, so
+    /// nothing may be written behind them.
     Unreturned,
     /// The other end's words make no sense, or not all of its bytes can be had: reset the connection.
     Corrupt,

@@ -9,6 +9,7 @@ use super::{Do, Outcome, Saw, Wait, Woken, Word, consent, path, span};
 enum At {
     Start,
     Locking,
+    OwnConsent,
     Storing,
     Unlocking,
     Fencing,
@@ -26,6 +27,8 @@ enum At {
 pub struct Withdraw {
     at: At,
     capacity: u64,
+    /// The consent from now on.
+    consent: u64,
     /// The wait is over: what the next look finds decides.
     last_look: bool,
     path: u64,
@@ -38,7 +41,15 @@ impl Withdraw {
     #[inline]
     #[must_use]
     pub fn new(capacity: u64) -> Self {
-        Self { at: At::Start, capacity, last_look: false, path: path::TCP, tail: 0, base: 0 }
+        let consent = consent::WITHDRAWN;
+        Self { at: At::Start, capacity, consent, last_look: false, path: path::TCP, tail: 0, base: 0 }
+    }
+
+    /// The same, of a reader that stays in the library ([`consent::SEEN`]): what does not come back it reads from the ring.
+    #[inline]
+    #[must_use]
+    pub fn seen(self) -> Self {
+        Self { consent: consent::SEEN, ..self }
     }
 
     /// Takes what came of the last [`Do`] and says the next.
@@ -47,7 +58,12 @@ impl Withdraw {
         match (self.at, saw) {
             (At::Start, _) => self.go(At::Locking, Do::Lock(Word::ReadLock)),
             // Under the lock: a reader that holds it may be taking bytes by the old consent.
-            (At::Locking, _) => self.go(At::Storing, Do::Store(Word::Consent, consent::WITHDRAWN)),
+            (At::Locking, _) => self.go(At::OwnConsent, Do::Load(Word::Consent)),
+            // Another process has withdrawn it for good.
+            (At::OwnConsent, Saw::Value(consent::WITHDRAWN)) => {
+                self.go(At::Unlocking, Do::Unlock(Word::ReadLock))
+            }
+            (At::OwnConsent, _) => self.go(At::Storing, Do::Store(Word::Consent, self.consent)),
             (At::Storing, _) => self.go(At::Unlocking, Do::Unlock(Word::ReadLock)),
             // Between the consent and the look at the path: see the writer, which opens the other way round.
             (At::Unlocking, _) => self.go(At::Fencing, Do::Fence),

@@ -1,6 +1,6 @@
 //! What a machine wants done, done to the world: the library's part, which the mutants get wrong.
 
-use proto::stream::{Do, Held, Saw, Woken, Word};
+use proto::stream::{Do, Held, Saw, Woken, Word, path};
 
 use crate::mutants::{self, Mutant};
 use crate::steps::{Broken, deliver};
@@ -147,6 +147,12 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
             Some(Mutant::UnreadIsTaken) => kernel.taken + kernel.arrived as u64,
             _ => kernel.taken,
         }),
+        Do::AskWritten if kernel.finished || world.end_is_gone(case, false) => {
+            if case.mutant == Some(Mutant::RefusedIsDone) && world.load(who, Word::Path) == path::BACK {
+                world.store(case, who, Word::Path, path::SHUT);
+            }
+            Saw::Broken
+        }
         Do::AskWritten => Saw::Value(kernel.written),
         Do::Count => Saw::Kernel(match kernel.arrived {
             0 if kernel.reset => Held::Error,

@@ -17,6 +17,7 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
         timers: false,
         spurious: false,
         stops: false,
+        hurries: false,
         buffered: true,
         may_abort: false,
         mutant: None,
@@ -44,8 +45,8 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, ShutDown,
-    TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
+    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, Seen,
+    ShutDown, TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -299,4 +300,41 @@ fn a_writer_that_never_comes_back() {
     let mixed = [RawWrite(1), Write(1), RawWrite(1), Close];
     let base = case("unseen writes before and after", &[&mixed], &[&[ReadToEnd(2)]]);
     holds(&Case { buffered: false, ..base });
+}
+
+/// The kernel is full when the writer ends, and a reader that has left the ring comes late.
+#[test]
+fn an_end_before_everything_is_back() {
+    let tries = [TryWrite(2), TryWrite(2), Close];
+    let base = Case {
+        buffered: false,
+        hurries: true,
+        timers: true,
+        ring: 2,
+        pipe: 1,
+        ..case("closed before everything is back", &[&tries], &[&[ReadToEnd(1)]])
+    };
+    holds(&base);
+    let twice = [TryWrite(2), TryWrite(2), ShutDown, ShutDown, Write(1)];
+    holds(&Case { name: "shut down before, twice", writers: vec![twice.to_vec()], ..base.clone() });
+    holds(&Case {
+        name: "shut down before, twice, and a reader that stays in the library",
+        writers: vec![twice.to_vec()],
+        readers: vec![vec![TryRead, Seen, ReadToEnd(1)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "shut down before, twice, and a reader that leaves the library",
+        may_abort: true,
+        writers: vec![twice.to_vec()],
+        readers: vec![vec![TryRead, Withdraw, RawToEnd]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "closed before, one of two readers stays in the library",
+        may_abort: true,
+        writers: vec![vec![TryWrite(2), TryWrite(1), Close]],
+        readers: vec![vec![TryRead, Seen, ReadToEnd(1)], vec![Withdraw]],
+        ..base
+    });
 }

@@ -1,6 +1,6 @@
 //! Each way to get it wrong is found: the search can see.
 
-use Op::{Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, TryRead, TryWrite, Withdraw, Write};
+use Op::{Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ShutDown, TryRead, TryWrite, Withdraw, Write};
 
 use crate::cases::case;
 use crate::mutants::Mutant;
@@ -153,4 +153,12 @@ fn locks_that_exclude_nobody() {
 fn a_reader_past_the_library_needs_the_recall() {
     let base = case("unseen reader", &[&[Write(2), Close]], &[&[Read(1), RawToEnd]]);
     is_found(Mutant::RecallIgnoresLock, &Case { timers: true, overdue: true, ..unbuffered(base) });
+}
+
+#[test]
+fn bytes_that_the_kernel_refused_taken_for_handed_back() {
+    let twice = [TryWrite(2), TryWrite(2), ShutDown, ShutDown];
+    let base = case("shut down before everything is back", &[&twice], &[&[TryRead, Withdraw, RawToEnd]]);
+    let base = Case { hurries: true, timers: true, may_abort: true, pipe: 1, ..unbuffered(base) };
+    is_found(Mutant::RefusedIsDone, &base);
 }

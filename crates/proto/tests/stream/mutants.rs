@@ -47,6 +47,8 @@ pub(crate) enum Mutant {
     CopyAfterHead,
     /// Locks exclude nobody.
     NoLock,
+    /// Who could not hand everything back, because the kernel refuses it, says that nothing is left.
+    RefusedIsDone,
 }
 
 /// What a mutant remembers; empty without one.

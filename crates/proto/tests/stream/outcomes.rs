@@ -2,7 +2,7 @@
 
 use proto::stream::Outcome;
 
-use crate::steps::{Broken, end_of_writers, finish_op};
+use crate::steps::{Broken, end_of_writers, finish_op, has_hung_up};
 use crate::world::{Case, Op, World};
 
 /// A reader is told the end: has everything been read, but for the last `unsure` bytes?
@@ -16,6 +16,7 @@ pub(crate) fn at_end(world: &World, unsure: u32) -> Result<(), Broken> {
 pub(crate) fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<(), Broken> {
     let is_of_op = world.processes[who].is_of_op;
     world.processes[who].is_of_op = false;
+    world.processes[who].is_hurried = false;
     match (outcome, world.op(case, who)) {
         (Outcome::Corrupt, _) => Err("a writer called the words corrupt".into()),
         _ if !is_of_op => Ok(()),
@@ -24,7 +25,13 @@ pub(crate) fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome
             finish_op(world, who);
             Ok(())
         }
-        (Outcome::Kernel, _) if !world.end_is_gone(case, false) => Err("a write failed".into()),
+        (Outcome::Unreturned, Some(_)) if world.kernel.finished => {
+            finish_op(world, who);
+            Ok(())
+        }
+        (Outcome::Kernel | Outcome::Unreturned, _) if !world.end_is_gone(case, false) => {
+            Err("a write failed".into())
+        }
         (_, Some(op @ (Op::Close | Op::ShutDown))) => {
             world.flush(who);
             world.kernel.finished |= op == Op::ShutDown;
@@ -52,6 +59,8 @@ pub(crate) fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome
 pub(crate) fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome) -> Result<(), Broken> {
     let op = world.op(case, who);
     match outcome {
+        // It reads on in the library.
+        Outcome::Unreturned | Outcome::Returning if op == Some(Op::Seen) => finish_op(world, who),
         Outcome::Corrupt if !world.kernel.reset => return Err("a reader called the words corrupt".into()),
         Outcome::Unreturned if !case.may_abort && !world.has_killed => {
             return Err("a withdrawal failed".into());
@@ -80,8 +89,11 @@ pub(crate) fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome)
             }
         }
         Outcome::WouldBlock | Outcome::Withdrawn => finish_op(world, who),
+        // Who has ended hands nothing back any more.
+        Outcome::Returning if has_hung_up(case, world, who) && case.may_abort => world.aborted = true,
         Outcome::Returning => {
-            world.at_risk = true;
+            // Nobody dies, and nobody hurries since.
+            world.at_risk |= !case.hurries;
             finish_op(world, who);
         }
     }

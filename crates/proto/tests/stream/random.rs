@@ -33,6 +33,9 @@ fn writes(dice: &mut Dice, count: usize) -> Vec<Op> {
             _ => Op::WriteHungUp(size),
         });
     }
+    if dice.one_in(2) {
+        ops.push(Op::ShutDown);
+    }
     ops.push(Op::Close);
     ops
 }
@@ -45,6 +48,7 @@ fn reads(dice: &mut Dice, count: usize, withdraws: bool) -> Vec<Op> {
             0..3 => ops.push(Op::TryRead),
             3 => ops.push(Op::Look),
             4 if dice.one_in(2) => ops.push(Op::Poll),
+            5 if dice.one_in(8) => ops.push(Op::Seen),
             4 => ops.push(Op::Peek(1 + dice.below(9) as u32)),
             _ => ops.push(Op::Read(1 + dice.below(40) as u32)),
         }
@@ -71,6 +75,7 @@ fn random_case(seed: u64) -> Case {
         stops: !withdraws && dice.one_in(4),
         may_abort: withdraws,
         buffered: dice.one_in(2),
+        hurries: dice.one_in(2),
         ..case("random", &[], &[])
     }
 }
@@ -131,7 +136,9 @@ fn pick(dice: &mut Dice, possible: &[Choice]) -> Choice {
         let choice = possible[dice.below(possible.len())];
         let is_seldom = match choice {
             Choice::Kill(_) => !dice.one_in(4_000),
-            Choice::Timer(_) | Choice::Overdue(_) | Choice::Visit(_) | Choice::Wake(_) => !dice.one_in(20),
+            Choice::Hurry(_) | Choice::Timer(_) | Choice::Overdue(_) | Choice::Visit(_) | Choice::Wake(_) => {
+                !dice.one_in(20)
+            }
             _ => false,
         };
         let is_all_there_is = possible.iter().all(|choice| matches!(choice, Choice::Kill(_)));

@@ -3,7 +3,7 @@
 use proto::stream::reader::{Purpose, Reader};
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Saw, Wait, Woken, Word, path};
+use proto::stream::{Do, Saw, Wait, Woken, Word, consent, path};
 
 use crate::acts::act;
 use crate::mutants::Mutant;
@@ -33,6 +33,8 @@ pub(crate) enum Choice {
     Timer(usize),
     /// Its sleep ends for no reason.
     Wake(usize),
+    /// It ends, whatever does not fit into the kernel.
+    Hurry(usize),
     /// The library is called in an idle writer.
     Visit(usize),
     Overdue(usize),
@@ -43,7 +45,7 @@ impl Choice {
     /// Things that need not happen for the stream to finish.
     pub(crate) fn is_help(self, case: &Case, world: &World) -> bool {
         match self {
-            Self::Kill(_) | Self::Wake(_) => false,
+            Self::Kill(_) | Self::Wake(_) | Self::Hurry(_) => false,
             // Whoever spins for room looks at the clock.
             Self::Timer(who) => case.timers || world.processes[who].next == Some(Do::Sleep(Wait::Room)),
             Self::Overdue(_) => case.timers,
@@ -110,7 +112,10 @@ fn of_machine(case: &Case, world: &World, who: usize, next: Do, out: &mut Vec<Ch
         Do::Sleep(Wait::Room) => true,
         // A reader waits for the writer to come to the end of what it does, however long that is.
         Do::Sleep(Wait::Return) => {
-            case.timers && matches!(world.processes[who].machine, Machine::Withdrawing(_))
+            let hurries = world.processes.iter().any(|process| process.is_hurried);
+            let is_end_on_its_way = hurries || world.kernel.finished && !world.kernel.fin_arrived;
+            let is_withdrawing = matches!(world.processes[who].machine, Machine::Withdrawing(_));
+            case.timers && is_withdrawing && !(case.hurries && is_end_on_its_way)
         }
         Do::Pause => case.stops,
         _ => false,
@@ -131,9 +136,18 @@ fn of_machine(case: &Case, world: &World, who: usize, next: Do, out: &mut Vec<Ch
         }
         _ => {}
     }
+    if case.hurries && next == Do::Sleep(Wait::Writable) && may_hurry(case, world, who) {
+        out.push(Choice::Hurry(who));
+    }
     if case.spurious && matches!(next, Do::Sleep(Wait::Readable | Wait::Writable)) {
         out.push(Choice::Wake(who));
     }
+}
+
+/// Whoever reads finds the rest in the ring.
+fn may_hurry(case: &Case, world: &World, who: usize) -> bool {
+    matches!(world.op(case, who), Some(Op::Close | Op::ShutDown))
+        && world.load(who, Word::Consent) != consent::WITHDRAWN
 }
 
 /// Room in the buffer of the program's read call.
@@ -181,7 +195,7 @@ fn wakes(case: &Case, world: &World, who: usize, wait: Wait) -> bool {
     }
 }
 
-fn has_hung_up(case: &Case, world: &World, who: usize) -> bool {
+pub(crate) fn has_hung_up(case: &Case, world: &World, who: usize) -> bool {
     let kernel = &world.kernel;
     if case.is_writer(who) { world.end_is_gone(case, false) } else { kernel.reset || kernel.fin_arrived }
 }
@@ -194,6 +208,7 @@ pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<()
     | Choice::Hangup(who)
     | Choice::Timer(who)
     | Choice::Wake(who)
+    | Choice::Hurry(who)
     | Choice::Visit(who)
     | Choice::Overdue(who)) = choice
     else {
@@ -234,6 +249,10 @@ fn happen(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> 
         }
         Choice::Kill(who) => kill(case, world, who),
         Choice::Wake(who) => return go_on(case, world, who, Saw::Woken(Woken::Look)),
+        Choice::Hurry(who) => {
+            world.processes[who].is_hurried = true;
+            return go_on(case, world, who, Saw::Woken(Woken::Stop));
+        }
         Choice::Timer(who) => return go_on(case, world, who, Saw::Woken(Woken::Timer)),
         Choice::Hangup(who) => return go_on(case, world, who, Saw::Woken(Woken::Hangup)),
         Choice::Take { who, count: 0 } => return go_on(case, world, who, Saw::Broken),
@@ -317,7 +336,7 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
             Machine::Writing(writer.hung_up())
         }
         Op::TryWrite(count) | Op::TryAll(count) => writer(Occasion::WriteNow, count - moved),
-        Op::BeforeSleep if is_ready_to_sleep(world, who) => {
+        Op::BeforeSleep if is_ready_to_sleep(case, world, who) => {
             finish_op(world, who);
             return Ok(());
         }
@@ -331,8 +350,9 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
         Op::Peek(most) => Machine::Reading(plain(most, true).to(Purpose::Peek)),
         Op::ReadToEnd(size) => reader(size, true),
         Op::Withdraw => Machine::Withdrawing(Withdraw::new(ring)),
+        Op::Seen => Machine::Withdrawing(Withdraw::new(ring).seen()),
         Op::Renew => {
-            world.words[Word::Consent as usize] = proto::stream::consent::NONE;
+            world.words[Word::Consent as usize] = consent::NONE;
             finish_op(world, who);
             return Ok(());
         }
@@ -347,11 +367,11 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
 }
 
 /// Nothing of the ring is unread, or it has to stay there.
-fn is_ready_to_sleep(world: &World, who: usize) -> bool {
+fn is_ready_to_sleep(case: &Case, world: &World, who: usize) -> bool {
     let word = |word| world.load(who, word);
     match word(Word::Path) {
         path::RING => word(Word::Head).max(word(Word::Base)) == word(Word::Tail),
-        way => way != path::BACK,
+        way => way != path::BACK || world.end_is_gone(case, false) || world.kernel.finished,
     }
 }
 

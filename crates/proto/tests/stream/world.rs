@@ -44,6 +44,8 @@ pub(crate) enum Op {
     ReadToEnd(u32),
     /// Withdraws the consent.
     Withdraw,
+    /// Withdraws it, and goes on reading in the library.
+    Seen,
     /// Gives it again.
     Renew,
     /// Reads so many bytes past the library.
@@ -76,6 +78,8 @@ pub(crate) struct Case {
     pub(crate) stops: bool,
     /// Stores wait in a buffer, as the processor's do.
     pub(crate) buffered: bool,
+    /// Who closes or shuts down may not wait until the kernel takes what goes back, unless a reader has left the library.
+    pub(crate) hurries: bool,
     /// A withdrawal may fail, and so end the connection.
     pub(crate) may_abort: bool,
     pub(crate) mutant: Option<Mutant>,
@@ -110,6 +114,8 @@ pub(crate) struct Process {
     pub(crate) moved: u32,
     pub(crate) machine: Machine,
     pub(crate) next: Option<Do>,
+    /// It ends without waiting for the kernel.
+    pub(crate) is_hurried: bool,
     /// The machine does the operation, and is not only there on a visit.
     pub(crate) is_of_op: bool,
     /// What [`Reader::reached`] said last.
@@ -166,6 +172,7 @@ impl World {
             moved: 0,
             machine: Machine::Idle,
             next: None,
+            is_hurried: false,
             is_of_op: false,
             reached: 0,
             head: 0,
@@ -250,7 +257,7 @@ impl Case {
 
     /// Some reader withdraws its consent, so that writers have to look in, if they do not even sleep in the library's sight.
     pub(crate) fn has_visits(&self) -> bool {
-        self.readers.iter().flatten().any(|op| *op == Op::Withdraw)
+        self.readers.iter().flatten().any(|op| matches!(op, Op::Withdraw | Op::Seen))
             && !self.writers.iter().flatten().any(|op| *op == Op::BeforeSleep)
     }
 

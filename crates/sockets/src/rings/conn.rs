@@ -149,8 +149,7 @@ impl Conn {
     pub(crate) fn ending(&self, peer: &Words) -> Ending {
         Ending {
             may_be_reset: self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0,
-            // Pairs with the Release of who says it.
-            given: peer.way.0.given.load(Ordering::Acquire).checked_sub(1),
+            given: peer.given(),
             is_finished: false,
         }
     }

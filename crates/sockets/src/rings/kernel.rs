@@ -132,18 +132,13 @@ pub(crate) fn taken(fd: c_int, ending: Ending) -> Option<u64> {
     None
 }
 
-/// Bytes that this end has given to the kernel in all, if its writing half is still open.
-pub(crate) fn given(fd: c_int, extra: u64) -> Option<u64> {
-    Info::ask(fd)?.is_writable().then(|| written(fd, extra))?
-}
-
-/// Bytes that this end has given to the kernel.
+/// Bytes that this end has given to the kernel, if its writing half is still open.
 pub(crate) fn written(fd: c_int, extra: u64) -> Option<u64> {
     for _ in 0..TRIES {
         let before = Info::ask(fd)?;
         let unacked = unacknowledged(fd)?;
         let after = Info::ask(fd)?;
-        if before.acked == after.acked {
+        if before.acked == after.acked && after.is_writable() {
             return count::written(after.acked, unacked, extra);
         }
     }
@@ -202,6 +197,12 @@ pub(crate) fn held(fd: c_int, ending: Ending) -> Held {
 /// Whether the other end has closed, reset or shut down its writing half.
 pub(crate) fn has_hung_up(fd: c_int) -> bool {
     polled(fd, libc::POLLRDHUP, 0) & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
+/// Whether the kernel may take more from this end, now or later: the connection lives, and this half of it was not shut down. The
+/// other end, which may only have shut down its own half, says nothing about that.
+pub(crate) fn takes_more(fd: c_int) -> bool {
+    Info::ask(fd).is_some_and(Info::is_writable)
 }
 
 /// A message around some parts.

@@ -1,6 +1,7 @@
 //! Back to the kernel: before something that the library does not see, and before this process sleeps.
 
 use libc::c_int;
+use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::Occasion;
 use proto::stream::{Outcome, Word, consent, path};
 use sockets_rules::layout::Reason;
@@ -10,6 +11,7 @@ use super::conn::{self, Conn, state};
 use super::copy::Bytes;
 use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
+use super::words::CAPACITY;
 use super::{kernel, spin};
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
@@ -100,8 +102,8 @@ fn is_settled(conn: &Conn) -> bool {
         return true;
     }
     owe(conn);
-    // Nobody is left who could read it in a way that is seen.
-    kernel::has_hung_up(conn.fd())
+    // Nothing can go back any more.
+    !kernel::takes_more(conn.fd())
 }
 
 /// As [`settle`], or until there is something to read, or the program's read has waited for long enough.
@@ -132,9 +134,7 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     if own.word(Word::Consent).load(Ordering::Relaxed) == consent::WITHDRAWN {
         return;
     }
-    let bytes = nothing();
-    let call = Call::new(conn, fd, &bytes);
-    let outcome = call.map(|call| call.within(patience.left()).withdraw());
+    let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY), patience.left());
     let is_lost = match outcome {
         Some(Outcome::Unreturned | Outcome::Corrupt) => true,
         // Who has shut down hands nothing back any more.
@@ -144,6 +144,11 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     if is_lost {
         broken(conn, fd);
     }
+}
+
+fn withdraw(conn: &Conn, fd: c_int, machine: Withdraw, patience: u32) -> Option<Outcome> {
+    let bytes = nothing();
+    Some(Call::new(conn, fd, &bytes)?.within(patience).withdraw(machine))
 }
 
 /// How long all the other ends together may take for something that cannot go on before they have done their part.
@@ -195,6 +200,24 @@ fn all_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     conn.over(state::READY, Reason::Unseen);
 }
 
+/// It is waited for in a way that is not seen, so both ways go through the kernel from now on, but reads and writes stay in the library.
+/// What does not get through soon gets through with later calls, or is found in the ring: nobody is kept waiting for the other end.
+pub(crate) fn waiting(conn: &Conn, fd: c_int) {
+    if !conn.is(state::READY) {
+        return give_up(conn);
+    }
+    conn.sealed.store(1, Ordering::Relaxed);
+    visit(conn, fd, Occasion::Finish);
+    let is_finished = is_settled(conn) && !is_on_its_way_back(conn);
+    let is_new =
+        conn.words().is_some_and(|(own, _)| own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN);
+    let patience = if is_new { IMPATIENT } else { 0 };
+    let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), patience);
+    if outcome == Some(Outcome::Withdrawn) && is_finished {
+        conn.over(state::READY, Reason::Unseen);
+    }
+}
+
 /// Of this number something is about to be read, or written, that is not seen.
 pub(crate) fn unseen(fd: c_int, is_read: bool) {
     match conn::of(fd) {
@@ -222,15 +245,16 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
 
 /// Before an end, of which some bytes stay in the ring: readers are told how many came before them, because a connection that both ends have
 /// closed and one that was reset look the same to them.
-fn says_given(conn: &Conn, fd: c_int) {
+///
+/// Others who have this end may write more after it: whoever gives something to the kernel takes it back.
+pub(crate) fn says_given(conn: &Conn, fd: c_int) {
     let Some((own, peer)) = conn.words() else { return };
     let is_left = !is_empty(peer, own) || is_on_its_way_back(conn);
     let extra = conn.extra.load(Ordering::Relaxed);
-    // What other processes write meanwhile is not known.
-    if !is_left || extra == 0 || conn.shared.load(Ordering::Relaxed) != 0 {
+    if !is_left || extra == 0 {
         return;
     }
-    if let Some(given) = kernel::given(fd, extra - 1) {
+    if let Some(given) = kernel::written(fd, extra - 1) {
         // Pairs with the Acquire of `ending`: who finds it finds the bytes of the ring.
         own.way.0.given.store(given + 1, Ordering::Release);
     }
@@ -239,14 +263,15 @@ fn says_given(conn: &Conn, fd: c_int) {
 /// Before an end: readers that no longer look at the ring get from the kernel what goes back to it, or never. Those that do find it in the ring.
 fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion) {
     let (mut spent, mut patience) = (Blocked::new(), Patience::new());
-    // Where several processes read, and have shut down, too, they do not find it in the ring: give them a moment.
-    let soon = if occasion == Occasion::ShutDown { 500 } else { 0 };
-    let is_withdrawn =
-        || conn.words().is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) != consent::OPEN);
-    while is_on_its_way_back(conn)
-        && kernel::polled(fd, 0, 0) & (libc::POLLERR | libc::POLLHUP) == 0
-        && spent.spent_milliseconds() < if is_withdrawn() { patience.left() } else { soon }
-    {
+    let is_withdrawn = || {
+        conn.words()
+            .is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
+    };
+    while is_on_its_way_back(conn) && is_withdrawn() && kernel::takes_more(fd) {
+        if spent.spent_milliseconds() >= patience.left() {
+            // An end would stand where bytes are missing.
+            return broken(conn, fd);
+        }
         kernel::polled(fd, libc::POLLOUT, 10);
         visit(conn, fd, occasion);
     }
@@ -309,6 +334,8 @@ pub(crate) fn ending() {
                 says_given(conn, fd);
             }
             resets_if_unread(conn, fd);
+        } else if conn.owes.load(Ordering::Relaxed) != 0 {
+            says_given(conn, fd);
         }
     });
 }

@@ -174,8 +174,7 @@ impl<'a> Call<'a> {
     }
 
     /// Has everything handed back before this end reads in a way that is not seen.
-    pub(crate) fn withdraw(mut self) -> Outcome {
-        let mut machine = Withdraw::new(CAPACITY);
+    pub(crate) fn withdraw(mut self, mut machine: Withdraw) -> Outcome {
         let mut saw = Saw::Nothing;
         loop {
             saw = match machine.step(saw) {
@@ -240,14 +239,19 @@ impl<'a> Call<'a> {
         if extra == 0 || is_plain {
             return Saw::Unknown;
         }
-        kernel::written(self.fd, extra - 1).map_or(Saw::Unknown, Saw::Value)
+        match kernel::written(self.fd, extra - 1) {
+            Some(given) => Saw::Value(given),
+            None if kernel::takes_more(self.fd) => Saw::Unknown,
+            None => Saw::Broken,
+        }
     }
 
     fn send_ring(&self, at: u64, length: u64) -> Saw {
-        if kernel::polled(self.fd, 0, 0) & libc::POLLERR != 0 {
+        if !kernel::takes_more(self.fd) {
             // Whoever asks the kernel first is told why: that is to be the program.
             return Saw::Broken;
         }
+        self.own.way.0.given.store(0, Ordering::SeqCst);
         let mut sent = Saw::WouldBlock;
         each_piece(at, length as usize, |place, done, piece| {
             if done > 0 && sent != Saw::Moved(done as u64) {
@@ -265,6 +269,10 @@ impl<'a> Call<'a> {
                 _ => {}
             }
         });
+        if sent == Saw::WouldBlock {
+            // It may take long, and this process may be killed meanwhile.
+            super::leave::says_given(self.conn, self.fd);
+        }
         sent
     }
 

@@ -4,7 +4,7 @@
 //! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it
 //! changes seldom.
 
-use proto::stream::Word;
+use proto::stream::{Word, path};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -86,6 +86,16 @@ impl Words {
             Word::Consent => &self.will.0.consent,
             Word::Asleep => &self.will.0.asleep,
             Word::ReadLock => &self.read_lock.0,
+        }
+    }
+
+    /// What the writer has given to the kernel before what is in the ring, as far as it says so.
+    pub(crate) fn given(&self) -> Option<u64> {
+        match self.way.0.path.load(Ordering::Acquire) {
+            // Nothing since it was opened.
+            path::RING => Some(self.way.0.cut.load(Ordering::Acquire)),
+            // Pairs with the Release of who says it.
+            _ => self.way.0.given.load(Ordering::Acquire).checked_sub(1),
         }
     }
 

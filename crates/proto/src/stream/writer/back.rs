@@ -94,8 +94,8 @@ impl Writer {
             }
             (At::BackSends, Saw::Moved(_)) => self.go(At::BackAsksRest, Do::AskWritten),
             (At::BackSends, Saw::WouldBlock) => self.wait_for_kernel(),
-            // The connection is dead, and the kernel will say how.
-            (At::BackSends, _) => self.leave(),
+            (At::BackAsksRest, Saw::Unknown) => self.wait_for_kernel(),
+            (At::BackAsksRest | At::BackSends, _) => self.refused(),
             (At::Leaving, _) => self.send(),
             // The caller answered what was not asked: end, and leave nothing locked.
             _ => self.end(Outcome::Corrupt),
@@ -107,6 +107,12 @@ impl Writer {
     fn stay(&mut self) -> Do {
         self.is_foreign = true;
         if self.recall == 0 { self.leave() } else { self.excuse() }
+    }
+
+    /// The connection is dead, or its writing half was shut down. The way stays as it is: it says that not all is in the kernel.
+    #[inline]
+    fn refused(&mut self) -> Do {
+        self.end(if self.is_published { Outcome::Moved(self.moved) } else { Outcome::Unreturned })
     }
 
     #[inline]

@@ -72,7 +72,7 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
                 if is_other || is_odd || conn.shared.load(Ordering::Relaxed) != 0 {
                     // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
                     // the kernel's to say.
-                    leave::all(conn, fd);
+                    leave::waiting(conn, fd);
                     return;
                 }
                 // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
@@ -211,7 +211,7 @@ pub(crate) fn copied(epoll: c_int) {
         |_| true,
         |conn, _| {
             is_one = true;
-            leave::all(conn, conn.fd());
+            leave::waiting(conn, conn.fd());
         },
     );
     if is_one || proc::is_epoll(epoll) {

@@ -91,12 +91,24 @@ pub(crate) fn write(
                     return result;
                 }
             }
+            // The kernel refuses what comes before this: the program is told why. It takes no more from whoever has shut down; else it
+            // might, and bytes would be missing.
+            Outcome::Unreturned if !kernel::takes_more(fd) => {
+                return if done > 0 { done as isize } else { native_said(conn, native) };
+            }
             _ => {
                 leave::broken(conn, fd);
                 return if done > 0 { done as isize } else { native.call() };
             }
         }
     }
+}
+
+/// A write that the kernel refuses.
+fn native_said(conn: &Conn, native: &mut Native<'_>) -> isize {
+    let result = native.call();
+    conn.said(result);
+    result
 }
 
 /// Puts bytes into the ring, if that is all there is to it. `Nothing`: the way is the kernel's.
@@ -278,11 +290,7 @@ pub(super) fn goes_to_kernel(conn: &Conn, fd: c_int) -> bool {
 
 /// A write of the program to the kernel, whatever the way was.
 pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
-    plain_once(conn, native).unwrap_or_else(|| {
-        let result = native.call();
-        conn.said(result);
-        result
-    })
+    plain_once(conn, native).unwrap_or_else(|| native_said(conn, native))
 }
 
 /// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
@@ -292,6 +300,9 @@ fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
     way.plain.fetch_add(1, Ordering::SeqCst);
     let is_kernels = way.opening.load(Ordering::SeqCst) == 0
         && matches!(way.path.load(Ordering::SeqCst), path::TCP | path::SHUT);
+    if way.given.load(Ordering::Relaxed) != 0 {
+        way.given.store(0, Ordering::SeqCst);
+    }
     let result = is_kernels.then(|| native.call());
     if let Some(result) = result {
         conn.said(result);

@@ -1,0 +1,48 @@
+//! What is left in a ring when its writer ends: every byte of it comes before the end.
+
+use tieline_tests::Watchdog;
+
+use crate::built::{made, must, program};
+use crate::launcher::tieline;
+
+fn holds(way: &str) {
+    let _watchdog = Watchdog::usual("leftover");
+    let leftover = program("leftover", "leftover.c", &[]);
+    let file = made().join(format!("leftover-{way}.statistics"));
+    for _ in 0..2 {
+        let mut command = tieline(&["run", "--stats", file.to_str().unwrap(), "--"]);
+        command.args([leftover.to_str().unwrap(), way]).env("TIELINE_SOCKETS_RINGS", "2");
+        let said = must(&mut command);
+        assert!(said.contains("bytes came before the end"), "{said}");
+    }
+}
+
+#[test]
+fn a_writer_that_exits_after_its_reader_has_shut_down() {
+    holds("half");
+}
+
+#[test]
+fn a_writer_with_a_second_holder_that_exits() {
+    holds("both");
+}
+
+#[test]
+fn a_writer_that_shuts_down_twice_before_its_reader_waits_in_an_epoll() {
+    holds("twice");
+}
+
+#[test]
+fn a_writer_that_writes_after_it_has_shut_down() {
+    holds("write");
+}
+
+#[test]
+fn a_writer_that_is_killed_with_the_kernel_full() {
+    holds("killed");
+}
+
+#[test]
+fn a_writer_that_is_killed_with_bytes_in_the_ring() {
+    holds("ring");
+}
