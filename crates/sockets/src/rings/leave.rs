@@ -267,7 +267,13 @@ fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion) {
         conn.words()
             .is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
     };
-    while is_on_its_way_back(conn) && is_withdrawn() && kernel::takes_more(fd) {
+    // With other holders there may be no end behind which readers would look into the ring: give them a moment.
+    let is_shared = occasion == Occasion::Finish && conn.shared.load(Ordering::Relaxed) != 0;
+    while is_on_its_way_back(conn) && kernel::takes_more(fd) {
+        let waits = is_withdrawn() || is_shared && spent.spent_milliseconds() < 500;
+        if !waits {
+            return;
+        }
         if spent.spent_milliseconds() >= patience.left() {
             // An end would stand where bytes are missing.
             return broken(conn, fd);
@@ -288,11 +294,7 @@ pub(crate) fn closing(fd: c_int) {
     if conn.is(state::READY)
         && let Some((own, _)) = conn.words()
     {
-        if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
-            visit(conn, fd, Occasion::Finish);
-            gets_through(conn, fd, Occasion::Finish);
-            says_given(conn, fd);
-        }
+        finishes(conn, fd);
         resets_if_unread(conn, fd);
         if conn.shared.load(Ordering::Relaxed) == 0 {
             // The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one.
@@ -302,6 +304,15 @@ pub(crate) fn closing(fd: c_int) {
     }
     super::pair::end(conn);
     conn::release(conn);
+}
+
+/// What this process has written goes back before it lets go, or it says how much stays in the ring.
+fn finishes(conn: &Conn, fd: c_int) {
+    if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+        visit(conn, fd, Occasion::Finish);
+        gets_through(conn, fd, Occasion::Finish);
+        says_given(conn, fd);
+    }
 }
 
 /// A connection that is closed while bytes are unread is reset: what the kernel does by itself for those that it holds.
@@ -327,16 +338,8 @@ fn resets_if_unread(conn: &Conn, fd: c_int) {
 pub(crate) fn ending() {
     conn::for_each_ready(|conn| {
         let fd = conn.fd();
-        if conn.shared.load(Ordering::Relaxed) == 0 {
-            if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
-                visit(conn, fd, Occasion::Finish);
-                gets_through(conn, fd, Occasion::Finish);
-                says_given(conn, fd);
-            }
-            resets_if_unread(conn, fd);
-        } else if conn.owes.load(Ordering::Relaxed) != 0 {
-            says_given(conn, fd);
-        }
+        finishes(conn, fd);
+        resets_if_unread(conn, fd);
     });
 }
 
@@ -372,8 +375,8 @@ pub(crate) fn executing(replaced: bool) {
         let flags = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) };
         if flags >= 0 && flags as c_int & libc::FD_CLOEXEC == 0 {
             all_within(conn, fd, &mut patience);
-        } else if replaced && !is_settled(conn) {
-            visit(conn, fd, Occasion::Finish);
+        } else if replaced {
+            finishes(conn, fd);
         }
     });
     super::pair::shared();
