@@ -100,6 +100,16 @@ fn a_reader_that_executes_another_program() {
     holds("exec");
 }
 
+/// While bytes go back to the kernel, and at the end of that.
+#[test]
+fn a_signal_handler_that_writes_in_between() {
+    let _watchdog = Watchdog::usual("handler");
+    let handler = program("handler", "handler.c", &[]);
+    let mut command = tieline(&["run", "--", handler.to_str().unwrap(), "2"]);
+    let said = must(command.env("TIELINE_SOCKETS_RINGS", "2"));
+    assert!(said.contains("of its handler came"), "{said}");
+}
+
 /// Without the option nothing of it happens.
 #[test]
 fn off_unless_asked_for() {

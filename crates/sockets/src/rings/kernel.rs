@@ -89,7 +89,7 @@ const CLOSE_WAIT: u8 = 8;
 pub(crate) struct Ending {
     /// Somebody may have been told of a reset: the kernel says it once, to whoever asks first, and what it has lost stays lost.
     pub(crate) may_be_reset: bool,
-    /// What the other end has given to the kernel in all, if it has finished and says so: with that nothing is lost.
+    /// What the other end says that it has given to the kernel in all: if just that has come, nothing is lost.
     pub(crate) given: Option<u64>,
     /// Its FIN was seen: it stays among the received, also if a reset has followed since.
     pub(crate) is_finished: bool,

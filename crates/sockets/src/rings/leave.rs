@@ -101,9 +101,12 @@ fn is_settled(conn: &Conn) -> bool {
     if is_settled {
         return true;
     }
+    // Nothing can go back any more: that is nobody's business from here on.
+    if !kernel::takes_more(conn.fd()) {
+        return true;
+    }
     owe(conn);
-    // Nothing can go back any more.
-    !kernel::takes_more(conn.fd())
+    false
 }
 
 /// As [`settle`], or until there is something to read, or the program's read has waited for long enough.
@@ -128,7 +131,7 @@ pub(crate) fn reading(conn: &Conn, fd: c_int) {
 }
 
 fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
-    let Some((own, _)) = conn.words().filter(|_| conn.is(state::READY)) else {
+    let Some((own, peer)) = conn.words().filter(|_| conn.is(state::READY)) else {
         return give_up(conn);
     };
     if own.word(Word::Consent).load(Ordering::Relaxed) == consent::WITHDRAWN {
@@ -137,8 +140,12 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY), patience.left());
     let is_lost = match outcome {
         Some(Outcome::Unreturned | Outcome::Corrupt) => true,
-        // Who has shut down hands nothing back any more.
-        Some(Outcome::Returning) => kernel::has_hung_up(fd),
+        // Who has shut down hands nothing back any more. What was taken from the ring instead is not lost.
+        Some(Outcome::Returning) => {
+            kernel::has_hung_up(fd)
+                && peer.way.0.path.load(Ordering::Acquire) == path::BACK
+                && peer.tail() != own.head.0.load(Ordering::Acquire)
+        }
         _ => false,
     };
     if is_lost {
@@ -175,13 +182,13 @@ fn writing_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
         return give_up(conn);
     }
     conn.sealed.store(1, Ordering::Relaxed);
-    let mut spent = Blocked::new();
+    let (mut spent, most) = (Blocked::new(), patience.left());
     loop {
         visit(conn, fd, Occasion::Finish);
         if is_settled(conn) {
             return;
         }
-        if spent.spent_milliseconds() > patience.left() {
+        if spent.spent_milliseconds() > most {
             // What is written next would come before what the kernel does not take.
             return broken(conn, fd);
         }
@@ -209,11 +216,13 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
     conn.sealed.store(1, Ordering::Relaxed);
     visit(conn, fd, Occasion::Finish);
     let is_finished = is_settled(conn) && !is_on_its_way_back(conn);
-    let is_new =
-        conn.words().is_some_and(|(own, _)| own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN);
+    let Some((own, peer)) = conn.words() else { return };
+    let is_new = own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN;
     let patience = if is_new { IMPATIENT } else { 0 };
     let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), patience);
-    if outcome == Some(Outcome::Withdrawn) && is_finished {
+    // A writer that is at work with an open ring may still put something there, and hand not all of it back before it ends.
+    let is_kernels = matches!(peer.way.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
+    if outcome == Some(Outcome::Withdrawn) && is_finished && is_kernels && is_empty(own, peer) {
         conn.over(state::READY, Reason::Unseen);
     }
 }
@@ -238,7 +247,7 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
     if conn.is(state::READY) {
         conn.sealed.store(1, Ordering::Relaxed);
         visit(conn, fd, Occasion::ShutDown);
-        gets_through(conn, fd, Occasion::ShutDown);
+        gets_through(conn, fd, Occasion::ShutDown, &mut Patience::new());
         says_given(conn, fd);
     }
 }
@@ -246,7 +255,7 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
 /// Before an end, of which some bytes stay in the ring: readers are told how many came before them, because a connection that both ends have
 /// closed and one that was reset look the same to them.
 ///
-/// Others who have this end may write more after it: whoever gives something to the kernel takes it back.
+/// Others who have this end may write more after it: before they do, they take it back.
 pub(crate) fn says_given(conn: &Conn, fd: c_int) {
     let Some((own, peer)) = conn.words() else { return };
     let is_left = !is_empty(peer, own) || is_on_its_way_back(conn);
@@ -255,14 +264,14 @@ pub(crate) fn says_given(conn: &Conn, fd: c_int) {
         return;
     }
     if let Some(given) = kernel::written(fd, extra - 1) {
-        // Pairs with the Acquire of `ending`: who finds it finds the bytes of the ring.
+        // Pairs with the Acquire of `Words::given`: who finds it finds the bytes of the ring.
         own.way.0.given.store(given + 1, Ordering::Release);
     }
 }
 
 /// Before an end: readers that no longer look at the ring get from the kernel what goes back to it, or never. Those that do find it in the ring.
-fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion) {
-    let (mut spent, mut patience) = (Blocked::new(), Patience::new());
+fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion, patience: &mut Patience) {
+    let (mut spent, most) = (Blocked::new(), patience.left());
     let is_withdrawn = || {
         conn.words()
             .is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
@@ -274,7 +283,7 @@ fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion) {
         if !waits {
             return;
         }
-        if spent.spent_milliseconds() >= patience.left() {
+        if spent.spent_milliseconds() >= most {
             // An end would stand where bytes are missing.
             return broken(conn, fd);
         }
@@ -294,7 +303,7 @@ pub(crate) fn closing(fd: c_int) {
     if conn.is(state::READY)
         && let Some((own, _)) = conn.words()
     {
-        finishes(conn, fd);
+        finishes(conn, fd, &mut Patience::new());
         resets_if_unread(conn, fd);
         if conn.shared.load(Ordering::Relaxed) == 0 {
             // The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one.
@@ -306,13 +315,16 @@ pub(crate) fn closing(fd: c_int) {
     conn::release(conn);
 }
 
-/// What this process has written goes back before it lets go, or it says how much stays in the ring.
-fn finishes(conn: &Conn, fd: c_int) {
+/// What this process has written goes back before it lets go, or it is said how much stays in the ring. What another process could not
+/// hand back is tried once more.
+fn finishes(conn: &Conn, fd: c_int, patience: &mut Patience) {
     if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
         visit(conn, fd, Occasion::Finish);
-        gets_through(conn, fd, Occasion::Finish);
-        says_given(conn, fd);
+        gets_through(conn, fd, Occasion::Finish, patience);
+    } else if conn.shared.load(Ordering::Relaxed) != 0 && is_on_its_way_back(conn) {
+        visit(conn, fd, Occasion::Finish);
     }
+    says_given(conn, fd);
 }
 
 /// A connection that is closed while bytes are unread is reset: what the kernel does by itself for those that it holds.
@@ -336,9 +348,16 @@ fn resets_if_unread(conn: &Conn, fd: c_int) {
 
 /// The process ends, and with it all its descriptors.
 pub(crate) fn ending() {
+    let mut patience = Patience::new();
     conn::for_each_ready(|conn| {
         let fd = conn.fd();
-        finishes(conn, fd);
+        // What others have open, they or the readers see to.
+        let is_left = conn.shared.load(Ordering::Relaxed) != 0 && !is_on_its_way_back(conn);
+        if is_left {
+            says_given(conn, fd);
+        } else {
+            finishes(conn, fd, &mut patience);
+        }
         resets_if_unread(conn, fd);
     });
 }
@@ -376,7 +395,7 @@ pub(crate) fn executing(replaced: bool) {
         if flags >= 0 && flags as c_int & libc::FD_CLOEXEC == 0 {
             all_within(conn, fd, &mut patience);
         } else if replaced {
-            finishes(conn, fd);
+            finishes(conn, fd, &mut patience);
         }
     });
     super::pair::shared();

@@ -4,7 +4,7 @@ use libc::{c_int, timespec};
 use proto::stream::reader::{Purpose, Reader};
 use proto::stream::withdraw::Withdraw;
 use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word};
+use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word, path};
 
 use super::blocked::{Blocked, Goes};
 use super::conn::Conn;
@@ -41,6 +41,8 @@ pub(crate) struct Call<'a> {
     lock: lock::Held,
 }
 
+/// Looks at whether others write to the kernel.
+const LOOKS: u32 = 10_000;
 /// Looks at the ring, spinning, before a writer that waits for room takes its bytes back.
 const ROOM_CYCLES: u64 = 400_000;
 /// Waits of a millisecond for what the other end does by itself.
@@ -160,8 +162,6 @@ impl<'a> Call<'a> {
             };
         };
         self.conn.head.store(machine.head(), Ordering::Relaxed);
-        // Pairs with the Acquire of who writes without the lock.
-        self.own.way.0.opening.store(0, Ordering::Release);
         self.said(outcome)
     }
 
@@ -193,7 +193,13 @@ impl<'a> Call<'a> {
     fn act(&mut self, what: Do) -> Saw {
         match what {
             Do::Lock(word) => self.lock = lock::Held::take(self.word(word)),
-            Do::Unlock(word) => self.lock.release(self.word(word)),
+            Do::Unlock(word) => {
+                if word == Word::WriteLock {
+                    // Before somebody else has it, or a handler of this thread runs. Pairs with the Acquire of who writes without it.
+                    self.own.way.0.opening.store(0, Ordering::Release);
+                }
+                self.lock.release(self.word(word));
+            }
             Do::Load(word @ (Word::ReadLock | Word::WriteLock)) => return Saw::Value(self.holder(word)),
             Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
             Do::Store(Word::Tail, tail) => {
@@ -218,8 +224,10 @@ impl<'a> Call<'a> {
             }
             Do::AskWritten => return self.written(),
             Do::Count => {
-                let held = kernel::held(self.fd, self.conn.ending(self.peer));
-                self.is_finished |= held == Held::End;
+                let ending = self.conn.ending(self.peer);
+                let held = kernel::held(self.fd, ending);
+                // With what was given known, all of it having come need not be a FIN.
+                self.is_finished |= held == Held::End && ending.given.is_none();
                 return Saw::Kernel(held);
             }
             Do::Pause => return Saw::Woken(self.pause()),
@@ -235,7 +243,15 @@ impl<'a> Call<'a> {
         let extra = self.conn.extra.load(Ordering::Relaxed);
         self.own.way.0.opening.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let is_plain = self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd());
+        let is_plain = || self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd());
+        // With a ring nobody is in such a call: who seems to be finds out at once that it is not the way.
+        let looks = if self.own.way.0.path.load(Ordering::Relaxed) == path::TCP { 1 } else { LOOKS };
+        let is_plain = (0..looks).all(|look| {
+            if look > 0 {
+                spin::relax();
+            }
+            is_plain()
+        });
         if extra == 0 || is_plain {
             return Saw::Unknown;
         }

@@ -44,8 +44,8 @@ pub(crate) struct Way {
     pub(crate) opening: AtomicU64,
     /// How many are writing to the kernel without the lock.
     pub(crate) plain: AtomicU64,
-    /// The writer has finished, and could not hand everything back: so many bytes were given to the kernel, plus 1, and the ring has the
-    /// rest.
+    /// The writer cannot hand everything back, now or at its end: so many bytes were given to the kernel, plus 1, and the ring has the
+    /// rest. With a ring as the way `cut` says it.
     pub(crate) given: AtomicU64,
 }
 

@@ -1,6 +1,7 @@
 //! How a read waits for bytes: whether it looks, at what, and for how long; and what a connection needs on which looking does not pay.
 
 use libc::c_int;
+use proto::stream::consent;
 
 use super::is_empty;
 use crate::rings::blocked::Limit;
@@ -64,7 +65,7 @@ pub(super) fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> 
     if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    if counts_down(&conn.together) {
+    if counts_down(&conn.together) || own.will.0.consent.load(Ordering::Relaxed) != consent::OPEN {
         return false;
     }
     let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);

@@ -78,9 +78,13 @@ pub(crate) fn read(
             return -1;
         }
         match take(conn, own, peer, bytes, is_peek) {
-            Fast::Moved(count) => return with_more(conn, fd, bytes, flags, count, peer),
+            Fast::Moved(count) => {
+                promises(conn, is_peek);
+                return with_more(conn, fd, bytes, flags, count, peer);
+            }
             Fast::Slow => {
                 if let Some(result) = machine(conn, fd, bytes, flags, false, native) {
+                    promises(conn, is_peek && result > 0);
                     return with_more(conn, fd, bytes, flags, result, peer);
                 }
             }
@@ -110,6 +114,7 @@ pub(crate) fn read(
             && conn.together.load(Ordering::Relaxed) == 0
             && let Some(result) = machine(conn, fd, bytes, flags, false, native)
         {
+            promises(conn, is_peek && result > 0);
             conn.sees_bulk(result);
             return with_more(conn, fd, bytes, flags, result, peer);
         }
@@ -155,6 +160,7 @@ pub(crate) fn read(
         }
         own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
         if let Some(result) = machine(conn, fd, bytes, flags, may_wait(), native) {
+            promises(conn, is_peek && result > 0);
             return with_more(conn, fd, bytes, flags, result, peer);
         }
         if !may_wait() {
@@ -165,6 +171,14 @@ pub(crate) fn read(
         }
         // Of one that may wait, errno says why it has ended.
         return -1;
+    }
+}
+
+/// What was looked at in the ring is there for the next read, whichever way it comes by then.
+#[inline(always)]
+fn promises(conn: &Conn, is_peek: bool) {
+    if is_peek {
+        conn.promised.store(1, Ordering::Relaxed);
     }
 }
 

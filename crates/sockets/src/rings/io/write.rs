@@ -56,9 +56,9 @@ pub(crate) fn write(
                 continue;
             }
             Fast::Nothing if !may_open(conn, own, peer, fd) => {
-                match rest(conn, fd, bytes, done, flags, native) {
-                    Some(result) => return result,
-                    None => continue,
+                // Else the way is changing, which the lock tells: its holder may be dead.
+                if let Some(result) = rest(conn, fd, bytes, done, flags, native) {
+                    return result;
                 }
             }
             _ if done == 0 && gets_room(conn, own, peer) => continue,
@@ -300,7 +300,7 @@ fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
     way.plain.fetch_add(1, Ordering::SeqCst);
     let is_kernels = way.opening.load(Ordering::SeqCst) == 0
         && matches!(way.path.load(Ordering::SeqCst), path::TCP | path::SHUT);
-    if way.given.load(Ordering::Relaxed) != 0 {
+    if is_kernels && way.given.load(Ordering::Relaxed) != 0 && way.path.load(Ordering::Relaxed) == path::TCP {
         way.given.store(0, Ordering::SeqCst);
     }
     let result = is_kernels.then(|| native.call());
