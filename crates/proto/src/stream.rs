@@ -56,6 +56,15 @@ pub mod path {
     pub const BACK: u64 = 2;
     /// The writing half was shut down: new bytes go to the kernel, which refuses them.
     pub const SHUT: u64 = 3;
+    /// As [`BACK`], and then [`SHUT`]: the writing half is being shut down.
+    pub const LAST: u64 = 4;
+
+    /// Whether ring bytes are being handed back.
+    #[inline]
+    #[must_use]
+    pub const fn is_back(path: u64) -> bool {
+        path == BACK || path == LAST
+    }
 }
 
 /// Values of [`Word::Consent`].

@@ -70,7 +70,7 @@ impl Withdraw {
             (At::Fencing, _) => self.go(At::SeesPath, Do::Load(Word::Path)),
             (At::SeesPath, Saw::Value(value)) => {
                 self.path = value;
-                if value == path::BACK { self.sleep() } else { self.go(At::SeesBase, Do::Load(Word::Base)) }
+                if path::is_back(value) { self.sleep() } else { self.go(At::SeesBase, Do::Load(Word::Base)) }
             }
             (At::SeesBase, Saw::Value(value)) => {
                 self.base = value;
@@ -118,7 +118,7 @@ impl Withdraw {
     #[inline]
     fn sleep(&mut self) -> Do {
         if self.last_look {
-            let is_returning = self.path == path::BACK;
+            let is_returning = path::is_back(self.path);
             return self.end(if is_returning { Outcome::Returning } else { Outcome::Unreturned });
         }
         self.go(At::Waiting, Do::Sleep(Wait::Return))

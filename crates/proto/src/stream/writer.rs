@@ -68,6 +68,7 @@ enum At {
     Pausing,
     Excusing,
     // Handing back.
+    Lasts,
     BackAsksWritten,
     BackOwnCut,
     BackSeesHead,
@@ -114,8 +115,6 @@ pub struct Writer {
     is_hung_up: bool,
     /// Somebody has written past the library since the ring was opened.
     is_foreign: bool,
-    /// A wait for the kernel was ended, after which only what goes without another one is done.
-    is_hurried: bool,
     /// Readers sleep: the ring is to be left.
     is_asleep: bool,
     /// The call's bytes are in the ring, or went back from there: it will not write them again.
@@ -147,7 +146,6 @@ impl Writer {
             is_overdue: false,
             is_hung_up: false,
             is_foreign: false,
-            is_hurried: false,
             is_asleep: false,
             is_published: false,
             path: path::TCP,
@@ -235,11 +233,6 @@ impl Writer {
             (At::Sending, _) => self.end(Outcome::Kernel),
             (At::Unlocking(outcome), _) => self.go(At::Ended(outcome), Do::Done(outcome)),
             (At::UnlockingToWait, _) => self.go(At::WaitsForKernel, Do::Sleep(Wait::Writable)),
-            // Whatever others have made of the way meanwhile, it is not to be a ring after the end.
-            (At::WaitsForKernel, Saw::Woken(Woken::Stop)) if self.occasion == Occasion::ShutDown => {
-                self.is_hurried = true;
-                self.lock()
-            }
             (At::WaitsForKernel, Saw::Woken(Woken::Stop)) => self.stopped(),
             (At::WaitsForKernel, _) => self.lock(),
             (At::Ended(outcome), _) => Do::Done(outcome),
@@ -285,7 +278,6 @@ impl Writer {
         *self = Self {
             is_overdue: self.is_overdue,
             is_hung_up: self.is_hung_up,
-            is_hurried: self.is_hurried,
             is_published: self.is_published,
             moved: self.moved,
             limit: self.limit,
@@ -298,7 +290,11 @@ impl Writer {
     #[inline]
     fn begin(&mut self) -> Do {
         match self.path {
-            path::BACK => self.go(At::OwnCut, Do::Load(Word::Cut)),
+            path::BACK if self.occasion == Occasion::ShutDown => {
+                self.path = path::LAST;
+                self.go(At::Lasts, Do::Store(Word::Path, path::LAST))
+            }
+            path::BACK | path::LAST => self.go(At::OwnCut, Do::Load(Word::Cut)),
             path::RING => {
                 if self.recall != 0 {
                     // Whoever recalled died over it; do it once more from the beginning.
@@ -364,7 +360,7 @@ impl Writer {
     #[inline]
     fn wait_for_kernel(&mut self) -> Do {
         match self.occasion {
-            Occasion::Write | Occasion::Finish | Occasion::ShutDown if !self.is_hurried => {
+            Occasion::Write | Occasion::Finish | Occasion::ShutDown => {
                 self.go(At::UnlockingToWait, Do::Unlock(Word::WriteLock))
             }
             // What is still to go back goes with the next call, or before this process sleeps.

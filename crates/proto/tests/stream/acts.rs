@@ -148,7 +148,7 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
             _ => kernel.taken,
         }),
         Do::AskWritten if kernel.finished || world.end_is_gone(case, false) => {
-            if case.mutant == Some(Mutant::RefusedIsDone) && world.load(who, Word::Path) == path::BACK {
+            if case.mutant == Some(Mutant::RefusedIsDone) && path::is_back(world.load(who, Word::Path)) {
                 world.store(case, who, Word::Path, path::SHUT);
             }
             Saw::Broken

@@ -122,7 +122,7 @@ fn run(seed: u64, seen: &mut Seen) {
         }
         let now = world.words[Word::Path as usize];
         seen.openings += u64::from(before.0 != path::RING && now == path::RING);
-        seen.hand_backs += u64::from(before.0 != path::BACK && now == path::BACK);
+        seen.hand_backs += u64::from(!path::is_back(before.0) && path::is_back(now));
         seen.kills += u64::from(matches!(choice, Choice::Kill(_)));
     }
     assert!(world.is_done(&case), "seed {seed}: does not come to an end");

@@ -371,7 +371,7 @@ fn is_ready_to_sleep(case: &Case, world: &World, who: usize) -> bool {
     let word = |word| world.load(who, word);
     match word(Word::Path) {
         path::RING => word(Word::Head).max(word(Word::Base)) == word(Word::Tail),
-        way => way != path::BACK || world.end_is_gone(case, false) || world.kernel.finished,
+        way => !path::is_back(way) || world.end_is_gone(case, false) || world.kernel.finished,
     }
 }
 

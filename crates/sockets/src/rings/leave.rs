@@ -85,7 +85,7 @@ fn is_given_up(conn: &Conn) -> bool {
 
 /// Whether the kernel has some of what was taken back, and takes no more now.
 pub(crate) fn is_on_its_way_back(conn: &Conn) -> bool {
-    conn.words().is_some_and(|(own, _)| own.way.0.path.load(Ordering::Acquire) == path::BACK)
+    conn.words().is_some_and(|(own, _)| path::is_back(own.way.0.path.load(Ordering::Acquire)))
 }
 
 /// Whether the other end has had all that was written to the ring.
@@ -96,7 +96,7 @@ fn is_settled(conn: &Conn) -> bool {
     // With the way over the kernel, what is still in the ring cannot go back: readers find it there.
     let is_settled = match own.way.0.path.load(Ordering::Acquire) {
         path::RING => is_empty(peer, own),
-        way => way != path::BACK,
+        way => !path::is_back(way),
     };
     if is_settled {
         return true;
@@ -143,7 +143,7 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
         // Who has shut down hands nothing back any more. What was taken from the ring instead is not lost.
         Some(Outcome::Returning) => {
             kernel::has_hung_up(fd)
-                && peer.way.0.path.load(Ordering::Acquire) == path::BACK
+                && path::is_back(peer.way.0.path.load(Ordering::Acquire))
                 && peer.tail() != own.head.0.load(Ordering::Acquire)
         }
         _ => false,
@@ -222,7 +222,9 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
     let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), patience);
     // A writer that is at work with an open ring may still put something there, and hand not all of it back before it ends.
     let is_kernels = matches!(peer.way.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
-    if outcome == Some(Outcome::Withdrawn) && is_finished && is_kernels && is_empty(own, peer) {
+    // Others who have it may write to the ring again, and are to see what this one writes, and when it shuts down.
+    let is_alone = conn.shared.load(Ordering::Relaxed) == 0;
+    if outcome == Some(Outcome::Withdrawn) && is_finished && is_kernels && is_empty(own, peer) && is_alone {
         conn.over(state::READY, Reason::Unseen);
     }
 }

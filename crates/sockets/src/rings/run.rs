@@ -41,8 +41,6 @@ pub(crate) struct Call<'a> {
     lock: lock::Held,
 }
 
-/// Looks at whether others write to the kernel.
-const LOOKS: u32 = 10_000;
 /// Looks at the ring, spinning, before a writer that waits for room takes its bytes back.
 const ROOM_CYCLES: u64 = 400_000;
 /// Waits of a millisecond for what the other end does by itself.
@@ -243,15 +241,9 @@ impl<'a> Call<'a> {
         let extra = self.conn.extra.load(Ordering::Relaxed);
         self.own.way.0.opening.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let is_plain = || self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd());
-        // With a ring nobody is in such a call: who seems to be finds out at once that it is not the way.
-        let looks = if self.own.way.0.path.load(Ordering::Relaxed) == path::TCP { 1 } else { LOOKS };
-        let is_plain = (0..looks).all(|look| {
-            if look > 0 {
-                spin::relax();
-            }
-            is_plain()
-        });
+        // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out that it is not the way.
+        let is_plain = self.own.way.0.path.load(Ordering::Relaxed) == path::TCP
+            && (self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd()));
         if extra == 0 || is_plain {
             return Saw::Unknown;
         }

@@ -179,7 +179,9 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
         false,
     );
     if !is_any {
-        return Round::Ends(native(may_wait));
+        // What this process has written gets through before it sleeps, whatever it sleeps for.
+        let result = if may_wait { blocked::sleep(limit, native, part) } else { native(false) };
+        return Round::Ends(result);
     }
     let mut looked = None;
     let found = if !has_any && may_wait { finds(wanted, limit, &mut looked, native) } else { Finds::Ring };
@@ -187,7 +189,7 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
         let mut places = Places([0; CONNECTIONS / 64]);
         arm(wanted, &mut places);
         let slept = if wanted.ready(has_bytes, false) == 0 {
-            Some(blocked::sleep(limit, native, || super::run::sleep(500_000)))
+            Some(blocked::sleep(limit, native, part))
         } else {
             None
         };
@@ -207,6 +209,11 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
         0 if may_wait => Round::Again,
         result => Round::Ends(result),
     }
+}
+
+/// Of a wait for what goes back to the kernel.
+fn part() -> isize {
+    super::run::sleep(500_000)
 }
 
 /// From here on the kernel wakes who waits for these.

@@ -71,7 +71,12 @@ impl Writer {
                 self.cut = self.written.saturating_add(unread.to - unread.from);
                 self.go(At::BackCuts, Do::Store(Word::Cut, self.cut))
             }
-            (At::BackCuts, _) => self.go(At::BackTurns, Do::Store(Word::Path, path::BACK)),
+            // Once it is to be shut down, nobody else makes it a ring again before that is done.
+            (At::BackCuts, _) => {
+                self.path = if self.occasion == Occasion::ShutDown { path::LAST } else { path::BACK };
+                self.go(At::BackTurns, Do::Store(Word::Path, self.path))
+            }
+            (At::Lasts, _) => self.go(At::OwnCut, Do::Load(Word::Cut)),
             (At::OwnCut, Saw::Value(cut)) => {
                 self.cut = cut;
                 self.void()
@@ -123,7 +128,8 @@ impl Writer {
 
     #[inline]
     pub(super) fn leave(&mut self) -> Do {
-        self.path = if self.occasion == Occasion::ShutDown { path::SHUT } else { path::TCP };
+        let is_last = self.occasion == Occasion::ShutDown || self.path == path::LAST;
+        self.path = if is_last { path::SHUT } else { path::TCP };
         self.go(At::Leaving, Do::Store(Word::Path, self.path))
     }
 }
