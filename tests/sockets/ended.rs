@@ -38,6 +38,11 @@ fn a_writer_that_writes_after_it_has_shut_down() {
 }
 
 #[test]
+fn a_holder_that_writes_after_another_one_has_shut_down() {
+    holds("after");
+}
+
+#[test]
 fn a_writer_that_is_killed_with_the_kernel_full() {
     holds("killed");
 }

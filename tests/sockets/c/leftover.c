@@ -8,6 +8,7 @@
 //   killed as half, but the writer is killed
 //   ring   as killed, with bytes in the ring that nobody has tried to take back
 //   write  the writer shuts down its half and writes again, which is refused, and the reader then waits in an epoll
+//   after  one holder of the writing end has it in an epoll and shuts down, and the other one, who has put bytes into the ring, is refused
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ static unsigned char byte_at(uint64_t at) { return (unsigned char)(at * 26544357
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
 
 // How far they are, and who is who.
-enum { TALKING = 1, ASLEEP, AWAKE, READING, WRITTEN, ENDED };
+enum { TALKING = 1, ASLEEP, READING, AWAKE, WRITTEN, ENDED };
 static struct { _Atomic int stage; _Atomic uint64_t written; _Atomic pid_t reader; } *shared;
 static unsigned char buffer[1 << 16];
 
@@ -57,7 +58,7 @@ static int puts_one(int fd)
     size_t n = 777;
     for (size_t i = 0; i < n; i++) buffer[i] = byte_at(shared->written + i);
     ssize_t sent = send(fd, buffer, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EAGAIN) return 0;
+    if (sent < 0 && (errno == EAGAIN || (errno == EPIPE && is("after")))) return 0;
     if (sent <= 0) FAIL("write");
     shared->written += sent;
     return 1;
@@ -74,10 +75,41 @@ static int fills(int fd)
 // Without a shutdown of its own.
 static int ends_by_itself(void) { return is("half") || is("both") || is("killed") || is("ring"); }
 
+// The other holder, to whose ring nothing is told of an epoll.
+static void writes_after(int fd)
+{
+    spins_to(AWAKE);
+    puts_one(fd);
+    shared->stage = WRITTEN;
+    spins_to(ENDED);
+    if (puts_one(fd)) FAIL("a write after the end was taken");
+    _exit(0);
+}
+
+static void shuts_down_beside(int fd)
+{
+    pid_t holder = fork();
+    if (holder == 0) writes_after(fd);
+    int epoll = epoll_create1(EPOLL_CLOEXEC), status;
+    struct epoll_event event = { EPOLLIN, { 0 } };
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event)) FAIL("epoll_ctl");
+    shared->stage = AWAKE;
+    spins_to(WRITTEN);
+    if (shutdown(fd, SHUT_WR)) FAIL("shutdown");
+    shared->stage = ENDED;
+    if (waitpid(holder, &status, 0) != holder || status) FAIL("the other holder: %x", status);
+    _exit(0);
+}
+
 static void writes(int fd)
 {
     talk(fd, 1);
     spins_to(ASLEEP);
+    if (is("after")) {
+        puts_one(fd);
+        spins_to(READING);
+        shuts_down_beside(fd);
+    }
     // The reader is stopped asleep: all goes to the kernel.
     usleep(100000);
     kill(shared->reader, SIGSTOP);
