@@ -258,7 +258,8 @@ fn span(head: u64, base: u64, tail: u64, capacity: u64) -> Option<Span> {
 #[must_use]
 #[inline]
 pub fn is_reset(its_path: u64, head: u64, base: u64, tail: u64, capacity: u64) -> bool {
-    its_path != path::SHUT && span(head, base, tail, capacity).is_none_or(|unread| unread.from < unread.to)
+    !matches!(its_path, path::SHUT | path::LAST)
+        && span(head, base, tail, capacity).is_none_or(|unread| unread.from < unread.to)
 }
 
 #[cfg(test)]
@@ -271,6 +272,7 @@ mod tests {
         assert!(!is_reset(path::TCP, 5, 0, 5, 4), "all read");
         assert!(!is_reset(path::RING, 3, 5, 5, 4), "all handed back, so the kernel knows");
         assert!(!is_reset(path::SHUT, 3, 0, 5, 4), "only half closed");
+        assert!(!is_reset(path::LAST, 3, 0, 5, 4), "only half closed, with a full kernel");
         assert!(is_reset(path::RING, 6, 0, 5, 4), "words that make no sense");
     }
 

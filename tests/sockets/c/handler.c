@@ -60,7 +60,7 @@ static void reads(int fd)
 {
     static char buffer[1 << 16];
     uint64_t got = 0;
-    for (unsigned round = 0;; round++) {
+    for (;;) {
         ssize_t n = read(fd, buffer, sizeof buffer);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) FAIL("read");

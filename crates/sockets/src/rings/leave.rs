@@ -11,7 +11,7 @@ use super::conn::{self, Conn, state};
 use super::copy::Bytes;
 use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
-use super::words::CAPACITY;
+use super::words::{CAPACITY, Words};
 use super::{kernel, spin};
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
@@ -213,18 +213,24 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
     if !conn.is(state::READY) {
         return give_up(conn);
     }
-    conn.sealed.store(1, Ordering::Relaxed);
+    let Some((own, peer)) = conn.words() else { return };
+    let is_kernels =
+        |words: &Words| matches!(words.way.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
+    let is_new = own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN;
+    // Others who have it may write to the ring again, and are to see what this one writes, and when it shuts down.
+    let is_alone = conn.shared.load(Ordering::Relaxed) == 0;
+    let was_sealed = conn.sealed.swap(1, Ordering::Relaxed) != 0;
+    if !is_alone && was_sealed && !is_new && is_kernels(own) && is_kernels(peer) {
+        // It was done before, and has stayed so.
+        return;
+    }
     visit(conn, fd, Occasion::Finish);
     let is_finished = is_settled(conn) && !is_on_its_way_back(conn);
-    let Some((own, peer)) = conn.words() else { return };
-    let is_new = own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN;
     let patience = if is_new { IMPATIENT } else { 0 };
     let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), patience);
     // A writer that is at work with an open ring may still put something there, and hand not all of it back before it ends.
-    let is_kernels = matches!(peer.way.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
-    // Others who have it may write to the ring again, and are to see what this one writes, and when it shuts down.
-    let is_alone = conn.shared.load(Ordering::Relaxed) == 0;
-    if outcome == Some(Outcome::Withdrawn) && is_finished && is_kernels && is_empty(own, peer) && is_alone {
+    let is_left = outcome == Some(Outcome::Withdrawn) && is_kernels(peer) && is_empty(own, peer);
+    if is_left && is_finished && is_alone {
         conn.over(state::READY, Reason::Unseen);
     }
 }

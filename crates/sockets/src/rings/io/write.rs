@@ -70,7 +70,7 @@ pub(crate) fn write(
             return done as isize;
         }
         let Some(call) = Call::new(conn, fd, bytes) else { return native.call() };
-        match call.behind(done).write(occasion, true) {
+        match call.behind(done).write(occasion, conn.sealed.load(Ordering::Relaxed) == 0) {
             Outcome::Moved(count) => {
                 page::ring(Way::Out, count);
                 acknowledge(conn);
