@@ -6,12 +6,16 @@ use crate::built::{made, must, program};
 use crate::launcher::tieline;
 
 fn holds(way: &str) {
-    let _watchdog = Watchdog::usual("leftover");
-    let leftover = program("leftover", "leftover.c", &[]);
-    let file = made().join(format!("leftover-{way}.statistics"));
+    says_that_all_came("leftover", way);
+}
+
+fn says_that_all_came(name: &'static str, way: &str) {
+    let _watchdog = Watchdog::usual(name);
+    let program = program(name, &format!("{name}.c"), &[]);
+    let file = made().join(format!("{name}-{way}.statistics"));
     for _ in 0..2 {
         let mut command = tieline(&["run", "--stats", file.to_str().unwrap(), "--"]);
-        command.args([leftover.to_str().unwrap(), way]).env("TIELINE_SOCKETS_RINGS", "2");
+        command.args([program.to_str().unwrap(), way]).env("TIELINE_SOCKETS_RINGS", "2");
         let said = must(&mut command);
         assert!(said.contains("bytes came before the end"), "{said}");
     }
@@ -50,4 +54,9 @@ fn a_writer_that_is_killed_with_the_kernel_full() {
 #[test]
 fn a_writer_that_is_killed_with_bytes_in_the_ring() {
     holds("ring");
+}
+
+#[test]
+fn a_holder_that_was_forked_before_there_was_a_ring() {
+    says_that_all_came("sibling", "");
 }

@@ -44,8 +44,8 @@ static const char MAGIC[8] = "TLsring1";
 
 static volatile uint64_t *at(void *region, size_t offset) { return (volatile uint64_t *)((char *)region + offset); }
 // Where the words of a region are.
-enum { TAIL = 128, BESIDE = 136, CUT = 256, BASE = 264, PATH = 272, RECALL = 280, OPENING = 288, WRITE_LOCK = 384, CONSENT = 512, ASLEEP = 520, PROCESSOR = 528, HEAD = 640, READ_LOCK = 768 };
-static const int words[] = { TAIL, BESIDE, CUT, BASE, PATH, RECALL, OPENING, WRITE_LOCK, CONSENT, ASLEEP, PROCESSOR, HEAD, READ_LOCK };
+enum { TAIL = 128, BESIDE = 136, CUT = 256, BASE = 264, PATH = 272, RECALL = 280, OPENING = 288, PLAIN = 296, GIVEN = 304, EXTRA = 312, WRITE_LOCK = 384, CONSENT = 512, ASLEEP = 520, PROCESSOR = 528, HEAD = 640, READ_LOCK = 768 };
+static const int words[] = { TAIL, BESIDE, CUT, BASE, PATH, RECALL, OPENING, PLAIN, GIVEN, EXTRA, WRITE_LOCK, CONSENT, ASLEEP, PROCESSOR, HEAD, READ_LOCK };
 
 static socklen_t name_of(int fd, int own_first, struct sockaddr_un *name)
 {
@@ -57,7 +57,7 @@ static socklen_t name_of(int fd, int own_first, struct sockaddr_un *name)
     n = sizeof b;
     if (getpeername(fd, (void *)&b, &n)) return 0;
     if (!own_first) { struct sockaddr_in c = a; a = b; b = c; }
-    static const char word[] = "\0tieline/1/";
+    static const char word[] = "\0tieline/2/";
     unsigned char *to = (void *)name->sun_path;
     name->sun_family = AF_UNIX;
     memcpy(to, word, 11);
@@ -65,10 +65,11 @@ static socklen_t name_of(int fd, int own_first, struct sockaddr_un *name)
     struct sockaddr_in *ends[] = { &a, &b };
     for (int i = 0; i < 2; i++) {
         static const unsigned char mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-        memcpy(to, mapped, 12);
-        memcpy(to + 12, &ends[i]->sin_addr, 4);
-        memcpy(to + 16, &ends[i]->sin_port, 2);
-        to += 18;
+        unsigned char end[18];
+        memcpy(end, mapped, 12);
+        memcpy(end + 12, &ends[i]->sin_addr, 4);
+        memcpy(end + 16, &ends[i]->sin_port, 2);
+        for (int k = 0; k < 18; k++) { *to++ = "0123456789abcdef"[end[k] >> 4]; *to++ = "0123456789abcdef"[end[k] & 15]; }
     }
     return to - (unsigned char *)name;
 }
@@ -185,7 +186,7 @@ static uint64_t number(void *own, void *its)
     case 0: return any();
     case 1: return odd[below(sizeof odd / sizeof *odd)];
     case 2: return below(5000);
-    case 3: return *at(its, words[below(13)]);
+    case 3: return *at(its, words[below(16)]);
     case 4: return *at(its, TAIL) - below(64);
     default: return *at(own, TAIL) + below(200);
     }
@@ -202,7 +203,7 @@ static void scribble(void *own, void *its)
             *at(own, PROCESSOR) = below(8);
         }
         if (below(4) == 0) *at(own, TAIL) += below(300);
-        *at(own, words[below(13)]) = number(own, its);
+        *at(own, words[below(16)]) = number(own, its);
         if (below(50) == 0) memset((char *)own + WORDS + below(RING - 100), below(256), 100);
         if (below(200) == 0) usleep(below(300));
     }

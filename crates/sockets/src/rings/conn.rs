@@ -51,8 +51,6 @@ pub(crate) struct Conn {
     pub(crate) meeting: AtomicU32,
     pub(crate) uses: AtomicU32,
     pub(crate) done: AtomicU32,
-    /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet.
-    pub(crate) extra: AtomicU64,
     /// The other end's process, if its number means the same here.
     pub(crate) peer_pid: AtomicU32,
     /// What the machines keep from call to call.
@@ -358,7 +356,6 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             word.store(0, Ordering::Relaxed);
         }
         for word in [
-            &conn.extra,
             &conn.reached,
             &conn.head,
             &conn.told,

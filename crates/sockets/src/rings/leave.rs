@@ -267,11 +267,10 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
 pub(crate) fn says_given(conn: &Conn, fd: c_int) {
     let Some((own, peer)) = conn.words() else { return };
     let is_left = !is_empty(peer, own) || is_on_its_way_back(conn);
-    let extra = conn.extra.load(Ordering::Relaxed);
-    if !is_left || extra == 0 {
+    if !is_left {
         return;
     }
-    if let Some(given) = kernel::written(fd, extra - 1) {
+    if let Some(given) = own.extra().and_then(|extra| kernel::written(fd, extra)) {
         // Pairs with the Acquire of `Words::given`: who finds it finds the bytes of the ring.
         own.way.0.given.store(given + 1, Ordering::Release);
     }

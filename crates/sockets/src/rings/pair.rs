@@ -253,8 +253,8 @@ pub(crate) fn closing(first: c_int, last: c_int) {
 }
 
 /// Whether it is known what the kernel counts too many; else it is asked, at most now and then.
-pub(crate) fn knows_extra(conn: &Conn, fd: c_int) -> bool {
-    if conn.extra.load(Ordering::Relaxed) != 0 {
+pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
+    if own.extra().is_some() {
         return true;
     }
     let uses = conn.uses.fetch_add(1, Ordering::Relaxed);
@@ -266,7 +266,7 @@ pub(crate) fn knows_extra(conn: &Conn, fd: c_int) -> bool {
         kernel::extra(fd, opposite.info?.received)
     });
     if let Some(extra) = known {
-        conn.extra.store(extra + 1, Ordering::Relaxed);
+        own.way.0.extra.store(extra + 1, Ordering::Relaxed);
     }
     known.is_some()
 }

@@ -238,16 +238,13 @@ impl<'a> Call<'a> {
 
     /// What the kernel has got from this end; not to be had while somebody writes there without the lock.
     fn written(&self) -> Saw {
-        let extra = self.conn.extra.load(Ordering::Relaxed);
         self.own.way.0.opening.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out that it is not the way.
         let is_plain = self.own.way.0.path.load(Ordering::Relaxed) == path::TCP
             && (self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd()));
-        if extra == 0 || is_plain {
-            return Saw::Unknown;
-        }
-        match kernel::written(self.fd, extra - 1) {
+        let Some(extra) = self.own.extra().filter(|_| !is_plain) else { return Saw::Unknown };
+        match kernel::written(self.fd, extra) {
             Some(given) => Saw::Value(given),
             None if kernel::takes_more(self.fd) => Saw::Unknown,
             None => Saw::Broken,

@@ -47,6 +47,9 @@ pub(crate) struct Way {
     /// The writer cannot hand everything back, now or at its end: so many bytes were given to the kernel, plus 1, and the ring has the
     /// rest. With a ring as the way `cut` says it.
     pub(crate) given: AtomicU64,
+    /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet. Here, because each process that has this end, also one
+    /// that had it before that was known, may have to hand back what it has found a ring for.
+    pub(crate) extra: AtomicU64,
 }
 
 /// What a reader says of itself.
@@ -87,6 +90,11 @@ impl Words {
             Word::Asleep => &self.will.0.asleep,
             Word::ReadLock => &self.read_lock.0,
         }
+    }
+
+    /// What the kernel counts too many as acknowledged, where that is known.
+    pub(crate) fn extra(&self) -> Option<u64> {
+        self.way.0.extra.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// What the writer has given to the kernel before what is in the ring, as far as it says so.

@@ -259,7 +259,7 @@ fn may_open(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
     let is_usable =
         conn.sealed.load(Ordering::Relaxed) == 0 && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
     // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it does in the kernel.
-    is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, fd)
+    is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, own, fd)
 }
 
 /// The rest of a write goes to the kernel. None: the way has changed.

@@ -25,21 +25,23 @@ struct Words {
     number: u64,
 }
 
-/// An abstract name: 2 bytes of family, a 0, a word, both addresses.
-const WORD: &[u8] = b"\0tieline/1/";
-const NAME: usize = 2 + WORD.len() + 36;
+/// An abstract name: 2 bytes of family, a 0, a word, both addresses in hexadecimal digits, because the kernel lists such names as they are,
+/// for programs that expect a text.
+const WORD: &[u8] = b"\0tieline/2/";
+const NAME: usize = 2 + WORD.len() + 2 * 36;
+
+fn digit(value: u8) -> u8 {
+    if value < 10 { b'0' + value } else { b'a' + value - 10 }
+}
 
 fn name(of: Address, to: Address) -> [u8; NAME] {
     let mut name = [0_u8; NAME];
     let family = (libc::AF_UNIX as u16).to_ne_bytes();
-    let parts: [&[u8]; 6] = [&family, WORD, &of.ip, &of.port, &to.ip, &to.port];
-    let mut places = name.iter_mut();
-    for part in parts {
-        for byte in part {
-            if let Some(place) = places.next() {
-                *place = *byte;
-            }
-        }
+    let parts: [&[u8]; 4] = [&of.ip, &of.port, &to.ip, &to.port];
+    let digits = parts.iter().copied().flatten().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    let bytes = family.into_iter().chain(WORD.iter().copied()).chain(digits);
+    for (place, byte) in name.iter_mut().zip(bytes) {
+        *place = byte;
     }
     name
 }
