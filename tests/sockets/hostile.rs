@@ -26,8 +26,8 @@ fn survives_a_pair(way: &str) {
 }
 
 #[test]
-fn messages_that_are_none() {
-    let said = survives("letters");
+fn entries_that_are_none() {
+    let said = survives("entries");
     assert!(said.contains(" 0 paired"), "{said}");
 }
 

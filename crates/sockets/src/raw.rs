@@ -93,10 +93,15 @@ unsafe fn option_into(
     if result < 0 { Err(-(result as c_int)) } else { Ok(length as usize) }
 }
 
-/// Whether the program may not have as much of it as there is; also if the kernel does not say.
-pub(crate) fn is_limited(what: libc::__rlimit_resource_t) -> bool {
+/// How much of it the program may have; 0 if the kernel does not say.
+pub(crate) fn limit(what: libc::__rlimit_resource_t) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes the limit.
     let asked = unsafe { call(libc::SYS_getrlimit, [what as usize, (&raw mut limit) as usize, 0, 0, 0, 0]) };
-    asked != 0 || limit.rlim_cur != libc::RLIM_INFINITY
+    if asked == 0 { limit.rlim_cur } else { 0 }
+}
+
+/// Whether the program may not have as much of it as there is; also if the kernel does not say.
+pub(crate) fn is_limited(what: libc::__rlimit_resource_t) -> bool {
+    limit(what) != libc::RLIM_INFINITY
 }

@@ -1,6 +1,6 @@
 // A program whose connection's other end is hostile: hostile.c WAY SECONDS SEED
 //
-// The victim is under the library. The other end is not: it speaks the pairing's language by itself, and then does what it likes with
+// The victim is under the library. The other end is not: it writes into the registry by itself, and then does what it likes with
 // its words. The victim must go on: every call ends in time, another connection of the same process is served, and the process ends.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -39,133 +39,113 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 // ---------------------------------------------------------------------------------------------------------------------
 // The hostile end
 
-struct letter { uint64_t magic, cookie, inode, process, number; };
-static const char MAGIC[8] = "TLsring1";
+// An entry of the registry.
+struct entry { uint64_t magic, cookie, other, inode, holder, region, nothing, sum; };
+static const char MAGIC[8] = "TLsring2", ENTRY[8] = "TLentry1", NAME[] = "tieline-ring";
 
 static volatile uint64_t *at(void *region, size_t offset) { return (volatile uint64_t *)((char *)region + offset); }
 // Where the words of a region are.
-enum { TAIL = 128, BESIDE = 136, CUT = 256, BASE = 264, PATH = 272, RECALL = 280, OPENING = 288, PLAIN = 296, GIVEN = 304, EXTRA = 312, WRITE_LOCK = 384, CONSENT = 512, ASLEEP = 520, PROCESSOR = 528, HEAD = 640, READ_LOCK = 768 };
+enum { COOKIE = 8, OTHER = 16, MAPPED = 24, TAIL = 128, BESIDE = 136, CUT = 256, BASE = 264, PATH = 272, RECALL = 280, OPENING = 288, PLAIN = 296, GIVEN = 304, EXTRA = 312, WRITE_LOCK = 384, CONSENT = 512, ASLEEP = 520, PROCESSOR = 528, HEAD = 640, READ_LOCK = 768 };
 static const int words[] = { TAIL, BESIDE, CUT, BASE, PATH, RECALL, OPENING, PLAIN, GIVEN, EXTRA, WRITE_LOCK, CONSENT, ASLEEP, PROCESSOR, HEAD, READ_LOCK };
 
-static socklen_t name_of(int fd, int own_first, struct sockaddr_un *name)
+static int registry(void)
 {
-    struct sockaddr_in a, b;
-    socklen_t n = sizeof a;
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    if (getsockname(fd, (void *)&a, &n)) return 0;
-    n = sizeof b;
-    if (getpeername(fd, (void *)&b, &n)) return 0;
-    if (!own_first) { struct sockaddr_in c = a; a = b; b = c; }
-    static const char word[] = "\0tieline/2/";
-    unsigned char *to = (void *)name->sun_path;
-    name->sun_family = AF_UNIX;
-    memcpy(to, word, 11);
-    to += 11;
-    struct sockaddr_in *ends[] = { &a, &b };
-    for (int i = 0; i < 2; i++) {
-        static const unsigned char mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-        unsigned char end[18];
-        memcpy(end, mapped, 12);
-        memcpy(end + 12, &ends[i]->sin_addr, 4);
-        memcpy(end + 16, &ends[i]->sin_port, 2);
-        for (int k = 0; k < 18; k++) { *to++ = "0123456789abcdef"[end[k] >> 4]; *to++ = "0123456789abcdef"[end[k] & 15]; }
-    }
-    return to - (unsigned char *)name;
+    char path[3][64];
+    unsigned user = geteuid();
+    if (user) snprintf(path[0], 64, "/run/user/%u/tieline-rings/connections", user);
+    else strcpy(path[0], "/run/tieline-rings/connections");
+    snprintf(path[1], 64, "/dev/shm/tieline-rings-%u/connections", user);
+    snprintf(path[2], 64, "/tmp/tieline-rings-%u/connections", user);
+    for (double end = now() + 20; now() < end; usleep(1000))
+        for (int i = 0; i < 3; i++) {
+            int fd = open(path[i], O_RDWR | O_CLOEXEC);
+            if (fd >= 0) return fd;
+        }
+    FAIL("no registry");
 }
 
 static int region_of(unsigned seals, size_t length)
 {
-    int memory = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int memory = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0 || ftruncate(memory, length)) FAIL("memfd");
     if (seals && fcntl(memory, F_ADD_SEALS, seals)) FAIL("seals");
     return memory;
 }
 
-static ssize_t post(int meeting, const void *bytes, size_t length, const int *fds, int count)
+static void seal(struct entry *entry)
 {
-    union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int) * 253)]; } control;
-    struct iovec part = { (void *)bytes, length };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-    if (count) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-        control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int) * count), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
-        memcpy(CMSG_DATA(&control.head), fds, sizeof(int) * count);
-    }
-    return sendmsg(meeting, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    uint64_t words[7];
+    memcpy(words, entry, sizeof words);
+    entry->sum = 0xcbf29ce484222325ull;
+    for (int i = 0; i < 7; i++) entry->sum = (entry->sum ^ words[i]) * 0x100000001b3ull;
 }
 
-// A connection that keeps whoever closes it last, unless he knows better.
-static int lingering(void)
+static void publish(int file, const struct entry *entry)
 {
-    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t length = sizeof name;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    struct linger hour = { 1, 3600 };
-    int small = 4096;
-    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    if (bind(listener, (void *)&name, sizeof name) || listen(listener, 1) || getsockname(listener, (void *)&name, &length)) FAIL("lingering");
-    connect(fd, (void *)&name, sizeof name);
-    static char much[1 << 16];
-    while (write(fd, much, sizeof much) > 0) {}
-    fcntl(fd, F_SETFL, 0);
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof hour);
-    return fd;
+    uint64_t place = entry->cookie * 0x9e3779b97f4a7c15ull >> (64 - 11);
+    if (pwrite(file, entry, sizeof *entry, place * 256 + below(4) * 64) != sizeof *entry) FAIL("publish");
 }
 
-static struct letter honest(int fd)
+static uint64_t cookie_of(int fd)
 {
-    struct letter letter = { .process = getpid(), .number = fd };
+    uint64_t cookie;
+    socklen_t length = sizeof cookie;
+    if (getsockopt(fd, SOL_SOCKET, 57 /* SO_COOKIE */, &cookie, &length)) FAIL("cookie");
+    return cookie;
+}
+
+static struct entry honest(int fd)
+{
+    struct entry entry = { .cookie = cookie_of(fd), .holder = (uint64_t)getpid() << 32 | fd };
     struct stat stat;
-    socklen_t length = sizeof letter.cookie;
-    memcpy(&letter.magic, MAGIC, 8);
-    if (fstat(fd, &stat) || getsockopt(fd, SOL_SOCKET, 57 /* SO_COOKIE */, &letter.cookie, &length)) FAIL("cookie");
-    letter.inode = stat.st_ino;
-    return letter;
+    memcpy(&entry.magic, ENTRY, 8);
+    if (fstat(fd, &stat)) FAIL("stat");
+    entry.inode = stat.st_ino;
+    return entry;
 }
 
-// A letter that is none.
-static void mislead(int meeting, int fd)
+// What the victim says: the only entry whose other end is this one.
+static int finds(int file, uint64_t cookie, struct entry *found)
 {
-    struct letter letter = honest(fd);
-    char much[4096] = { 0 };
-    int pipes[2], many[253], good = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    memcpy(much, &letter, sizeof letter);
-    switch (below(14)) {
-    case 0: post(meeting, much, below(sizeof letter), 0, 0); break;
-    case 1: post(meeting, much, sizeof letter + 1 + below(4000), 0, 0); break;
-    case 2: if (!pipe(pipes)) { post(meeting, &letter, sizeof letter, pipes, 1); close(pipes[0]); close(pipes[1]); } break;
-    case 3: { int fd = region_of(0, REGION); post(meeting, &letter, sizeof letter, &fd, 1); close(fd); break; }
-    case 4: { int fd = region_of(good, REGION - 4096); post(meeting, &letter, sizeof letter, &fd, 1); close(fd); break; }
-    case 5: { int fd = region_of(good, (size_t)1 << 40); post(meeting, &letter, sizeof letter, &fd, 1); close(fd); break; }
-    case 6: { int fd = region_of(good | F_SEAL_WRITE, REGION); post(meeting, &letter, sizeof letter, &fd, 1); close(fd); break; }
-    case 7: for (int i = 0; i < 253; i++) many[i] = below(2) ? 0 : meeting; post(meeting, &letter, sizeof letter, many, 253); break;
-    case 8: for (int i = 0; i < 20; i++) many[i] = fd; post(meeting, &letter, sizeof letter, many, 2 + below(18)); break;
-    case 9: letter.cookie++; post(meeting, &letter, sizeof letter, 0, 0); break;
-    case 10: letter.inode = any(); post(meeting, &letter, sizeof letter, 0, 0); break;
-    case 11: letter.process = any(); letter.number = any(); post(meeting, &letter, sizeof letter, 0, 0); break;
-    case 12: for (int i = 0; i < 30; i++) post(meeting, &letter, sizeof letter, 0, 0); break;
-    // Left open: whoever closes it last waits for long, and that is not to be this one.
-    case 13: { int fd = lingering(); letter.magic = 0; post(meeting, &letter, sizeof letter, &fd, 1); break; }
+    static struct entry all[4 << 11];
+    ssize_t n = pread(file, all, sizeof all, 0);
+    for (int i = 0; i < n / (ssize_t)sizeof *all; i++)
+        if (all[i].other == cookie && !memcmp(&all[i].magic, ENTRY, 8)) { *found = all[i]; return 1; }
+    return 0;
+}
+
+// An entry that is none, or says what is not so. Regions stay open: the victim is to look at them.
+static void mislead(int file, int fd, const struct entry *victim)
+{
+    struct entry entry = honest(fd);
+    int pipes[2] = { -1, -1 }, region = -1, good = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    uint64_t magic;
+    memcpy(&magic, MAGIC, 8);
+    entry.other = victim->cookie;
+    switch (below(16)) {
+    case 0: entry.other = any(); break;
+    case 1: entry.inode = any(); break;
+    case 2: entry.holder = any(); break;
+    case 3: entry.holder = (uint64_t)getpid() << 32 | below(20); break;
+    case 4: entry.holder = (uint64_t)1 << 32 | fd; break;
+    case 5: entry.region = any(); break;
+    case 6: entry.region = below(30); break;
+    case 7: if (!pipe(pipes)) entry.region = pipes[below(2)] + 1; break;
+    case 8: region = region_of(0, REGION); break;
+    case 9: region = region_of(good, REGION - 4096); break;
+    case 10: region = region_of(good, (size_t)1 << 40); break;
+    case 11: region = region_of(good | F_SEAL_WRITE, REGION); break;
+    case 12: region = region_of(0, REGION); pwrite(region, &magic, 8, 0); break;
+    case 13: region = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC); break;
+    case 14: for (size_t i = 0; i < sizeof entry; i++) ((char *)&entry)[i] = any(); publish(file, &entry); return;
+    case 15: for (int i = 0; i < 20000; i++) { entry.cookie = any(); seal(&entry); publish(file, &entry); } return;
     }
-}
-
-static int meet(int fd)
-{
-    struct sockaddr_un name = { 0 };
-    int meeting = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t length = name_of(fd, 1, &name);
-    if (meeting < 0 || bind(meeting, (void *)&name, length)) FAIL("bind");
-    return meeting;
-}
-
-static int finds(int meeting, int fd)
-{
-    struct sockaddr_un name = { 0 };
-    socklen_t length = name_of(fd, 0, &name);
-    return length && connect(meeting, (void *)&name, length) == 0;
+    if (region >= 0) entry.region = region + 1;
+    seal(&entry);
+    publish(file, &entry);
+    usleep(below(2000));
+    for (int i = 0; i < 2; i++) if (pipes[i] >= 0) close(pipes[i]);
+    if (region >= 0) close(region);
 }
 
 // What it gets, it says again, for as long as nothing else is to be done.
@@ -224,58 +204,60 @@ static void hold(void *own, void *its)
 
 static void pair(int fd, void **own, void **its)
 {
-    int meeting = meet(fd), memory = region_of(0, REGION), sent = 0, said = 0;
+    int file = registry(), memory = region_of(0, REGION);
+    struct entry entry = honest(fd), victim;
     uint64_t magic;
     memcpy(&magic, MAGIC, 8);
     *own = mmap(0, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    *at(*own, 0) = magic ^ RING;
-    *at(*own, ASLEEP) = 1;
     if (*own == MAP_FAILED || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) FAIL("own");
     double end = now() + 20;
-    for (*its = 0; !*its || !sent;) {
+    for (*its = 0; !*its || *at(*its, CONSENT) == 0;) {
         if (now() > end) FAIL("the victim does not pair");
         echo(fd, 1);
-        if (!said && finds(meeting, fd)) {
-            struct letter letter = honest(fd);
-            said = post(meeting, &letter, sizeof letter, 0, 0) > 0;
-        }
-        union { struct cmsghdr head; char room[256]; } control;
-        struct letter letter;
-        struct iovec part = { &letter, sizeof letter };
-        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
-        if (recvmsg(meeting, &message, MSG_DONTWAIT) < 0) continue;
-        if (message.msg_controllen && control.head.cmsg_type == SCM_RIGHTS) {
-            int got;
-            memcpy(&got, CMSG_DATA(&control.head), sizeof got);
-            *its = mmap(0, REGION, PROT_READ, MAP_SHARED, got, 0);
-            if (*its == MAP_FAILED || *at(*its, 0) != (magic ^ RING)) FAIL("the victim's region");
-        }
-        if (!sent && finds(meeting, fd)) {
-            letter = honest(fd);
-            sent = post(meeting, &letter, sizeof letter, &memory, 1) > 0;
-        }
+        if (*its || !finds(file, entry.cookie, &victim)) continue;
+        entry.other = victim.cookie;
+        entry.region = memory + 1;
+        *at(*own, COOKIE) = entry.cookie;
+        *at(*own, OTHER) = victim.cookie;
+        *at(*own, ASLEEP) = 1;
+        *at(*own, 0) = magic ^ RING;
+        seal(&entry);
+        publish(file, &entry);
+        if (!victim.region) continue;
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%u/fd/%u", (unsigned)(victim.holder >> 32), (unsigned)victim.region - 1);
+        int got = open(path, O_RDONLY | O_CLOEXEC);
+        if (got < 0) continue;
+        *its = mmap(0, REGION, PROT_READ, MAP_SHARED, got, 0);
+        if (*its == MAP_FAILED || *at(*its, 0) != (magic ^ RING) || *at(*its, COOKIE) != victim.cookie) FAIL("the victim's region");
+        close(got);
+        *at(*own, MAPPED) = 1;
     }
-    close(meeting);
+    close(file);
 }
 
 // Somebody else than the end of the connection says that he is it.
 static void steal(int fd)
 {
-    void *own, *its;
-    struct letter letter = honest(fd);
-    int meeting = meet(fd), memory = region_of(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, REGION);
-    (void)own, (void)its;
+    struct entry entry = honest(fd), victim;
+    int file = registry(), memory = region_of(0, REGION);
+    uint64_t magic, its = entry.holder;
+    memcpy(&magic, MAGIC, 8);
     pid_t thief = fork();
-    if (thief) { close(meeting); for (;;) echo(fd, 1000); }
-    struct sockaddr_un name = { 0 };
-    socklen_t length = name_of(fd, 0, &name);
-    // What it knows is right; but it has no such descriptor.
+    if (thief) { close(memory); for (;;) echo(fd, 1000); }
+    // What it knows is right; but it has no such descriptor, and who has it has no such region.
     close(fd);
-    letter.process = getpid();
+    void *own = mmap(0, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     for (double end = now() + 30; now() < end; usleep(500))
-        if (connect(meeting, (void *)&name, length) == 0) {
-            post(meeting, &letter, sizeof letter, 0, 0);
-            post(meeting, &letter, sizeof letter, &memory, 1);
+        if (finds(file, entry.cookie, &victim)) {
+            *at(own, COOKIE) = entry.cookie;
+            *at(own, OTHER) = entry.other = victim.cookie;
+            *at(own, 0) = magic ^ RING;
+            entry.region = memory + 1;
+            entry.holder = below(2) ? its : (uint64_t)getpid() << 32 | (its & 0xffffffff);
+            seal(&entry);
+            publish(file, &entry);
         }
     _exit(0);
 }
@@ -287,9 +269,10 @@ static void hostile(int port)
     void *own, *its;
     alarm(60);
     if (connect(fd, (void *)&name, sizeof name)) _exit(0);
-    if (is("letters")) {
-        int meeting = meet(fd);
-        for (;;) { echo(fd, 1); if (finds(meeting, fd)) mislead(meeting, fd); }
+    if (is("entries")) {
+        int file = registry();
+        struct entry victim;
+        for (;;) { echo(fd, 1); if (finds(file, cookie_of(fd), &victim)) mislead(file, fd, &victim); }
     }
     if (is("steal")) steal(fd);
     pair(fd, &own, &its);
@@ -460,7 +443,7 @@ int main(int count, char **arguments)
     while (now() < end || connections < 2) {
         int bad = connection(&child, "hostile"), before = paired;
         connections++;
-        if (is("letters") || is("steal")) {
+        if (is("entries") || is("steal")) {
             for (int i = 0; i < 200 && now() < end + 5; i++) { echoes(bad); serve(good); }
         } else {
             // Until it has paired it is an echo.

@@ -45,12 +45,12 @@ pub(crate) struct Conn {
     pub(crate) record: AtomicU32,
     pub(crate) own: AtomicPtr<Words>,
     pub(crate) peer: AtomicPtr<Words>,
-    /// While the ends look for each other: somebody is at it, the descriptor (plus 1) that the other one writes to, uses so far,
-    /// and what has been done.
+    /// While the ends look for each other: somebody is at it, uses so far, what has been done, and the other end's cookie, if it is known.
     pub(crate) at_it: AtomicU32,
-    pub(crate) meeting: AtomicU32,
     pub(crate) uses: AtomicU32,
     pub(crate) done: AtomicU32,
+    pub(crate) other: AtomicU64,
+    pub(crate) offer: super::pair::Offer,
     /// The other end's process, if its number means the same here.
     pub(crate) peer_pid: AtomicU32,
     /// What the machines keep from call to call.
@@ -110,6 +110,11 @@ pub(crate) struct Conn {
 impl Conn {
     pub(crate) fn is(&self, state: u32) -> bool {
         self.state.load(Ordering::Acquire) == state
+    }
+
+    /// Whether all of this was done for the ends to meet.
+    pub(crate) fn has_done(&self, what: u32) -> bool {
+        self.done.load(Ordering::Relaxed) & what == what
     }
 
     /// From `state` on it stays with the kernel, for this reason.
@@ -330,7 +335,6 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         conn.record.store(u32::from(record), Ordering::Relaxed);
         for word in [
             &conn.at_it,
-            &conn.meeting,
             &conn.uses,
             &conn.done,
             &conn.peer_pid,
@@ -356,6 +360,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             word.store(0, Ordering::Relaxed);
         }
         for word in [
+            &conn.other,
             &conn.reached,
             &conn.head,
             &conn.told,
@@ -446,9 +451,10 @@ pub(crate) fn forked() {
     }
     for conn in all() {
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
-            // Both would look for the other end.
+            // Both would look for the other end. Its region's words are shared with the parent, which says there that it has given up.
             conn.over(state::MEETING, Reason::Inherited);
         }
+        super::pair::end(conn);
         conn.parked.store(0, Ordering::Relaxed);
         conn.inside.store(0, Ordering::Relaxed);
         conn.owes.store(0, Ordering::Relaxed);

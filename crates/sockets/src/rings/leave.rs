@@ -247,7 +247,7 @@ pub(crate) fn unseen(fd: c_int, is_read: bool) {
 
 /// The ends have not met, and shall not.
 fn give_up(conn: &Conn) {
-    conn.over(state::MEETING, Reason::Unseen);
+    super::pair::leaves(conn, Reason::Unseen);
 }
 
 /// The writing half is about to be shut down.

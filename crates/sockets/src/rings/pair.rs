@@ -1,33 +1,40 @@
 //! How the two ends of a connection find each other, and prove who they are.
 //!
-//! Each end that finds its connection worth it binds a datagram socket to a name that follows from the connection's two
-//! addresses (an abstract name: one per network namespace, as the addresses are). Whoever comes second finds the first there and says
-//! who it is; each sends its region to an end that has proven itself. Nobody waits: each looks for the other's message when the program next uses
-//! the connection, and until both have what they need everything stays with the kernel.
+//! Each end that finds its connection worth it asks the kernel for the opposite end (its user, inode and cookie, by sock_diag). If that is of the same
+//! user, it says in the user's registry where it is, looks there for what the other one says, and believes it when the kernel says that just that
+//! process has the opposite end. Then it makes its region, says which descriptor that is, and opens the other one's by `/proc`. Nobody
+//! waits: each end takes a step when the program next uses the connection, and until both have each other's region everything stays with the kernel.
 //!
-//! Anybody can bind any name. What counts is what the kernel says: of the sender of the message (its user), and of the opposite
-//! end of the connection (its user, inode and cookie, by sock_diag); the message has to name the same.
+//! Nobody sends anything: there is nothing that another user could reach, and no descriptor comes from anybody. What processes of the same
+//! user may write into the registry costs a look at `/proc`.
 
 mod address;
 mod diag;
-mod message;
+mod entry;
+mod offer;
+mod registry;
+mod user;
 
 use libc::c_int;
 use proto::stream::consent;
 use sockets_rules::layout::Reason;
 
 use self::address::Address;
-use self::message::Meeting;
+use self::diag::Opposite;
+use self::entry::Entry;
+pub(crate) use self::offer::Offer;
+use self::offer::Refused;
+use self::registry::Registry;
 use super::conn::{self, Conn, parked, state as stage};
-use super::kernel;
 use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
+use super::{kernel, proc};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{page, raw, state};
 
 /// Uses of a connection until an end stops looking for the other.
-const PATIENCE: u32 = 20_000;
-/// Uses at each of which it looks.
-const OFTEN: u32 = 200;
+const MAX_USES: u32 = 20_000;
+/// Steps that may fail until then.
+const MAX_FAILURES: u32 = 4;
 
 /// Set for good when the program does what no connection should be opened beside.
 static STOPPED: AtomicU32 = AtomicU32::new(0);
@@ -82,19 +89,31 @@ fn once(conn: &'static Conn, fd: c_int) {
     }
     let uses = conn.uses.load(Ordering::Relaxed) + 1;
     conn.uses.store(uses, Ordering::Relaxed);
-    let result = if is_stopped() || uses > PATIENCE {
+    let result = if is_stopped() || uses > MAX_USES {
         None
-    } else if uses < OFTEN || uses.is_multiple_of(16) {
+    } else if conn.has_done(PROVEN) || is_due(uses) || crate::environment::is_forced() {
         proceed(conn, fd)
     } else {
         Some(())
     };
-    if result.is_none() && conn.is(stage::MEETING) {
-        end(conn);
-        conn.over(stage::MEETING, Reason::NoOtherEnd);
+    if result.is_none() {
+        leaves(conn, Reason::NoOtherEnd);
     }
     // Pairs with the Acquire of who is at it next.
     conn.at_it.store(0, Ordering::Release);
+    if conn.is(stage::OVER) {
+        // Another thread may have given it up meanwhile.
+        end(conn);
+    }
+}
+
+/// Whether an end looks for the other one at this use: often at first, then more and more seldom.
+fn is_due(uses: u32) -> bool {
+    match uses {
+        0..16 => true,
+        16..256 => uses.is_multiple_of(16),
+        _ => uses.is_multiple_of(256),
+    }
 }
 
 /// As [`step`], for all: their ends may both be here.
@@ -102,62 +121,160 @@ fn step_all() {
     conn::for_each_meeting(|conn| once(conn, conn.fd()));
 }
 
+/// What has been done: the opposite end is of the same user; its process has proven that it has it; this end's region is made and said to be; the other
+/// one's is mapped. And how many steps have failed.
+const SAME_USER: u32 = 1;
+const PROVEN: u32 = 2;
+const OFFERED: u32 = 4;
+const MAPPED: u32 = 8;
+const ONE_FAILURE: u32 = 16;
+
 /// None: these two will not meet.
 fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
+    if !conn.has_done(SAME_USER) {
+        let Some(opposite) = opposite(fd) else { return fails(conn) };
+        let user = user::own()?;
+        if opposite.user != user {
+            // Before a program has accepted it, some kernels say that it is nobody's.
+            return if opposite.inode == 0 { Some(()) } else { None };
+        }
+        // Who writes beyond this limit is ended by a signal (setrlimit(2)).
+        if raw::limit(libc::RLIMIT_FSIZE) < registry::FILE_BYTES as u64 {
+            return None;
+        }
+        conn.other.store(opposite.cookie, Ordering::Relaxed);
+        conn.done.fetch_or(SAME_USER, Ordering::Relaxed);
+    }
+    if !conn.has_done(MAPPED) {
+        let registry = Registry::open()?;
+        let result = meet(conn, fd, &registry);
+        registry.close();
+        result?;
+    }
+    if conn.has_done(OFFERED | MAPPED) {
+        opens(conn, fd)?;
+    }
+    Some(())
+}
+
+/// A step has failed, which may be chance: the other end is just being made, or ends.
+fn fails(conn: &Conn) -> Option<()> {
+    let before = conn.done.fetch_add(ONE_FAILURE, Ordering::Relaxed);
+    (before / ONE_FAILURE < MAX_FAILURES).then_some(())
+}
+
+/// What the kernel says of the other end of a connection inside this network namespace.
+fn opposite(fd: c_int) -> Option<Opposite> {
     let own = Address::own(fd)?;
     let peer = Address::peer(fd)?;
     if own == peer {
         return None;
     }
-    let meeting = match conn.meeting.load(Ordering::Relaxed) {
-        0 => {
-            let meeting = Meeting::bind(own, peer)?;
-            conn.meeting.store(meeting.number() as u32 + 1, Ordering::Relaxed);
-            meeting
+    diag::opposite(own, peer)
+}
+
+/// Looks for what the other end says, does what it allows, and says it. None: these two will not meet.
+fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
+    let cookie = conn.cookie.load(Ordering::Relaxed);
+    let other = conn.other.load(Ordering::Relaxed);
+    // What others say is not heard.
+    let mut found = registry.find(other).filter(|entry| entry.other() == cookie);
+    if let Some(entry) = found {
+        let is_it = opposite(fd).is_some_and(|end| {
+            end.user == user::own().unwrap_or(u32::MAX)
+                && end.cookie == other
+                && end.info.is_some_and(|info| info.is_established())
+                && entry.is_of(&end)
+        });
+        if is_it {
+            conn.peer_pid.store(entry.process(), Ordering::Relaxed);
+            conn.done.fetch_or(PROVEN, Ordering::Relaxed);
+        } else {
+            fails(conn)?;
+            found = None;
         }
-        number => Meeting::of(number as c_int - 1),
-    };
-    let mut done = conn.done.load(Ordering::Relaxed);
-    if done & SAID == 0 && meeting.finds(peer, own) {
-        meeting.send(fd, conn.cookie.load(Ordering::Relaxed), None)?;
-        done |= SAID;
     }
-    // An honest end writes two.
-    for _ in 0..LETTERS {
-        let Some(letter) = meeting.receive() else { break };
-        let is_sound = letter.is_from(own, peer) && (!letter.has_region() || letter.maps(conn));
-        letter.close();
-        if !is_sound {
-            return None;
+    if found.is_some() && !conn.has_done(OFFERED) {
+        match Offer::make(conn, other) {
+            Ok(()) => _ = conn.done.fetch_or(OFFERED, Ordering::Relaxed),
+            Err(Refused::TooMany) => evict(conn),
+            Err(Refused::NotHad) => return None,
         }
-        conn.peer_pid.store(letter.process(), Ordering::Relaxed);
-        done |= PROVEN | if letter.has_region() { MAPPED } else { 0 };
     }
-    if done & PROVEN != 0 && done & SENT == 0 {
-        // It was there when it wrote.
-        if !meeting.finds(peer, own) {
-            return None;
+    if let Some(region) = found.and_then(|entry| entry.region())
+        && conn.has_done(OFFERED)
+    {
+        if maps(conn, region) {
+            conn.done.fetch_or(MAPPED, Ordering::Relaxed);
+        } else {
+            fails(conn)?;
         }
-        send(conn, fd, &meeting)?;
-        done |= SENT;
     }
-    conn.done.store(done, Ordering::Relaxed);
-    if done & (SENT | MAPPED) == SENT | MAPPED {
-        let (words, _) = conn.words()?;
-        // Until the program next reads, this end sleeps.
-        conn.parked.store(parked::some(), Ordering::Relaxed);
-        measure(conn, fd);
-        words.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
+    let inode = stat(fd)?.st_ino;
+    registry.publish(&Entry::new(cookie, other, inode, state::owner(), fd as u32, conn.offer.number()))
+}
+
+/// Maps the region of the other end, if it is one that cannot be taken away, and is of this connection.
+fn maps(conn: &'static Conn, number: u32) -> bool {
+    let process = conn.peer_pid.load(Ordering::Relaxed);
+    let Some(fd) = proc::open_memory(process, number, b"tieline-ring") else { return false };
+    const SEALS: isize = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) as isize;
+    // SAFETY: numbers only.
+    let seals = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0]) };
+    let is_long = stat(fd).is_some_and(|stat| stat.st_size as usize == REGION_BYTES);
+    let is_mapped = seals >= 0 && seals & SEALS == SEALS && is_long && conn::map(&conn.peer, fd, false);
+    close(fd);
+    if !is_mapped {
+        return false;
+    }
+    // SAFETY: mapped just now.
+    let words = unsafe { &*conn.peer.load(Ordering::Relaxed) };
+    let is_its = words.magic.load(Ordering::Acquire) == MAGIC ^ CAPACITY
+        && words.cookie.load(Ordering::Relaxed) == conn.other.load(Ordering::Relaxed)
+        && words.other.load(Ordering::Relaxed) == conn.cookie.load(Ordering::Relaxed);
+    if is_its && let Some((own, _)) = conn.words() {
         // The other end looks with Acquire.
-        words.will.0.consent.store(consent::OPEN, Ordering::Release);
-        end(conn);
-        conn::becomes_ready(conn);
+        own.has_mapped.store(1, Ordering::Release);
     }
+    is_its
+}
+
+/// The connection gets its ring as soon as both have mapped each other's region. None: the other end has given up.
+fn opens(conn: &'static Conn, fd: c_int) -> Option<()> {
+    let (own, peer) = conn.words()?;
+    if peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN {
+        return None;
+    }
+    if peer.has_mapped.load(Ordering::Acquire) == 0 {
+        return Some(());
+    }
+    end(conn);
+    // Until the program next reads, this end sleeps.
+    conn.parked.store(parked::some(), Ordering::Relaxed);
+    measure(conn, fd);
+    own.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
+    // The other end looks with Acquire.
+    own.will.0.consent.store(consent::OPEN, Ordering::Release);
+    conn::becomes_ready(conn);
     Some(())
 }
 
-/// Messages that are looked at in one step.
-const LETTERS: u32 = 4;
+/// Too many regions wait for their other ends: one of those gives up.
+fn evict(own: &Conn) {
+    let mut is_done = false;
+    conn::for_each_meeting(|conn| {
+        if !is_done
+            && !core::ptr::eq(conn, own)
+            && conn.offer.number().is_some()
+            && conn.at_it.swap(1, Ordering::Acquire) == 0
+        {
+            leaves(conn, Reason::NoOtherEnd);
+            // Pairs with the Acquire of who is at it next.
+            conn.at_it.store(0, Ordering::Release);
+            is_done = true;
+        }
+    });
+}
 
 /// How much the kernel takes at once: half of its buffer, of which the other half is what it keeps beside bytes.
 pub(crate) fn measure(conn: &Conn, fd: c_int) {
@@ -166,63 +283,23 @@ pub(crate) fn measure(conn: &Conn, fd: c_int) {
     conn.room.store(room, Ordering::Relaxed);
 }
 
-/// What has been done: this end has said who it is, the other one has proven who it is, this one's region was sent, the other one's is
-/// mapped.
-const SAID: u32 = 1;
-const PROVEN: u32 = 2;
-const SENT: u32 = 4;
-const MAPPED: u32 = 8;
-
-/// Makes this end's region and sends it.
-fn send(conn: &'static Conn, fd: c_int, meeting: &Meeting) -> Option<()> {
-    let region = region(conn)?;
-    let sent = meeting.send(fd, conn.cookie.load(Ordering::Relaxed), Some(region));
-    close(region);
-    sent
-}
-
-/// A region in memory that nobody can shrink, and nobody but this end can write.
-fn region(conn: &'static Conn) -> Option<c_int> {
-    let flags = (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) as usize;
-    // SAFETY: a name that ends with 0; a new descriptor.
-    let fd =
-        unsafe { raw::call(libc::SYS_memfd_create, [c"tieline-ring".as_ptr() as usize, flags, 0, 0, 0, 0]) };
-    let fd = c_int::try_from(fd).ok().filter(|&fd| fd >= 0)?;
-    const SEALS: c_int =
-        libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-    // SAFETY: numbers only.
-    let is_long = unsafe { raw::call(libc::SYS_ftruncate, [fd as usize, REGION_BYTES, 0, 0, 0, 0]) } == 0;
-    let is_made = is_long && conn::map(&conn.own, fd, true) && {
-        // SAFETY: numbers only.
-        unsafe {
-            raw::call(libc::SYS_fcntl, [fd as usize, libc::F_ADD_SEALS as usize, SEALS as usize, 0, 0, 0])
-                == 0
-        }
-    };
-    // SAFETY: as in `Conn::words`.
-    let words: Option<&'static Words> = unsafe { conn.own.load(Ordering::Relaxed).as_ref() };
-    match words.filter(|_| is_made) {
-        Some(words) => {
-            words.will.0.asleep.store(1, Ordering::Relaxed);
-            // Pairs with the Acquire of who maps it.
-            words.magic.store(MAGIC ^ CAPACITY, Ordering::Release);
-            Some(fd)
-        }
-        None => {
-            close(fd);
-            None
+/// An end that looks for the other one gives up.
+pub(crate) fn leaves(conn: &Conn, reason: Reason) {
+    if conn.is(stage::MEETING) && conn.has_done(OFFERED) {
+        // SAFETY: as in `Conn::words`.
+        let own: Option<&'static Words> = unsafe { conn.own.load(Ordering::Acquire).as_ref() };
+        if let Some(own) = own {
+            // The other end may have mapped it. It looks with Acquire.
+            own.will.0.consent.store(consent::WITHDRAWN, Ordering::Release);
         }
     }
+    conn.over(stage::MEETING, reason);
+    end(conn);
 }
 
 /// Nobody needs to find this end any more.
 pub(crate) fn end(conn: &Conn) {
-    let meeting = conn.meeting.swap(0, Ordering::Relaxed);
-    if meeting != 0 {
-        let meeting = Meeting::of(meeting as c_int - 1);
-        meeting.empty();
-        close(meeting.number());
-    }
+    conn.offer.end();
 }
 
 pub(super) fn close(fd: c_int) {
@@ -230,26 +307,29 @@ pub(super) fn close(fd: c_int) {
     unsafe { raw::call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
 }
 
+fn stat(fd: c_int) -> Option<libc::stat> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: room for what is written.
+    let result = unsafe { raw::call(libc::SYS_fstat, [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    // SAFETY: the kernel has filled it in.
+    if result == 0 { Some(unsafe { stat.assume_init() }) } else { None }
+}
+
 /// Connections whose ends have not met have got another holder: they stay with the kernel.
 pub(crate) fn shared() {
     conn::shared();
-    conn::for_each_meeting(|conn| {
-        end(conn);
-        conn.over(stage::MEETING, Reason::Inherited);
-    });
+    conn::for_each_meeting(|conn| leaves(conn, Reason::Inherited));
 }
 
-/// Numbers from `first` to `last` are about to be closed: those of this library may be among them.
+/// Numbers from `first` to `last` are about to be closed by the program: a region's may be among them.
 pub(crate) fn closing(first: c_int, last: c_int) {
-    conn::for_each_meeting(|conn| {
-        let meeting = conn.meeting.load(Ordering::Relaxed) as c_int - 1;
-        if meeting >= 0 && (first..=last).contains(&meeting) {
-            // The program closes it.
-            Meeting::of(meeting).empty();
-            conn.meeting.store(0, Ordering::Relaxed);
-            conn.over(stage::MEETING, Reason::Unseen);
-        }
-    });
+    if offer::is_any() {
+        conn::for_each_meeting(|conn| {
+            if conn.offer.is_in(first, last) {
+                leaves(conn, Reason::Unseen);
+            }
+        });
+    }
 }
 
 /// Whether it is known what the kernel counts too many; else it is asked, at most now and then.
@@ -258,13 +338,10 @@ pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
         return true;
     }
     let uses = conn.uses.fetch_add(1, Ordering::Relaxed);
-    if !uses.is_multiple_of(4) && uses > 64 {
+    if !uses.is_multiple_of(4) && uses > 64 && !crate::environment::is_forced() {
         return false;
     }
-    let known = Address::own(fd).zip(Address::peer(fd)).and_then(|(own, peer)| {
-        let opposite = diag::opposite(own, peer)?;
-        kernel::extra(fd, opposite.info?.received)
-    });
+    let known = opposite(fd).and_then(|opposite| kernel::extra(fd, opposite.info?.received));
     if let Some(extra) = known {
         own.way.0.extra.store(extra + 1, Ordering::Relaxed);
     }

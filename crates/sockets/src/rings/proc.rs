@@ -21,18 +21,33 @@ pub(super) fn is_socket(process: u32, number: u32, inode: u64) -> bool {
     path.links_to(Text::new().put(b"socket:[").number(inode).put(b"]"))
 }
 
+/// Opens the memory with this name that a process has as this descriptor, to read it; nothing if it is something else. Who may not look into the
+/// process is told no.
+pub(super) fn open_memory(process: u32, number: u32, name: &[u8]) -> Option<c_int> {
+    let mut path = Text::new();
+    path.put(b"/proc/").number(u64::from(process)).put(b"/fd/").number(u64::from(number));
+    if !path.links_to(Text::new().put(b"/memfd:").put(name).put(b" (deleted)")) {
+        return None;
+    }
+    // What it is may have changed since: whatever it is, it is not waited for.
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+    // SAFETY: a path that ends with 0; a new descriptor.
+    let fd = unsafe { raw::call(libc::SYS_open, [path.as_ptr() as usize, flags as usize, 0, 0, 0, 0]) };
+    c_int::try_from(fd).ok().filter(|&fd| fd >= 0)
+}
+
 /// A short text; what does not fit is left out, and at least one 0 stands behind it.
-struct Text {
+pub(super) struct Text {
     bytes: [u8; ROOM],
     used: usize,
 }
 
 impl Text {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { bytes: [0; ROOM], used: 0 }
     }
 
-    fn put(&mut self, more: &[u8]) -> &mut Self {
+    pub(super) fn put(&mut self, more: &[u8]) -> &mut Self {
         for (place, byte) in self.bytes.iter_mut().take(ROOM - 1).skip(self.used).zip(more) {
             *place = *byte;
             self.used += 1;
@@ -40,7 +55,7 @@ impl Text {
         self
     }
 
-    fn number(&mut self, number: u64) -> &mut Self {
+    pub(super) fn number(&mut self, number: u64) -> &mut Self {
         let (mut digit, mut rest) = (1_u64, number / 10);
         while rest > 0 {
             digit *= 10;
@@ -51,6 +66,11 @@ impl Text {
             digit /= 10;
         }
         self
+    }
+
+    /// Where it begins; it ends with 0.
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.bytes.as_ptr()
     }
 
     /// Whether the path is a link to just this.

@@ -15,7 +15,7 @@ pub(crate) const WORDS_BYTES: usize = 4096;
 /// Bytes of a region.
 pub(crate) const REGION_BYTES: usize = WORDS_BYTES + CAPACITY as usize;
 /// First word of a region: its kind and version.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring1");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring2");
 /// Bytes of a message that may stand beside its position.
 pub(crate) const BESIDE: usize = 40;
 
@@ -65,6 +65,11 @@ pub(crate) struct Will {
 #[repr(C)]
 pub(crate) struct Words {
     pub(crate) magic: AtomicU64,
+    /// The cookies of the end whose region this is, and of the other one.
+    pub(crate) cookie: AtomicU64,
+    pub(crate) other: AtomicU64,
+    /// Not 0: this end has mapped the other one's region.
+    pub(crate) has_mapped: AtomicU64,
     pub(crate) message: Line<Message>,
     pub(crate) way: Line<Way>,
     pub(crate) write_lock: Line<AtomicU64>,
