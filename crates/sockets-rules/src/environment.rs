@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::launch::Options;
 use crate::program::{self, Program};
-use crate::{ENV_CHILDREN, ENV_RINGS, ENV_STATISTICS, LIBRARY};
+use crate::{ENV_CHILDREN, ENV_RINGS, ENV_STATISTICS, LIBRARY, RINGS_FORCED};
 
 const PRELOAD: &str = "LD_PRELOAD";
 /// The name under which the library comes from the build.
@@ -58,7 +58,8 @@ pub(crate) fn with_library(
     } else {
         allow_any_order(&mut environment);
     }
-    if options.rings {
+    // Who has forced them already goes on with that: it is for tests, of which this may be one.
+    if options.rings && value_of(&environment, ENV_RINGS).is_none_or(|given| given != RINGS_FORCED) {
         environment.retain(|variable| value(variable, ENV_RINGS).is_none());
         environment.push(variable(ENV_RINGS, OsStr::new("1")));
     }

@@ -28,5 +28,7 @@ pub const ENV_LIBRARY: &str = "TIELINE_SOCKETS_LIBRARY";
 pub const ENV_STATISTICS: &str = "TIELINE_SOCKETS_STATISTICS";
 /// `1`: connections inside this machine may go through rings.
 pub const ENV_RINGS: &str = "TIELINE_SOCKETS_RINGS";
+/// Its value that has each connection go through a ring as soon as both ends exist: for tests.
+pub const RINGS_FORCED: &str = "2";
 /// `0`: the library takes itself out of the environment, so that it enters no child.
 pub const ENV_CHILDREN: &str = "TIELINE_SOCKETS_CHILDREN";

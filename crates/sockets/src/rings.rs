@@ -8,6 +8,7 @@
 //! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;
 //! - [`wait`] and [`epoll`]: waiting for many; [`spin`]: how long they look before they sleep; [`blocked`]: waits on the other end's part;
 //! - [`leave`]: before something that the library does not see; [`flight`]: writes that have begun before there was a ring;
+//! - [`forced`]: a ring on each connection at once, for tests;
 //! - [`tables`], [`conn`]: what is known, in memory that there is only with `--rings`.
 
 pub(crate) mod blocked;
@@ -15,6 +16,7 @@ pub(crate) mod conn;
 mod copy;
 pub(crate) mod epoll;
 pub(crate) mod flight;
+pub(crate) mod forced;
 pub(crate) mod io;
 mod kernel;
 pub(crate) mod leave;

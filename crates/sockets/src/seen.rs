@@ -45,8 +45,19 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
             _ => Kind::Unknown,
         };
         table::made(fd, kind);
+        if rings::forced::is_on() {
+            rings::forced::begins(fd);
+        }
     }
     fd
+}
+
+/// A call has connected a socket, or failed. Hands its result on.
+pub(crate) fn connected(fd: c_int, result: c_int) -> c_int {
+    if result == 0 && rings::forced::is_on() && !state::outside() {
+        rings::forced::begins(fd);
+    }
+    result
 }
 
 /// A call made another number for a descriptor, or failed. Hands its result on.

@@ -5,13 +5,16 @@ use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
 use crate::rings::flight::Flight;
+use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
 use crate::{seen, state};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]
 fn ring(fd: c_int) -> Option<&'static rings::conn::Conn> {
-    rings::conn::of(fd).filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
+    let is_forced = || forced::is_on() && !state::outside();
+    let conn = rings::conn::of(fd).or_else(|| if is_forced() { forced::begins(fd) } else { None });
+    conn.filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
 }
 
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.

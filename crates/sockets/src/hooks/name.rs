@@ -7,13 +7,15 @@ use crate::seen;
 
 forwards! {
     fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_bind;
-    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect;
-    fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect;
     fn getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, as libc::SYS_getsockname;
     fn getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, as libc::SYS_getpeername;
 }
 
 hooks! {
+    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect;
+        |next| seen::connected(fd, next(fd, address, length))
+    fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect;
+        |next| seen::connected(fd, next(fd, address, length))
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int, as libc::SYS_getsockopt; |next| {
         let result = next(fd, level, name, value, length);
         if level == libc::SOL_SOCKET && name == libc::SO_ERROR && result == 0 {

@@ -5,6 +5,7 @@ use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespe
 
 use crate::hook::hooks;
 use crate::rings::blocked::Limit;
+use crate::rings::forced::Wait;
 use crate::rings::wait::{Polled, Selected};
 use crate::rings::{self, epoll, reach};
 use crate::{seen, state};
@@ -16,13 +17,22 @@ fn has_rings() -> bool {
     rings::conn::any() && !state::outside()
 }
 
+/// Whether there are, or may be by the time that a call waits.
+fn may_have_rings() -> bool {
+    crate::environment::has_rings() && !state::outside()
+}
+
 /// `poll`; `next` takes whether it may wait.
 pub(crate) fn polled(
     fds: *mut pollfd,
     count: nfds_t,
     limit: Limit,
-    mut next: impl FnMut(bool) -> c_int,
+    next: impl FnMut(bool) -> c_int,
 ) -> c_int {
+    Wait::during(|| polled_in(fds, count, limit, next))
+}
+
+fn polled_in(fds: *mut pollfd, count: nfds_t, limit: Limit, mut next: impl FnMut(bool) -> c_int) -> c_int {
     if !has_rings() || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>())) {
         return next(true);
     }
@@ -31,7 +41,7 @@ pub(crate) fn polled(
 
 /// As a time says; no time is for ever.
 fn time(limit: *const timespec) -> Limit {
-    if !has_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timespec>()) {
+    if !may_have_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timespec>()) {
         return Limit::FOREVER;
     }
     // SAFETY: the program's own time, which is there.
@@ -40,7 +50,7 @@ fn time(limit: *const timespec) -> Limit {
 
 /// The same of a time in microseconds.
 fn short_time(limit: *const timeval) -> Limit {
-    if !has_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timeval>()) {
+    if !may_have_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timeval>()) {
         return Limit::FOREVER;
     }
     // SAFETY: the program's own time, which is there.
@@ -65,7 +75,11 @@ fn put_back(set: *mut fd_set, count: c_int, words: &[u64; 16]) {
 }
 
 /// `select`; `next` takes whether it may wait.
-fn selected(
+fn selected(count: c_int, sets: [*mut fd_set; 3], limit: Limit, next: impl FnMut(bool) -> c_int) -> c_int {
+    Wait::during(|| selected_in(count, sets, limit, next))
+}
+
+fn selected_in(
     count: c_int,
     sets: [*mut fd_set; 3],
     limit: Limit,
@@ -100,6 +114,16 @@ fn selected(
 
 /// `epoll_wait`; `next` takes the room and whether it may wait.
 pub(crate) fn epolled(
+    epoll: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    limit: Limit,
+    next: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+) -> c_int {
+    Wait::during(|| epolled_in(epoll, events, room, limit, next))
+}
+
+fn epolled_in(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,

@@ -14,6 +14,7 @@ pub(crate) use self::read::read;
 pub(crate) use self::write::write;
 use super::conn::{Conn, state};
 use super::flight::Flight;
+use super::forced::{self, Wait};
 use super::native::Native;
 use super::pair;
 use super::words::{CAPACITY, Words};
@@ -34,15 +35,30 @@ enum Fast {
 
 /// A write on a connection that has no ring: its ends may be looking for each other. None: it has got one.
 fn writes_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
+    if forced::is_on() {
+        forced::meets(conn, fd);
+    }
     let flight = Flight::begin(fd).ok()?;
-    let result = unready(conn, fd, native);
+    let result = native.call();
+    let result = used(conn, fd, result);
     flight.land();
     Some(result)
 }
 
-/// A call on a connection that has no ring: its ends may be looking for each other.
-fn unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> isize {
-    let result = native.call();
+/// A read of a connection that has no ring. None: it has got one.
+fn reads_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
+    if forced::is_on() {
+        forced::meets(conn, fd);
+    }
+    let wait = Wait::reads();
+    let is_ready = conn.is(state::READY);
+    let result = if is_ready { 0 } else { native.call() };
+    wait.end();
+    if is_ready { None } else { Some(used(conn, fd, result)) }
+}
+
+/// A call on a connection that has no ring has come back: its ends may be looking for each other.
+fn used(conn: &'static Conn, fd: c_int, result: isize) -> isize {
     if result > 0 && conn.is(state::MEETING) {
         pair::step(conn, fd);
     }

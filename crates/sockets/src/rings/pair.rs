@@ -27,7 +27,7 @@ use self::offer::Refused;
 use self::registry::Registry;
 use super::conn::{self, Conn, parked, state as stage};
 use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
-use super::{kernel, proc};
+use super::{forced, kernel, proc};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{page, raw, state};
 
@@ -74,7 +74,7 @@ pub(crate) fn begin(fd: c_int, cookie: u64, record: u16, is_own: bool) -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn step(conn: &'static Conn, fd: c_int) {
-    if crate::environment::is_forced() {
+    if forced::is_on() {
         for _ in 0..4 {
             step_all();
         }
@@ -91,7 +91,7 @@ fn once(conn: &'static Conn, fd: c_int) {
     conn.uses.store(uses, Ordering::Relaxed);
     let result = if is_stopped() || uses > MAX_USES {
         None
-    } else if conn.has_done(PROVEN) || is_due(uses) || crate::environment::is_forced() {
+    } else if conn.has_done(PROVEN) || is_due(uses) || forced::is_on() {
         proceed(conn, fd)
     } else {
         Some(())
@@ -119,6 +119,21 @@ fn is_due(uses: u32) -> bool {
 /// As [`step`], for all: their ends may both be here.
 fn step_all() {
     conn::for_each_meeting(|conn| once(conn, conn.fd()));
+}
+
+/// Whether the other end has proven who it is.
+pub(crate) fn is_proven(conn: &Conn) -> bool {
+    conn.has_done(PROVEN)
+}
+
+/// Whether the opposite end is of the same user: it may come.
+pub(crate) fn is_of_same_user(conn: &Conn) -> bool {
+    conn.has_done(SAME_USER)
+}
+
+/// Whether the socket is a connection that both ends have.
+pub(crate) fn is_connected(fd: c_int) -> bool {
+    Address::peer(fd).is_some()
 }
 
 /// What has been done: the opposite end is of the same user; its process has proven that it has it; this end's region is made and said to be; the other
@@ -256,6 +271,7 @@ fn opens(conn: &'static Conn, fd: c_int) -> Option<()> {
     // The other end looks with Acquire.
     own.will.0.consent.store(consent::OPEN, Ordering::Release);
     conn::becomes_ready(conn);
+    forced::opened(conn);
     Some(())
 }
 
@@ -338,7 +354,7 @@ pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
         return true;
     }
     let uses = conn.uses.fetch_add(1, Ordering::Relaxed);
-    if !uses.is_multiple_of(4) && uses > 64 && !crate::environment::is_forced() {
+    if !uses.is_multiple_of(4) && uses > 64 && !forced::is_on() {
         return false;
     }
     let known = opposite(fd).and_then(|opposite| kernel::extra(fd, opposite.info?.received));

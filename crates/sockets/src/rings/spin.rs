@@ -135,12 +135,13 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Whether the other end was last seen on another processor than this thread is on, `here`. Says where this one is.
+/// Whether the other end was last seen on another processor than this thread is on, `here`, or that is to make no difference. Says where this
+/// one is.
 #[inline(always)]
 pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
     is_here(own, here);
-    !matches!(peer.will.0.processor.load(Ordering::Relaxed), 0 | u32::MAX)
-        && peer.will.0.processor.load(Ordering::Relaxed) != here
+    let there = peer.will.0.processor.load(Ordering::Relaxed);
+    !matches!(there, 0 | u32::MAX) && there != here || super::forced::is_on()
 }
 
 /// How often this thread had to leave the processor to another one.

@@ -7,7 +7,7 @@ use proto::stream::reader::Purpose;
 use proto::stream::{Held, Outcome, path};
 
 use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
-use super::{Fast, commit, is_empty, is_nonblocking, unready, with_errno};
+use super::{Fast, commit, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::blocked::Goes;
@@ -30,8 +30,10 @@ pub(crate) fn read(
     flags: c_int,
     native: &mut Native<'_>,
 ) -> isize {
-    if !conn.is(state::READY) {
-        return unready(conn, fd, native);
+    if !conn.is(state::READY)
+        && let Some(result) = reads_unready(conn, fd, native)
+    {
+        return result;
     }
     let usual = libc::MSG_DONTWAIT
         | libc::MSG_PEEK

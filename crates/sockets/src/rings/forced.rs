@@ -1,0 +1,107 @@
+//! Rings on each connection as soon as both of its ends exist, whatever the processors: for tests.
+//!
+//! As a rule a connection gets a ring after some uses, and only while its ends are on different processors, so that a test, which often has both ends in
+//! one thread and few bytes, would never go through one. With this each end looks for the other one as soon as it is made, waits a
+//! moment for it, and begins awake. What is written while its reader sleeps goes through the kernel here, too.
+
+use libc::c_int;
+
+use super::conn::{self, Conn, state as stage};
+use super::{epoll, pair, run};
+use crate::sync::{AtomicU32, Ordering, fence};
+use crate::table::{self, Kind};
+use crate::{environment, page, state};
+
+/// Whether it is so.
+#[inline(always)]
+pub(crate) fn is_on() -> bool {
+    environment::is_forced()
+}
+
+/// The connection of a number that has none yet, if it is one that may get a ring: it gets it, if the other end is there.
+#[cold]
+pub(crate) fn begins(fd: c_int) -> Option<&'static Conn> {
+    if table::kind(fd) != Kind::Tcp || conn::of(fd).is_some() || !pair::is_connected(fd) {
+        return None;
+    }
+    page::first_use();
+    table::look_again(fd);
+    let conn = conn::of(fd)?;
+    pair::step(conn, fd);
+    Some(conn)
+}
+
+/// Steps of one connection for which an end waits for one that has not come, and for one that has. Each is followed by a pause.
+const USES_ALONE: u32 = 1600;
+const USES: u32 = 8000;
+const PAUSE_NANOSECONDS: i64 = 50_000;
+
+/// The program uses a connection whose ends have not met: it waits a moment for that.
+#[cold]
+pub(crate) fn meets(conn: &'static Conn, fd: c_int) {
+    loop {
+        pair::step(conn, fd);
+        let most = if pair::is_proven(conn) { USES } else { USES_ALONE };
+        let waits = conn.is(stage::MEETING)
+            && pair::is_of_same_user(conn)
+            && conn.uses.load(Ordering::Relaxed) < most;
+        if !waits {
+            return;
+        }
+        run::sleep(PAUSE_NANOSECONDS);
+    }
+}
+
+/// As [`meets`], of all, before the program waits for many.
+fn all_meet() {
+    conn::for_each_meeting(|conn| meets(conn, conn.fd()));
+}
+
+/// How many threads are in a call that may sleep, and that may not know of a ring that opens meanwhile.
+static WAITS: AtomicU32 = AtomicU32::new(0);
+
+/// Such a call. A thread that is cancelled in it never ends it: then connections begin asleep.
+pub(crate) struct Wait(bool);
+
+impl Wait {
+    /// A read of a connection without a ring. After it, it must be looked whether it has got one.
+    pub(crate) fn reads() -> Self {
+        let is_on = is_on();
+        if is_on {
+            WAITS.fetch_add(1, Ordering::SeqCst);
+            // Who opens a ring either finds this one, or is found by it.
+            fence(Ordering::SeqCst);
+        }
+        Self(is_on)
+    }
+
+    /// A wait for many: what `wait` says.
+    #[inline(always)]
+    pub(crate) fn during(wait: impl FnOnce() -> c_int) -> c_int {
+        if is_on() && !state::outside() {
+            all_meet();
+        }
+        let own = Self::reads();
+        let result = wait();
+        own.end();
+        result
+    }
+
+    /// It has come back. (No destructor: those are run for threads that are cancelled, too, by what this library goes without.)
+    pub(crate) fn end(self) {
+        if self.0 {
+            WAITS.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The connection has got a ring. It begins awake, unless a thread may sleep over it.
+pub(crate) fn opened(conn: &Conn) {
+    fence(Ordering::SeqCst);
+    if is_on()
+        && WAITS.load(Ordering::SeqCst) == 0
+        && let Some((own, _)) = conn.words()
+    {
+        epoll::wakes(conn, own);
+    }
+}
