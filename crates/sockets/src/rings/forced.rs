@@ -7,10 +7,10 @@
 use libc::c_int;
 
 use super::conn::{self, Conn, state as stage};
-use super::{epoll, pair, run};
+use super::{epoll, pair};
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::table::{self, Kind};
-use crate::{environment, page, state};
+use crate::{environment, page, raw, state};
 
 /// Whether it is so.
 #[inline(always)]
@@ -31,24 +31,26 @@ pub(crate) fn begins(fd: c_int) -> Option<&'static Conn> {
     Some(conn)
 }
 
-/// Steps of one connection for which an end waits for one that has not come, and for one that has. Each is followed by a pause.
-const USES_ALONE: u32 = 1600;
-const USES: u32 = 8000;
-const PAUSE_NANOSECONDS: i64 = 50_000;
+/// Uses of a connection up to which an end waits for one that has been accepted and says nothing yet, and for one that has said something: some
+/// milliseconds in all.
+const USES_ALONE: u32 = 400;
+const USES: u32 = 1600;
 
-/// The program uses a connection whose ends have not met: it waits a moment for that.
+/// The program uses a connection whose ends have not met: it waits a moment for that. It does not sleep, so that a call that may not wait is not
+/// taken for one that does.
 #[cold]
 pub(crate) fn meets(conn: &'static Conn, fd: c_int) {
     loop {
         pair::step(conn, fd);
-        let most = if pair::is_proven(conn) { USES } else { USES_ALONE };
+        let uses = conn.uses.load(Ordering::Relaxed);
         let waits = conn.is(stage::MEETING)
-            && pair::is_of_same_user(conn)
-            && conn.uses.load(Ordering::Relaxed) < most;
+            && uses < USES
+            && (pair::is_proven(conn) || uses < USES_ALONE && pair::is_accepted(conn, fd));
         if !waits {
             return;
         }
-        run::sleep(PAUSE_NANOSECONDS);
+        // SAFETY: takes nothing.
+        unsafe { raw::call(libc::SYS_sched_yield, [0; 6]) };
     }
 }
 

@@ -126,9 +126,9 @@ pub(crate) fn is_proven(conn: &Conn) -> bool {
     conn.has_done(PROVEN)
 }
 
-/// Whether the opposite end is of the same user: it may come.
-pub(crate) fn is_of_same_user(conn: &Conn) -> bool {
-    conn.has_done(SAME_USER)
+/// Whether the opposite end is of the same user, and a program has it: it may come.
+pub(crate) fn is_accepted(conn: &Conn, fd: c_int) -> bool {
+    conn.has_done(SAME_USER) && opposite(fd).is_some_and(|end| end.inode != 0)
 }
 
 /// Whether the socket is a connection that both ends have.
