@@ -14,3 +14,4 @@ mod planted;
 mod rings;
 mod started;
 mod statistics;
+mod strangers;

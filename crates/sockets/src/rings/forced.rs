@@ -41,17 +41,25 @@ const USES: u32 = 1600;
 #[cold]
 pub(crate) fn meets(conn: &'static Conn, fd: c_int) {
     loop {
+        let before = conn.uses.load(Ordering::Relaxed);
         pair::step(conn, fd);
         let uses = conn.uses.load(Ordering::Relaxed);
+        // Where none is counted somebody else takes the step: in a handler of a signal that may be what it has interrupted.
         let waits = conn.is(stage::MEETING)
+            && uses != before
             && uses < USES
             && (pair::is_proven(conn) || uses < USES_ALONE && pair::is_accepted(conn, fd));
         if !waits {
             return;
         }
-        // SAFETY: takes nothing.
-        unsafe { raw::call(libc::SYS_sched_yield, [0; 6]) };
+        yields();
     }
+}
+
+/// Lets others have the processor.
+pub(crate) fn yields() {
+    // SAFETY: takes nothing.
+    unsafe { raw::call(libc::SYS_sched_yield, [0; 6]) };
 }
 
 /// As [`meets`], of all, before the program waits for many.

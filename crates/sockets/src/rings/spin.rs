@@ -7,6 +7,7 @@
 use core::arch::asm;
 
 use super::blocked::Limit;
+use super::forced;
 use super::words::Words;
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
@@ -42,6 +43,9 @@ impl Spin {
 
     /// How many cycles to look; 0 is not at all.
     pub(crate) fn cycles(&self) -> u64 {
+        if forced::is_on() {
+            return LONGEST;
+        }
         let without = self.without.load(Ordering::Relaxed);
         if without > 0 {
             self.without.store(without - 1, Ordering::Relaxed);
@@ -114,7 +118,10 @@ impl<'a> Look<'a> {
             }
             return false;
         }
-        if elapsed > CYCLES {
+        if forced::is_on() {
+            // The other end may have to run here.
+            forced::yields();
+        } else if elapsed > CYCLES {
             let preemptions = preemptions();
             if *self.preemptions.get_or_insert(preemptions) != preemptions {
                 self.spin.crowded();
@@ -141,7 +148,7 @@ impl<'a> Look<'a> {
 pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
     is_here(own, here);
     let there = peer.will.0.processor.load(Ordering::Relaxed);
-    !matches!(there, 0 | u32::MAX) && there != here || super::forced::is_on()
+    !matches!(there, 0 | u32::MAX) && there != here || forced::is_on()
 }
 
 /// How often this thread had to leave the processor to another one.
