@@ -76,6 +76,9 @@ pub(crate) struct Run {
     /// Where programs that differ are saved, made small
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,
+    /// Say how many of the bytes went through memory, by the statistics of the project's own library (of the last 256 processes)
+    #[arg(long, requires = "preload")]
+    pub(crate) share: bool,
     /// Programs that differ only at first count as different
     #[arg(long)]
     pub(crate) strict: bool,

@@ -13,6 +13,7 @@ use differential::compare::side_by_side;
 use differential::control::Side;
 use differential::judge::{Finding, Judge, Verdict};
 use differential::program::Program;
+use differential::share::{Counting, Share};
 use differential::sys::{process, ring};
 use differential::{campaign, generate, shrink};
 use shm::sync::{AtomicBool, Ordering};
@@ -97,7 +98,8 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
 }
 
 fn run(words: &Run) -> Result<u8> {
-    let (plain, library) = sides(&words.under)?;
+    let (plain, mut library) = sides(&words.under)?;
+    let counting = if words.share { Some(Counting::begin(&mut library)?) } else { None };
     let families = generate::families();
     if let Some(wrong) = words.focus.iter().find(|name| !families.contains(&name.as_str())) {
         return Err(Misuse(format!("--focus {wrong}: the families are {}", families.join(" "))).into());
@@ -135,11 +137,15 @@ fn run(words: &Run) -> Result<u8> {
     if !ring::is_allowed() && !words.quiet {
         note("differential: this kernel refuses io_uring: requests by rings are refused on both sides\n");
     }
+    let share = counting.map(|counting| counting.share()).transpose()?;
     let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary, &stop)? };
     print(&if words.json {
-        json(words, &summary, &saved, start)
+        json(words, &summary, &saved, start, share)
     } else {
-        format!("{}\n", line(&summary, words, start))
+        let told = share.map_or_else(String::new, |share| {
+            format!(", {:.1} % of {} bytes through memory", share.percent(), share.bytes)
+        });
+        format!("{}{told}\n", line(&summary, words, start))
     })?;
     Ok(match () {
         () if !summary.different.is_empty()
@@ -224,7 +230,7 @@ fn save(folder: &Path, name: &str, program: &Program, told: &str) -> Result<Stri
     Ok(file.display().to_string())
 }
 
-fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant) -> String {
+fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant, share: Option<Share>) -> String {
     let seeds = |found: &[(u64, Finding)]| found.iter().map(|(seed, _)| *seed).collect::<Vec<_>>();
     let value = serde_json::json!({
         "schema": "tieline.differential/1",
@@ -240,6 +246,8 @@ fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant) -> Str
         "unstable": seeds(&summary.unstable),
         "saved": saved,
         "own_network": summary.own_network,
+        "bytes": share.map(|share| share.bytes),
+        "bytes_through_memory": share.map(|share| share.through_memory),
     });
     format!("{value:#}\n")
 }

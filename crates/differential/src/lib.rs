@@ -19,6 +19,7 @@ pub mod generate;
 pub mod judge;
 pub mod program;
 mod random;
+pub mod share;
 pub mod shared;
 pub mod shrink;
 #[allow(unsafe_code, reason = "calls C, which is its purpose")]
