@@ -22,6 +22,9 @@ mod back;
 
 use super::{Do, Outcome, Saw, Wait, Woken, Word, consent, path, span};
 
+/// Messages of so many bytes and less are put into the ring whole, if they fit into an empty one: as many as a pipe takes whole.
+pub const WHOLE: u64 = 4096;
+
 /// On which occasion the library is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Occasion {
@@ -339,13 +342,21 @@ impl Writer {
             _ if leaves && unread > 0 => self.recall(),
             Occasion::Visit | Occasion::Overdue => self.end(Outcome::Moved(0)),
             _ if leaves => self.leave(),
-            Occasion::Write | Occasion::WriteNow if unread < self.limit && !self.is_hung_up => {
+            Occasion::Write | Occasion::WriteNow
+                if self.limit.saturating_sub(unread) >= self.least() && !self.is_hung_up =>
+            {
                 self.moved = self.want.min(self.limit - unread);
                 self.go(At::Putting, Do::Put { at: self.tail, len: self.moved })
             }
             Occasion::Write if !self.is_overdue => self.go(At::Resting, Do::Unlock(Word::WriteLock)),
             Occasion::Write | Occasion::WriteNow => self.recall(),
         }
+    }
+
+    /// The room below which nothing is put into the ring: a small message goes whole, as through the kernel, which several writers rely on.
+    #[inline]
+    fn least(&self) -> u64 {
+        if self.want <= WHOLE { self.want.min(self.limit) } else { 1 }
     }
 
     /// Bytes for the kernel; with none to write this is the end.

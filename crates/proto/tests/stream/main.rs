@@ -13,4 +13,5 @@ mod outcomes;
 mod random;
 mod search;
 mod steps;
+mod whole;
 mod world;
