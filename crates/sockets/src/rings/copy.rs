@@ -46,29 +46,45 @@ unsafe fn sixteen(from: *const u8, to: *mut u8) {
 /// As [`copy`], of at most 16 bytes.
 #[inline(always)]
 unsafe fn small(from: *const u8, to: *mut u8, length: usize) {
-    /// First and last `T` of the bytes, which may be the same or overlap.
-    ///
-    /// # Safety
-    /// As [`copy`]; `length` is at least `T`'s and at most twice that.
-    #[inline(always)]
-    unsafe fn ends<T: Copy>(from: *const u8, to: *mut u8, length: usize) {
-        let last = length - size_of::<T>();
-        // SAFETY: the caller's promise. Volatile: others may write them.
-        unsafe {
-            let first_value = from.cast::<T>().read_unaligned();
-            let last_value = from.add(last).cast::<T>().read_unaligned();
-            to.cast::<T>().write_unaligned(first_value);
-            to.add(last).cast::<T>().write_unaligned(last_value);
-        }
+    /// The first and last bytes, as many as a register holds: they may be the same or overlap.
+    macro_rules! ends {
+        ($bytes:literal, $first:literal, $last:literal, $store_first:literal, $store_last:literal) => {
+            asm!(
+                $first, $last, $store_first, $store_last,
+                x = out(reg) _, y = out(reg) _, from = in(reg) from, to = in(reg) to, last = in(reg) length - $bytes,
+                options(nostack, preserves_flags)
+            )
+        };
     }
     // SAFETY: the caller's promise, and the lengths.
     unsafe {
         match length {
             0 => {}
-            1 => ends::<u8>(from, to, 1),
-            2..4 => ends::<u16>(from, to, length),
-            4..8 => ends::<u32>(from, to, length),
-            _ => ends::<u64>(from, to, length),
+            1 => {
+                asm!("mov {x}, byte ptr [{from}]", "mov byte ptr [{to}], {x}", x = out(reg_byte) _, from = in(reg) from, to = in(reg) to,
+                    options(nostack, preserves_flags));
+            }
+            2..4 => ends!(
+                2,
+                "movzx {x:e}, word ptr [{from}]",
+                "movzx {y:e}, word ptr [{from} + {last}]",
+                "mov word ptr [{to}], {x:x}",
+                "mov word ptr [{to} + {last}], {y:x}"
+            ),
+            4..8 => ends!(
+                4,
+                "mov {x:e}, dword ptr [{from}]",
+                "mov {y:e}, dword ptr [{from} + {last}]",
+                "mov dword ptr [{to}], {x:e}",
+                "mov dword ptr [{to} + {last}], {y:e}"
+            ),
+            _ => ends!(
+                8,
+                "mov {x:r}, qword ptr [{from}]",
+                "mov {y:r}, qword ptr [{from} + {last}]",
+                "mov qword ptr [{to}], {x:r}",
+                "mov qword ptr [{to} + {last}], {y:r}"
+            ),
         }
     }
 }
