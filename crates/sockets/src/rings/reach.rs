@@ -9,7 +9,7 @@ use libc::iovec;
 
 use crate::raw;
 use crate::state;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const PAGE_BITS: u32 = 12;
 /// Pages that are remembered.
@@ -44,9 +44,22 @@ fn is_page(at: usize, writes: bool) -> bool {
     (kept >> 1 == page && page != 0 && (kept & 1 != 0 || !writes)) || ask(at, page, writes)
 }
 
+/// Whether the kernel can write there. It is asked for an addition of 0, as one step: what another thread stores meanwhile stays.
+fn can_be_written(at: usize) -> bool {
+    /// Adds 0 to the second word, and wakes one who waits for it if it was -1: who waits for such a word expects to be woken for nothing.
+    const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD << 28 | libc::FUTEX_OP_CMP_EQ << 24 | 0xfff) as usize;
+    /// A word that nobody waits for.
+    static OWN: AtomicU32 = AtomicU32::new(0);
+    let operation = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // In the same page.
+    let word = at & !(size_of::<u32>() - 1);
+    // SAFETY: changes nothing.
+    unsafe { raw::call(libc::SYS_futex, [OWN.as_ptr() as usize, operation, 1, 1, word, ADD_NOTHING]) >= 0 }
+}
+
 #[cold]
 #[inline(never)]
-fn ask(at: usize, page: u64, writes: bool) -> bool {
+pub(crate) fn ask(at: usize, page: u64, writes: bool) -> bool {
     let mut byte = 0_u8;
     let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };
     let here = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -54,11 +67,7 @@ fn ask(at: usize, page: u64, writes: bool) -> bool {
     let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
     // SAFETY: writes the byte at most; what cannot be read is an error.
     let can_be_read = unsafe { raw::call(libc::SYS_process_vm_readv, arguments) } == 1;
-    let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
-    // What is there is put there again: the program gave the place to be written, or nothing changes.
-    // SAFETY: writes what was read, into memory that the program has given for that.
-    let can_be =
-        can_be_read && (!writes || unsafe { raw::call(libc::SYS_process_vm_writev, arguments) } == 1);
+    let can_be = can_be_read && (!writes || can_be_written(at));
     if can_be && let Some(kept) = PAGES.get(page as usize % KEPT) {
         kept.store(page << 1 | u64::from(writes), Ordering::Relaxed);
     }
