@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod built;
+mod counters;
 mod ended;
 mod equal;
 mod file;

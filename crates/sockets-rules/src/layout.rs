@@ -3,9 +3,12 @@
 //! The file is an array of little words of 64 bits: a page that says who has which slot, then the slots, one a process. A slot is a head of
 //! counters and a record a connection. Each slot is written by the process that has it, by stores that nobody waits for; a reader
 //! gets what he gets. There is nothing in it that anybody follows: numbers only.
+//!
+//! Counters of bytes only grow. Those of a record go on growing when another connection gets it, so nothing is ever moved from one place to
+//! another while somebody counts there: what a process has moved is the sum over its head and all its records, free ones too.
 
 /// First word of the file: its kind and version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks3");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks4");
 /// Bits of it that are the version.
 pub const VERSION_BITS: u64 = 0xff << 56;
 
@@ -16,16 +19,16 @@ pub const SLOTS: usize = 256;
 /// First word of the owners, each a process's number or 0.
 pub const OWNERS: usize = 16;
 /// Bytes of a slot.
-pub const SLOT_BYTES: usize = 16 << 10;
+pub const SLOT_BYTES: usize = 32 << 10;
 /// Words of a slot.
 pub const SLOT_WORDS: usize = SLOT_BYTES / 8;
 /// Bytes of the file.
 pub const FILE_BYTES: usize = HEAD_BYTES + SLOTS * SLOT_BYTES;
 
 /// First word of the records in a slot.
-pub const RECORDS_AT: usize = 128;
-/// Words of a record.
-pub const RECORD_WORDS: usize = 8;
+pub const RECORDS_AT: usize = 256;
+/// Words of a record: a line of the cache for what comes, and one for what goes, as these may be two threads.
+pub const RECORD_WORDS: usize = 16;
 /// Connections of a process that are told apart.
 pub const RECORDS: usize = (SLOT_WORDS - RECORDS_AT) / RECORD_WORDS;
 
@@ -39,32 +42,62 @@ pub mod head {
     pub const CONNECTIONS: usize = 1;
     /// Those of them that have no record of their own, because all were taken.
     pub const UNRECORDED: usize = 2;
-    /// Bytes that came on connections that are closed or have no record.
-    pub const BYTES_IN: usize = 3;
-    /// Bytes that were sent on those.
-    pub const BYTES_OUT: usize = 4;
     /// 1 if the process has executed another program, which has not used a connection yet.
     pub const LEFT: usize = 5;
-    /// Bytes that came through rings.
-    pub const RING_IN: usize = 6;
-    /// Bytes that were sent through rings, without those that went back to the kernel.
-    pub const RING_OUT: usize = 7;
     /// First of the counters of reasons.
     pub const REASONS: usize = 16;
     /// First of the counters of notes.
     pub const NOTES: usize = 48;
+    /// First of the counters of bytes that came through the kernel, by reason: of connections that have no record, and of those that have
+    /// one, up to when they were last on TCP for another reason.
+    pub const KERNEL_IN: usize = 64;
+    /// Bytes of connections without a record that were taken from rings.
+    pub const MEMORY_IN: usize = 80;
+    /// As [`KERNEL_IN`], of bytes that were sent.
+    pub const KERNEL_OUT: usize = 96;
+    /// Bytes of connections without a record that were put into rings.
+    pub const PUT: usize = 112;
+    /// Bytes of connections without a record that were given from rings to the kernel.
+    pub const RETURNED: usize = 113;
 }
 
-/// Words of a record.
+/// Words of a record. The counters of bytes are of all connections that have had it.
 pub mod record {
     /// The socket's cookie; 0 if the record is free.
     pub const COOKIE: usize = 0;
-    /// The descriptor, and 32 bits above it the number of the reason why it is on TCP.
+    /// The descriptor; above it, 32 bits on, the number of the [reason](super::Reason) why it is on TCP; and how it is counted.
     pub const DESCRIPTOR: usize = 1;
-    /// Bytes that have come, when the process last asked the kernel: at its end. Before, the kernel has to be asked.
-    pub const BYTES_IN: usize = 2;
-    /// Bytes that were sent, then.
-    pub const BYTES_OUT: usize = 3;
+    /// What had come on earlier connections, less what had come on this one before it had the record.
+    pub const BEFORE_IN: usize = 2;
+    /// The same of what was sent.
+    pub const BEFORE_OUT: usize = 3;
+    /// Bytes that came through the kernel.
+    pub const KERNEL_IN: usize = 4;
+    /// Bytes that were taken from a ring.
+    pub const MEMORY_IN: usize = 5;
+    /// How many of [`KERNEL_IN`] stand with their reason in the head.
+    pub const TOLD_IN: usize = 6;
+    /// Bytes that were given to the kernel by the program's calls.
+    pub const KERNEL_OUT: usize = 8;
+    /// Bytes that were put into a ring.
+    pub const PUT: usize = 9;
+    /// Bytes that this process has given from a ring to the kernel, because their reader did not take them.
+    pub const RETURNED: usize = 10;
+    /// How many of [`KERNEL_OUT`] stand with their reason in the head.
+    pub const TOLD_OUT: usize = 11;
+
+    /// In the word of the descriptor: it was there at the fork that made this process, which has counted it when something was moved.
+    pub const INHERITED: u64 = 1 << 62;
+    /// In the word of the descriptor: another number of a connection that is counted elsewhere.
+    pub const COPY: u64 = 1 << 63;
+
+    /// The number of the reason in the word of the descriptor.
+    // Inlined: the library in the program is linked from its own code alone.
+    #[inline]
+    #[must_use]
+    pub const fn reason(descriptor: u64) -> usize {
+        (descriptor >> 32) as usize & 0xff
+    }
 }
 
 /// Why a connection is on TCP, if it is.
@@ -114,6 +147,15 @@ impl Reason {
             Self::Unseen => "used unseen",
             Self::TooMany => "too many",
             Self::Confined => "program is confined",
+        }
+    }
+
+    /// Why bytes of such a connection went through the kernel, in words.
+    #[must_use]
+    pub const fn of_bytes(self) -> &'static str {
+        match self {
+            Self::Memory => "beside its ring",
+            other => other.text(),
         }
     }
 }
@@ -185,6 +227,9 @@ mod tests {
         assert!(Note::ALL.iter().enumerate().all(|(at, note)| *note as usize == at));
         assert!(Reason::ALL.iter().enumerate().all(|(at, reason)| *reason as usize == at));
         assert!(head::REASONS + Reason::ALL.len() <= head::NOTES);
-        assert!(head::NOTES + Note::ALL.len() <= RECORDS_AT);
+        assert!(head::NOTES + Note::ALL.len() <= head::KERNEL_IN);
+        assert!(head::KERNEL_IN + Reason::ALL.len() <= head::MEMORY_IN);
+        assert!(head::KERNEL_OUT + Reason::ALL.len() <= head::PUT);
+        const { assert!(head::RETURNED < RECORDS_AT && record::TOLD_OUT < RECORD_WORDS) };
     }
 }

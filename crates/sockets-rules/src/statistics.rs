@@ -45,10 +45,12 @@ pub struct Counted {
     pub unrecorded: u64,
     /// It has executed another program since: what is open may be closed.
     pub left: bool,
-    /// What connections that are closed, or counted together, have moved.
-    pub closed: Moved,
-    /// What went through rings, of all connections: not counted elsewhere.
+    /// What the program's calls have moved through the kernel, by the reason why the connection was on TCP then.
+    pub kernel: Vec<(Reason, Moved)>,
+    /// What its calls have taken from rings, and put into them.
     pub rings: Moved,
+    /// What this process has given from rings to the kernel: of bytes that it has put there, or another holder of the connection.
+    pub returned: u64,
     /// How many of all were on TCP, for which reason.
     pub reasons: Vec<(Reason, u64)>,
     /// What it did that matters to a faster way.
@@ -86,7 +88,7 @@ pub struct Connection {
     pub fd: u32,
     /// Why it is on TCP.
     pub reason: Option<Reason>,
-    /// What went through it, if the process has ended: before, the kernel knows.
+    /// What the process's calls have moved on it.
     pub moved: Moved,
 }
 
@@ -228,31 +230,95 @@ pub fn read(path: &Path) -> Result<Vec<Counted>> {
     Ok(all)
 }
 
-fn counted(pid: u32, slot: &[u64]) -> Counted {
-    let word = |at: usize| slot.get(at).copied().unwrap_or(0);
-    let moved =
-        |[bytes_in, bytes_out]: [usize; 2]| Moved { bytes_in: word(bytes_in), bytes_out: word(bytes_out) };
-    let records = (0..layout::RECORDS).map(|at| layout::RECORDS_AT + at * layout::RECORD_WORDS);
-    let open = records.filter(|at| word(at + record::COOKIE) != 0).map(|at| {
-        let descriptor = word(at + record::DESCRIPTOR);
-        let reason = usize::try_from(descriptor >> 32).ok();
+/// The counters of a slot.
+struct Slot<'a>(&'a [u64]);
+
+/// Records of a slot, by their first word.
+fn records() -> impl Iterator<Item = usize> {
+    (0..layout::RECORDS).map(|at| layout::RECORDS_AT + at * layout::RECORD_WORDS)
+}
+
+impl Slot<'_> {
+    fn word(&self, at: usize) -> u64 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
+
+    /// Of the head and of all records, also of those that are free.
+    fn sum(&self, in_head: usize, in_record: usize) -> u64 {
+        records().fold(self.word(in_head), |sum, at| sum.saturating_add(self.word(at + in_record)))
+    }
+
+    fn reason(&self, record: usize) -> Option<Reason> {
+        Reason::ALL.get(record::reason(self.word(record + record::DESCRIPTOR))).copied()
+    }
+
+    /// Through the kernel, for this reason: what is told in the head, and what records have counted since. A record of no known reason
+    /// counts with the first.
+    fn kernel(&self, reason: Reason) -> Moved {
+        let told = Moved {
+            bytes_in: self.word(head::KERNEL_IN + reason as usize),
+            bytes_out: self.word(head::KERNEL_OUT + reason as usize),
+        };
+        let its = records().filter(|at| self.reason(*at).unwrap_or(Reason::NotYet) == reason);
+        its.fold(told, |sum, at| {
+            // It may be told between two looks.
+            let since = |counter, told| self.word(at + counter).saturating_sub(self.word(at + told));
+            sum.and(Moved {
+                bytes_in: since(record::KERNEL_IN, record::TOLD_IN),
+                bytes_out: since(record::KERNEL_OUT, record::TOLD_OUT),
+            })
+        })
+    }
+
+    fn connection(&self, record: usize) -> Connection {
+        let since = |counters: [usize; 2], before: usize| {
+            let all = counters.iter().fold(0_u64, |sum, it| sum.wrapping_add(self.word(record + it)));
+            all.wrapping_sub(self.word(record + before))
+        };
         Connection {
-            cookie: word(at + record::COOKIE),
-            fd: descriptor as u32,
-            reason: reason.and_then(|reason| Reason::ALL.get(reason).copied()),
-            moved: moved([at + record::BYTES_IN, at + record::BYTES_OUT]),
+            cookie: self.word(record + record::COOKIE),
+            fd: self.word(record + record::DESCRIPTOR) as u32,
+            reason: self.reason(record),
+            moved: Moved {
+                bytes_in: since([record::KERNEL_IN, record::MEMORY_IN], record::BEFORE_IN),
+                bytes_out: since([record::KERNEL_OUT, record::PUT], record::BEFORE_OUT),
+            },
         }
+    }
+
+    /// Connections that the process has inherited and used, which it counts when they are closed.
+    fn inherited(&self) -> Vec<Reason> {
+        let is_inherited = |at: &usize| {
+            self.word(at + record::COOKIE) != 0
+                && self.word(at + record::DESCRIPTOR) & record::INHERITED != 0
+                && self.connection(*at).moved != Moved::default()
+        };
+        records().filter(is_inherited).filter_map(|at| self.reason(at)).collect()
+    }
+}
+
+fn counted(pid: u32, slot: &[u64]) -> Counted {
+    let slot = Slot(slot);
+    let inherited = slot.inherited();
+    let reasons = Reason::ALL.into_iter().map(|it| {
+        let more = inherited.iter().filter(|reason| **reason == it).count() as u64;
+        (it, slot.word(head::REASONS + it as usize).saturating_add(more))
     });
+    let open = records().filter(|at| slot.word(at + record::COOKIE) != 0);
     Counted {
         pid,
-        connections: word(head::CONNECTIONS),
-        unrecorded: word(head::UNRECORDED),
-        left: word(head::LEFT) != 0,
-        closed: moved([head::BYTES_IN, head::BYTES_OUT]),
-        rings: moved([head::RING_IN, head::RING_OUT]),
-        reasons: Reason::ALL.into_iter().map(|it| (it, word(head::REASONS + it as usize))).collect(),
-        notes: Note::ALL.into_iter().map(|it| (it, word(head::NOTES + it as usize))).collect(),
-        open: open.collect(),
+        connections: slot.word(head::CONNECTIONS).saturating_add(inherited.len() as u64),
+        unrecorded: slot.word(head::UNRECORDED),
+        left: slot.word(head::LEFT) != 0,
+        kernel: Reason::ALL.into_iter().map(|it| (it, slot.kernel(it))).collect(),
+        rings: Moved {
+            bytes_in: slot.sum(head::MEMORY_IN, record::MEMORY_IN),
+            bytes_out: slot.sum(head::PUT, record::PUT),
+        },
+        returned: slot.sum(head::RETURNED, record::RETURNED),
+        reasons: reasons.collect(),
+        notes: Note::ALL.into_iter().map(|it| (it, slot.word(head::NOTES + it as usize))).collect(),
+        open: open.map(|at| slot.connection(at)).collect(),
     }
 }
 
@@ -306,19 +372,27 @@ mod tests {
             (8 * (layout::OWNERS + 3), 42),
             (slot + 8 * head::PID, 42),
             (slot + 8 * head::CONNECTIONS, 9),
-            (slot + 8 * head::BYTES_OUT, 100),
+            (slot + 8 * (head::KERNEL_OUT + Reason::Alone as usize), 100),
+            (slot + 8 * head::RETURNED, 4),
             (slot + 8 * (head::NOTES + Note::Uring as usize), 2),
             (record + 8 * record::COOKIE, 77),
             (record + 8 * record::DESCRIPTOR, 11),
-            (record + 8 * record::BYTES_IN, 5),
+            (record + 8 * record::KERNEL_IN, 9),
+            (record + 8 * record::TOLD_IN, 3),
+            (record + 8 * record::BEFORE_IN, 4),
+            (record + 8 * record::MEMORY_IN, 20),
         ] {
             put(&path, at, word);
         }
         let all = read(&path).unwrap();
-        assert_eq!((all.len(), all[0].pid, all[0].connections, all[0].closed.bytes_out), (1, 42, 9, 100));
+        assert_eq!((all.len(), all[0].pid, all[0].connections), (1, 42, 9));
+        let through = |reason, bytes_in, bytes_out| (reason, Moved { bytes_in, bytes_out });
+        assert_eq!(all[0].kernel[0], through(Reason::NotYet, 6, 0));
+        assert_eq!(all[0].kernel[2], through(Reason::Alone, 0, 100));
+        assert_eq!((all[0].rings.bytes_in, all[0].returned), (20, 4));
         assert!(all[0].notes.contains(&(Note::Uring, 2)));
         let open = &all[0].open;
-        assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 5));
+        assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 25));
         assert_eq!(open[0].reason, Some(Reason::NotYet));
     }
 
@@ -379,8 +453,10 @@ mod tests {
         put(&path, layout::HEAD_BYTES, 1);
         let all = read(&path).unwrap();
         assert_eq!((all[0].open.len(), all[0].open[0].reason), (layout::RECORDS, None));
-        let sum = all[0].open.iter().fold(all[0].closed, |sum, it| sum.and(it.moved));
-        assert_eq!(sum.bytes_in, u64::MAX);
+        assert_eq!(
+            (all[0].kernel[0].1.bytes_in, all[0].rings.bytes_out, all[0].returned),
+            (u64::MAX, u64::MAX, u64::MAX)
+        );
         for wrong in [&bytes[..100], b"", &vec![0; layout::FILE_BYTES]] {
             std::fs::write(&path, wrong).unwrap();
             assert!(matches!(read(&path), Err(StatisticsError::Foreign(_))));

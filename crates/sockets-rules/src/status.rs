@@ -30,6 +30,16 @@ pub struct Tally {
     pub count: u64,
 }
 
+/// Bytes that went through the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Through {
+    /// Why.
+    pub what: &'static str,
+    /// How many.
+    #[serde(flatten)]
+    pub moved: Moved,
+}
+
 /// A process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Process {
@@ -43,10 +53,14 @@ pub struct Process {
     pub connections: u64,
     /// Those of them that are only counted together.
     pub unrecorded: u64,
-    /// What went through all of them.
+    /// What its calls have moved on all of them.
     pub moved: Moved,
-    /// Of those bytes, how many went past the kernel.
+    /// Of those bytes, how many the kernel never carried: what was taken from rings, and what was put there and not handed back.
+    pub through_memory: Moved,
+    /// Both ways together.
     pub bytes_past_kernel: u64,
+    /// The others, by the reason why.
+    pub through_kernel: Vec<Through>,
     /// Why connections were on TCP.
     pub reasons: Vec<Tally>,
     /// What it did that matters to a faster way.
@@ -68,8 +82,10 @@ pub struct Connection {
     pub remote: Option<SocketAddr>,
     /// Why it is on TCP.
     pub reason: &'static str,
-    /// What went through it.
+    /// What the process's calls have moved on it.
     pub moved: Moved,
+    /// What the kernel has carried of it, in its whole life and for whoever has it; none if the kernel does not tell.
+    pub kernel: Option<Moved>,
 }
 
 /// Reads a file, and asks the kernel about those who wrote it. With `ended`, also those who are no more.
@@ -79,9 +95,11 @@ pub fn report(path: &Path, ended: bool) -> Result<Report> {
     // Without them there are the ends that the kernel's tables name, and no bytes of what is open.
     let connections = kernel::connections().unwrap_or_default();
     let connections = connections.into_iter().map(|it| (it.cookie, it)).collect();
+    let kept = kept_in_rings(&counted);
     let processes: Vec<Process> = counted
         .into_iter()
-        .map(|it| process(it, inode, &connections))
+        .zip(kept)
+        .map(|(it, kept)| process(it, kept, inode, &connections))
         .filter(|it| ended || it.running)
         .collect();
     let reasons = tally(processes.iter().flat_map(|process| process.reasons.clone()));
@@ -99,7 +117,28 @@ fn tally(all: impl Iterator<Item = Tally>) -> Vec<Tally> {
     sums
 }
 
-fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Connection>) -> Process {
+/// Of what each process has put into rings, how much was not handed back. Another holder of a connection may have done that: then it is
+/// taken from what the process had that has most left, so that the sum is right.
+fn kept_in_rings(counted: &[Counted]) -> Vec<u64> {
+    let mut kept: Vec<u64> =
+        counted.iter().map(|it| it.rings.bytes_out.saturating_sub(it.returned)).collect();
+    let for_others = counted.iter().map(|it| it.returned.saturating_sub(it.rings.bytes_out));
+    let mut owed = for_others.fold(0, u64::saturating_add);
+    while owed > 0 {
+        let Some(most) = kept.iter_mut().max().filter(|most| **most > 0) else { break };
+        let part = owed.min(*most);
+        *most -= part;
+        owed -= part;
+    }
+    kept
+}
+
+fn process(
+    counted: Counted,
+    kept: u64,
+    inode: u64,
+    connections: &BTreeMap<u64, kernel::Connection>,
+) -> Process {
     let running = is_running(counted.pid, inode);
     let open: Vec<Connection> = if running {
         // Only of processes in another network these are asked for.
@@ -115,18 +154,19 @@ fn process(counted: Counted, inode: u64, connections: &BTreeMap<u64, kernel::Con
     } else {
         Vec::new()
     };
-    // Several numbers for one connection are one connection; what the kernel says of it comes last.
-    let kept = counted.open.iter().map(|it| (it.cookie, it.moved));
-    let each: BTreeMap<u64, Moved> = kept.chain(open.iter().map(|it| (it.cookie, it.moved))).collect();
-    let moved = each.values().fold(counted.closed, |sum, it| sum.and(*it)).and(counted.rings);
+    let handed_back = Moved { bytes_in: 0, bytes_out: counted.rings.bytes_out - kept };
+    let by_reason = counted.kernel.iter().map(|(it, moved)| Through { what: it.of_bytes(), moved: *moved });
+    let handed_back = Through { what: "handed back", moved: handed_back };
     Process {
         pid: counted.pid,
         name: if running { name(counted.pid) } else { String::new() },
         running,
         connections: counted.connections,
         unrecorded: counted.unrecorded,
-        moved,
-        bytes_past_kernel: counted.rings.bytes_in.saturating_add(counted.rings.bytes_out),
+        moved: counted.kernel.iter().fold(counted.rings, |sum, (_, moved)| sum.and(*moved)),
+        through_memory: Moved { bytes_in: counted.rings.bytes_in, bytes_out: kept },
+        bytes_past_kernel: counted.rings.bytes_in.saturating_add(kept),
+        through_kernel: by_reason.chain([handed_back]).filter(|it| it.moved != Moved::default()).collect(),
         reasons: counted.reasons.iter().map(|(it, count)| Tally { what: it.text(), count: *count }).collect(),
         notes: counted
             .notes
@@ -177,14 +217,14 @@ fn connection<'a>(
         let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
         sockets().iter().find(|socket| socket.inode == inode).map(|it| (it.local, it.remote))
     });
-    let bytes = known.and_then(|it| it.bytes);
     Connection {
         fd: counted.fd,
         cookie: counted.cookie,
         local: ends.map(|(local, _)| local),
         remote: ends.map(|(_, remote)| remote),
         reason: counted.reason.map_or("unknown", |reason| reason.text()),
-        moved: bytes.map_or(counted.moved, |(bytes_in, bytes_out)| Moved { bytes_in, bytes_out }),
+        moved: counted.moved,
+        kernel: known.and_then(|it| it.bytes).map(|(bytes_in, bytes_out)| Moved { bytes_in, bytes_out }),
     }
 }
 
@@ -296,7 +336,12 @@ impl Process {
             self.connections
         );
         if self.bytes_past_kernel > 0 {
-            let _ = writeln!(text, "  past the kernel: {} of these bytes", self.bytes_past_kernel);
+            let Moved { bytes_in, bytes_out } = self.through_memory;
+            let _ = writeln!(text, "  through memory: in {bytes_in}, out {bytes_out} of these bytes");
+            for it in &self.through_kernel {
+                let Moved { bytes_in, bytes_out } = it.moved;
+                let _ = writeln!(text, "  through the kernel, {}: in {bytes_in}, out {bytes_out}", it.what);
+            }
         }
         for it in &self.open {
             let end = |end: Option<SocketAddr>| end.map_or("?".to_owned(), |end| end.to_string());
@@ -347,6 +392,26 @@ mod tests {
     fn what_is_empty_says_so() {
         let none = Report::default();
         assert!(none.summary().contains("no process") && none.details().contains("no process"));
+    }
+
+    /// Whoever hands bytes back, those who put bytes into rings have as many less, and nobody has less than none.
+    #[test]
+    fn what_another_holder_hands_back_is_taken_from_who_has_most() {
+        let put = |bytes_out, returned| Counted {
+            rings: Moved { bytes_in: 0, bytes_out },
+            returned,
+            ..Counted::default()
+        };
+        for (all, wanted) in [
+            (&[][..], &[][..]),
+            (&[put(100, 30)], &[70]),
+            (&[put(100, 0), put(0, 30)], &[70, 0]),
+            (&[put(10, 20), put(30, 0), put(50, 5)], &[0, 30, 35]),
+            (&[put(10, 80), put(30, 0), put(50, 5)], &[0, 0, 5]),
+            (&[put(0, u64::MAX), put(0, u64::MAX), put(7, 0)], &[0, 0, 0]),
+        ] {
+            assert_eq!(kept_in_rings(all), wanted);
+        }
     }
 
     #[test]

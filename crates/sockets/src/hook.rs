@@ -242,9 +242,9 @@ pub(crate) fn nothing() -> isize {
 /// Defines hooks: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the system call that does the
 /// same) or `else VALUE` (fails with ENOSYS). BODY is safe code; `next` takes the arguments.
 ///
-/// What the program calls is a stub, which jumps to the body. With `quick any` or `quick tcp` behind MISSING it jumps straight to
-/// the next definition where nothing is to be noted of the descriptor, the first argument: of any that is known, or only of
-/// connections of TCP. Most calls go that way, so it is short, reads two lines of the cache and leaves nothing to return to.
+/// What the program calls is a stub, which jumps to the body. With `quick any` behind MISSING it jumps straight to
+/// the next definition where nothing is to be noted of the descriptor, the first argument, because it is known to be no connection of TCP: that
+/// way is short, reads two lines of the cache and leaves nothing to return to. `hot` is the place of the next definition among the commonest.
 macro_rules! hooks {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, quick $which:ident $(hot $hot:literal)?)?; |$next:ident| $body:expr)*) => {$(
         /// As in the C library.
@@ -276,20 +276,16 @@ macro_rules! hooks {
 
 /// The stub of a hook.
 macro_rules! stub {
-    // Known to be a connection, or to be none.
-    ($next:ident, $body:ident, $way:ident, any $($hot:literal)?) => {
-        $crate::hook::stub!(@quick "cmp byte ptr [r11 + r10 + {brief}], 0", "je 3f", $next, $body, $way $(, $hot)?)
+    ($next:ident, $body:ident, $way:ident, none $($hot:literal)?) => {
+        $crate::hook::stub!($next, $body, $way)
     };
-    ($next:ident, $body:ident, $way:ident, tcp $($hot:literal)?) => {
-        $crate::hook::stub!(@quick "cmp byte ptr [r11 + r10 + {brief}], 1", "jne 3f", $next, $body, $way $(, $hot)?)
+    ($next:ident, $body:ident, $way:ident, any $hot:literal) => {
+        $crate::hook::stub!(@whole "mov r11, [r11 + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
     };
-    (@quick $compare:literal, $else:literal, $next:ident, $body:ident, $way:ident, $hot:literal) => {
-        $crate::hook::stub!(@whole $compare, $else, "mov r11, [r11 + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
+    ($next:ident, $body:ident, $way:ident, any) => {
+        $crate::hook::stub!(@whole "mov r11, [rip + {next}]", $next, $body, $way)
     };
-    (@quick $compare:literal, $else:literal, $next:ident, $body:ident, $way:ident) => {
-        $crate::hook::stub!(@whole $compare, $else, "mov r11, [rip + {next}]", $next, $body, $way)
-    };
-    (@whole $compare:literal, $else:literal, $load:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
+    (@whole $load:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
         core::arch::naked_asm!(
             ".cfi_startproc",
             "endbr64",
@@ -299,8 +295,8 @@ macro_rules! stub {
             "cmp edi, {numbers}",
             "jae 3f",
             "mov r10d, edi",
-            $compare,
-            $else,
+            "cmp byte ptr [r11 + r10 + {brief}], {no_connection}",
+            "jne 3f",
             $load,
             "test r11, r11",
             "jle 3f",
@@ -322,6 +318,7 @@ macro_rules! stub {
             running = const $crate::state::RUNNING,
             numbers = const $crate::state::BRIEF,
             brief = const $crate::state::BRIEF_AT,
+            no_connection = const $crate::table::NO_CONNECTION,
             next = sym $next,
             body = sym $body,
             way = sym $way,

@@ -1,17 +1,25 @@
 //! Counting: where the numbers stand that `tieline sockets stat` reads.
 //!
-//! Until a process has used a connection they stand in memory of its own. Then, once, it takes a slot in the file that the launcher
-//! made, and goes on counting there. Without a file, without a free slot, on a file system that could run full under a mapping:
-//! it goes on in its own memory, and there are no statistics.
+//! When a process first uses a connection it takes a slot in the file that the launcher made, and counts there. Without a file, without
+//! a free slot, on a file system that could run full under a mapping: it counts in memory of its own, and there are no statistics.
+//!
+//! A byte is counted once at each end, when the call that moved it is known to have: what the kernel moved behind the program's own call, what went
+//! through a ring under that ring's lock. Counters of bytes only grow, also where a record changes hands, so no thread can undo what another
+//! one counts.
 //!
 //! The constructor maps the file, whole: then there is one thread, and nobody who could close, copy or inherit the descriptor that
 //! this takes. It is the only one that the library ever has for all of a process; two ends that meet ([`crate::rings::pair`]) have a few
 //! for as long as that takes.
 
-use libc::{c_char, c_int, c_long};
+mod file;
+
+use core::arch::asm;
+
+use libc::c_int;
 use sockets_rules::layout::{self, Note, Reason, head, record};
 
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use self::file::{File, claim};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::{environment, raw, state};
 
 /// A record's number (plus one) when all are taken.
@@ -27,139 +35,140 @@ pub(crate) enum Way {
 static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layout::SLOT_WORDS];
 /// The file, once it is mapped; also in the children of forks.
 static FILE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
-/// Whether a slot was looked for.
-static LOOKED: AtomicU32 = AtomicU32::new(0);
+/// Whether a slot was looked for: [`LOOKED`], or the thread that is at it, or 0.
+static LOOKING: AtomicUsize = AtomicUsize::new(0);
+/// No thread has this address for itself.
+const HAS_LOOKED: usize = 1;
 /// Whether numbers stand in the file.
 static FILE_SLOT: AtomicU32 = AtomicU32::new(0);
 /// Whether the process ends.
 static ENDS: AtomicU32 = AtomicU32::new(0);
-/// Which records are taken.
+/// Which records are taken, and one more than the highest that ever was.
 static TAKEN: [AtomicU64; layout::RECORDS.div_ceil(64)] =
     [const { AtomicU64::new(0) }; layout::RECORDS.div_ceil(64)];
+static EVER_TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 // Relaxed in all of this file: these are counters; nothing else is learnt from them.
 
-/// The numbers of a process without a slot, as a place to count in.
-pub(crate) fn own() -> *mut AtomicU64 {
-    OWN.as_ptr().cast_mut()
+/// A word of this slot.
+#[inline(always)]
+fn word_of(slot: *mut AtomicU64, at: usize) -> &'static AtomicU64 {
+    let at = if at < layout::SLOT_WORDS { at } else { 0 };
+    // SAFETY: a slot is `OWN`, or lies in the file that the constructor mapped, which stays mapped for good. `at` lies in it.
+    unsafe { &*slot.add(at) }
 }
 
-/// A word of the numbers.
-#[inline]
+/// A word of the numbers, to count bytes or connections in: the process has a slot from here on, if it can have one.
+#[inline(always)]
 fn word(at: usize) -> &'static AtomicU64 {
     let slot = state::slot();
-    let at = if at < layout::SLOT_WORDS { at } else { 0 };
-    if slot.is_null() {
-        &OWN[at]
-    } else {
-        // SAFETY: a slot lies in the file that the constructor mapped, which stays mapped for good. `at` lies in it.
-        unsafe { &*slot.add(at) }
+    word_of(if slot.is_null() { attach_once() } else { slot }, at)
+}
+
+/// A word of the numbers as they stand now, for what is no reason to take a slot.
+fn present(at: usize) -> &'static AtomicU64 {
+    let slot = state::slot();
+    word_of(if slot.is_null() { OWN.as_ptr().cast_mut() } else { slot }, at)
+}
+
+/// Adds, where only the holder of a lock counts: in one instruction, so that a signal handler of this thread, which may have the lock as well, is not
+/// undone. Others would be.
+#[inline(always)]
+fn add_alone(word: &AtomicU64, number: u64) {
+    // SAFETY: the word's own address.
+    unsafe {
+        asm!("add qword ptr [{word}], {number}", word = in(reg) word.as_ptr(), number = in(reg) number, options(nostack));
     }
 }
 
-/// Adds. Not as one step: that would cost as much as all else in a hook. Where two threads count in one place at the same moment, one
-/// of the two may be missing from the sum.
 fn add(at: usize, number: u64) {
-    let word = word(at);
-    word.store(word.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
+    word(at).fetch_add(number, Ordering::Relaxed);
 }
 
 /// Place of a record, by its number plus one.
+#[inline(always)]
 fn place(record: u16) -> usize {
     layout::RECORDS_AT + (record as usize).wrapping_sub(1) * layout::RECORD_WORDS
 }
 
-/// Counts bytes of a connection that has no record yet.
-pub(crate) fn count(way: Way, bytes: u64) {
-    match way {
-        Way::In => add(head::BYTES_IN, bytes),
-        Way::Out => add(head::BYTES_OUT, bytes),
-    }
-}
-
-/// Counts bytes that went through a ring.
+/// Counts bytes that a call of the program has moved through the kernel. Of a connection without a record all are counted together.
 #[inline(always)]
-pub(crate) fn ring(way: Way, bytes: u64) {
-    match way {
-        Way::In => add(head::RING_IN, bytes),
-        Way::Out => add(head::RING_OUT, bytes),
-    }
+pub(crate) fn kernel(record: u16, way: Way, bytes: u64) {
+    let at = match (way, is_recorded(record)) {
+        (Way::In, true) => place(record) + record::KERNEL_IN,
+        (Way::Out, true) => place(record) + record::KERNEL_OUT,
+        (Way::In, false) => head::KERNEL_IN + Reason::NotYet as usize,
+        (Way::Out, false) => head::KERNEL_OUT + Reason::NotYet as usize,
+    };
+    add(at, bytes);
 }
 
-/// Takes bytes back that were counted: from now on they are among those of its record.
-pub(crate) fn count_back(bytes_in: u64, bytes_out: u64) {
-    add(head::BYTES_IN, bytes_in.wrapping_neg());
-    add(head::BYTES_OUT, bytes_out.wrapping_neg());
+/// Counts bytes that were put into a ring, or taken from one. Called by who has the ring's lock for that.
+#[inline(always)]
+pub(crate) fn memory(record: u16, way: Way, bytes: u64) {
+    if !is_recorded(record) {
+        return memory_together(way, bytes);
+    }
+    let counter = match way {
+        Way::In => record::MEMORY_IN,
+        Way::Out => record::PUT,
+    };
+    add_alone(word(place(record) + counter), bytes);
 }
 
-/// Asks the kernel what a connection has moved, for when nobody can ask any more.
-pub(crate) fn keep_bytes(record: u16, fd: c_int) {
-    if !state::may_ask() {
-        return;
-    }
-    let Some((bytes_in, bytes_out)) = raw::tcp_bytes(fd) else { return };
-    if usize::from(record) > layout::RECORDS {
-        // It is closed, or the process ends: then those without a record are counted together.
-        count_back(bytes_in.wrapping_neg(), bytes_out.wrapping_neg());
-        return;
-    }
-    let at = place(record);
-    word(at + record::BYTES_IN).store(bytes_in, Ordering::Relaxed);
-    word(at + record::BYTES_OUT).store(bytes_out, Ordering::Relaxed);
+#[cold]
+fn memory_together(way: Way, bytes: u64) {
+    let counter = match way {
+        Way::In => head::MEMORY_IN,
+        Way::Out => head::PUT,
+    };
+    add(counter, bytes);
+}
+
+/// Counts bytes of a ring that the kernel has taken, so that they did not go through memory.
+pub(crate) fn returned(record: u16, bytes: u64) {
+    let at = if is_recorded(record) { place(record) + record::RETURNED } else { head::RETURNED };
+    add(at, bytes);
 }
 
 /// Counts something that happened.
 pub(crate) fn note(what: Note) {
-    add(head::NOTES + what as usize, 1);
+    present(head::NOTES + what as usize).fetch_add(1, Ordering::Relaxed);
 }
 
 /// A connection is used for the first time.
 pub(crate) fn first_use() {
-    attach_once();
     add(head::CONNECTIONS, 1);
     add(head::REASONS + Reason::NotYet as usize, 1);
 }
 
 /// What was taken for another connection is one that was used before.
 pub(crate) fn used_before() {
-    add(head::CONNECTIONS, u64::MAX);
-    add(head::REASONS + Reason::NotYet as usize, u64::MAX);
+    word(head::CONNECTIONS).fetch_sub(1, Ordering::Relaxed);
+    word(head::REASONS + Reason::NotYet as usize).fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Whether a connection has a record.
 pub(crate) fn is_known(cookie: u64) -> bool {
-    others(0, cookie)
-}
-
-/// Whether a connection has another record than this one.
-fn others(than: u16, cookie: u64) -> bool {
     let is_taken = |record: u16| {
         let number = usize::from(record - 1);
         TAKEN.get(number / 64).is_some_and(|taken| taken.load(Ordering::Relaxed) & 1 << (number % 64) != 0)
     };
     (1..=layout::RECORDS as u16).any(|record| {
-        record != than
-            && is_taken(record)
-            && word(place(record) + record::COOKIE).load(Ordering::Relaxed) == cookie
+        is_taken(record) && present(place(record) + record::COOKIE).load(Ordering::Relaxed) == cookie
     })
 }
 
 /// Whether a connection has a record of its own.
+#[inline(always)]
 pub(crate) fn is_recorded(record: u16) -> bool {
-    (1..=layout::RECORDS).contains(&usize::from(record))
-}
-
-/// Goes on counting in the file, if there is one and this process does not yet.
-pub(crate) fn attach_once() {
-    if LOOKED.load(Ordering::Relaxed) == 0 && LOOKED.swap(1, Ordering::Relaxed) == 0 {
-        attach();
-    }
+    usize::from(record).wrapping_sub(1) < layout::RECORDS
 }
 
 /// The process is about to execute something else, which goes on counting where this one ends; or that has failed.
 pub(crate) fn leaving(is_leaving: bool) {
     if FILE_SLOT.load(Ordering::Relaxed) != 0 {
-        word(head::LEFT).store(u64::from(is_leaving), Ordering::Relaxed);
+        present(head::LEFT).store(u64::from(is_leaving), Ordering::Relaxed);
     }
 }
 
@@ -170,16 +179,17 @@ pub(crate) fn ends() -> bool {
 
 /// Gives the file's addresses back, if nothing was counted in it.
 pub(crate) fn give_room() {
-    if !FILE.load(Ordering::Relaxed).is_null() && LOOKED.swap(1, Ordering::Relaxed) == 0 {
+    let is_first = || LOOKING.compare_exchange(0, HAS_LOOKED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if !FILE.load(Ordering::Relaxed).is_null() && is_first() {
         let file = FILE.swap(core::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: whoever would look for a slot finds that somebody did, so nobody uses the mapping.
         unsafe { raw::call(libc::SYS_munmap, [file as usize, layout::FILE_BYTES, 0, 0, 0, 0]) };
     }
 }
 
-/// A record for a connection: its number plus one.
-pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
-    attach_once();
+/// A record for a connection: its number plus one. What was moved before it had one is shown with it, and counted elsewhere; a connection of
+/// which a record is there already `is_copy`.
+pub(crate) fn take(fd: c_int, cookie: u64, before: [u64; 2], is_copy: bool) -> u16 {
     for (at, words) in TAKEN.iter().enumerate() {
         loop {
             let taken = words.load(Ordering::Relaxed);
@@ -190,8 +200,10 @@ pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
             }
             let now = taken | 1 << bit;
             if words.compare_exchange(taken, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                EVER_TAKEN.fetch_max(number + 1, Ordering::Relaxed);
                 let record = number as u16 + 1;
-                identify(record, fd, cookie);
+                identify(record, u64::from(fd as u32) | if is_copy { record::COPY } else { 0 }, before);
+                word(place(record) + record::COOKIE).store(cookie, Ordering::Relaxed);
                 return record;
             }
         }
@@ -200,14 +212,46 @@ pub(crate) fn take(fd: c_int, cookie: u64) -> u16 {
     NONE_LEFT
 }
 
-fn identify(record: u16, fd: c_int, cookie: u64) {
+fn identify(record: u16, descriptor: u64, [bytes_in, bytes_out]: [u64; 2]) {
+    // A call on the connection that had it before may have come back since.
+    tell(state::slot_or(attach_once), record);
     let at = place(record);
-    for counter in [record::BYTES_IN, record::BYTES_OUT] {
-        word(at + counter).store(0, Ordering::Relaxed);
-    }
+    let [now_in, now_out] = counted(at);
+    word(at + record::BEFORE_IN).store(now_in.wrapping_sub(bytes_in), Ordering::Relaxed);
+    word(at + record::BEFORE_OUT).store(now_out.wrapping_sub(bytes_out), Ordering::Relaxed);
     let reason = Reason::NotYet as u64;
-    word(at + record::DESCRIPTOR).store(u64::from(fd as u32) | reason << 32, Ordering::Relaxed);
-    word(at + record::COOKIE).store(cookie, Ordering::Relaxed);
+    word(at + record::DESCRIPTOR).store(descriptor | reason << 32, Ordering::Relaxed);
+}
+
+/// What a record has counted, of all connections that have had it.
+fn counted(at: usize) -> [u64; 2] {
+    let sum = |counters: [usize; 2]| {
+        counters
+            .iter()
+            .fold(0_u64, |sum, counter| sum.wrapping_add(present(at + counter).load(Ordering::Relaxed)))
+    };
+    [sum([record::KERNEL_IN, record::MEMORY_IN]), sum([record::KERNEL_OUT, record::PUT])]
+}
+
+/// What a record's connection has moved through the kernel stands with the reason for that in the head, before the record says another one.
+fn tell(slot: *mut AtomicU64, record: u16) {
+    let at = place(record);
+    let reason = record::reason(word_of(slot, at + record::DESCRIPTOR).load(Ordering::Relaxed));
+    if reason >= Reason::ALL.len() {
+        return;
+    }
+    for (counter, told, by_reason) in [
+        (record::KERNEL_IN, record::TOLD_IN, head::KERNEL_IN),
+        (record::KERNEL_OUT, record::TOLD_OUT, head::KERNEL_OUT),
+    ] {
+        let counted = word_of(slot, at + counter).load(Ordering::Relaxed);
+        // Of two threads that do this at once each tells what the other one has not. In this order a reader who looks in between misses
+        // some, and sees none twice.
+        let before = word_of(slot, at + told).fetch_max(counted, Ordering::Relaxed);
+        if counted > before {
+            word_of(slot, by_reason + reason).fetch_add(counted - before, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A connection is on TCP for another reason from here on, or for none.
@@ -215,35 +259,53 @@ pub(crate) fn because(record: u16, reason: Reason) {
     if !is_recorded(record) {
         return;
     }
-    let descriptor = word(place(record) + record::DESCRIPTOR);
-    let kept = descriptor.load(Ordering::Relaxed);
-    let before = (kept >> 32) as usize;
-    if before < Reason::ALL.len() {
-        add(head::REASONS + before, u64::MAX);
-        add(head::REASONS + reason as usize, 1);
-        descriptor.store(kept & u64::from(u32::MAX) | (reason as u64) << 32, Ordering::Relaxed);
+    let at = place(record);
+    tell(state::slot_or(own), record);
+    let descriptor = present(at + record::DESCRIPTOR);
+    let changed = |kept: u64| Some(kept & !(0xff << 32) | (reason as u64) << 32);
+    let Ok(kept) = descriptor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed) else { return };
+    let before = record::reason(kept);
+    if before < Reason::ALL.len() && kept & (record::INHERITED | record::COPY) == 0 {
+        present(head::REASONS + before).fetch_sub(1, Ordering::Relaxed);
+        present(head::REASONS + reason as usize).fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Gives a record back; what it counted goes into the totals.
+fn own() -> *mut AtomicU64 {
+    OWN.as_ptr().cast_mut()
+}
+
+/// Gives a record back; what it counted stays.
 pub(crate) fn release(record: u16) {
-    if record == 0 || usize::from(record) > layout::RECORDS {
+    if !is_recorded(record) {
         return;
     }
-    let at = place(record);
-    // Another number of it goes on.
-    let is_copied = others(record, word(at + record::COOKIE).load(Ordering::Relaxed));
-    word(at + record::COOKIE).store(0, Ordering::Relaxed);
-    for (counter, total) in [(record::BYTES_IN, head::BYTES_IN), (record::BYTES_OUT, head::BYTES_OUT)] {
-        let counted = word(at + counter);
-        if !is_copied {
-            add(total, counted.load(Ordering::Relaxed));
-        }
-        counted.store(0, Ordering::Relaxed);
-    }
+    close_record(state::slot_or(own), record);
     let number = usize::from(record - 1);
     if let Some(words) = TAKEN.get(number / 64) {
         words.fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+    }
+}
+
+/// The connection of a record is no more.
+fn close_record(slot: *mut AtomicU64, record: u16) {
+    let at = place(record);
+    if word_of(slot, at + record::COOKIE).swap(0, Ordering::Relaxed) == 0 {
+        return;
+    }
+    // Whoever has it next has a reason of its own.
+    tell(slot, record);
+    let descriptor = word_of(slot, at + record::DESCRIPTOR);
+    let kept = descriptor.fetch_and(!record::INHERITED, Ordering::Relaxed);
+    let load = |word: usize| word_of(slot, at + word).load(Ordering::Relaxed);
+    let was_used = [record::KERNEL_IN, record::MEMORY_IN, record::KERNEL_OUT, record::PUT]
+        .iter()
+        .fold(0_u64, |sum, counter| sum.wrapping_add(load(*counter)))
+        != load(record::BEFORE_IN).wrapping_add(load(record::BEFORE_OUT));
+    let reason = record::reason(kept);
+    if kept & record::INHERITED != 0 && was_used && reason < Reason::ALL.len() {
+        word_of(slot, head::CONNECTIONS).fetch_add(1, Ordering::Relaxed);
+        word_of(slot, head::REASONS + reason).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -253,24 +315,23 @@ pub(crate) fn forked(slot: *mut AtomicU64) {
         // Only what is not 0 is written: a page that nobody touches is not copied.
         store_own(at, 0);
     }
-    for (at, words) in TAKEN.iter().enumerate() {
-        let mut taken = words.load(Ordering::Relaxed);
-        while taken != 0 {
-            let record = (at * 64 + taken.trailing_zeros() as usize) as u16 + 1;
-            taken &= taken - 1;
-            let from = place(record);
-            if !slot.is_null() && from + layout::RECORD_WORDS <= layout::SLOT_WORDS {
-                for word in [record::COOKIE, record::DESCRIPTOR] {
-                    // SAFETY: within the parent's slot, which is still mapped.
-                    store_own(from + word, unsafe { (*slot.add(from + word)).load(Ordering::Relaxed) });
-                }
-            }
-            for counter in [record::BYTES_IN, record::BYTES_OUT] {
-                store_own(from + counter, 0);
-            }
+    for number in 0..EVER_TAKEN.load(Ordering::Relaxed).min(layout::RECORDS) {
+        let from = place(number as u16 + 1);
+        let is_taken = TAKEN
+            .get(number / 64)
+            .is_some_and(|taken| taken.load(Ordering::Relaxed) & 1 << (number % 64) != 0);
+        let of_parent =
+            |at: usize| if slot.is_null() { 0 } else { word_of(slot, from + at).load(Ordering::Relaxed) };
+        let (cookie, descriptor) = (of_parent(record::COOKIE), of_parent(record::DESCRIPTOR));
+        for at in from..from + layout::RECORD_WORDS {
+            store_own(at, 0);
+        }
+        if is_taken && cookie != 0 {
+            store_own(from + record::COOKIE, cookie);
+            store_own(from + record::DESCRIPTOR, descriptor | record::INHERITED);
         }
     }
-    LOOKED.store(0, Ordering::Relaxed);
+    LOOKING.store(0, Ordering::Relaxed);
     FILE_SLOT.store(0, Ordering::Relaxed);
     ENDS.store(0, Ordering::Relaxed);
 }
@@ -296,139 +357,97 @@ pub(crate) fn map_file() {
     }
 }
 
-/// Takes a slot in the file, and goes on counting there.
+/// Waits of a tenth of a millisecond for another thread that takes the slot: much longer than that takes.
+const WAITS: u32 = 1000;
+
+/// Takes a slot in the file, if there is one and this process has none yet; where is counted from now on.
 #[cold]
 #[inline(never)]
-fn attach() {
+fn attach_once() -> *mut AtomicU64 {
+    let thread = state::thread();
+    match LOOKING.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {
+            let slot = attach().unwrap_or_else(own);
+            state::set_slot(slot);
+            if slot != own() {
+                // What a signal handler of this thread has counted meanwhile.
+                join(slot);
+            }
+            LOOKING.store(HAS_LOOKED, Ordering::Relaxed);
+        }
+        Err(HAS_LOOKED) => state::set_slot(own()),
+        // A handler of the thread that is at it.
+        Err(other) if other == thread => return own(),
+        Err(_) => {
+            let mut waits = 0;
+            while state::slot().is_null() && waits < WAITS && state::may_ask() {
+                crate::rings::sleep(100_000);
+                waits += 1;
+            }
+        }
+    }
+    state::slot_or(own)
+}
+
+/// A slot in the file, with the connections that this process has.
+fn attach() -> Option<*mut AtomicU64> {
     let file = FILE.load(Ordering::Relaxed);
     if file.is_null() || !state::may_ask() {
-        return;
+        return None;
     }
     // SAFETY: the file's first page, which stays mapped.
-    let head = unsafe { core::slice::from_raw_parts(file, layout::HEAD_BYTES / 8) };
-    let Some(number) = claim(head) else { return };
+    let words = unsafe { core::slice::from_raw_parts(file, layout::HEAD_BYTES / 8) };
+    let number = claim(words)?;
     // SAFETY: within the file, as `number` is below SLOTS.
     let slot = unsafe { file.add(layout::HEAD_BYTES / 8 + number * layout::SLOT_WORDS) };
-    // SAFETY: within the slot, which nobody else has.
-    let of_slot = |at: usize| unsafe { &*slot.add(at) };
+    let of_slot = |at: usize| word_of(slot, at);
     // The same process counted there, before it executed this program.
     let goes_on = of_slot(head::PID).load(Ordering::Relaxed) == u64::from(state::owner())
         && of_slot(head::LEFT).load(Ordering::Relaxed) == 1;
     if goes_on {
-        close_records(&of_slot);
+        (1..=layout::RECORDS as u16).for_each(|record| close_record(slot, record));
+    } else {
+        // The number first: until it stands there again nobody reads the slot.
+        for at in 0..layout::SLOT_WORDS {
+            of_slot(at).store(0, Ordering::Relaxed);
+        }
     }
-    for (at, own) in OWN.iter().enumerate() {
-        let before = if goes_on && at < layout::RECORDS_AT { of_slot(at).load(Ordering::Relaxed) } else { 0 };
-        of_slot(at).store(own.load(Ordering::Relaxed).wrapping_add(before), Ordering::Relaxed);
+    for number in 0..EVER_TAKEN.load(Ordering::Relaxed).min(layout::RECORDS) {
+        let at = place(number as u16 + 1);
+        for word in [record::DESCRIPTOR, record::COOKIE] {
+            of_slot(at + word).store(word_of(own(), at + word).load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
+    join(slot);
     of_slot(head::LEFT).store(0, Ordering::Relaxed);
     of_slot(head::PID).store(u64::from(state::owner()), Ordering::Relaxed);
     FILE_SLOT.store(1, Ordering::Relaxed);
-    state::set_slot(slot);
+    Some(slot)
 }
 
-/// What the records of a program counted that is no more goes into its totals.
-fn close_records(of_slot: &impl Fn(usize) -> &'static AtomicU64) {
-    for record in 1..=layout::RECORDS as u16 {
-        let at = place(record);
-        if of_slot(at + record::COOKIE).load(Ordering::Relaxed) == 0 {
-            continue;
-        }
-        for (counter, total) in [(record::BYTES_IN, head::BYTES_IN), (record::BYTES_OUT, head::BYTES_OUT)] {
-            let sum = of_slot(total).load(Ordering::Relaxed);
-            let counted = of_slot(at + counter).load(Ordering::Relaxed);
-            of_slot(total).store(sum.wrapping_add(counted), Ordering::Relaxed);
-        }
-    }
-}
-
-/// The file of statistics, while it is mapped. Has no destructor, as nothing here has.
-struct File(usize);
-
-impl File {
-    /// Opens and checks it. Somebody may have put anything there, and after a change of the root or the user it is not ours.
-    fn open(path: *const c_char) -> Option<Self> {
-        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        // SAFETY: a path that ends with 0.
-        let fd = unsafe {
-            raw::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path as usize, flags as usize, 0, 0, 0])
-        };
-        let file = Self(usize::try_from(fd).ok()?);
-        if file.is_ours() && file.cannot_run_full() {
-            Some(file)
-        } else {
-            file.close();
-            None
-        }
-    }
-
-    fn call(&self, number: c_long, [b, c, d]: [usize; 3]) -> isize {
-        // SAFETY: calls on the library's own descriptor, whose pointers, if any, are to room of the size that the kernel writes.
-        unsafe { raw::call(number, [self.0, b, c, d, 0, 0]) }
-    }
-
-    fn close(&self) {
-        self.call(libc::SYS_close, [0; 3]);
-    }
-
-    fn is_ours(&self) -> bool {
-        let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
-        if self.call(libc::SYS_fstat, [stat.as_mut_ptr() as usize, 0, 0]) != 0 {
-            return false;
-        }
-        // SAFETY: the kernel has filled it in.
-        let stat = unsafe { stat.assume_init_ref() };
-        // SAFETY: takes nothing, changes nothing.
-        let user = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) };
-        stat.st_mode & libc::S_IFMT == libc::S_IFREG
-            && stat.st_mode & 0o022 == 0
-            && stat.st_uid as isize == user
-            && stat.st_size as usize == layout::FILE_BYTES
-            // All of it is there already: a store to a page that the file system has no room for would end the program.
-            && stat.st_blocks as usize * 512 >= layout::FILE_BYTES
-    }
-
-    /// Only file systems on which room that was reserved is there when it is written: elsewhere a store could end the program.
-    fn cannot_run_full(&self) -> bool {
-        let mut stat = core::mem::MaybeUninit::<libc::statfs>::uninit();
-        if self.call(libc::SYS_fstatfs, [stat.as_mut_ptr() as usize, 0, 0]) != 0 {
-            return false;
-        }
-        // SAFETY: the kernel has filled it in.
-        let kind = unsafe { stat.assume_init_ref() }.f_type;
-        const XFS: c_long = 0x5846_5342;
-        [libc::TMPFS_MAGIC, libc::EXT4_SUPER_MAGIC, libc::OVERLAYFS_SUPER_MAGIC, XFS].contains(&kind)
-    }
-
-    fn map(&self) -> Option<*mut AtomicU64> {
-        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let shared = libc::MAP_SHARED as usize;
-        // SAFETY: a new mapping, wherever the kernel likes.
-        let mapped =
-            unsafe { raw::call(libc::SYS_mmap, [0, layout::FILE_BYTES, protection, shared, self.0, 0]) };
-        (mapped > 0).then_some(mapped as *mut AtomicU64)
-    }
-}
-
-/// Writes this process's number to the place of a slot: its own from before it executed something, a free one, or a dead one's.
-fn claim(words: &[AtomicU64]) -> Option<usize> {
-    let own = u64::from(state::owner());
-    if words.first()?.load(Ordering::Relaxed) != layout::MAGIC {
-        return None;
-    }
-    let owners = words.get(layout::OWNERS..layout::OWNERS + layout::SLOTS)?;
-    if let Some(mine) = owners.iter().position(|owner| owner.load(Ordering::Relaxed) == own) {
-        return Some(mine);
-    }
-    let take = |owner: &AtomicU64, from| {
-        owner.compare_exchange(from, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+/// What was counted in the process's own memory is counted in the slot.
+fn join(slot: *mut AtomicU64) {
+    let is_counter = |at: usize| match at.checked_sub(layout::RECORDS_AT) {
+        None => at != head::PID && at != head::LEFT,
+        Some(behind) => behind % layout::RECORD_WORDS > record::BEFORE_OUT,
     };
-    owners.iter().position(|owner| take(owner, 0)).or_else(|| {
-        owners.iter().position(|owner| {
-            let other = owner.load(Ordering::Relaxed);
-            // SAFETY: signal 0 only asks whether there is such a process.
-            let asked = unsafe { raw::call(libc::SYS_kill, [other as usize, 0, 0, 0, 0, 0]) };
-            asked == -(libc::ESRCH as isize) && take(owner, other)
-        })
-    })
+    let end =
+        layout::RECORDS_AT + EVER_TAKEN.load(Ordering::Relaxed).min(layout::RECORDS) * layout::RECORD_WORDS;
+    for (at, own) in OWN.iter().enumerate().take(end) {
+        if is_counter(at) && own.load(Ordering::Relaxed) != 0 {
+            word_of(slot, at).fetch_add(own.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+/// For tests: a number as it stands now.
+#[cfg(test)]
+pub(crate) fn number(at: usize) -> u64 {
+    present(at).load(Ordering::Relaxed)
+}
+
+/// For tests: the place of a record.
+#[cfg(test)]
+pub(crate) fn place_of(record: u16) -> usize {
+    place(record)
 }

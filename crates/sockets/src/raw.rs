@@ -3,7 +3,6 @@
 use core::arch::asm;
 
 use libc::c_int;
-use sockets_rules::tcp_info;
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the sockets library is written for Linux on x86-64");
@@ -64,15 +63,6 @@ pub(crate) fn tcp_info(fd: c_int, into: &mut [u8]) -> Option<&[u8]> {
     let length =
         unsafe { option_into(fd, [libc::IPPROTO_TCP, libc::TCP_INFO], into.as_mut_ptr(), into.len()) };
     into.get(..length.ok()?)
-}
-
-/// How many bytes a connection of TCP has received and has been given to send, as the kernel counts them.
-pub(crate) fn tcp_bytes(fd: c_int) -> Option<(u64, u64)> {
-    let mut info = [0_u8; tcp_info::BYTES];
-    // SAFETY: the room is as long as said.
-    let length =
-        unsafe { option_into(fd, [libc::IPPROTO_TCP, libc::TCP_INFO], info.as_mut_ptr(), tcp_info::BYTES) };
-    tcp_info::bytes(info.get(..length.ok()?)?)
 }
 
 /// Asks for an option's value; how many bytes it has, or the error number.

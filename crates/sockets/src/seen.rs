@@ -19,14 +19,31 @@ pub(crate) fn output(fd: c_int, sent: isize) {
 #[inline]
 fn moved(fd: c_int, bytes: isize, way: page::Way) {
     // The end of a stream is nothing that was moved.
-    if bytes > 0 && !state::outside() && table::brief(fd) == 0 {
+    if bytes <= 0 {
+        return;
+    }
+    if state::outside() {
+        return table::used_outside(fd, way, bytes as u64);
+    }
+    if table::brief(fd) != table::NO_CONNECTION {
         table::used(fd, way, bytes as u64);
     }
+}
+
+/// Whether a call with these flags takes what it gets from the stream: not what it only looks at, nor what is beside the stream.
+#[inline(always)]
+pub(crate) fn takes(flags: c_int) -> bool {
+    flags & (libc::MSG_PEEK | libc::MSG_ERRQUEUE) == 0
 }
 
 /// Whether this is known to be a connection of TCP.
 pub(crate) fn is_connection(fd: c_int) -> bool {
     !state::outside() && table::kind(fd) == Kind::Tcp
+}
+
+/// Whether it may be one: of a child that borrows this memory nothing is known.
+pub(crate) fn may_be_connection(fd: c_int) -> bool {
+    state::outside() || table::brief(fd) != table::NO_CONNECTION
 }
 
 /// A call made a descriptor, or failed. Hands its result on.
@@ -77,7 +94,6 @@ pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
 pub(crate) fn leaving() {
     if !state::outside() {
         rings::leave::executing(true);
-        table::keep_bytes(false);
         page::leaving(true);
     }
 }
@@ -93,7 +109,6 @@ pub(crate) fn stayed() {
 pub(crate) fn ending() {
     if !state::outside() && page::ends() {
         rings::leave::ending();
-        table::keep_bytes(true);
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Wiped {
     word: AtomicU32,
     /// When entries of the table were last doubted; see [`table`].
     epoch: AtomicU32,
-    /// Where is counted: the slot in the file of statistics, or the process's own memory; null only before the first hook. See [`page`].
+    /// Where is counted: the slot in the file of statistics, or the process's own memory; null until bytes are counted. See [`page`].
     slot: AtomicPtr<AtomicU64>,
     /// Where the next definitions of the commonest calls are; see [`crate::hook`].
     next: [AtomicUsize; HOT],
@@ -125,10 +125,11 @@ fn begin() {
         }
         page::forked(SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed));
         shares_descriptors();
+        table::forked();
         crate::rings::conn::forked();
         crate::rings::epoll::forked();
     }
-    WIPED.slot.store(page::own(), Ordering::Relaxed);
+    WIPED.slot.store(core::ptr::null_mut(), Ordering::Relaxed);
     if may_ask() {
         wipe_on_fork();
     }
@@ -213,10 +214,11 @@ pub(crate) fn epoch() -> u32 {
 }
 
 /// Begins another epoch: later by so many, or with a bit set for good. Of two threads that do so at once neither undoes the other's.
-pub(crate) fn next_epoch(later: u32, bit: u32) {
+pub(crate) fn next_epoch(later: u32, bit: u32) -> u32 {
     let epoch = EPOCH.fetch_add(later, Ordering::Relaxed).wrapping_add(later) | bit;
     EPOCH.fetch_or(bit, Ordering::Relaxed);
     WIPED.epoch.fetch_max(epoch, Ordering::Relaxed);
+    epoch
 }
 
 /// The byte of a low number.
@@ -231,10 +233,17 @@ pub(crate) fn next(hot: usize) -> Option<&'static AtomicUsize> {
     WIPED.next.get(hot)
 }
 
-/// Where is counted; null before the first hook.
-#[inline]
+/// Where is counted; null until bytes are.
+#[inline(always)]
 pub(crate) fn slot() -> *mut AtomicU64 {
     WIPED.slot.load(Ordering::Relaxed)
+}
+
+/// The same; another place where it is null.
+#[inline(always)]
+pub(crate) fn slot_or(other: impl FnOnce() -> *mut AtomicU64) -> *mut AtomicU64 {
+    let slot = slot();
+    if slot.is_null() { other() } else { slot }
 }
 
 /// From now on this is counted in.
@@ -248,13 +257,19 @@ pub(crate) fn set_slot(slot: *mut AtomicU64) {
 static HOLDERS: AtomicU32 = AtomicU32::new(1);
 
 pub(crate) fn holders() -> u8 {
-    (HOLDERS.load(Ordering::Relaxed) % 255) as u8 + 1
+    (HOLDERS.load(Ordering::Relaxed) % TAGS) as u8 + 1
 }
 
 /// A child was made, which has all descriptors.
 pub(crate) fn shares_descriptors() {
-    HOLDERS.fetch_add(1, Ordering::Relaxed);
+    if HOLDERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(TAGS) {
+        // From here on tags come again: what was made under one before is not to be taken for the process's own.
+        table::stay_all();
+    }
 }
+
+/// How many tags there are.
+const TAGS: u32 = 255;
 
 /// Number of this process, as it was when it began.
 pub(crate) fn owner() -> u32 {

@@ -125,7 +125,12 @@ fn holds(word: Word) -> bool {
 /// Something happened that may have closed or replaced descriptors unseen.
 pub(crate) fn doubt() {
     // After two thousand million doubts it is given up.
-    state::next_epoch(1, 0);
+    if state::next_epoch(1, 0) as u16 <= 1 {
+        // From here on epochs come again, and the first two are kept as one: what is from those before is from none.
+        for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+            change(fd as c_int, |word| Word { epoch: 0, ..word });
+        }
+    }
     nothing_brief();
 }
 
@@ -163,10 +168,6 @@ fn become_new(fd: c_int, kind: Kind, maker: u8) {
         // Nothing was known, and nothing is: the page stays untouched.
         return;
     }
-    if old.record != 0 && kind == Kind::Unknown {
-        // It is still open.
-        page::keep_bytes(old.record, fd);
-    }
     entry.cookie.store(0, Ordering::Relaxed);
     // What has just been made is what it is, whatever happened before.
     let epoch = if kind == Kind::Unknown { 0 } else { epoch() };
@@ -196,10 +197,23 @@ pub(crate) fn forget_range(first: u32, last: u32) {
 
 /// The connection stays with the kernel, whatever becomes of it.
 pub(crate) fn stays(fd: c_int) {
-    if let Some(entry) = entry(fd) {
-        let word = entry.word.load(Ordering::Relaxed);
-        let plain = Word { maker: 0, ..Word::unpack(word) }.pack();
-        let _ = entry.word.compare_exchange(word, plain, Ordering::Relaxed, Ordering::Relaxed);
+    change(fd, |word| Word { maker: 0, ..word });
+}
+
+/// All of them do.
+pub(crate) fn stay_all() {
+    for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+        stays(fd as c_int);
+    }
+}
+
+/// Changes what is known of a number, unless it becomes something else meanwhile. What does not change is not written.
+fn change(fd: c_int, how: impl Fn(Word) -> Word) {
+    let Some(entry) = entry(fd) else { return };
+    let word = entry.word.load(Ordering::Relaxed);
+    let changed = how(Word::unpack(word)).pack();
+    if changed != word {
+        let _ = entry.word.compare_exchange(word, changed, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -236,10 +250,19 @@ pub(crate) fn brief(fd: c_int) -> u8 {
     state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed))
 }
 
-/// At a glance: a connection of TCP that has a record, or will have none. Stubs know this number.
+/// At a glance: a connection of TCP that has a record, or will have none, and no ring.
 const SETTLED: u8 = 1;
-/// At a glance: no connection of TCP.
-const NO_CONNECTION: u8 = 2;
+/// At a glance: no connection of TCP. Stubs know this number.
+pub(crate) const NO_CONNECTION: u8 = 2;
+
+/// The record of a connection of TCP of which bytes only have to be counted.
+#[inline(always)]
+pub(crate) fn settled(fd: c_int) -> Option<u16> {
+    if brief(fd) != SETTLED {
+        return None;
+    }
+    entry(fd).map(|entry| Word::unpack(entry.word.load(Ordering::Relaxed)).record)
+}
 
 /// Keeps in the byte what the word says, if that still is so.
 fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
@@ -258,45 +281,76 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
     }
 }
 
-/// Bytes went through a descriptor of which nothing is known at a glance.
+/// Bytes went through a descriptor that is not known at a glance to be no connection.
 #[cold]
 #[inline(never)]
 pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
     let Some(entry) = entry(fd) else { return };
     let word = entry.word.load(Ordering::Relaxed);
-    match Word::unpack(word) {
-        known if !holds(known) => look_again(fd),
-        Word { kind: Kind::Unknown, .. } => look_again(fd),
-        Word { kind: Kind::Tcp, record: 0, .. } => early(fd, entry, way, bytes),
-        known => {
-            if known.kind == Kind::Tcp {
-                // In the child of a fork, of a connection that it inherited.
-                page::attach_once();
-            }
-            if rings::conn::of(fd).is_none_or(|conn| conn.is(rings::conn::state::OVER)) {
-                keep_brief(fd, entry, word);
-            }
+    let known = Word::unpack(word);
+    if !holds(known) || known.kind == Kind::Unknown {
+        look_again(fd);
+        // What cannot be asked for now is what it was when it was last known.
+        let now = Word::unpack(entry.word.load(Ordering::Relaxed));
+        if now.kind == Kind::Tcp {
+            page::kernel(now.record, way, bytes);
         }
+        return;
+    }
+    if known.kind != Kind::Tcp {
+        keep_brief(fd, entry, word);
+        return;
+    }
+    if known.record != 0 {
+        page::kernel(known.record, way, bytes);
+        if rings::conn::of(fd).is_none_or(|conn| conn.is(rings::conn::state::OVER)) {
+            keep_brief(fd, entry, word);
+        }
+        return;
+    }
+    early(fd, entry, way, bytes);
+    // With the record that it may have got.
+    page::kernel(Word::unpack(entry.word.load(Ordering::Relaxed)).record, way, bytes);
+}
+
+/// As [`used`], by a child that borrows this memory and has descriptors of its own, of which nothing is known here.
+#[cold]
+pub(crate) fn used_outside(fd: c_int, way: page::Way, bytes: u64) {
+    if state::may_ask() && ask_kind(fd) == Kind::Tcp {
+        page::kernel(0, way, bytes);
     }
 }
 
 /// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of its cookie.
 fn early(fd: c_int, entry: &Entry, way: page::Way, bytes: u64) {
-    let before = Early::unpack(entry.cookie.load(Ordering::Relaxed));
-    if before.uses == 0 {
-        page::first_use();
+    loop {
+        let kept = entry.cookie.load(Ordering::Relaxed);
+        let before = Early::unpack(kept);
+        if kept != 0 && before.uses == 0 {
+            // Another thread has just put the cookie there, and its record follows.
+            return;
+        }
+        let stays = |after: &Early| after.uses <= EARLY_USES && !crate::environment::is_forced();
+        let Some(after) = before.and(way, bytes).filter(stays) else { return look_again(fd) };
+        let order = Ordering::Relaxed;
+        if entry.cookie.compare_exchange(kept, after.pack(), order, order).is_ok() {
+            if before.uses == 0 {
+                page::first_use();
+            }
+            return;
+        }
     }
-    let after = before.and(way, bytes);
-    // With a record the kernel counts them.
-    if let Some(after) = after
-        && after.uses <= EARLY_USES
-        && !crate::environment::is_forced()
-    {
-        entry.cookie.store(after.pack(), Ordering::Relaxed);
-        page::count(way, bytes);
-        return;
+}
+
+/// In the child of a fork: connections that have no record yet have not been used here.
+pub(crate) fn forked() {
+    for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+        let Some(entry) = entry(fd as c_int) else { return };
+        let word = Word::unpack(entry.word.load(Ordering::Relaxed));
+        if word.kind == Kind::Tcp && word.record == 0 && entry.cookie.load(Ordering::Relaxed) != 0 {
+            entry.cookie.store(0, Ordering::Relaxed);
+        }
     }
-    look_again(fd);
 }
 
 /// What is counted of a connection before it has a record.
@@ -336,22 +390,6 @@ impl Early {
     }
 }
 
-/// Keeps what the open connections have moved: nobody may be able to ask for it later. Those that have no record are counted for good, so
-/// only `at_the_end`.
-pub(crate) fn keep_bytes(at_the_end: bool) {
-    for fd in 0..HIGHEST.load(Ordering::Relaxed) {
-        let Some(entry) = entry(fd as c_int) else { return };
-        let word = Word::unpack(entry.word.load(Ordering::Relaxed));
-        if word.kind == Kind::Tcp
-            && word.record != 0
-            && holds(word)
-            && (at_the_end || page::is_recorded(word.record))
-        {
-            page::keep_bytes(word.record, fd as c_int);
-        }
-    }
-}
-
 /// Asks the kernel what the number is, and whether what was known of it still holds.
 #[cold]
 #[inline(never)]
@@ -378,8 +416,10 @@ pub(crate) fn look_again(fd: c_int) {
     let mut record = if same { old.record } else { 0 };
     // Another number for a connection that has a record.
     let is_copy = kind == Kind::Tcp && record == 0 && page::is_known(cookie);
+    // If not even that is there, another thread may have put the cookie in its place.
+    let early = Some(Early::unpack(kept)).filter(|early| is_early && early.uses > 0).unwrap_or_default();
     if kind == Kind::Tcp && record == 0 {
-        record = page::take(fd, cookie);
+        record = page::take(fd, cookie, [early.bytes_in, early.bytes_out], is_copy);
     }
     entry.cookie.store(cookie, Ordering::Relaxed);
     reaches(fd);
@@ -394,14 +434,10 @@ pub(crate) fn look_again(fd: c_int) {
     }
     if record != old.record {
         page::release(old.record);
-        if is_early {
-            let early = Early::unpack(kept);
-            page::count_back(early.bytes_in, early.bytes_out);
-            if is_copy {
-                page::used_before();
-            }
-        } else if kind == Kind::Tcp && !is_copy {
-            page::first_use();
+        match (early.uses > 0, is_copy) {
+            (true, true) => page::used_before(),
+            (false, false) if kind == Kind::Tcp => page::first_use(),
+            _ => {}
         }
     }
     let is_own = maker != 0 && maker == state::holders();

@@ -11,6 +11,8 @@ use crate::page::Way;
 use crate::table::{self, Early, Kind, Word};
 use crate::{elf, environment, seen};
 
+mod counting;
+
 /// Numbers of descriptors belong to the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -248,4 +250,19 @@ fn a_table_that_was_given_up_knows_nothing() {
     assert_eq!(table::brief(fd), 0);
     seen::made(fd, Kind::Tcp);
     assert_eq!((table::kind(fd), table::brief(fd)), (Kind::Unknown, 0));
+}
+
+#[test]
+fn bytes_of_any_length_are_copied() {
+    for length in 0..300_usize {
+        for (skip, to_skip) in [(0, 0), (1, 3), (7, 2)] {
+            let from: Vec<u8> = (0..length + skip).map(|at| at as u8 ^ 0x5a).collect();
+            let mut to = std::vec![0xee_u8; length + 16];
+            // SAFETY: both are as long as that.
+            unsafe { crate::rings::copy(from.as_ptr().add(skip), to.as_mut_ptr().add(to_skip), length) };
+            assert_eq!(to[to_skip..to_skip + length], from[skip..], "{length}");
+            let around = to[..to_skip].iter().chain(&to[to_skip + length..]);
+            assert!(around.into_iter().all(|byte| *byte == 0xee), "{length}");
+        }
+    }
 }

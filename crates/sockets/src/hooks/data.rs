@@ -4,10 +4,11 @@ use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, sockaddr, sockle
 use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
+use crate::page::{self, Way};
 use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
-use crate::{seen, state};
+use crate::{seen, state, table};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]
@@ -15,6 +16,21 @@ fn ring(fd: c_int) -> Option<&'static rings::conn::Conn> {
     let is_forced = || forced::is_on() && !state::outside();
     let conn = rings::conn::of(fd).or_else(|| if is_forced() { forced::begins(fd) } else { None });
     conn.filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
+}
+
+/// The record of a connection that has no ring, and will get none: its bytes are counted, and that is all.
+#[inline(always)]
+fn settled(fd: c_int) -> Option<u16> {
+    table::settled(fd).filter(|_| !state::outside())
+}
+
+/// Counts what a call has moved through the kernel. Hands its result on.
+#[inline(always)]
+fn through_kernel(record: u16, way: Way, result: ssize_t) -> ssize_t {
+    if result > 0 {
+        page::kernel(record, way, result as u64);
+    }
+    result
 }
 
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
@@ -25,11 +41,23 @@ pub(crate) fn got(
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
+    let takes = seen::takes(flags);
+    if let Some(record) = settled(fd) {
+        let result = next();
+        return if takes { through_kernel(record, Way::In, result) } else { result };
+    }
     if let Some(conn) = ring(fd) {
-        return rings::io::read(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut next));
+        let record = conn.record();
+        let mut native = || {
+            let result = next();
+            if takes { through_kernel(record, Way::In, result) } else { result }
+        };
+        return rings::io::read(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut native));
     }
     let result = next();
-    seen::input(fd, result);
+    if takes {
+        seen::input(fd, result);
+    }
     result
 }
 
@@ -41,20 +69,29 @@ pub(crate) fn gave(
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
-    if let Some(conn) = ring(fd) {
-        return rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut next));
+    if let Some(record) = settled(fd) {
+        return through_kernel(record, Way::Out, next());
     }
-    if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
-        seen::unusual(fd);
-    }
-    let flight = match Flight::begin(fd) {
-        Ok(flight) => flight,
-        Err(conn) => return rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut next)),
+    let conn = match ring(fd) {
+        Some(conn) => conn,
+        None => {
+            if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
+                seen::unusual(fd);
+            }
+            match Flight::begin(fd) {
+                Ok(flight) => {
+                    let result = next();
+                    flight.land();
+                    seen::output(fd, result);
+                    return result;
+                }
+                Err(conn) => conn,
+            }
+        }
     };
-    let result = next();
-    flight.land();
-    seen::output(fd, result);
-    result
+    let record = conn.record();
+    let mut native = || through_kernel(record, Way::Out, next());
+    rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut native))
 }
 
 #[inline(always)]
@@ -128,7 +165,7 @@ fn moving(from: c_int, to: c_int) {
 }
 
 /// Hands on what the kernel moved from one to the other.
-fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
+pub(crate) fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
     seen::input(from, result);
     seen::output(to, result);
     seen::note(Note::Moved);
@@ -151,7 +188,9 @@ fn sent_file(
         }
         Err(conn) => conn,
     };
-    let sent = rings::io::send_file(conn, to, from, at, length, &mut Native::of(&mut next));
+    let record = conn.record();
+    let mut native = || through_kernel(record, Way::Out, next());
+    let sent = rings::io::send_file(conn, to, from, at, length, &mut Native::of(&mut native));
     sent.unwrap_or_else(|| {
         moving(from, to);
         moved(from, to, next())

@@ -68,7 +68,7 @@ pub(crate) fn filters(what: c_int) -> bool {
 }
 
 /// A limit is asked for or, with a new value, changed.
-fn limiting(what: c_uint, new: *const c_void) {
+pub(crate) fn limiting(what: c_uint, new: *const c_void) {
     if !new.is_null() {
         seen::note(Note::Confined);
         if what == libc::RLIMIT_AS {

@@ -27,8 +27,32 @@ fn plain_parts(message: *const msghdr) -> Option<Bytes> {
     (control == 0 && is_address(name, length as usize)).then_some(bytes)
 }
 
+/// Counts what several messages have brought.
+///
+/// # Safety
+/// The kernel has just filled in so many.
+pub(crate) unsafe fn got_several(fd: c_int, messages: *const mmsghdr, count: c_int, flags: c_int) {
+    if seen::takes(flags) && seen::may_be_connection(fd) {
+        // SAFETY: the caller's promise.
+        (0..count.max(0) as usize)
+            .for_each(|at| seen::input(fd, unsafe { (*messages.add(at)).msg_len } as ssize_t));
+    }
+}
+
+/// Counts what several messages have taken away. Of a connection the lengths are the caller's to look at; datagrams are not counted.
+///
+/// # Safety
+/// As [`got_several`].
+pub(crate) unsafe fn gave_several(fd: c_int, messages: *const mmsghdr, count: c_int) {
+    if seen::may_be_connection(fd) {
+        // SAFETY: the caller's promise.
+        (0..count.max(0) as usize)
+            .for_each(|at| seen::output(fd, unsafe { (*messages.add(at)).msg_len } as ssize_t));
+    }
+}
+
 hooks! {
-    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick tcp hot 4; |next| {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
         let mut is_native = false;
         let result = got(fd, || parts(message), flags, || {
             is_native = true;
@@ -52,30 +76,27 @@ hooks! {
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, quick any hot 5; |next| {
         // The message is not looked at, unless of a connection with a ring: before the call it may be no address at all, and after it
         // belongs to whoever was told.
-        seen::passing(message);
+        if !seen::is_connection(fd) {
+            seen::passing(message);
+        }
         gave(fd, || plain_parts(message), flags, || next(fd, message, flags))
     }
-    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg, quick tcp; |next| {
+    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
         seen::unusual(fd);
         let result = next(fd, messages, count, flags, limit);
         for at in 0..result.max(0) as usize {
             // SAFETY: so many messages the kernel has just filled in.
-            unsafe {
-                let message = messages.add(at);
-                seen::received(&raw const (*message).msg_hdr);
-                seen::input(fd, (*message).msg_len as ssize_t);
-            }
+            unsafe { seen::received(&raw const (*messages.add(at)).msg_hdr) };
         }
+        // SAFETY: as above.
+        unsafe { got_several(fd, messages, result, flags) };
         result
     }
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg, quick any; |next| {
         seen::unusual(fd);
         let result = next(fd, messages, count, flags);
-        // Of a connection the lengths are the caller's to look at; datagrams are not counted.
-        for at in 0..if seen::is_connection(fd) { result.max(0) as usize } else { 0 } {
-            // SAFETY: so many lengths the kernel has just written.
-            unsafe { seen::output(fd, (*messages.add(at)).msg_len as ssize_t) };
-        }
+        // SAFETY: so many lengths the kernel has just written.
+        unsafe { gave_several(fd, messages, result) };
         result
     }
 }

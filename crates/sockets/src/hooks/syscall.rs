@@ -6,8 +6,9 @@ use libc::{c_int, c_long, c_uint, c_void, iovec};
 use sockets_rules::layout::Note;
 
 use super::close::{closing_range, controlled, replacing};
-use super::data::{flat, gave, got, parts};
-use super::limits::{filtering, filters};
+use super::data::{flat, gave, got, moved, parts};
+use super::limits::{filtering, filters, limiting};
+use super::message::{gave_several, got_several};
 use super::process::{replaced, stayed};
 use super::wait::{epolled, polled};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
@@ -206,6 +207,19 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         libc::SYS_seccomp => filtering(),
         libc::SYS_prctl if filters(a as c_int) => filtering(),
         libc::SYS_mlockall => seen::needs_room(),
+        libc::SYS_setuid
+        | libc::SYS_setreuid
+        | libc::SYS_setresuid
+        | libc::SYS_setfsuid
+        | libc::SYS_setgid
+        | libc::SYS_setregid
+        | libc::SYS_setresgid
+        | libc::SYS_setfsgid
+        | libc::SYS_setgroups
+        | libc::SYS_capset
+        | libc::SYS_chroot => seen::confining(),
+        libc::SYS_setrlimit => limiting(a as c_uint, b as *const c_void),
+        libc::SYS_prlimit64 => limiting(b as c_uint, c as *const c_void),
         libc::SYS_execve | libc::SYS_execveat => replaced(),
         libc::SYS_exit_group => seen::ending(),
         _ => {}
@@ -215,7 +229,7 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
 fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
     let fd = a as c_int;
     match number {
-        libc::SYS_recvfrom => seen::input(fd, result as isize),
+        libc::SYS_recvfrom if seen::takes(d as c_int) => seen::input(fd, result as isize),
         libc::SYS_sendmsg => seen::output(fd, result as isize),
         libc::SYS_epoll_ctl => {
             // SAFETY: the kernel has just read the event.
@@ -231,8 +245,12 @@ fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
         libc::SYS_recvmsg => {
             // SAFETY: the kernel has just filled the message in.
             unsafe { seen::received(b as *const libc::msghdr) };
-            seen::input(fd, result as isize);
+            if seen::takes(c as c_int) {
+                seen::input(fd, result as isize);
+            }
         }
+        // SAFETY: so many messages the kernel has just filled in.
+        libc::SYS_sendmmsg => unsafe { gave_several(fd, b as *const libc::mmsghdr, result as c_int) },
         libc::SYS_open
         | libc::SYS_openat
         | libc::SYS_openat2
@@ -254,13 +272,19 @@ fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
         }
         // It may have closed and made descriptors.
         libc::SYS_io_uring_enter => seen::doubtful(Note::Uring),
-        libc::SYS_pipe | libc::SYS_pipe2 | libc::SYS_socketpair | libc::SYS_recvmmsg => {
-            seen::doubtful(Note::Copied)
+        libc::SYS_recvmmsg => {
+            // SAFETY: as above.
+            unsafe { got_several(fd, b as *const libc::mmsghdr, result as c_int, d as c_int) };
+            seen::doubtful(Note::Copied);
         }
-        libc::SYS_sendfile | libc::SYS_splice => seen::note(Note::Moved),
+        libc::SYS_pipe | libc::SYS_pipe2 | libc::SYS_socketpair => seen::doubtful(Note::Copied),
+        libc::SYS_sendfile => drop_bytes(moved(b as c_int, fd, result as isize)),
+        libc::SYS_splice => drop_bytes(moved(fd, c as c_int, result as isize)),
         libc::SYS_fork if result == 0 => drop_number(seen::forked(0)),
         _ => {}
     }
 }
 
 fn drop_number(_: c_int) {}
+
+fn drop_bytes(_: isize) {}

@@ -127,7 +127,11 @@ impl Conn {
 
     /// Says so in the statistics.
     pub(crate) fn because(&self, reason: Reason) {
-        page::because(self.record.load(Ordering::Relaxed) as u16, reason);
+        page::because(self.record(), reason);
+    }
+
+    pub(crate) fn record(&self) -> u16 {
+        self.record.load(Ordering::Relaxed) as u16
     }
 
     pub(crate) fn fd(&self) -> c_int {

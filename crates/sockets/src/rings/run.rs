@@ -14,6 +14,7 @@ use super::native::Native;
 use super::words::{CAPACITY, Words, is_writers};
 use super::{flight, kernel, lock, spin};
 use crate::hook::set_errno;
+use crate::page::{self, Way};
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -27,7 +28,9 @@ pub(crate) struct Call<'a> {
     pub(crate) bytes: &'a Bytes,
     /// How many of them were moved before.
     done: usize,
-    /// How long it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
+    /// How many are being put into a ring, or taken from one.
+    moving: u64,
+    /// How many milliseconds it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
     patience: u32,
     is_writing: bool,
     /// The kernel has told of the other end's end.
@@ -43,7 +46,7 @@ pub(crate) struct Call<'a> {
 
 /// Looks at the ring, spinning, before a writer that waits for room takes its bytes back.
 const ROOM_CYCLES: u64 = 400_000;
-/// Waits of a millisecond for what the other end does by itself.
+/// Milliseconds for what the other end does by itself.
 pub(crate) const PATIENT: u32 = 10_000;
 pub(crate) const IMPATIENT: u32 = 20;
 /// Times that a reader at work was waited for in vain, until it is taken for stopped.
@@ -61,6 +64,7 @@ impl<'a> Call<'a> {
             fd,
             bytes,
             done: 0,
+            moving: 0,
             patience: PATIENT,
             is_writing: false,
             is_finished: false,
@@ -105,6 +109,9 @@ impl<'a> Call<'a> {
                     let flags = libc::MSG_DONTWAIT | peek;
                     match kernel::receive(self.fd, self.bytes, most as usize, flags) {
                         count if count > 0 => {
+                            if purpose == Purpose::Read {
+                                page::kernel(self.conn.record(), Way::In, count as u64);
+                            }
                             self.conn.came(self.fd, self.peer);
                             Saw::Moved(count as u64)
                         }
@@ -117,6 +124,7 @@ impl<'a> Call<'a> {
                 Do::Take { at, len } => {
                     // SAFETY: the ring of the other end's region; the program's own room.
                     unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
+                    self.moving = len;
                     Saw::Nothing
                 }
                 Do::Sleep(Wait::Readable) => match native.call() {
@@ -152,6 +160,7 @@ impl<'a> Call<'a> {
                 Do::Put { at, len } => {
                     // SAFETY: the ring of this end's region; the program's own bytes.
                     unsafe { self.bytes.put(self.done, self.own.ring(), at, len as usize) };
+                    self.moving = len;
                     Saw::Nothing
                 }
                 Do::SendRing { at, len } => self.send_ring(at, len),
@@ -205,7 +214,13 @@ impl<'a> Call<'a> {
                 self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
                 // The other end, and who has the lock next, look with Acquire.
                 self.own.message.0.tail.store(tail, Ordering::Release);
+                page::memory(self.conn.record(), Way::Out, self.moving);
                 super::leave::owe(self.conn);
+            }
+            Do::Store(Word::Head, head) => {
+                // The other end, and who has the lock next, look with Acquire.
+                self.own.head.0.store(head, Ordering::Release);
+                page::memory(self.conn.record(), Way::In, self.moving);
             }
             // The other end, and who has the lock next, look with Acquire.
             Do::Store(word, value) => self.word(word).store(value, Ordering::Release),
@@ -264,7 +279,10 @@ impl<'a> Call<'a> {
             }
             let ring = self.own.ring().wrapping_add(place);
             match kernel::send(self.fd, ring, piece) {
-                count if count > 0 => sent = Saw::Moved((done as isize + count) as u64),
+                count if count > 0 => {
+                    page::returned(self.conn.record(), count as u64);
+                    sent = Saw::Moved((done as isize + count) as u64);
+                }
                 error if error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) => {
                     self.conn.refused(error);
                     if done == 0 {
@@ -336,7 +354,7 @@ impl<'a> Call<'a> {
         if kernel::has_hung_up(self.fd) {
             return Woken::Hangup;
         }
-        if self.limit == 0 && self.waits > self.patience {
+        if self.limit == 0 && self.blocked.spent_milliseconds() >= self.patience {
             return Woken::Timer;
         }
         // The other end may be in this process.

@@ -5,6 +5,7 @@ use libc::{c_int, off_t};
 use super::write::{goes_to_kernel, plain, write};
 use super::{with_errno, writes_unready};
 use crate::hook::{get_errno, set_errno};
+use crate::page::{self, Way};
 use crate::raw;
 use crate::rings::conn::{Conn, state};
 use crate::rings::copy::Bytes;
@@ -56,9 +57,14 @@ pub(crate) fn send_file(
         if got == 0 {
             break;
         }
-        // SAFETY: what was read, and is not changed meanwhile.
-        let mut rest =
-            || with_errno(unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) });
+        let mut rest = || {
+            // SAFETY: what was read, and is not changed meanwhile.
+            let sent = unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) };
+            if sent > 0 {
+                page::kernel(conn.record(), Way::Out, sent as u64);
+            }
+            with_errno(sent)
+        };
         let bytes = Bytes::flat(piece.cast(), got);
         let written = write(conn, fd, Some(&bytes), 0, &mut Native::of(&mut rest));
         if written < 0 && sent == 0 {

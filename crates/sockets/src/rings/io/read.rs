@@ -328,7 +328,13 @@ fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut
             // Nothing but the kernel has any: the program's own call waits for all of it.
             read(conn, fd, Some(&rest), some, native)
         } else {
-            let mut part = || with_errno(kernel::receive(fd, &rest, usize::MAX, some));
+            let mut part = || {
+                let got = kernel::receive(fd, &rest, usize::MAX, some);
+                if got > 0 {
+                    page::kernel(conn.record(), Way::In, got as u64);
+                }
+                with_errno(got)
+            };
             read(conn, fd, Some(&rest), some, &mut Native::of(&mut part))
         };
         match usize::try_from(got) {
@@ -392,11 +398,12 @@ fn take(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) ->
         return Fast::Slow;
     }
     let taken = take_locked(conn, own, peer, bytes, is_peek);
-    lock::release(&own.read_lock.0);
-    match taken {
-        Fast::Moved(count) if !is_peek => page::ring(Way::In, count as u64),
-        _ => {}
+    if let Fast::Moved(count) = taken
+        && !is_peek
+    {
+        page::memory(conn.record(), Way::In, count as u64);
     }
+    lock::release(&own.read_lock.0);
     taken
 }
 

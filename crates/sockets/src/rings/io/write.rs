@@ -1,7 +1,7 @@
 //! One write of the program.
 
 use libc::c_int;
-use proto::stream::writer::Occasion;
+use proto::stream::writer::{Occasion, WHOLE};
 use proto::stream::{Outcome, consent, path};
 
 use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, with_errno, writes_unready};
@@ -61,7 +61,7 @@ pub(crate) fn write(
                     return result;
                 }
             }
-            _ if done == 0 && gets_room(conn, own, peer) => continue,
+            _ if done == 0 && gets_room(conn, own, peer, least(conn, bytes)) => continue,
             _ => {}
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
@@ -72,7 +72,6 @@ pub(crate) fn write(
         let Some(call) = Call::new(conn, fd, bytes) else { return native.call() };
         match call.behind(done).write(occasion, conn.sealed.load(Ordering::Relaxed) == 0) {
             Outcome::Moved(count) => {
-                page::ring(Way::Out, count);
                 acknowledge(conn);
                 done += count as usize;
                 if done == bytes.length || !may_wait {
@@ -123,12 +122,11 @@ fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fa
     let put = put_locked(conn, own, peer, bytes, done);
     // Also the fence behind which the other end is looked at.
     lock::release_fenced(&own.write_lock.0);
-    if let Fast::Moved(count) = put {
+    if let Fast::Moved(_) = put {
         // Behind the fence: another thread that unsets it has seen what was written, or is seen here.
         if conn.owes.load(Ordering::Relaxed) == 0 {
             leave::owe(conn);
         }
-        page::ring(Way::Out, count as u64);
         acknowledge(conn);
         let will = &peer.will.0;
         if will.asleep.load(Ordering::Acquire) != 0 || will.consent.load(Ordering::Acquire) != consent::OPEN {
@@ -173,7 +171,7 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
         conn.head.store(head, Ordering::Relaxed);
     }
     let length = want.min(free).min(PIECE);
-    if length == 0 {
+    if length < least(conn, bytes) {
         return Fast::Slow;
     }
     // SAFETY: the ring of this end's region; the program's own bytes.
@@ -185,10 +183,18 @@ fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize
     if !commit(&own.message.0.tail, tail, published) {
         return Fast::Slow;
     }
+    page::memory(conn.record(), Way::Out, length as u64);
     if conn.stream.load(Ordering::Relaxed) != 0 {
         conn.stream.store(0, Ordering::Relaxed);
     }
     Fast::Moved(length as isize)
+}
+
+/// The room below which nothing of these bytes is put into the ring: a small message goes whole. See [`WHOLE`].
+#[inline(always)]
+fn least(conn: &Conn, bytes: &Bytes) -> usize {
+    let length = bytes.length;
+    if length as u64 > WHOLE { 1 } else { length.min(conn.room.load(Ordering::Relaxed) as usize) }
 }
 
 /// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
@@ -198,15 +204,16 @@ const PIECE: usize = 32 << 10;
 /// take for what the kernel holds before it. What such a write says then costs more.
 const ROOM_CYCLES: u64 = 1_000_000;
 
-/// Whether a ring that is full gets room soon: its readers are awake, and on another processor.
+/// Whether a ring that has no room for `least` bytes gets some soon: its readers are awake, and on another processor.
 #[cold]
 #[inline(never)]
-fn gets_room(conn: &Conn, own: &Words, peer: &Words) -> bool {
+fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize) -> bool {
     let will = &peer.will.0;
     let (start, here) = spin::clock();
     let head = peer.head.0.load(Ordering::Acquire);
+    let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head);
     let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
-        && own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head) >= conn.room.load(Ordering::Relaxed);
+        && unread.saturating_add(least as u64) > conn.room.load(Ordering::Relaxed);
     if !is_full || !spin::is_elsewhere(own, peer, here) || conn.full.cycles() == 0 {
         return false;
     }
@@ -275,7 +282,13 @@ fn rest(
         return plain_once(conn, native);
     }
     let result = {
-        let mut part = || with_errno(kernel::send_rest(fd, bytes, done, flags));
+        let mut part = || {
+            let sent = kernel::send_rest(fd, bytes, done, flags);
+            if sent > 0 {
+                page::kernel(conn.record(), Way::Out, sent as u64);
+            }
+            with_errno(sent)
+        };
         plain_once(conn, &mut Native::of(&mut part))?
     };
     Some(if result < 0 { done as isize } else { done as isize + result })
