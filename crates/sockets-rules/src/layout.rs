@@ -59,6 +59,8 @@ pub mod head {
     pub const PUT: usize = 112;
     /// Bytes of connections without a record that were given from rings to the kernel.
     pub const RETURNED: usize = 113;
+    /// Bytes of connections without a record that were given to the kernel beside a ring while their reader slept.
+    pub const ASLEEP: usize = 114;
 }
 
 /// Words of a record. The counters of bytes are of all connections that have had it.
@@ -85,6 +87,8 @@ pub mod record {
     pub const RETURNED: usize = 10;
     /// How many of [`KERNEL_OUT`] stand with their reason in the head.
     pub const TOLD_OUT: usize = 11;
+    /// How many of [`KERNEL_OUT`] were given beside a ring, because their reader slept.
+    pub const ASLEEP: usize = 12;
 
     /// In the word of the descriptor: it was there at the fork that made this process, which has counted it when something was moved.
     pub const INHERITED: u64 = 1 << 62;
@@ -230,6 +234,6 @@ mod tests {
         assert!(head::NOTES + Note::ALL.len() <= head::KERNEL_IN);
         assert!(head::KERNEL_IN + Reason::ALL.len() <= head::MEMORY_IN);
         assert!(head::KERNEL_OUT + Reason::ALL.len() <= head::PUT);
-        const { assert!(head::RETURNED < RECORDS_AT && record::TOLD_OUT < RECORD_WORDS) };
+        const { assert!(head::ASLEEP < RECORDS_AT && record::ASLEEP < RECORD_WORDS) };
     }
 }

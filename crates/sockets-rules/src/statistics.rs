@@ -51,6 +51,8 @@ pub struct Counted {
     pub rings: Moved,
     /// What this process has given from rings to the kernel: of bytes that it has put there, or another holder of the connection.
     pub returned: u64,
+    /// Of what its calls have given to the kernel beside a ring: how much because the reader slept.
+    pub asleep: u64,
     /// How many of all were on TCP, for which reason.
     pub reasons: Vec<(Reason, u64)>,
     /// What it did that matters to a faster way.
@@ -175,15 +177,17 @@ fn open(path: &Path) -> Result<File> {
     let metadata = file.metadata().map_err(failed)?;
     let mut magic = [0; 8];
     let is_ours = metadata.is_file()
-        && metadata.size() == layout::FILE_BYTES as u64
         && file.read_exact(&mut magic).is_ok()
         && (u64::from_le_bytes(magic) ^ layout::MAGIC) & !layout::VERSION_BITS == 0;
     if !is_ours {
         Err(StatisticsError::Foreign(path.to_owned()))
-    } else if u64::from_le_bytes(magic) == layout::MAGIC {
+    } else if u64::from_le_bytes(magic) != layout::MAGIC {
+        // Those of other versions have other sizes.
+        Err(StatisticsError::Version(path.to_owned()))
+    } else if metadata.size() == layout::FILE_BYTES as u64 {
         Ok(file)
     } else {
-        Err(StatisticsError::Version(path.to_owned()))
+        Err(StatisticsError::Foreign(path.to_owned()))
     }
 }
 
@@ -316,6 +320,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
             bytes_out: slot.sum(head::PUT, record::PUT),
         },
         returned: slot.sum(head::RETURNED, record::RETURNED),
+        asleep: slot.sum(head::ASLEEP, record::ASLEEP),
         reasons: reasons.collect(),
         notes: Note::ALL.into_iter().map(|it| (it, slot.word(head::NOTES + it as usize))).collect(),
         open: open.map(|at| slot.connection(at)).collect(),
@@ -355,6 +360,9 @@ mod tests {
         for fresh in [false, true] {
             create(&path, true).unwrap();
             put(&path, 0, u64::from_le_bytes(*b"TLsocks1"));
+            // Of that version they were shorter.
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(layout::FILE_BYTES as u64 / 2).unwrap();
             assert!(matches!(read(&path), Err(StatisticsError::Version(_))));
             create(&path, fresh).unwrap();
             assert_eq!(read(&path).unwrap(), []);
@@ -374,6 +382,7 @@ mod tests {
             (slot + 8 * head::CONNECTIONS, 9),
             (slot + 8 * (head::KERNEL_OUT + Reason::Alone as usize), 100),
             (slot + 8 * head::RETURNED, 4),
+            (record + 8 * record::ASLEEP, 5),
             (slot + 8 * (head::NOTES + Note::Uring as usize), 2),
             (record + 8 * record::COOKIE, 77),
             (record + 8 * record::DESCRIPTOR, 11),
@@ -389,7 +398,7 @@ mod tests {
         let through = |reason, bytes_in, bytes_out| (reason, Moved { bytes_in, bytes_out });
         assert_eq!(all[0].kernel[0], through(Reason::NotYet, 6, 0));
         assert_eq!(all[0].kernel[2], through(Reason::Alone, 0, 100));
-        assert_eq!((all[0].rings.bytes_in, all[0].returned), (20, 4));
+        assert_eq!((all[0].rings.bytes_in, all[0].returned, all[0].asleep), (20, 4, 5));
         assert!(all[0].notes.contains(&(Note::Uring, 2)));
         let open = &all[0].open;
         assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 25));

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::layout::Reason;
 use crate::statistics::{self, Counted, Moved, Result};
 use crate::{kernel, layout};
 
@@ -133,6 +134,19 @@ fn kept_in_rings(counted: &[Counted]) -> Vec<u64> {
     kept
 }
 
+/// What went through the kernel for this reason; beside a ring some of it did because its reader slept.
+fn through(reason: Reason, moved: Moved, asleep: u64) -> Vec<Through> {
+    let asleep = if reason == Reason::Memory { asleep.min(moved.bytes_out) } else { 0 };
+    let others = Moved { bytes_out: moved.bytes_out - asleep, ..moved };
+    let slept = Moved { bytes_in: 0, bytes_out: asleep };
+    vec![Through { what: reason.of_bytes(), moved: others }, Through { what: READER_SLEPT, moved: slept }]
+}
+
+/// In place of a reason: bytes that were written beside a ring, because their reader slept.
+pub const READER_SLEPT: &str = "its reader slept";
+/// In place of a reason: bytes that were put into a ring and given to the kernel then.
+pub const HANDED_BACK: &str = "handed back";
+
 fn process(
     counted: Counted,
     kept: u64,
@@ -155,8 +169,8 @@ fn process(
         Vec::new()
     };
     let handed_back = Moved { bytes_in: 0, bytes_out: counted.rings.bytes_out - kept };
-    let by_reason = counted.kernel.iter().map(|(it, moved)| Through { what: it.of_bytes(), moved: *moved });
-    let handed_back = Through { what: "handed back", moved: handed_back };
+    let by_reason = counted.kernel.iter().flat_map(|&(it, moved)| through(it, moved, counted.asleep));
+    let handed_back = Through { what: HANDED_BACK, moved: handed_back };
     Process {
         pid: counted.pid,
         name: if running { name(counted.pid) } else { String::new() },
@@ -353,7 +367,7 @@ impl Process {
                 end(it.remote),
                 it.moved.bytes_in,
                 it.moved.bytes_out,
-                if it.reason == layout::Reason::Memory.text() { "" } else { "on TCP: " },
+                if it.reason == Reason::Memory.text() { "" } else { "on TCP: " },
                 it.reason
             );
         }

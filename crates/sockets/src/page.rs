@@ -131,6 +131,12 @@ pub(crate) fn returned(record: u16, bytes: u64) {
     add(at, bytes);
 }
 
+/// Counts bytes that were given to the kernel beside a ring, because their reader slept: they are counted with others of the kernel, too.
+pub(crate) fn asleep(record: u16, bytes: u64) {
+    let at = if is_recorded(record) { place(record) + record::ASLEEP } else { head::ASLEEP };
+    add(at, bytes);
+}
+
 /// Counts something that happened.
 pub(crate) fn note(what: Note) {
     present(head::NOTES + what as usize).fetch_add(1, Ordering::Relaxed);

@@ -90,7 +90,14 @@ pub(crate) fn gave(
         }
     };
     let record = conn.record();
-    let mut native = || through_kernel(record, Way::Out, next());
+    let mut native = || {
+        let is_slept_over = conn.is_slept_over();
+        let result = through_kernel(record, Way::Out, next());
+        if is_slept_over && result > 0 {
+            page::asleep(record, result as u64);
+        }
+        result
+    };
     rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut native))
 }
 

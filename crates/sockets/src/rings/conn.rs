@@ -195,6 +195,12 @@ impl Conn {
         }
     }
 
+    /// Whether it has a ring, and the readers of the other end sleep: they are woken by the kernel alone.
+    pub(crate) fn is_slept_over(&self) -> bool {
+        self.is(state::READY)
+            && self.words().is_some_and(|(_, peer)| peer.will.0.asleep.load(Ordering::Relaxed) != 0)
+    }
+
     /// Readers of the other end have been at work for so long that they must have been stopped.
     pub(crate) fn is_stuck(&self) -> bool {
         self.stuck.load(Ordering::Relaxed) >= super::run::STUCK

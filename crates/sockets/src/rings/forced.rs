@@ -10,7 +10,7 @@ use super::conn::{self, Conn, state as stage};
 use super::{epoll, pair};
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::table::{self, Kind};
-use crate::{environment, page, raw, state};
+use crate::{environment, raw, state};
 
 /// Whether it is so.
 #[inline(always)]
@@ -24,7 +24,6 @@ pub(crate) fn begins(fd: c_int) -> Option<&'static Conn> {
     if table::kind(fd) != Kind::Tcp || conn::of(fd).is_some() || !pair::is_connected(fd) {
         return None;
     }
-    page::first_use();
     table::look_again(fd);
     let conn = conn::of(fd)?;
     pair::step(conn, fd);

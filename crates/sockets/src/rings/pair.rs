@@ -161,7 +161,7 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         conn.done.fetch_or(SAME_USER, Ordering::Relaxed);
     }
     if !conn.has_done(MAPPED) {
-        let registry = Registry::open()?;
+        let Some(registry) = Registry::open() else { return fails(conn) };
         let result = meet(conn, fd, &registry);
         registry.close();
         result?;

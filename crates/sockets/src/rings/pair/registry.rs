@@ -30,36 +30,46 @@ fn place(cookie: u64) -> usize {
 }
 
 impl Registry {
-    /// That of this process's user, made if it is not there. None if there is no place for one that only this user can reach.
+    /// That of this process's user, made if it is not there. None if there is no place for one that only this user can reach, or it cannot be
+    /// opened now.
     pub(super) fn open() -> Option<Self> {
         let user = user::own()?;
-        user::directories(user).into_iter().flatten().find_map(|path| Self::open_in(path, user))
+        for path in &user::directories(user) {
+            match Self::open_in(path, user) {
+                Ok(found) => return Some(found),
+                Err(Place::Unfit) => {}
+                Err(Place::NotNow) => return None,
+            }
+        }
+        None
     }
 
     /// In this directory, if it is the user's own and nobody else may write there.
-    fn open_in(path: Text, user: u32) -> Option<Self> {
-        let directory = open_directory(&path).or_else(|| {
-            // SAFETY: a path that ends with 0.
-            unsafe { raw::call(libc::SYS_mkdir, [path.as_ptr() as usize, 0o700, 0, 0, 0, 0]) };
-            open_directory(&path)
-        })?;
-        let is_own = |stat: &libc::stat, kind, others| {
-            stat.st_uid == user && stat.st_mode & libc::S_IFMT == kind && stat.st_mode & others == 0
+    fn open_in(path: &Text, user: u32) -> Result<Self, Place> {
+        let directory = match open_directory(path) {
+            Err(Place::Unfit) => {
+                // SAFETY: a path that ends with 0.
+                unsafe { raw::call(libc::SYS_mkdir, [path.as_ptr() as usize, 0o700, 0, 0, 0, 0]) };
+                open_directory(path)?
+            }
+            found => found?,
         };
-        let file = super::stat(directory).filter(|stat| is_own(stat, libc::S_IFDIR, 0o022)).and_then(|_| {
+        let file = if is_own(directory, user, libc::S_IFDIR, 0o022) {
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
             let arguments =
                 [directory as usize, c"connections".as_ptr() as usize, flags as usize, 0o600, 0, 0];
             // SAFETY: a name that ends with 0; a new descriptor.
             descriptor(unsafe { raw::call(libc::SYS_openat, arguments) })
-        });
+        } else {
+            Err(Place::Unfit)
+        };
         close(directory);
         let file = file?;
-        if super::stat(file).is_some_and(|stat| is_own(&stat, libc::S_IFREG, 0o077)) {
-            return Some(Self(file));
+        if is_own(file, user, libc::S_IFREG, 0o077) {
+            return Ok(Self(file));
         }
         close(file);
-        None
+        Err(Place::Unfit)
     }
 
     pub(super) fn close(self) {
@@ -113,12 +123,32 @@ impl Ways {
     }
 }
 
-fn descriptor(result: isize) -> Option<c_int> {
-    c_int::try_from(result).ok().filter(|&fd| fd >= 0)
+/// Why a place is not used.
+enum Place {
+    /// Nothing is there, or it is somebody else's: there may be another one.
+    Unfit,
+    /// There is no descriptor or memory for it now. Another place would be another one than the other end's.
+    NotNow,
+}
+
+fn descriptor(result: isize) -> Result<c_int, Place> {
+    const WANTING: [c_int; 3] = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    match c_int::try_from(result) {
+        Ok(fd) if fd >= 0 => Ok(fd),
+        Ok(error) if WANTING.contains(&-error) => Err(Place::NotNow),
+        _ => Err(Place::Unfit),
+    }
+}
+
+/// Whether it is of this kind and of this user, and others may do none of this with it.
+fn is_own(fd: c_int, user: u32, kind: libc::mode_t, others: libc::mode_t) -> bool {
+    super::stat(fd).is_some_and(|stat| {
+        stat.st_uid == user && stat.st_mode & libc::S_IFMT == kind && stat.st_mode & others == 0
+    })
 }
 
 /// The directory itself, not what a link there names.
-fn open_directory(path: &Text) -> Option<c_int> {
+fn open_directory(path: &Text) -> Result<c_int, Place> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: a path that ends with 0; a new descriptor.
     descriptor(unsafe { raw::call(libc::SYS_open, [path.as_ptr() as usize, flags as usize, 0, 0, 0, 0]) })

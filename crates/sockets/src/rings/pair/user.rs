@@ -27,7 +27,7 @@ pub(super) fn own() -> Option<u32> {
 static KNOWN: AtomicU64 = AtomicU64::new(0);
 
 /// The directories in which the registry may lie, best first. Where nobody but the user can make them, nobody can take their place.
-pub(super) fn directories(user: u32) -> [Option<Text>; 3] {
+pub(super) fn directories(user: u32) -> [Text; 3] {
     let mut shared = Text::new();
     shared.put(b"/dev/shm/tieline-rings-").number(u64::from(user));
     let mut temporary = Text::new();
@@ -38,7 +38,7 @@ pub(super) fn directories(user: u32) -> [Option<Text>; 3] {
     } else {
         private.put(b"/run/user/").number(u64::from(user)).put(b"/tieline-rings");
     }
-    [Some(private), Some(shared), Some(temporary)]
+    [private, shared, temporary]
 }
 
 /// Whether this process is in a user namespace in which each user is who he is: the first, as a rule.
