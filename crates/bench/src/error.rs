@@ -164,12 +164,20 @@ pub enum BenchError {
     #[error("the cluster: {0}")]
     Cluster(String),
     /// Nothing of this name.
-    #[error("there is no figure `{id}`; known are: {known}")]
+    #[error(
+        "there is no figure `{id}`; did you mean `{nearest}`? All names: `tieline bench acceptance --list`"
+    )]
     UnknownId {
         /// The name given.
         id: String,
-        /// All names.
-        known: String,
+        /// The figure whose name is most like it.
+        nearest: &'static str,
+    },
+    /// Another build could not be measured.
+    #[error("{reason}")]
+    Build {
+        /// Which, and why.
+        reason: String,
     },
     /// The run gave no usable block.
     #[error("{id}: no undisturbed block in the time given: measure on a quieter machine, or longer")]
@@ -236,8 +244,8 @@ mod tests {
     fn texts() {
         let cpus = BenchError::TooFewCpus { what: "scipp", allowed: vec![3] }.to_string();
         assert!(cpus.contains("scipp") && cpus.contains("[3]") && cpus.contains("--cpus"), "{cpus}");
-        let id = BenchError::UnknownId { id: "x".into(), known: "a, b".into() }.to_string();
-        assert!(id.contains("`x`") && id.contains("a, b"), "{id}");
+        let id = BenchError::UnknownId { id: "x".into(), nearest: "up.64" }.to_string();
+        assert!(id.contains("`x`") && id.contains("`up.64`") && id.contains("--list"), "{id}");
         let wrong =
             BenchError::WrongData { what: "scipp", message: 7, size_bytes: 64, at: 3, want: 1, got: 0xff }
                 .to_string();

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acceptance;
+pub mod builds;
 pub mod cluster;
 pub mod compare;
 pub mod cpus;

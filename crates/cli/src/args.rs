@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
-pub(crate) use bench::{Acceptance, Bench, Compare, Limits, Scipp};
+pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Limits, Scipp};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};
 

@@ -30,6 +30,7 @@ enum Node {
 }
 
 const OWN_CLUSTER: &str = "it starts a cluster of its own";
+const OWN_CLUSTERS_OF_BUILDS: &str = "each build starts clusters of its own";
 const NO_CLUSTER_OF_SOCKETS: &str = "sockets of programs belong to no cluster";
 
 fn meaning(command: &Command) -> Meaning {
@@ -100,6 +101,11 @@ fn meaning(command: &Command) -> Meaning {
             no_cluster: Some("it reads two files, without a cluster"),
             no_runtime_dir: true,
             ..of("bench compare", Node::Nothing("it reads two files, without a node"))
+        },
+        Command::Bench { bench: Bench::CompareBuilds(_) } => Meaning {
+            no_cluster: Some(OWN_CLUSTERS_OF_BUILDS),
+            no_runtime_dir: true,
+            ..of("bench compare-builds", Node::Nothing(OWN_CLUSTERS_OF_BUILDS))
         },
         Command::Bench { bench: Bench::Thresholds } => Meaning {
             no_cluster: Some("it prints what is built in, without a cluster"),

@@ -391,14 +391,43 @@ pub fn select(only: &[String]) -> Result<Vec<Entry>> {
         if ALL.iter().any(|known| known.id == name) {
             return entry.id == name;
         }
-        entry.id.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+        is_within(entry.id, name)
     };
     for name in only {
         if !ALL.iter().any(|entry| meant(entry, name)) {
-            let known = ALL.map(|entry| entry.id).join(", ");
-            return Err(BenchError::UnknownId { id: name.clone(), known });
+            return Err(BenchError::UnknownId { id: name.clone(), nearest: nearest(name) });
         }
     }
     let wanted = |entry: &&Entry| only.is_empty() || only.iter().any(|name| meant(entry, name));
     Ok(ALL.iter().filter(wanted).copied().collect())
+}
+
+/// Whether a figure has this name, or one that begins with it up to a dot.
+pub(crate) fn is_within(id: &str, name: &str) -> bool {
+    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The figure whose name takes the fewest changes of a letter to become this one.
+fn nearest(name: &str) -> &'static str {
+    // A name is no text: what is longer than any has as many changes, whatever it is.
+    const LETTERS_MAX: usize = 64;
+    let name: Vec<char> = name.chars().take(LETTERS_MAX).collect();
+    let best = ALL.iter().map(|entry| entry.id).min_by_key(|id| changes(id, &name));
+    best.unwrap_or(GROUP)
+}
+
+/// Letters to be put in, left out or replaced to make one of the other.
+fn changes(id: &str, name: &[char]) -> usize {
+    // Row by row of the table whose cell (i, j) is the changes between the first i and the first j letters.
+    let mut row: Vec<usize> = (0..=name.len()).collect();
+    for (i, letter) in id.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in name.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[name.len()]
 }

@@ -63,6 +63,16 @@ pub(crate) enum Bench {
                             tieline bench compare old.json new.json --relative 10% --absolute 5ns --absolute 0.2GB/s"
     )]
     Compare(Compare),
+    /// Two builds, measured in turn on this machine: is any acceptance figure worse than before? `./run compare` builds an
+    /// earlier commit for it
+    #[command(
+        name = "compare-builds",
+        after_help = "Examples:\n  tieline bench compare-builds old/target/release/tieline target/release/tieline\n  \
+                            tieline bench compare-builds old/tieline new/tieline --only put sockets.echo\n  \
+                            tieline bench compare-builds old/tieline new/tieline --only put --list    what would be compared\n\n\
+                      Exit status: 0 no figure is worse, 1 one is (or is gone), 3 something cannot be said, 4 could not run."
+    )]
+    CompareBuilds(CompareBuilds),
     /// What the acceptance figures must keep, as a file for --thresholds
     #[command(
         after_help = "Examples:\n  tieline bench thresholds >mine.toml    change what you like, delete the rest\n  \
@@ -177,6 +187,38 @@ pub(crate) struct Compare {
     /// For drawing blocks anew and for shuffling
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `bench compare-builds`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareBuilds {
+    /// `tieline` of the build of before, with its companions beside it
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// `tieline` of the build of now
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Only these figures, as for `bench acceptance`
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    pub only: Vec<String>,
+    /// Processors to measure on [default: a choice of each build]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// Runs of each build for one figure at most; it ends with 6 where these agree
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(6..=1000))]
+    pub rounds: u16,
+    /// Figures of before that are not there now are no failure
+    #[arg(long)]
+    pub missing_ok: bool,
+    /// What to call the build of before [default: its path]
+    #[arg(long, value_name = "NAME")]
+    pub old_name: Option<String>,
+    /// What to call the build of now [default: its path]
+    #[arg(long, value_name = "NAME")]
+    pub new_name: Option<String>,
+    /// Only list the figures that would be compared
+    #[arg(long)]
+    pub list: bool,
 }
 
 /// Two processors: `0,1`.

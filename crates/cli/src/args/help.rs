@@ -8,7 +8,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 24] = [
+const MEANINGLESS: [(&[&str], &[&str]); 25] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
@@ -19,6 +19,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 24] = [
     (&["sockets", "status"], &["node", "cluster"]),
     (&["sockets", "stat"], &["node", "cluster"]),
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
+    (&["bench", "compare-builds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "limits"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "acceptance"], &["node", "cluster"]),

@@ -34,6 +34,7 @@ pub(super) fn run(common: &Common, bench: &Bench, output: Output) -> Outcome {
         Bench::Acceptance(arguments) => super::acceptance::run(common, arguments, output),
         Bench::Thresholds => super::bench_compare::thresholds(output),
         Bench::Compare(arguments) => super::bench_compare::run(arguments, output),
+        Bench::CompareBuilds(arguments) => super::bench_compare::builds(arguments, output),
     }
 }
 

@@ -1,10 +1,14 @@
-//! `tieline bench compare` and `tieline bench thresholds`.
+//! `tieline bench compare`, `tieline bench compare-builds` and `tieline bench thresholds`.
 
+use std::path::Path;
+
+use bench::builds::{self, Limits, Named};
 use bench::compare::{self, Options, Tolerance, verify};
 use bench::results::read_json;
 use bench::thresholds::Thresholds;
 
-use crate::args::Compare;
+use super::bench_result::Measuring;
+use crate::args::{Compare, CompareBuilds};
 use crate::exit::{Outcome, PASS};
 use crate::output::Output;
 
@@ -20,6 +24,33 @@ pub(super) fn run(arguments: &Compare, output: Output) -> Outcome {
         return Ok(sections.verdict.exit_status());
     }
     let comparison = compare::values(before, now, &options)?;
+    output.result(|| serde_json::to_value(&comparison), || comparison.to_text())?;
+    Ok(comparison.exit_status())
+}
+
+/// `tieline bench compare-builds`.
+pub(super) fn builds(arguments: &CompareBuilds, output: Output) -> Outcome {
+    let named = |name: &Option<String>, program: &Path| {
+        let name = name.clone().unwrap_or_else(|| program.display().to_string());
+        Named { name, program: program.to_owned() }
+    };
+    let options = builds::Options {
+        builds: [named(&arguments.old_name, &arguments.old), named(&arguments.new_name, &arguments.new)],
+        only: arguments.only.clone(),
+        cpus: arguments.cpus,
+        limits: Limits { rounds_max: arguments.rounds.into() },
+        missing_ok: arguments.missing_ok,
+        argv: std::env::args().collect(),
+    };
+    if arguments.list {
+        let ids: Vec<&str> = builds::plan(&options)?.both.iter().map(|entry| entry.id).collect();
+        output.result(|| serde_json::to_value(&ids), || ids.iter().map(|id| format!("{id}\n")).collect())?;
+        return Ok(PASS);
+    }
+    let mut measuring = Measuring::begin(output)?;
+    let comparison = builds::run(&options, &mut measuring)?;
+    output.progress_done();
+    measuring.say_if_partial(comparison.partial);
     output.result(|| serde_json::to_value(&comparison), || comparison.to_text())?;
     Ok(comparison.exit_status())
 }

@@ -1,5 +1,7 @@
 //! What a figure is: what it needs, and how it is measured.
 
+use std::time::Duration;
+
 use crate::{
     patterns::programs::{Load, twins::Twin},
     verdict::Goal,
@@ -29,6 +31,28 @@ pub struct Entry {
     pub what: &'static str,
     /// How.
     pub kind: Kind,
+}
+
+impl Entry {
+    /// Whether what stands beside it is something of this project, which may have become slower together with it.
+    pub(crate) const fn is_beside_our_own(&self) -> bool {
+        matches!(self.kind, Kind::Sisci(Sisci::PingPong { .. } | Sisci::Scale { .. }))
+    }
+
+    /// How long one of many runs may take, of figures that are measured for minutes otherwise; `None` for all others. What is no
+    /// median of blocks cannot be cut short: the largest of fewer readings is another figure.
+    pub(crate) const fn short_run(&self) -> Option<Duration> {
+        match self.kind {
+            Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. } | Twin::IdleMemory { .. })) => None,
+            Kind::Sockets(
+                Sockets::Beside { .. }
+                | Sockets::AboveFloor { .. }
+                | Sockets::Reaches { .. }
+                | Sockets::Twin(_),
+            ) => Some(Duration::from_secs(25)),
+            _ => None,
+        }
+    }
 }
 
 /// What of the C API.
