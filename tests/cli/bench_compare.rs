@@ -8,12 +8,12 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 use tieline_tests::{Cluster, Watchdog};
 
-fn json_of(text: &str) -> Value {
+pub(super) fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// A result of `acceptance` whose figures cost so many times their floor of 40 ns.
-fn figures(ratios: &[(&str, f64)]) -> Value {
+pub(super) fn figures(ratios: &[(&str, f64)]) -> Value {
     let figure = |(id, ratio): &(&str, f64)| {
         let blocks: Vec<[f64; 2]> = (0..40)
             .map(|n| {
