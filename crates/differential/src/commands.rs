@@ -81,8 +81,12 @@ fn judge(under: &Under) -> Result<Judge> {
     Judge::new(plain, library, cpu)
 }
 
+/// Larger files are not read: the longest program that is made is a thousandth of that.
+const PROGRAM_BYTES_MAX: u64 = 16 << 20;
+
 fn read(file: &Path) -> Result<Program> {
-    let text = std::fs::read_to_string(file).with_context(|| Misuse(format!("{}", file.display())))?;
+    let text = user_files::read_regular(file, PROGRAM_BYTES_MAX)
+        .with_context(|| Misuse(format!("{}", file.display())))?;
     Program::parse(&text).with_context(|| Misuse(format!("{}", file.display())))
 }
 

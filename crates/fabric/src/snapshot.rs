@@ -15,6 +15,8 @@ use crate::lanes::LaneMaps;
 
 mod file;
 #[cfg(test)]
+mod mutations;
+#[cfg(test)]
 mod tests;
 
 pub use file::{OpenError, SCHEMA, open, read, write};

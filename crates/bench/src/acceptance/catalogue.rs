@@ -3,6 +3,7 @@
 use crate::{
     error::{BenchError, Result},
     patterns::programs::{Load, twins::Twin},
+    thresholds::ids::edits,
     verdict::Goal,
 };
 
@@ -407,27 +408,7 @@ pub(crate) fn is_within(id: &str, name: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The figure whose name takes the fewest changes of a letter to become this one.
+/// The figure whose name is most like this one.
 fn nearest(name: &str) -> &'static str {
-    // A name is no text: what is longer than any has as many changes, whatever it is.
-    const LETTERS_MAX: usize = 64;
-    let name: Vec<char> = name.chars().take(LETTERS_MAX).collect();
-    let best = ALL.iter().map(|entry| entry.id).min_by_key(|id| changes(id, &name));
-    best.unwrap_or(GROUP)
-}
-
-/// Letters to be put in, left out or replaced to make one of the other.
-fn changes(id: &str, name: &[char]) -> usize {
-    // Row by row of the table whose cell (i, j) is the changes between the first i and the first j letters.
-    let mut row: Vec<usize> = (0..=name.len()).collect();
-    for (i, letter) in id.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in name.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[name.len()]
+    ALL.iter().map(|entry| entry.id).min_by_key(|id| edits(name, id)).unwrap_or(GROUP)
 }

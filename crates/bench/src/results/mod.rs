@@ -188,24 +188,9 @@ pub const SCHEMAS: [&str; 8] = [
 /// Larger documents are not read: even of 64 nodes one is a hundredth of that.
 const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 
-/// The text of a regular file of at most so many bytes. Anything else may never end.
-pub fn read_bounded(path: &Path, bytes_max: u64) -> std::io::Result<String> {
-    let there = std::fs::metadata(path)?;
-    if !there.is_file() {
-        return Err(std::io::Error::other("it is not a regular file"));
-    }
-    if there.len() > bytes_max {
-        return Err(std::io::Error::other(format!(
-            "it has {} bytes, and at most {bytes_max} are read",
-            there.len()
-        )));
-    }
-    std::fs::read_to_string(path)
-}
-
 /// The JSON in a file.
 pub fn read_json(path: &Path) -> Result<Value, DocumentError> {
-    let text = read_bounded(path, DOCUMENT_BYTES_MAX)
+    let text = user_files::read_regular(path, DOCUMENT_BYTES_MAX)
         .map_err(|source| DocumentError::Unreadable { path: path.to_owned(), source })?;
     serde_json::from_str(&text).map_err(|error| DocumentError::NotJson {
         path: path.to_owned(),

@@ -129,7 +129,7 @@ impl Thresholds {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ThresholdsError> {
-        let text = crate::results::read_bounded(path, FILE_BYTES_MAX)
+        let text = user_files::read_regular(path, FILE_BYTES_MAX)
             .map_err(|source| ThresholdsError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }

@@ -204,13 +204,10 @@ fn port_of(snapshot: &Snapshot, node: NodeIx, port: PortIx) -> Option<Port> {
 /// # Errors
 /// It can't be read, or there is no fabric in it.
 pub fn open(path: &Path, forced: Option<Format>) -> Result<Snapshot, OpenError> {
-    let io = |cause| OpenError::Io { path: path.into(), cause };
-    let length = std::fs::metadata(path).map_err(io)?.len();
-    if length > MOST_BYTES {
-        let why = format!("{length} bytes are more than any fabric's file has");
-        return Err(OpenError::Content { path: path.into(), why });
-    }
-    let bytes = std::fs::read(path).map_err(io)?;
+    let bytes = user_files::read(path, MOST_BYTES).map_err(|cause| match cause.kind() {
+        io::ErrorKind::FileTooLarge => OpenError::Content { path: path.into(), why: cause.to_string() },
+        _ => OpenError::Io { path: path.into(), cause },
+    })?;
     read(&bytes, forced, &path.display().to_string())
         .map_err(|why| OpenError::Content { path: path.into(), why })
 }
@@ -353,9 +350,9 @@ fn graph_of(file: &File) -> Result<Graph, String> {
 
 fn maps_of(file: &File, graph: &Graph) -> Result<LaneMaps, String> {
     let map = |one: &Map| {
-        let port = |number| {
-            graph.port(NodeIx(one.node), number).filter(|_| (one.node as usize) < graph.node_count())
-        };
+        // Before the graph is asked, which has no ports of what is not there.
+        let node = Some(NodeIx(one.node)).filter(|node| node.index() < graph.node_count())?;
+        let port = |number| graph.port(node, number);
         let lanes: Vec<u8> = one.lanes.chars().filter_map(|c| Some(c.to_digit(16)? as u8)).collect();
         Some(((port(one.from)?, port(one.to)?), <[u8; LEVELS]>::try_from(lanes).ok()?))
     };

@@ -2,7 +2,7 @@ use super::*;
 use topology::build::{FatTree, fat_tree};
 use topology::routing::{Engine, Request, route};
 
-fn snapshot() -> Snapshot {
+pub(super) fn snapshot() -> Snapshot {
     let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
     let (graph, lids) = crate::tables::tests::with_lids(&graph);
     let tables = route(&graph, &lids, &Request::by(Engine::FatTree)).unwrap().tables;

@@ -1,22 +1,15 @@
 //! Which files there are, and what may be read as one.
 
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::ConfigError;
 
-/// Reads a regular file. Anything else is refused at once: a pipe could keep its reader waiting, a device never end.
+/// Larger files are not read: what is configured for each of the most nodes is a hundredth of that.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads a regular file: several managers read the same one, which a pipe would give to the first alone.
 pub fn read_file(path: &Path) -> std::io::Result<String> {
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    let mut file = options.open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a regular file"));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    user_files::read_regular(path, FILE_BYTES_MAX)
 }
 
 pub(super) fn user_directory() -> Option<PathBuf> {

