@@ -18,6 +18,7 @@ mod limits;
 mod link;
 mod misuse;
 mod options;
+mod paths;
 mod printing;
 mod report;
 mod run_compare;

@@ -34,6 +34,21 @@ fn words_are_packed_without_loss() {
     assert_eq!(Word::unpack(0xff).kind, Kind::Unknown);
 }
 
+#[test]
+fn each_length_is_copied_and_nothing_beside_it() {
+    const AROUND: usize = 32;
+    let from: Vec<u8> = (0..400).map(|at| at as u8 | 1).collect();
+    for length in 0..300 {
+        for start in 0..3 {
+            let mut to = std::vec![0; length + 2 * AROUND];
+            // SAFETY: both are that long and more, and no part of each other.
+            unsafe { crate::rings::copy(from.as_ptr().add(start), to.as_mut_ptr().add(AROUND), length) };
+            assert_eq!(to[AROUND..AROUND + length], from[start..start + length], "{length} from {start}");
+            assert!(to[..AROUND].iter().chain(&to[AROUND + length..]).all(|byte| *byte == 0), "{length}");
+        }
+    }
+}
+
 fn next(name: &core::ffi::CStr) -> usize {
     // SAFETY: a name that ends with 0.
     unsafe { elf::next(name.as_ptr().cast(), elf::hash(name)) }

@@ -5,8 +5,11 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::Arc,
-    thread::{self, JoinHandle},
+    sync::{
+        Arc,
+        mpsc::{Receiver, sync_channel},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -163,8 +166,8 @@ pub(super) fn reading(id: &str, text: &str) -> std::result::Result<Reading, Stri
 /// A run of a build's program. It ends with its handle.
 struct Run {
     child: Child,
-    out: Option<JoinHandle<String>>,
-    err: Option<JoinHandle<String>>,
+    out: Option<Receiver<String>>,
+    err: Option<Receiver<String>>,
     is_reaped: bool,
 }
 
@@ -218,10 +221,10 @@ impl Run {
         }
     }
 
-    /// What it has printed.
+    /// What it has printed. A process that it left behind may still hold the pipes.
     fn said(mut self) -> Said {
-        let of = |reader: Option<JoinHandle<String>>| {
-            reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
+        let of = |reader: Option<Receiver<String>>| {
+            reader.and_then(|reader| reader.recv_timeout(END_LIMIT).ok()).unwrap_or_default()
         };
         Said { out: of(self.out.take()), err: of(self.err.take()) }
     }
@@ -259,11 +262,14 @@ fn start_file(mut start: impl FnMut() -> std::io::Result<Child>) -> std::io::Res
 }
 
 /// Reads so much of a pipe, and throws away what comes behind it, so that the writer never waits.
-fn reader(mut pipe: impl Read + Send + 'static, most_bytes: u64) -> JoinHandle<String> {
+fn reader(mut pipe: impl Read + Send + 'static, most_bytes: u64) -> Receiver<String> {
+    let (done, text) = sync_channel(1);
     thread::spawn(move || {
         let mut bytes = Vec::new();
         drop((&mut pipe).take(most_bytes).read_to_end(&mut bytes));
         drop(std::io::copy(&mut pipe, &mut std::io::sink()));
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        // Nobody may wait for it any more.
+        drop(done.send(String::from_utf8_lossy(&bytes).into_owned()));
+    });
+    text
 }

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     acceptance::catalogue::Entry,
     compare::{Basis, Tolerance},
-    stats::Interval,
 };
 
 /// A ratio beyond this, or below its inverse, is cut: nobody asks how many times 0 something is.
@@ -47,9 +46,10 @@ impl Outcome {
 /// An outcome, and why.
 pub type Judged = (Outcome, Option<String>);
 
-/// Wholly below what a figure may lose.
-pub(super) fn is_wholly_below(interval: Option<Interval>) -> bool {
-    interval.is_some_and(|interval| interval.high < LEAST)
+/// Wholly below what a figure may lose, as far as the machine was quiet enough to say so.
+pub(super) fn is_below(series: &Series) -> bool {
+    series.disturbed.len() < series.rounds.len()
+        && series.ratio_ci95.is_some_and(|interval| interval.high < LEAST)
 }
 
 /// The ratios to what stands beside it are compared if that is neither a constant nor ours, and both builds mean the same by
@@ -92,14 +92,14 @@ pub(super) fn compared(entry: &Entry, series: Vec<Series>) -> Compared {
 
 fn judge(series: &[Series]) -> Judged {
     let Some(first) = series.first() else { return (Outcome::Inconclusive, None) };
-    if !is_wholly_below(first.ratio_ci95) {
+    if !is_below(first) {
         return once(first);
     }
     let below = format!("the first interval was wholly below {LEAST}");
     let Some(second) = series.get(1) else {
         return (Outcome::Inconclusive, Some(format!("{below}, and the run ended before a second")));
     };
-    if is_wholly_below(second.ratio_ci95) {
+    if is_below(second) {
         return (Outcome::Worse, Some(format!("{below}, and so was the second")));
     }
     match once(second) {

@@ -179,7 +179,7 @@ fn measure(
     }
     // Last, so that another time decides than the one that looked bad.
     for (entry, series) in &mut figures {
-        let doubted = series.first().is_some_and(|first| judge::is_wholly_below(first.ratio_ci95));
+        let doubted = series.first().is_some_and(judge::is_below);
         if doubted && !progress.stop() {
             let mut tell = |text: &str, share: f64| {
                 progress.tell(&format!("{text}, the second time"), share);

@@ -204,6 +204,8 @@ fn disturbed_rounds_are_set_apart_and_too_many_decide_nothing() {
     let figure = &all.figures[0];
     assert_eq!((figure.outcome, all.exit_status()), (Outcome::Inconclusive, 3));
     assert!(figure.why.clone().unwrap().contains("only 0 undisturbed rounds"), "{:?}", figure.why);
+    let half = compare_of("ring.record.8B.single", side(0, 100.0), side(5, 50.0));
+    assert_eq!((half.figures[0].outcome, half.figures[0].series.len()), (Outcome::Inconclusive, 1));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const TEXTS: [&str; 8] = ["", "0x", "0xffffffffffffffff", "f", "ff00", "switch",
 /// A snapshot with everything in it that a file may hold.
 fn whole() -> Value {
     let mut bytes = Vec::new();
-    write(&super::tests::snapshot(), &mut bytes).unwrap();
+    write(&tests::snapshot(), &mut bytes).unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
 
