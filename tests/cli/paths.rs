@@ -22,8 +22,8 @@ const READERS: &[&str] = &[
     "fabric drain @ x",
     "fabric route @",
     "fabric quality @",
-    "fabric convert @ +.out.net",
-    "fabric convert --as snapshot @ +.out.net",
+    "fabric convert @ +.out.toml",
+    "fabric convert --as-form ibsim @ +.out.toml",
     "fabric draw @ +.out.svg",
     "fabric serve @ --name paths",
     "bench compare @ @",
@@ -47,9 +47,9 @@ fn what_is_no_file_is_named_and_nobody_hangs() {
     let cluster = Cluster::empty().unwrap();
     let folder = cluster.runtime_dir().join("files");
     std::fs::create_dir(&folder).unwrap();
-    let sound = folder.join("fabric.net");
+    let sound = folder.join("fabric.toml");
     let sound = sound.to_str().unwrap();
-    let (status, _, err) = cluster.run(&["fabric", "generate", "fattree", "4", "2", sound]).unwrap();
+    let (status, _, err) = cluster.run(&["fabric", "generate", sound, "fattree", "4", "2"]).unwrap();
     assert_eq!(status, 0, "{err}");
     let (status, _, err) =
         cluster.run(&["fabric", "route", sound, "--dump", &format!("{sound}.tables")]).unwrap();
@@ -87,9 +87,9 @@ fn what_is_no_file_is_named_and_nobody_hangs() {
 fn a_pipe_of_a_shell_is_as_good_as_a_file() {
     let _watchdog = Watchdog::usual("pipes as files");
     let cluster = Cluster::empty().unwrap();
-    let file = cluster.runtime_dir().join("fabric.net");
+    let file = cluster.runtime_dir().join("fabric.toml");
     let file = file.to_str().unwrap();
-    let (status, _, err) = cluster.run(&["fabric", "generate", "fattree", "4", "2", file]).unwrap();
+    let (status, _, err) = cluster.run(&["fabric", "generate", file, "fattree", "4", "2"]).unwrap();
     assert_eq!(status, 0, "{err}");
     let mut shell = std::process::Command::new("sh");
     cluster.set_environment(&mut shell);
