@@ -128,7 +128,7 @@ mod tests {
                     "generate" if fabric => "a.toml hypercube 5",
                     "degrade" => "4 8 --loss 1%",
                     "down" | "up" | "flap" | "swap" if path.len() > 1 => "4 8",
-                    "compare" => "a.json b.json",
+                    "compare" | "compare-builds" => "a.json b.json",
                     "run" if path.len() == 1 => "true",
                     _ => "",
                 };
