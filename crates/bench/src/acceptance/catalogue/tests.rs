@@ -21,9 +21,17 @@ fn selected() {
 }
 
 #[test]
-fn an_unknown_name_lists_the_known() {
-    let error = select(&["pu".to_owned()]).unwrap_err().to_string();
-    assert!(error.contains("`pu`") && error.contains("put.1MiB") && error.contains("up.64"), "{error}");
+fn an_unknown_name_is_answered_with_the_one_that_is_most_like_it() {
+    for (wrong, right) in [
+        ("put.1MB", "put.1MiB"),
+        ("scipp.half_rt.4B", "scipp.half_rtt.4B"),
+        ("connect.map", "connect_map"),
+        ("sockets.echo.1B.p99", "sockets.echo.1B.p999"),
+    ] {
+        let error = select(&[wrong.to_owned()]).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{wrong}`")) && error.contains(&format!("`{right}`")), "{error}");
+    }
+    assert!(select(&[String::new()]).is_err());
 }
 
 #[test]
