@@ -138,10 +138,12 @@ fn once(series: &Series) -> Judged {
             rounds + disturbed
         ));
     }
-    if interval.low < LEAST && interval.high > 1.0 / LEAST {
+    // Too wide to find what it is there to find.
+    let half_width = series.ratio.map_or(f64::INFINITY, |ratio| interval.relative_half_width(ratio));
+    if interval.low < LEAST && half_width > 1.0 - LEAST {
         let percent = 100.0 * (1.0 - LEAST);
         return unsure(format!(
-            "the interval holds a loss and a gain of {percent:.0} %: give it more rounds"
+            "the interval is wider than the loss of {percent:.0} % that it should find: give it more rounds, or a quieter machine"
         ));
     }
     let outcome = if interval.low > 1.0 / LEAST { Outcome::Better } else { Outcome::NoWorse };

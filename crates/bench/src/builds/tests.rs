@@ -190,6 +190,17 @@ fn noise_decides_nothing_and_never_says_worse() {
 }
 
 #[test]
+fn an_interval_that_could_not_find_a_loss_does_not_rule_it_out() {
+    // Each build has two rhythms, of which now takes the slow one more often.
+    let now: VecDeque<_> = (0..12).map(|n| Some(rate(if n % 2 == 0 { 60.0 } else { 101.0 }))).collect();
+    let all = compare_of("ring.record.8B.single", VecDeque::from([Some(rate(100.0))]), now);
+    let figure = &all.figures[0];
+    let interval = figure.series[0].ratio_ci95.unwrap();
+    assert!(interval.low < 0.7 && interval.high < 1.0 / LEAST, "{interval:?}");
+    assert_eq!(figure.outcome, Outcome::Inconclusive, "{:?}", figure.why);
+}
+
+#[test]
 fn disturbed_rounds_are_set_apart_and_too_many_decide_nothing() {
     let side = |of_ten: usize, value: f64| -> VecDeque<Option<Reading>> {
         let of = |n: usize| Some(Reading { is_disturbed: n % 10 < of_ten, ..rate(value) });
