@@ -4,13 +4,18 @@
 //! spinning, with a watchdog ([`crate::poll`]): if the other side dies or shares the processor after all, an error comes, not a hang.
 
 use std::{
-    sync::mpsc::{self, Receiver, Sender},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
 };
 
+use shm::sync::{AtomicBool, Ordering};
+
 use crate::{
     error::{BenchError, Result},
-    poll::no_answer,
+    poll::{self, no_answer},
 };
 
 type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
@@ -18,6 +23,8 @@ type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
 /// The near side's handle on the far thread.
 pub struct Duo<'env> {
     jobs: Sender<Job<'env>>,
+    /// The near side has given up: nobody answers what the far thread waits for.
+    given_up: Arc<AtomicBool>,
     /// Processors of the near and the far thread.
     pub cpus: [usize; 2],
 }
@@ -37,14 +44,16 @@ pub fn on<'env, R: Send>(
     thread::scope(|scope| {
         let (jobs, queue) = mpsc::channel::<Job<'env>>();
         let (pinned, far_pinned) = mpsc::channel();
-        let far = spawn(scope, "bench-far", move || far_loop(cpus[1], &pinned, &queue))?;
+        let given_up = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&given_up);
+        let far = spawn(scope, "bench-far", move || far_loop(cpus[1], &pinned, &queue, told))?;
         let near = spawn(scope, "bench-near", move || -> Result<R> {
             shm::cpu::pin_current_thread(cpus[0])?;
             far_pinned.recv().map_err(|_| ended("start"))??;
             if cpus[0] == cpus[1] {
-                crate::poll::share_processor();
+                poll::share_processor();
             }
-            near(&mut Duo { jobs, cpus })
+            near(&mut Duo { jobs, given_up, cpus })
         })?;
         let result = near.join().map_err(|_| ended("the near side"));
         // The near side has dropped its sender: the far loop ends.
@@ -76,7 +85,12 @@ fn spawn<'scope, R: Send + 'scope>(
         .map_err(BenchError::io("starting a thread"))
 }
 
-fn far_loop(cpu: usize, pinned: &Sender<Result<()>>, queue: &Receiver<Job<'_>>) {
+fn far_loop(cpu: usize, pinned: &Sender<Result<()>>, queue: &Receiver<Job<'_>>, given_up: Arc<AtomicBool>) {
+    // Relaxed: nothing is published with it.
+    let _watched = poll::watched(move |_| match given_up.load(Ordering::Relaxed) {
+        true => Err(BenchError::Stopped { what: "the far side" }),
+        false => Ok(()),
+    });
     // If the near side is gone already, nobody wants to know.
     let _ = pinned.send(shm::cpu::pin_current_thread(cpu).map_err(Into::into));
     while let Ok(job) = queue.recv() {
@@ -104,10 +118,15 @@ impl<'env> Duo<'env> {
         });
         self.jobs.send(job).map_err(|_| ended(what))?;
         let near = near();
+        // It would wait until its patience is over.
+        self.given_up.store(near.is_err(), Ordering::Relaxed);
         // The far side watches its own waits, so this ends.
-        let far = told.recv().map_err(|_| ended(what))?;
-        match (near, far) {
+        let far = told.recv().map_err(|_| ended(what));
+        self.given_up.store(false, Ordering::Relaxed);
+        match (near, far?) {
             (Ok(near), Ok(far)) => Ok((near, far)),
+            // It was told to: the cause is here.
+            (Err(error), Err(BenchError::Stopped { .. })) => Err(error),
             (_, Err(BenchError::NoAnswer { .. })) | (Err(BenchError::NoAnswer { .. }), Ok(_)) => {
                 Err(no_answer(what))
             }
@@ -162,6 +181,20 @@ mod tests {
             Ok(())
         });
         assert!(matches!(result, Err(BenchError::Usage(text)) if text == "far"));
+    }
+
+    #[test]
+    fn a_far_side_that_waits_in_vain_ends_with_the_near_one() {
+        let Some(cpus) = two() else { return };
+        let word = AtomicU64::new(0);
+        let start = std::time::Instant::now();
+        let result: Result<()> = on(cpus, |duo| {
+            let word = &word;
+            let near = || -> Result<()> { Err(BenchError::Usage("near".into())) };
+            duo.both("test", near, move || Poll::Paused.word("test", word, 1)).map(drop)
+        });
+        assert!(matches!(&result, Err(BenchError::Usage(text)) if text == "near"), "{result:?}");
+        assert!(start.elapsed() < poll::PATIENCE, "it waited until its patience was over");
     }
 
     #[test]

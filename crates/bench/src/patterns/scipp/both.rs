@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cpus, duo,
     env::{self, Env},
-    error::Result,
+    error::{BenchError, Result},
     patterns::{
         attach::path_of,
         pio::{End, PLACES, Placement},
@@ -39,8 +39,14 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let duplex = Duplex::new(&nodes)?;
     let (near, far) = duplex.ends(options.placement)?;
     let ids = [nodes[0].id().get(), nodes[1].id().get()];
+    let waiter = progress.waiter();
     report(options, ids, cpus.to_vec(), path_of(&nodes[0]), |timer| {
         duo::on(cpus, |duo| {
+            // A wait for a far side that has lost its processor may last: an end is asked for there, too.
+            let _watched = poll::watched(move |_| match waiter.stop() {
+                true => Err(BenchError::Stopped { what: "scipp" }),
+                false => Ok(()),
+            });
             let mut far = FarThread { duo, end: far };
             rows(options, timer, &Near::new(near)?, &mut far, progress)
         })
@@ -76,8 +82,8 @@ fn rows(
     let mut rows = Vec::new();
     for (done, size_bytes) in options.sizes_bytes.iter().enumerate() {
         progress.tell(&format!("{size_bytes} bytes"), done as f64 / options.sizes_bytes.len() as f64);
-        near.check(far, *size_bytes, options.checked)?;
-        match row(options, timer, near, far, *size_bytes, progress) {
+        let checked = near.check(far, *size_bytes, options.checked);
+        match checked.and_then(|()| row(options, timer, near, far, *size_bytes, progress)) {
             Ok(Some(row)) => rows.push(row),
             Ok(None) => return Ok((rows, true)),
             // The signal may have ended the managers too.
