@@ -6,6 +6,7 @@
 //! noise. Here it is a time: ten clock steps, or five times the median gap, whichever is longer.
 
 pub mod counters;
+pub mod others;
 
 use serde::{Deserialize, Serialize};
 use shm::clock::now_ticks;
