@@ -59,6 +59,8 @@ pub enum Cause {
     TooFewCpus,
     /// The run was ended before its turn came.
     EndedEarly,
+    /// It was tried, and other work on the machine left too few readings. That says nothing about what would be measured.
+    Disturbed,
     /// Anything else; also what an older document, or one of a newer version, has.
     #[default]
     #[serde(other)]
@@ -69,7 +71,7 @@ impl Missing {
     /// A figure without processors is in doubt; any other that is missing is no pass.
     const fn verdict(&self) -> Verdict {
         match self.cause {
-            Cause::TooFewCpus => Verdict::Inconclusive,
+            Cause::TooFewCpus | Cause::Disturbed => Verdict::Inconclusive,
             Cause::EndedEarly | Cause::Other => Verdict::Fail,
         }
     }

@@ -17,6 +17,7 @@ use serde_json::Value;
 pub use self::{judge::BLOCKS_MIN, tolerance::Tolerance};
 use crate::{
     env::Env,
+    figure::Cause,
     results::{self, Document, DocumentError},
     stats::Interval,
     verdict::Verdict,
@@ -123,6 +124,8 @@ pub struct OneSided {
     pub id: String,
     /// Why it is not on the other side, where that is known.
     pub reason: Option<String>,
+    /// It was tried there, and other work on the machine left too few readings: nobody knows whether it got worse.
+    pub disturbed: bool,
 }
 
 /// What is known of one side.
@@ -159,7 +162,8 @@ pub struct Comparison {
     pub missing_ok: bool,
     /// Figures of now that were not there before.
     pub added: Vec<OneSided>,
-    /// `FAIL`: something is worse or missing. `INCONCLUSIVE`: something cannot be said. Else `PASS`.
+    /// `FAIL`: something is worse or missing. `INCONCLUSIVE`: something cannot be said, or was missing because the machine was
+    /// disturbed. Else `PASS`.
     pub verdict: Verdict,
 }
 
@@ -223,9 +227,11 @@ fn source(document: &Document) -> Source {
 
 /// A figure that `other` does not have, and why, if it says so.
 fn one_sided(id: &str, other: &Document) -> OneSided {
-    let reason = other.missing.iter().find(|missing| missing.id == id).map(|missing| missing.reason.clone());
+    let missing = other.missing.iter().find(|missing| missing.id == id);
+    let reason = missing.map(|missing| missing.reason.clone());
     let reason = reason.or_else(|| other.partial.then(|| "that run was ended early".to_owned()));
-    OneSided { id: id.to_owned(), reason }
+    let disturbed = missing.is_some_and(|missing| missing.cause == Cause::Disturbed);
+    OneSided { id: id.to_owned(), reason, disturbed }
 }
 
 impl Comparison {
@@ -235,7 +241,11 @@ impl Comparison {
             Judgement::Inconclusive => Verdict::Inconclusive,
             Judgement::Better | Judgement::Same => Verdict::Pass,
         };
-        let missing = self.missing.iter().filter(|_| !self.missing_ok).map(|_| Verdict::Fail);
+        let missing =
+            self.missing.iter().filter(|_| !self.missing_ok).map(|missing| match missing.disturbed {
+                true => Verdict::Inconclusive,
+                false => Verdict::Fail,
+            });
         Verdict::overall(self.figures.iter().map(of).chain(missing))
     }
 

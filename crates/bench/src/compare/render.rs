@@ -23,7 +23,11 @@ pub(super) fn text(all: &Comparison) -> String {
     let because =
         |reason: &Option<String>| reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
     for missing in &all.missing {
-        let consequence = if all.missing_ok { "allowed" } else { "counts as a failure" };
+        let consequence = match (all.missing_ok, missing.disturbed) {
+            (true, _) => "allowed",
+            (false, true) => "nothing can be said of it",
+            (false, false) => "counts as a failure",
+        };
         let _ = writeln!(
             text,
             "{}: not in {}{}: {consequence}",

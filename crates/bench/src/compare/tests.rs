@@ -171,7 +171,7 @@ fn what_is_missing_fails_unless_that_is_allowed() {
     assert_eq!(comparison.exit_status(), 1);
     assert_eq!(
         comparison.missing,
-        [OneSided { id: "up.64".into(), reason: Some("no processes left".into()) }]
+        [OneSided { id: "up.64".into(), reason: Some("no processes left".into()), disturbed: false }]
     );
     assert_eq!(comparison.added[0].id, "new.one");
     let text = comparison.to_text();
@@ -258,6 +258,27 @@ fn a_verification_is_compared_section_by_section() {
     assert_eq!((slow_pair.sections[0].verdict, slow_pair.verdict), (Verdict::Pass, Verdict::Fail));
     assert!(slow_pair.to_text().contains("pairs.4-8.half_rtt"), "{}", slow_pair.to_text());
     assert_eq!(go(&of(1.0, 1.0), &of(1.5, 1.0)).sections[0].verdict, Verdict::Fail);
+    let mut unread = of(1.0, 1.0);
+    unread["pairs"]["pairs"][0]["latency"] = Value::Null;
+    let disturbed = go(&of(1.0, 1.0), &unread);
+    assert_eq!(disturbed.verdict, Verdict::Inconclusive, "not measured is not worse");
+    let text = disturbed.to_text();
+    assert!(text.contains("pairs.4-8.half_rtt: not in") && text.contains("undisturbed too seldom"), "{text}");
+    let mut gone_pair = of(1.0, 1.0);
+    gone_pair["pairs"]["pairs"][0]["pair"] = json!([4, 12]);
+    assert_eq!(go(&of(1.0, 1.0), &gone_pair).verdict, Verdict::Fail, "a pair that is gone is");
+    for (old_busy, new_busy) in [(false, true), (true, false)] {
+        let (mut old, mut new) = (of(1.0, 1.0), of(1.5, 1.5));
+        let reason = json!("the machine was busy: other work had 80 % of the 2 processors (in pairs)");
+        for (document, _) in
+            [(&mut old, old_busy), (&mut new, new_busy)].into_iter().filter(|(_, busy)| *busy)
+        {
+            document["busy"] = reason.clone();
+        }
+        let beside_work = go(&old, &new);
+        assert_eq!(beside_work.verdict, Verdict::Inconclusive);
+        assert!(beside_work.to_text().contains("other work had 80 %"), "{}", beside_work.to_text());
+    }
     let mut without = of(1.0, 1.0);
     without["benchmarks"] = json!([]);
     let gone = go(&of(1.0, 1.0), &without);

@@ -88,8 +88,25 @@ pub fn values_of(
         let (name, schema) = (old_name.to_owned(), VERIFY_SCHEMA.to_owned());
         return Err(DocumentError::Empty { name, schema });
     }
+    // Speed beside other work, of then or of now, says nothing about what has changed.
+    for (name, value) in [(old_name, old), (new_name, new)] {
+        if let Some(busy) = value.get("busy").and_then(Value::as_str) {
+            sections.iter_mut().for_each(|section| section.measured_beside_other_work(name, busy));
+        }
+    }
     let verdict = Verdict::overall(sections.iter().map(|section| section.verdict));
     Ok(Sections { schema: SCHEMA, old: old_name.to_owned(), new: new_name.to_owned(), sections, verdict })
+}
+
+impl Section {
+    /// It cannot have failed, if it did.
+    fn measured_beside_other_work(&mut self, name: &str, busy: &str) {
+        if self.verdict == Verdict::Fail {
+            self.verdict = Verdict::Inconclusive;
+            let said = self.error.take().map_or(String::new(), |error| format!("{error}; "));
+            self.error = Some(format!("{said}this decides nothing: in {name}, {busy}"));
+        }
+    }
 }
 
 /// Compares a section, if it is there now.
@@ -136,35 +153,53 @@ fn pairs(name: &str, value: &Value) -> Option<Document> {
     let env =
         value.get("env").and_then(|env| serde_json::from_value::<Env>(env.clone()).ok()).unwrap_or_default();
     let reason = section.get("error").and_then(Value::as_str);
-    let missing = reason.map(|reason| Missing {
+    let whole = reason.map(|reason| Missing {
         id: "pairs".to_owned(),
         reason: reason.to_owned(),
         cause: Cause::Other,
     });
+    let missing: Vec<Missing> = list.iter().flat_map(unread_of_pair).chain(whole).collect();
     let partial = section.get("partial").and_then(Value::as_bool).unwrap_or(false);
-    let measured = !items.is_empty() || missing.is_some();
+    let measured = !items.is_empty() || !missing.is_empty();
     measured.then(|| Document {
         name: format!("{name}, pairs"),
         schema: VERIFY_SCHEMA.to_owned(),
         env,
         setting: Vec::new(),
         items,
-        missing: missing.into_iter().collect(),
+        missing,
         partial,
     })
 }
 
+/// Names of what is measured of a pair.
+const OF_A_PAIR: [(&str, &str); 2] = [("latency", "half_rtt"), ("block", "block")];
+
+fn id_of(pair: &Value, what: &str) -> Option<String> {
+    let ends = pair.get("pair")?.as_array()?;
+    let ends: Vec<String> = ends.iter().map(|node| node.to_string().trim_matches('"').to_owned()).collect();
+    Some(format!("pairs.{}.{what}", ends.join("-")))
+}
+
+/// What of a pair that was measured could not be read often enough.
+fn unread_of_pair(pair: &Value) -> Vec<Missing> {
+    let unread = OF_A_PAIR.iter().filter(|(field, _)| pair.get(field).is_some_and(Value::is_null));
+    let missing = unread.filter_map(|(_, what)| {
+        let reason = "it could be read undisturbed too seldom".to_owned();
+        Some(Missing { id: id_of(pair, what)?, reason, cause: Cause::Disturbed })
+    });
+    missing.collect()
+}
+
 /// Half round trip and time of a block of one pair, each beside the other pairs.
 fn of_pair(pair: &Value) -> Vec<Item> {
-    let Some(ends) = pair.get("pair").and_then(Value::as_array) else { return Vec::new() };
-    let ends: Vec<String> = ends.iter().map(|node| node.to_string().trim_matches('"').to_owned()).collect();
     let item = |field: &str, what: &str| {
         let excess = pair.get(field)?;
         let value = excess.get("p50_ns")?.as_f64()?;
         let ratio = excess.get("ratio")?.as_f64().filter(|ratio| *ratio > 0.0)?;
         let ci = excess.get("ratio_ci95").and_then(|ci| serde_json::from_value::<Interval>(ci.clone()).ok());
         Some(Item {
-            id: format!("pairs.{}.{what}", ends.join("-")),
+            id: id_of(pair, what)?,
             unit: "ns".to_owned(),
             small_is_good: true,
             stat: Stat::P50,
@@ -176,7 +211,7 @@ fn of_pair(pair: &Value) -> Vec<Item> {
             verdict: excess.get("verdict").and_then(|verdict| serde_json::from_value(verdict.clone()).ok()),
         })
     };
-    item("latency", "half_rtt").into_iter().chain(item("block", "block")).collect()
+    OF_A_PAIR.iter().filter_map(|(field, what)| item(field, what)).collect()
 }
 
 impl Sections {
