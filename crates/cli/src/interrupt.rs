@@ -2,7 +2,7 @@
 //! the signal's status. A command that measures ends its measurement instead, prints what there is, and then ends with the
 //! signal's status; a second signal does not wait for that.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use node_client::runtime_dir::ClusterDir;
@@ -11,6 +11,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verify::own::OwnCluster;
 
+/// Signals that end a command.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Between two looks at what is left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// So many looks in all; after that, what is left stays.
@@ -20,10 +22,10 @@ const CALM_ROUNDS: u32 = 3;
 /// The same while the rest of the process is still busy, perhaps with starting managers.
 const CALM_ROUNDS_WHILE_BUSY: u32 = 8;
 
-/// Set by the handler itself, so before this process can notice anything else that the signal did (its managers may have
-/// got it too).
+/// A signal has come: the second one does not wait.
 static ARRIVED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-/// Which signal that was; 0 for none.
+/// Which signal came; 0 for none. Set by the handler itself, so before this process can notice anything else that the signal
+/// did (its managers may have got it too).
 static WHICH: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// The command ends by itself, with what it has measured.
 static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
@@ -32,30 +34,73 @@ const EARLY_END_LIMIT: Duration = Duration::from_secs(20);
 /// The command has stopped where it was and does nothing more.
 static HELD: AtomicBool = AtomicBool::new(false);
 
+/// Printed where the command does not end by itself in time.
+type Words = Box<dyn FnOnce() + Send>;
+static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
+
 /// From now on a signal takes away the cluster in `dir` before it ends the process.
 pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
-    let all = [SIGINT, SIGTERM, SIGHUP];
-    let mut signals = Signals::new(all)?;
+    // First: whoever has a handler that wakes the thread below must also know that a signal has come, or a signal between
+    // the two would end nothing: the thread would wait for a command that goes on as if nothing had happened.
+    note_which()?;
     note_arrival()?;
+    let mut signals = Signals::new(SIGNALS)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            wait_for_early_end(&mut signals);
-            take_away(&dir);
-            // As a shell would report a program that the signal ended.
-            std::process::exit(128 + signal);
+        let Some(signal) = first_of(&mut signals) else { return };
+        wait_for_early_end(&mut signals);
+        if ENDS_EARLY.swap(false, Ordering::Relaxed) {
+            // From here on the command prints nothing more by itself.
+            let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
+            words.into_iter().for_each(|words| words());
         }
+        take_away(&dir);
+        // As a shell would report a program that the signal ended.
+        std::process::exit(128 + signal);
     })?;
     Ok(())
 }
 
-/// Has it known that a signal came, and which.
-fn note_arrival() -> std::io::Result<()> {
-    let (arrived, which) = (ARRIVED.get_or_init(Arc::default), WHICH.get_or_init(Arc::default));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+/// Waits for the first signal; one that came before there was anything to wait with counts.
+fn first_of(signals: &mut Signals) -> Option<i32> {
+    if has_arrived() {
+        // The same one, if it came in the moment between.
+        let pending = signals.pending().next();
+        return pending.or_else(|| i32::try_from(noted()).ok());
+    }
+    signals.forever().next()
+}
+
+/// What is printed if a signal has come and the command does not end by itself in time.
+pub(crate) fn set_last_words(words: impl FnOnce() + Send + 'static) {
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(words));
+}
+
+/// There is a result, which is printed instead.
+pub(crate) fn no_last_words() {
+    drop(LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// Has it known which signal came. The first that is registered for each, because from then on the signal itself ends
+/// nothing: what comes before the rest is registered is noted here.
+fn note_which() -> std::io::Result<()> {
+    let which = WHICH.get_or_init(Arc::default);
+    for signal in SIGNALS {
         signal_hook::flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
-        signal_hook::flag::register(signal, Arc::clone(arrived))?;
     }
     Ok(())
+}
+
+/// Has it known that a signal came.
+fn note_arrival() -> std::io::Result<()> {
+    let arrived = ARRIVED.get_or_init(Arc::default);
+    SIGNALS
+        .into_iter()
+        .try_for_each(|signal| signal_hook::flag::register(signal, Arc::clone(arrived)).map(drop))
+}
+
+fn noted() -> usize {
+    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it caused.
+    WHICH.get().map_or(0, |which| which.load(Ordering::Relaxed))
 }
 
 /// From now on the first signal only sets what [`has_arrived`] says: the command ends by itself, soon.
@@ -66,8 +111,9 @@ pub(crate) fn end_with_what_there_is() -> std::io::Result<()> {
         // There is a thread that waits for the second signal.
         return Ok(());
     }
+    note_which()?;
     let arrived = ARRIVED.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in SIGNALS {
         // Before the flag is set by the same signal: so it is the second one that ends the process at once.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(arrived))?;
     }
@@ -76,13 +122,12 @@ pub(crate) fn end_with_what_there_is() -> std::io::Result<()> {
 
 /// Whether a signal has come.
 pub(crate) fn has_arrived() -> bool {
-    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it caused.
-    ARRIVED.get().is_some_and(|arrived| arrived.load(Ordering::Relaxed))
+    noted() != 0
 }
 
 /// The status to end with, if a signal ended the measurement.
 pub(crate) fn status() -> Option<u8> {
-    let which = WHICH.get().filter(|_| has_arrived())?.load(Ordering::Relaxed);
+    let which = Some(noted()).filter(|which| *which != 0)?;
     u8::try_from(128 + which).ok()
 }
 
