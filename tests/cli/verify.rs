@@ -27,7 +27,9 @@ fn a_good_cluster_passes_and_nothing_is_left() {
         ["up", "status", "diag", "cable", "names", "exchange", "load", "pairs", "scipp", "curves", "closing"]
     );
     for step in report["steps"].as_array().unwrap().iter().take(7) {
-        assert_eq!(step["verdict"], "PASS", "{step}");
+        // Answers that are late beside other work are no pass.
+        let late = step["name"] == "load" && !report["busy"].is_null() && step["verdict"] == "INCONCLUSIVE";
+        assert!(late || step["verdict"] == "PASS", "{step}");
     }
     assert_eq!(report["exchange"]["pairs"].as_array().unwrap().len(), 6);
     assert_eq!(report["pairs"]["pairs"].as_array().unwrap().len(), 6);
@@ -143,14 +145,14 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     let (status, out, err) = cluster.run(&arguments).unwrap();
     assert_eq!(status, 1, "{out}{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
-    let failed: Vec<&str> = report["steps"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|step| step["verdict"] == "FAIL")
-        .map(|step| step["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(failed, ["cable", "thresholds"], "{out}");
+    let came_to = |name: &str| {
+        let steps = report["steps"].as_array().unwrap();
+        steps.iter().find(|step| step["name"] == name).unwrap()["verdict"].as_str().unwrap()
+    };
+    assert_eq!(came_to("cable"), "FAIL", "{out}");
+    // Beside other work speed is not judged, and does not pass.
+    let not_kept = if report["busy"].is_null() { "FAIL" } else { "INCONCLUSIVE" };
+    assert_eq!(came_to("thresholds"), not_kept, "{out}");
     // With itself as the baseline, what is read is only chance; the sections are there.
     let old = write("old.json", &out);
     let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--baseline", &old, "--json"]).unwrap();

@@ -61,6 +61,13 @@ impl Output {
         print(&text).context("the result cannot be written to standard output")
     }
 
+    /// What there is of a result, from the thread that is about to end the process.
+    pub(crate) fn last_words(self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
+        self.progress_done();
+        // There is nobody left to tell that it cannot be printed.
+        drop(print(&if self.json { format!("{:#}\n", json()) } else { text() }));
+    }
+
     /// A result whose form has a name: a field `schema` is added to its JSON.
     pub(crate) fn form(
         self,

@@ -135,14 +135,14 @@ pub fn run(
     let mut deviations = judge::deviations(&request.plan, &nodes);
     deviations.retain(|deviation| request.only.is_none_or(|node| judge::concerns(deviation, node)));
     let wanted = rates::wanted(&request, &nodes, &deviations);
-    let measured = if wanted.is_empty() {
-        Vec::new()
+    let (measured, busy) = if wanted.is_empty() {
+        (Vec::new(), None)
     } else {
         tell(&format!("measuring {} link(s)", wanted.len()));
         rates::measure(target, &wanted, stop)
     };
     let mut doubts = Vec::new();
-    rates::judge(&wanted, &measured, stop(), &mut deviations, &mut doubts);
+    rates::judge(&wanted, &measured, busy.as_deref(), stop(), &mut deviations, &mut doubts);
     if let Some(only) = request.only {
         nodes.retain(|node| node.node == only);
     }

@@ -22,6 +22,7 @@ use shm::sync::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bench::noise::others::{Load, Meter};
 use tieline::NodeId;
 
 pub use ledger::Ledger;
@@ -114,7 +115,7 @@ pub struct Progress {
 
 /// Runs it. `tell` is called about every 100 ms.
 pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -> ConntestReport {
-    let shared = Shared::default();
+    let (shared, meter) = (Shared::default(), Meter::start());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let crowd = options.nodes.len().div_ceil(2 * cpus).max(1) as u64;
     let (instances, duration, partial) = std::thread::scope(|scope| {
@@ -149,6 +150,8 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
         duration_s: duration.as_secs_f64(),
         instances,
         culprits: Vec::new(),
+        // Instances in other programs are other work, too: only where all are here it says something.
+        load: if options.instances == options.nodes { meter.read() } else { Load::default() },
     };
     report.judge();
     report

@@ -2,12 +2,20 @@
 //!
 //! The verdict is about the ratio to the floor, not about nanoseconds: a processor that was moved changes both.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use bench::error::BenchError;
+use bench::noise::others::{Load, Meter};
 use bench::patterns::attach::Where;
 use bench::patterns::scipp;
+use bench::progress::{Progress, Waiter};
+use bench::stats::{Interval, median, median_interval};
 use serde::Serialize;
+use shm::sync::{AtomicBool, Ordering};
 use tieline::NodeId;
 
+use crate::agreement::settle;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
@@ -15,19 +23,33 @@ use crate::verdict::Verdict;
 const SIZES_BYTES: [usize; 6] = [0, 4, 64, 512, 4096, 8192];
 /// The size that is judged.
 const JUDGED_BYTES: usize = 4;
-/// Half a round trip of a small message may take so many times the transfer of its line. Measured: 1.0 to 1.1; twice that
-/// is something wrong with the program or the machine, not noise.
+/// Half a round trip of a small message may take so many times the transfer of its line: from then on it is as if the line
+/// went over twice. That is a definition; what is chance is read off the readings.
 const LIMIT: f64 = 2.0;
+/// The excess must lie beyond so many standard deviations of the line's own transfer.
+const SCATTERS: f64 = 5.0;
+/// Readings of another look at the judged size.
+const READINGS_AGAIN: u32 = 31;
+/// All looks together take so long at most: many times what they take where nothing else is at work.
+const LONGEST: Duration = Duration::from_secs(20);
+/// How often an end is asked for while round trips are under way.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Half round trips of one pair.
 #[derive(Debug, Serialize)]
 pub struct LatencyReport {
     /// What came of it.
     pub verdict: Verdict,
-    /// Half a round trip of 4 bytes over that of the cache line that carries it.
+    /// Half a round trip of 4 bytes over that of the cache line that carries it: median of the readings' ratios.
     pub ratio_to_floor: Option<f64>,
+    /// The 95 % interval of that.
+    pub ratio_ci95: Option<Interval>,
     /// That ratio may be at most this.
     pub limit: f64,
+    /// What each look at the judged size came to; a first that passes is the only one.
+    pub looks: Vec<Verdict>,
+    /// What other work took away meanwhile.
+    pub load: Load,
     /// What was measured.
     pub scipp: scipp::Report,
 }
@@ -35,18 +57,26 @@ pub struct LatencyReport {
 impl LatencyReport {
     /// In one line.
     pub fn summary(&self) -> String {
-        let nodes = self.scipp.nodes;
-        match (self.judged(), self.ratio_to_floor) {
-            (Some(row), Some(ratio)) => format!(
-                "nodes {} and {}: {:.0} ns half round trip of 4 B, {ratio:.2} x the floor (limit {LIMIT:.1}), {} of {} readings disturbed",
-                nodes[0],
-                nodes[1],
-                ratio * row.line_floor_ns,
-                row.disturbed,
-                row.readings,
-            ),
-            _ => format!("nodes {} and {}: too few samples", nodes[0], nodes[1]),
+        let [near, far] = self.scipp.nodes;
+        let mut text = match (self.judged(), self.ratio_to_floor) {
+            (Some(row), Some(ratio)) => {
+                let interval = self
+                    .ratio_ci95
+                    .map_or(String::new(), |ci| format!("95 %: {:.2} to {:.2}, ", ci.low, ci.high));
+                format!(
+                    "nodes {near} and {far}: {:.0} ns half round trip of 4 B, {ratio:.2} x the floor ({interval}limit {LIMIT:.1}), {} of {} readings disturbed",
+                    ratio * row.line_floor_ns,
+                    row.disturbed,
+                    row.readings,
+                )
+            }
+            _ => format!("nodes {near} and {far}: too few samples"),
+        };
+        if self.looks.len() > 1 {
+            let looks: Vec<String> = self.looks.iter().map(ToString::to_string).collect();
+            text.push_str(&format!(", looked at {} times ({})", looks.len(), looks.join(", ")));
         }
+        text
     }
 
     /// The link, if it is too slow beside a machine that held still.
@@ -62,8 +92,12 @@ impl LatencyReport {
     }
 
     fn judged(&self) -> Option<&scipp::Row> {
-        self.scipp.rows.iter().find(|row| row.size_bytes == JUDGED_BYTES)
+        judged_row(&self.scipp)
     }
+}
+
+fn judged_row(scipp: &scipp::Report) -> Option<&scipp::Row> {
+    scipp.rows.iter().find(|row| row.size_bytes == JUDGED_BYTES)
 }
 
 /// Why there is no report.
@@ -71,6 +105,8 @@ impl LatencyReport {
 pub enum NotMeasured {
     /// This machine, as this process may use it, cannot measure it; that says nothing about the cluster.
     Impossible(String),
+    /// Other work kept it from being measured, as the text says.
+    Busy(String),
     /// It was tried and failed.
     Failed(String),
     /// It was tried and failed between these two nodes.
@@ -78,20 +114,59 @@ pub enum NotMeasured {
 }
 
 impl NotMeasured {
-    fn between(link: [NodeId; 2], error: BenchError) -> Self {
-        match error {
-            BenchError::TooFewCpus { allowed, .. } => Self::Impossible(format!(
+    fn between(link: [NodeId; 2], error: BenchError, load: Load) -> Self {
+        match (error, load.reason()) {
+            (BenchError::TooFewCpus { allowed, .. }, _) => Self::Impossible(format!(
                 "latency is measured between two processors, and this process may use {allowed:?} only: \
                  run it with more (taskset, cpuset)"
             )),
-            error if error.speaks_against_the_link() => Self::Link(link, error.to_string()),
-            other => Self::Failed(other.to_string()),
+            // Who has no processor does not answer.
+            (error @ (BenchError::NoAnswer { .. } | BenchError::Stopped { .. }), Some(reason)) => {
+                Self::Busy(format!("{error}; {reason}"))
+            }
+            (error, _) if error.speaks_against_the_link() => Self::Link(link, error.to_string()),
+            (other, _) => Self::Failed(other.to_string()),
         }
     }
 }
 
-/// Measures between the first two nodes.
-pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport, NotMeasured> {
+/// Told and asked by the benchmark, on its own threads.
+struct Heard<'a> {
+    tell: &'a mut (dyn FnMut(&str) + Send),
+    over: Arc<Over>,
+}
+
+/// The end is asked for, or the time is over.
+#[derive(Default)]
+struct Over(AtomicBool);
+
+impl Waiter for Over {
+    fn stop(&self) -> bool {
+        // Relaxed: nothing is published with it.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Progress for Heard<'_> {
+    fn tell(&mut self, what: &str, share: f64) {
+        (self.tell)(&format!("scipp: {:.0} %, {what}", 100.0 * share));
+    }
+
+    fn stop(&self) -> bool {
+        self.over.stop()
+    }
+
+    fn waiter(&self) -> Arc<dyn Waiter> {
+        Arc::<Over>::clone(&self.over)
+    }
+}
+
+/// Measures between the first two nodes; `stop` may ask for an early end.
+pub fn run(
+    target: &Target,
+    tell: &mut (dyn FnMut(&str) + Send),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<LatencyReport, NotMeasured> {
     let [near, far, ..] = target.nodes.as_slice() else {
         return Err(NotMeasured::Failed("two nodes are needed".into()));
     };
@@ -107,26 +182,125 @@ pub fn run(target: &Target, tell: &mut dyn FnMut(&str)) -> Result<LatencyReport,
     };
     tell(&format!("scipp: nodes {near} and {far}"));
     let link = [*near.min(far), *near.max(far)];
-    let scipp = scipp::run(&options, &mut bench::progress::Quiet)
-        .map_err(|error| NotMeasured::between(link, error))?;
-    Ok(judge(scipp))
+    let (meter, over, until) = (Meter::start(), Arc::new(Over::default()), Instant::now() + LONGEST);
+    let (done, mut heard) = (AtomicBool::new(false), Heard { tell, over: Arc::clone(&over) });
+    std::thread::scope(|scope| {
+        // The threads that measure spin for each other, and ask nobody but `over`.
+        let watch = || {
+            while !done.load(Ordering::Relaxed) {
+                over.0.fetch_or(stop() || Instant::now() >= until, Ordering::Relaxed);
+                std::thread::sleep(LOOK);
+            }
+        };
+        // Without that thread it cannot be ended early, which is no reason not to measure.
+        drop(std::thread::Builder::new().name("scipp-end".into()).spawn_scoped(scope, watch));
+        let report = measure(&options, &mut heard, &meter, link);
+        done.store(true, Ordering::Relaxed);
+        report
+    })
 }
 
-fn judge(scipp: scipp::Report) -> LatencyReport {
-    let mut report =
-        LatencyReport { verdict: Verdict::Inconclusive, ratio_to_floor: None, limit: LIMIT, scipp };
-    let Some(row) = report.judged() else { return report };
-    let calm = row.disturbed * 2 <= row.readings;
-    let p50_ns = row.half_rtt.as_ref().map(|half| half.p50_ns.unwrap_or(half.mean_ns));
-    let ratio = p50_ns.filter(|_| row.line_floor_ns > 0.0).map(|p50| p50 / row.line_floor_ns);
-    report.verdict = match ratio {
-        Some(ratio) if ratio <= LIMIT => Verdict::Pass,
-        // Too slow while the machine itself held still.
-        Some(_) if calm => Verdict::Fail,
+fn measure(
+    options: &scipp::Options,
+    heard: &mut Heard<'_>,
+    meter: &Meter,
+    link: [NodeId; 2],
+) -> Result<LatencyReport, NotMeasured> {
+    let first =
+        scipp::run(options, heard).map_err(|error| NotMeasured::between(link, error, meter.read()))?;
+    let (first_look, mut report) = (look(&first), report(first));
+    report.looks.push(first_look.verdict);
+    report.take(&first_look);
+    let again = scipp::Options {
+        sizes_bytes: vec![JUDGED_BYTES],
+        readings: READINGS_AGAIN,
+        argv: Vec::new(),
+        ..options.clone()
+    };
+    let looks = &mut report.looks;
+    let mut last = None;
+    let mut verdict = settle(first_look.verdict, |_| {
+        if heard.stop() {
+            return None;
+        }
+        // A failure of this look is no reading; the first one is there.
+        let look = look(&scipp::run(&again, heard).ok()?);
+        looks.push(look.verdict);
+        last = Some(look);
+        last.as_ref().map(|look| look.verdict)
+    });
+    report.load = meter.read();
+    if report.load.is_busy() {
+        verdict = verdict.min(Verdict::Inconclusive);
+    }
+    // What decided is what is said.
+    if let Some(look) = last {
+        report.take(&look);
+    }
+    report.verdict = verdict;
+    Ok(report)
+}
+
+fn report(scipp: scipp::Report) -> LatencyReport {
+    LatencyReport {
+        verdict: Verdict::Inconclusive,
+        ratio_to_floor: None,
+        ratio_ci95: None,
+        limit: LIMIT,
+        looks: Vec::new(),
+        load: Load::default(),
+        scipp,
+    }
+}
+
+impl LatencyReport {
+    fn take(&mut self, look: &Look) {
+        (self.ratio_to_floor, self.ratio_ci95) = (look.ratio, look.ratio_ci95);
+    }
+}
+
+/// What one look at the judged size says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Look {
+    ratio: Option<f64>,
+    ratio_ci95: Option<Interval>,
+    verdict: Verdict,
+}
+
+fn look(scipp: &scipp::Report) -> Look {
+    match judged_row(scipp) {
+        Some(row) => {
+            let pairs: Vec<[f64; 2]> = row.pairs.iter().map(|block| [block.ours, block.reference]).collect();
+            look_at(&pairs, row.disturbed as usize)
+        }
+        None => Look { ratio: None, ratio_ci95: None, verdict: Verdict::Inconclusive },
+    }
+}
+
+/// Of readings, each beside the line's own transfer at the same moment on the same line, and of how many during which that
+/// moved. Medians of all readings and of all floors would not do: where the processors are moved, they are of different
+/// moments, and so the one may be twice the other.
+fn look_at(readings: &[[f64; 2]], disturbed: usize) -> Look {
+    let ratios: Vec<f64> = readings.iter().map(|[ours, floor]| ours / floor).collect();
+    let excess: Vec<f64> = readings.iter().map(|[ours, floor]| ours - floor).collect();
+    let floors: Vec<f64> = readings.iter().map(|[_, floor]| *floor).collect();
+    let (ratio, ratio_ci95) = (median(&ratios), median_interval(&ratios));
+    let calm = disturbed <= readings.len();
+    let verdict = match (ratio_ci95, median_interval(&excess)) {
+        (Some(ci), _) if ci.high <= LIMIT => Verdict::Pass,
+        (Some(ci), Some(excess)) if ci.low > LIMIT && calm && excess.low > SCATTERS * scatter(&floors) => {
+            Verdict::Fail
+        }
         _ => Verdict::Inconclusive,
     };
-    report.ratio_to_floor = ratio;
-    report
+    Look { ratio, ratio_ci95, verdict }
+}
+
+/// A robust standard deviation.
+fn scatter(values: &[f64]) -> f64 {
+    let middle = median(values).unwrap_or(0.0);
+    let apart: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    1.4826 * median(&apart).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -136,12 +310,46 @@ mod tests {
     #[test]
     fn one_processor_is_no_failure_of_the_cluster() {
         let link = [4, 8].map(|node| NodeId::new(node).unwrap());
-        let lacking = NotMeasured::between(link, BenchError::TooFewCpus { what: "scipp", allowed: vec![0] });
+        let between = |error, load| NotMeasured::between(link, error, load);
+        let quiet = Load::default();
+        let lacking = between(BenchError::TooFewCpus { what: "scipp", allowed: vec![0] }, quiet);
         let NotMeasured::Impossible(why) = lacking else { panic!("{lacking:?}") };
         assert!(why.contains("two processors") && why.contains("[0]") && !why.contains("--cpus"), "{why}");
-        let broken = NotMeasured::between(link, BenchError::Cluster("gone".into()));
+        let broken = between(BenchError::Cluster("gone".into()), quiet);
         assert!(matches!(broken, NotMeasured::Failed(_)));
-        let silent = NotMeasured::between(link, BenchError::NoAnswer { what: "scipp", seconds: 1 });
-        assert!(matches!(silent, NotMeasured::Link(named, _) if named == link), "{silent:?}");
+        let silent = |load| between(BenchError::NoAnswer { what: "scipp", seconds: 1 }, load);
+        assert!(matches!(silent(quiet), NotMeasured::Link(named, _) if named == link));
+        let load = Load { processors: 2, others_percent: Some(70.0), waited_percent: None };
+        let NotMeasured::Busy(why) = silent(load) else { panic!("{:?}", silent(load)) };
+        assert!(why.contains("other work had 70 % of the 2 processors"), "{why}");
+    }
+
+    /// Readings as one machine gave them whose line takes 25 ns or 55, as its processors are moved.
+    #[test]
+    fn a_line_that_changes_its_price_between_readings_is_no_slow_link() {
+        let mut readings: Vec<[f64; 2]> = (0..6).map(|_| [58.0, 55.0]).collect();
+        readings.extend([[28.0, 25.0]; 5]);
+        let look = look_at(&readings, 4);
+        assert_eq!(look.verdict, Verdict::Pass, "{look:?}");
+    }
+
+    #[test]
+    fn jitter_of_a_fast_line_is_in_doubt_and_no_failure() {
+        // 30 ns and 25 of jitter, on either side.
+        let jittery: Vec<[f64; 2]> =
+            (0..15).map(|n| [92.0 + f64::from(n % 3), 30.0 + f64::from(n % 5) * 6.0]).collect();
+        assert_eq!(look_at(&jittery, 0).verdict, Verdict::Inconclusive);
+        // The same ratio on a line of 70 ns that holds still is a fault, and is one where the line takes 30.
+        for floor in [30.0, 70.0] {
+            let steady: Vec<[f64; 2]> =
+                (0..15).map(|n| [2.4 * floor + f64::from(n % 3), floor + f64::from(n % 2)]).collect();
+            assert_eq!(look_at(&steady, 0).verdict, Verdict::Fail, "{floor}");
+            assert_eq!(look_at(&steady, 16).verdict, Verdict::Inconclusive, "mostly disturbed");
+            let slow: Vec<[f64; 2]> =
+                (0..11).map(|n| [2000.0 + floor, floor + f64::from(n % 5) * 5.0]).collect();
+            assert_eq!(look_at(&slow, 4).verdict, Verdict::Fail, "{floor}");
+        }
+        assert_eq!(look_at(&[[200.0, 30.0]; 5], 0).verdict, Verdict::Inconclusive, "too few");
+        assert_eq!(look_at(&[], 15).verdict, Verdict::Inconclusive);
     }
 }

@@ -12,8 +12,9 @@ pub(crate) mod short;
 mod stalls;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bench::noise::others::{Absence, Load, Meter};
 use bench::rng::Rng;
 use bench::stats::median;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,9 @@ use shm::clock::Clock;
 use tieline::NodeId;
 
 pub use arena::Obstacle;
+use judge::{Adds, Beside};
 pub use judge::{Excess, Limit};
+use probe::Through;
 pub use stalls::{Stall, Stalls};
 
 use crate::culprit::{self, Culprit};
@@ -39,13 +42,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Pairs of one machine differ by a few percent in bandwidth; a half round trip of 60 to 400 ns by up to a half, because
-    /// it depends on where in the processors' caches its two lines lie.
+    /// From when on a link counts as slow, whatever the machine: it carries less than nine tenths of what it should; or its
+    /// half round trip takes the time of one and a half further transfers of a line, since a poll that comes at the wrong
+    /// moment costs one. What is chance is read off the pairs themselves: five standard deviations of theirs.
     fn default() -> Self {
-        Self {
-            latency: Limit { ratio: 1.8, excess_ns: 150.0 },
-            block: Limit { ratio: 1.12, excess_ns: 100.0 },
-        }
+        Self { latency: Limit { ratio: 2.5, scatters: 5.0 }, block: Limit { ratio: 1.12, scatters: 5.0 } }
     }
 }
 
@@ -77,7 +78,7 @@ pub struct PairFigures {
     pub bandwidth_bytes_per_s: Option<f64>,
     /// Stalls of the link, of both directions, in the first pass.
     pub stalls: u64,
-    /// What is wrong with it, confirmed by the second pass.
+    /// What is wrong with it, as further passes have it; in doubt or confirmed.
     pub problems: Vec<String>,
     /// What came of it.
     pub verdict: Verdict,
@@ -99,6 +100,9 @@ pub struct PairsReport {
     pub rounds: usize,
     /// Pairs that were measured a second time, and why.
     pub second_pass: Vec<String>,
+    /// What other work took away meanwhile.
+    #[serde(default)]
+    pub load: Load,
     /// Who is to blame.
     pub culprits: Vec<Culprit>,
     /// The worst of the pairs.
@@ -120,9 +124,35 @@ const GIVE_UP_AFTER: u32 = 3;
 /// What a pass has read: `[round][pair]`, in nanoseconds.
 #[derive(Debug, Default)]
 struct Readings {
-    latency: Vec<Vec<f64>>,
-    block: Vec<Vec<f64>>,
-    copy: Vec<f64>,
+    /// Beside the bare lines.
+    latency: Vec<Vec<Beside>>,
+    /// Beside the plain copy.
+    block: Vec<Vec<Beside>>,
+    /// Round trips were tried: there were two processors for them.
+    round_trips: bool,
+    /// In which the measuring thread had no processor.
+    waited_percent: Option<f64>,
+}
+
+impl Readings {
+    /// What was tried of a pair and could be read too seldom. One direction stands for both: a round trip takes them both.
+    fn lacks_latency(&self, pair: (usize, usize), latency: Option<&Excess>) -> bool {
+        self.round_trips && pair.0 < pair.1 && latency.is_none()
+    }
+
+    fn copy_ns(&self) -> Option<f64> {
+        let floors = self.block.iter().flatten().map(|reading| reading.floor_ns);
+        median(&floors.filter(|floor| floor.is_finite()).collect::<Vec<_>>())
+    }
+}
+
+/// A pass takes so long at most: many times what it takes where nothing else is at work, so that many rounds fewer are what
+/// other work costs, and not the user's patience.
+const PASS_AT_LEAST: Duration = Duration::from_secs(5);
+const PASS_FOR_EACH: Duration = Duration::from_millis(1);
+
+fn longest(rounds: usize, pairs: usize) -> Duration {
+    PASS_AT_LEAST + PASS_FOR_EACH * u32::try_from(rounds * pairs).unwrap_or(u32::MAX)
 }
 
 /// Who answers for whom: quick, and first, because a test that waits for a node that has changed places with another waits long.
@@ -179,6 +209,7 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
         copy_ns: None,
         rounds: plan.rounds,
         second_pass: Vec::new(),
+        load: Load::default(),
         culprits: Vec::new(),
         verdict: Verdict::Fail,
         error: None,
@@ -197,15 +228,19 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
         }
     };
     let clock = Clock::global();
+    let meter = Meter::start();
     report.obstacles = arena.obstacles.clone();
     report.pairs_in_all = arena.pairs().len();
     let pairs = sample::of(arena.pairs(), arena.seats.len(), plan.most_pairs, plan.seed);
     tell("pairs: latency and bandwidth");
     let readings = read(&arena, &clock, &pairs, plan, stop);
+    report.load.waited_percent = readings.waited_percent;
     tell("pairs: watching for stalls");
-    let stalls = stalls::of_links(&stalls::watch(&arena, &clock, &pairs, plan.watch, stop));
+    let watched = stalls::watch(&arena, &clock, &pairs, plan.watch, stop);
+    report.load.waited_percent = report.load.or_worse(watched.load()).waited_percent;
+    let stalls = stalls::of_links(&watched.stalls);
     report.pairs = figures(&arena, &pairs, &readings, &stalls, &plan.limits);
-    report.copy_ns = median(&readings.copy);
+    report.copy_ns = readings.copy_ns();
     // Memory that is given back now would be the second pass's: the same pages at the same addresses, with the same luck in the caches.
     let kept = (report.pairs_in_all <= MOST_KEPT).then_some(arena);
     report.partial = stop();
@@ -214,6 +249,7 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
         report.partial = stop();
     }
     drop(kept);
+    report.load = report.load.or_worse(meter.read());
     finish(target, &mut report);
     report
 }
@@ -248,34 +284,57 @@ fn read(
         // no latency to speak of; that it loses them is the load test's to say.
         let mut given_up = vec![0; pairs.len()];
         let mut order: Vec<usize> = (0..pairs.len()).collect();
-        for _ in 0..plan.rounds {
-            if stop() {
-                break;
-            }
+        readings.round_trips = far.is_some();
+        let (absence, until) = (Absence::since_now(), Instant::now() + longest(plan.rounds, pairs.len()));
+        'rounds: for number in 0..plan.rounds {
             shuffle(&mut order, &mut rng);
-            let (mut latency, mut block) = (vec![f64::NAN; pairs.len()], vec![f64::NAN; pairs.len()]);
-            let mut copies = Vec::new();
+            let nothing = vec![Beside::NOTHING; pairs.len()];
+            let (mut latency, mut block) = (nothing.clone(), nothing);
             for index in &order {
+                if stop() || Instant::now() >= until {
+                    break 'rounds;
+                }
                 let pair = pairs[*index];
-                block[*index] = probe::block_ns(arena, clock, pair, &source).unwrap_or(f64::NAN);
-                copies.push(probe::copy_ns(arena, clock, pair.1, &source));
+                // What is read first finds other caches: so each is first in every other round.
+                let memory_first = number % 2 == 0;
+                let block_of = |in_memory: bool| {
+                    probe::undisturbed(clock, || match in_memory {
+                        true => probe::copy_ns(arena, clock, pair.1, &source),
+                        false => probe::block_ns(arena, clock, pair, &source).unwrap_or(f64::NAN),
+                    })
+                };
+                block[*index] = beside(memory_first, block_of);
                 // One direction stands for both: a round trip takes them both.
                 if far.is_some() && pair.0 < pair.1 && given_up[*index] < GIVE_UP_AFTER {
-                    latency[*index] =
-                        probe::half_round_trip_ns(arena, clock, &baton, pair).unwrap_or(f64::NAN);
-                    given_up[*index] += u32::from(latency[*index].is_nan());
+                    let mut lost = false;
+                    latency[*index] = beside(memory_first, |in_memory| {
+                        let through = if in_memory { Through::Memory } else { Through::Links };
+                        probe::undisturbed(clock, || {
+                            let trip = probe::half_round_trip_ns(arena, clock, &baton, pair, through);
+                            lost |= trip.is_err();
+                            trip.unwrap_or(f64::NAN)
+                        })
+                    });
+                    given_up[*index] += u32::from(lost);
                 }
             }
             readings.latency.push(latency);
             readings.block.push(block);
-            readings.copy.extend(median(&copies));
         }
+        readings.waited_percent = Some(absence.percent(clock));
         baton.over.store(true, shm::sync::Ordering::Relaxed);
         if let Some((before, _)) = pinned {
             let _ = shm::cpu::restore_current_thread(&before);
         }
     });
     readings
+}
+
+/// Both readings of a moment, in this order.
+fn beside(memory_first: bool, mut read: impl FnMut(bool) -> f64) -> Beside {
+    let (first, second) = (read(memory_first), read(!memory_first));
+    let (floor_ns, ns) = if memory_first { (first, second) } else { (second, first) };
+    Beside { ns, floor_ns }
 }
 
 fn shuffle<T>(order: &mut [T], rng: &mut Rng) {
@@ -291,14 +350,11 @@ fn figures(
     stalls: &[Stalls],
     limits: &Limits,
 ) -> Vec<PairFigures> {
-    let latency = judge::judge(&readings.latency, limits.latency);
-    let block = judge::judge(&readings.block, limits.block);
-    pairs
-        .iter()
-        .zip(latency)
-        .zip(block)
-        .zip(stalls)
-        .map(|(((pair, latency), block), stalls)| PairFigures {
+    let latency = judge::judge(&readings.latency, Adds::Time, limits.latency);
+    let block = judge::judge(&readings.block, Adds::Share, limits.block);
+    let of = |((at, pair), stalls): ((usize, &(usize, usize)), &Stalls)| {
+        let (latency, block) = (latency.get(at).cloned().flatten(), block.get(at).cloned().flatten());
+        let mut figures = PairFigures {
             pair: arena.nodes_of(*pair),
             bandwidth_bytes_per_s: block.as_ref().map(|block| BLOCK_BYTES as f64 / block.p50_ns * 1e9),
             latency,
@@ -306,11 +362,33 @@ fn figures(
             stalls: stalls.stalls.len() as u64,
             problems: Vec::new(),
             verdict: Verdict::Pass,
-        })
-        .collect()
+        };
+        if readings.lacks_latency(*pair, figures.latency.as_ref()) {
+            figures.doubt("latency");
+        }
+        if figures.block.is_none() {
+            figures.doubt("bandwidth");
+        }
+        figures
+    };
+    pairs.iter().enumerate().zip(stalls).map(of).collect()
+}
+
+impl PairFigures {
+    /// Too little could be read: that is no pass.
+    fn doubt(&mut self, what: &str) {
+        self.problems.push(format!("{what}: it could be read undisturbed too seldom to judge"));
+        self.verdict = self.verdict.max(Verdict::Inconclusive);
+    }
 }
 
 fn finish(target: &Target, report: &mut PairsReport) {
+    if report.load.is_busy() {
+        // Speed beside other work says nothing about a link.
+        for figures in &mut report.pairs {
+            figures.verdict = figures.verdict.min(Verdict::Inconclusive);
+        }
+    }
     let mut bad: Vec<([NodeId; 2], String)> = Vec::new();
     for figures in report.pairs.iter().filter(|figures| figures.verdict == Verdict::Fail) {
         let [from, to] = figures.pair;
@@ -324,7 +402,9 @@ fn finish(target: &Target, report: &mut PairsReport) {
     report.culprits = blame(&target.nodes, links_each, &report.obstacles, &swapped(&report.obstacles), bad);
     let pairs = Verdict::worst(report.pairs.iter().map(|figures| figures.verdict));
     let failed = report.error.is_some() || !report.culprits.is_empty();
-    report.verdict = match (failed, pairs, report.partial) {
+    // Who was away while a link stood still has not seen it.
+    let incomplete = report.partial || report.load.kept_waiting();
+    report.verdict = match (failed, pairs, incomplete) {
         (true, _, _) => Verdict::Fail,
         (false, Verdict::Pass, true) => Verdict::Inconclusive,
         (false, pairs, _) => pairs,
@@ -404,46 +484,13 @@ impl PairsReport {
         if !self.second_pass.is_empty() {
             text.push_str(&format!(", {} looked at twice", self.second_pass.len()));
         }
+        let unsure = self.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive).count();
+        if unsure > 0 {
+            text.push_str(&format!(", {unsure} in doubt"));
+        }
         text
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(measured: u32, pairs_in_all: usize) -> PairsReport {
-        let figures = |number| PairFigures {
-            pair: [4, 4 * (number + 2)].map(|id| NodeId::new(id).unwrap()),
-            latency: None,
-            block: None,
-            bandwidth_bytes_per_s: None,
-            stalls: 0,
-            problems: Vec::new(),
-            verdict: Verdict::Pass,
-        };
-        PairsReport {
-            pairs: (0..measured).map(figures).collect(),
-            pairs_in_all,
-            block_bytes: BLOCK_BYTES as u64,
-            copy_ns: None,
-            rounds: 1,
-            second_pass: Vec::new(),
-            culprits: Vec::new(),
-            verdict: Verdict::Pass,
-            error: None,
-            obstacles: Vec::new(),
-            partial: false,
-        }
-    }
-
-    #[test]
-    fn a_sample_is_called_one_and_the_whole_is_not() {
-        let sample = report(40, 380);
-        assert!(sample.summary().starts_with("40 of 380 pairs (a sample"), "{}", sample.summary());
-        assert_eq!(sample.links_each(20), 2);
-        let whole = report(6, 6);
-        assert!(whole.summary().starts_with("6 pairs,"), "{}", whole.summary());
-        assert_eq!(whole.links_each(3), 2);
-    }
-}
+mod tests;

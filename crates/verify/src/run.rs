@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use bench::env::{self, Env};
+use bench::noise::others::Load;
 use bench::thresholds::{Judgements, Thresholds};
 use bench::timer::Timer;
 use serde::Serialize;
@@ -26,6 +27,7 @@ use crate::verdict::Verdict;
 use steps::Steps;
 
 mod blame;
+mod busy;
 mod closing;
 mod curves;
 mod depth;
@@ -33,6 +35,7 @@ mod render;
 mod steps;
 
 pub use depth::Depth;
+pub use render::{document_unfinished, render_unfinished};
 
 /// Schema of the report.
 pub const SCHEMA: &str = "tieline.verify/1";
@@ -72,6 +75,8 @@ pub struct Control<'a> {
     pub tell: &'a mut (dyn FnMut(&str) + Send),
     /// Asks for an early end: what there is then is partial, and says so.
     pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Hears of each step that is done.
+    pub done: &'a mut (dyn FnMut(&Step) + Send),
 }
 
 /// One step, as the summary shows it.
@@ -85,6 +90,8 @@ pub struct Step {
     pub detail: String,
     /// How long it took, in seconds.
     pub duration_s: f64,
+    /// What other work took away meanwhile.
+    pub load: Load,
 }
 
 /// All of it.
@@ -110,6 +117,8 @@ pub struct Report {
     pub diag: DiagReport,
     /// Why there is not all of it, if so.
     pub partial: Option<String>,
+    /// Why speed could not be judged, if the machine was busy with other work.
+    pub busy: Option<String>,
     /// Machine, kernel, versions, clock.
     pub environment: Env,
     /// Who is linked with whom, and who should be.
@@ -181,6 +190,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     };
     let culprits = blame::culprits(&target.nodes, &findings);
     let (steps, partial) = steps.end();
+    let busy = busy::reason(&steps);
     let worst = Verdict::worst(steps.iter().map(|step| step.verdict));
     // What was not done cannot have passed.
     let verdict = if partial.is_some() && worst == Verdict::Pass { Verdict::Inconclusive } else { worst };
@@ -190,9 +200,10 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         verdict,
         cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
         depth: options.depth,
-        advice: blame::advice(&culprits, &steps, partial.as_deref()),
+        advice: blame::advice(&culprits, &steps, busy.as_deref(), partial.as_deref()),
         culprits,
         partial,
+        busy,
         environment,
         steps,
         status,

@@ -75,7 +75,8 @@ fn verification(target: Target, depth: Depth) -> Result<f64, ControlError> {
         thresholds: None,
         argv: Vec::new(),
     };
-    let report = run::run(&options, &mut run::Control { tell: &mut |_| (), stop: &has_arrived })?;
+    let report =
+        run::run(&options, &mut run::Control { tell: &mut |_| (), stop: &has_arrived, done: &mut |_| () })?;
     // How fast a cluster is on a machine that others use, too, is another figure's question.
     if report.verdict == ::verify::Verdict::Fail {
         return Err(report.render().into());

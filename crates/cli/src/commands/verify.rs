@@ -1,6 +1,7 @@
 //! `tieline verify`.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ::verify::baseline::{Baseline, Judged};
 use ::verify::bundle::Bundle;
@@ -8,7 +9,9 @@ use ::verify::cable::Plan;
 use ::verify::capacity::CouldNotRun;
 use ::verify::own::OwnCluster;
 use ::verify::report;
-use ::verify::run::{Control, Depth, Options, Report, Start, run as run_all};
+use ::verify::run::{
+    Control, Depth, Options, Report, Start, Step, document_unfinished, render_unfinished, run as run_all,
+};
 use ::verify::writer::Writer;
 use anyhow::Result;
 use bench::results::DocumentError;
@@ -35,7 +38,12 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
             output.progress(text)
         }
     };
-    let outcome = run_all(&options, &mut Control { tell: &mut tell, stop: &interrupt::has_arrived });
+    let steps = LastWords::prepare(output);
+    let mut done = |step: &Step| steps.add(step);
+    let mut control = Control { tell: &mut tell, stop: &interrupt::has_arrived, done: &mut done };
+    let outcome = run_all(&options, &mut control);
+    // From here on there is a result of its own.
+    interrupt::no_last_words();
     output.progress_done();
     let bundle = |outcome| files.bundle.as_ref().is_none_or(|bundle| pack(bundle, outcome, &options, output));
     let report = match outcome {
@@ -59,6 +67,25 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
     }
     // The result stands printed already, so what is missing is no result of its own; the status says it.
     Ok(if packed && page { result.verdict().exit_status() } else { CANNOT })
+}
+
+/// The steps that are done, to be printed where a signal ends the command before it can end by itself.
+struct LastWords(Arc<Mutex<Vec<Step>>>);
+
+impl LastWords {
+    fn prepare(output: Output) -> Self {
+        let steps: Arc<Mutex<Vec<Step>>> = Arc::default();
+        let known = Arc::clone(&steps);
+        interrupt::set_last_words(move || {
+            let steps = known.lock().unwrap_or_else(PoisonError::into_inner);
+            output.last_words(|| document_unfinished(&steps), || render_unfinished(&steps));
+        });
+        Self(steps)
+    }
+
+    fn add(&self, step: &Step) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(step.clone());
+    }
 }
 
 /// The result beside the baseline, if there is one; without it, and why, if they cannot be compared.

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
+use bench::noise::others::Meter;
 use bench::stats::Interval;
 use proto::ids::AdapterNo;
 use serde::Serialize;
@@ -12,6 +13,7 @@ use super::plan::{PlannedLink, Rates};
 use super::seen::{LinkState, NodeCables};
 use super::{Deviation, Kind, Request};
 use crate::Target;
+use crate::agreement::{self, MOST_READINGS};
 use crate::pairs::short::{Centre, ShortReading, block_bytes, read_some};
 use crate::verdict::Verdict;
 
@@ -88,9 +90,16 @@ pub(super) fn wanted(request: &Request, nodes: &[NodeCables], deviations: &[Devi
         .collect()
 }
 
-/// Measures both directions of each; what does not keep its limits, a second time and alone, so that nobody is blamed for
-/// what a slow neighbour does to the caches.
-pub(super) fn measure(target: &Target, wanted: &[Watch], stop: &dyn Fn() -> bool) -> Vec<Measured> {
+/// Measures both directions of each; what does not keep its limits, again and alone, so that nobody is blamed for what a slow
+/// neighbour does to the caches, nor for what was seen once. Beside other work nobody is blamed for speed at all.
+///
+/// With that: why, if so.
+pub(super) fn measure(
+    target: &Target,
+    wanted: &[Watch],
+    stop: &dyn Fn() -> bool,
+) -> (Vec<Measured>, Option<String>) {
+    let meter = Meter::start();
     let first = pass(target, wanted, Pass { rounds: ROUNDS, longest: LONGEST_FIRST, number: 2 }, stop);
     let in_doubt = |watch: &&Watch| {
         let of_it = first.iter().filter(|one| is_of(one, watch));
@@ -98,22 +107,57 @@ pub(super) fn measure(target: &Target, wanted: &[Watch], stop: &dyn Fn() -> bool
     };
     let doubtful: Vec<&Watch> = wanted.iter().filter(in_doubt).collect();
     let end = Instant::now() + LONGEST_IN_ALL;
-    let mut second = Vec::new();
     // Another number each time: what the one before used may not be gone yet.
-    for (watch, number) in doubtful.iter().zip((3..8).cycle()) {
-        if stop() || Instant::now() >= end {
-            second.extend(first.iter().filter(|one| is_of(one, watch)).cloned().map(Measured::undecided));
-            continue;
-        }
-        let plan = Pass { rounds: ROUNDS * 2, longest: LONGEST_SECOND, number };
-        // The second look decides; the first was only a reason for it.
-        let again = pass(target, std::slice::from_ref(*watch), plan, stop);
-        second.extend(again.into_iter().map(|one| Measured { twice: true, ..one }));
+    let mut numbers = (3..8).cycle();
+    let mut settled = Vec::new();
+    for watch in &doubtful {
+        let of_it = first.iter().filter(|one| is_of(one, watch)).cloned().collect();
+        settled.extend(settle(of_it, || {
+            let number = numbers.next().filter(|_| !stop() && Instant::now() < end)?;
+            let plan = Pass { rounds: ROUNDS * 2, longest: LONGEST_SECOND, number };
+            Some(pass(target, std::slice::from_ref(*watch), plan, stop))
+        }));
     }
     let kept = first.into_iter().filter(|one| !doubtful.iter().any(|watch| is_of(one, watch)));
-    let mut all: Vec<Measured> = kept.chain(second).collect();
+    let mut all: Vec<Measured> = kept.chain(settled).collect();
+    let busy = meter.read().reason();
+    if busy.is_some() {
+        all = all.into_iter().map(Measured::undecided).collect();
+    }
     all.sort_by_key(|one| one.pair);
-    all
+    (all, busy)
+}
+
+/// Looks at a link again until each of its checks is settled: the last figures, with what all looks together say.
+fn settle(first: Vec<Measured>, mut again: impl FnMut() -> Option<Vec<Measured>>) -> Vec<Measured> {
+    let mut looks = vec![first];
+    loop {
+        let of = |at: usize, number: usize| -> Vec<Verdict> {
+            let check = |look: &Vec<Measured>| Some(look.get(at)?.checks.get(number)?.verdict);
+            looks.iter().filter_map(check).collect()
+        };
+        let last = looks.last().cloned().unwrap_or_default();
+        let numbers = |one: &Measured| 0..one.checks.len();
+        let is_open = last
+            .iter()
+            .enumerate()
+            .any(|(at, one)| numbers(one).any(|number| agreement::settled(&of(at, number)).is_none()));
+        let more = if is_open && looks.len() < MOST_READINGS { again() } else { None };
+        if let Some(more) = more {
+            looks.push(more);
+            continue;
+        }
+        let twice = looks.len() > 1;
+        let concluded = last.into_iter().enumerate().map(|(at, mut one)| {
+            one.twice = twice;
+            for (number, check) in one.checks.iter_mut().enumerate() {
+                // Looked at too seldom to blame anybody.
+                check.verdict = agreement::settled(&of(at, number)).unwrap_or(Verdict::Inconclusive);
+            }
+            one
+        });
+        return concluded.collect();
+    }
 }
 
 /// How often, and for how long at most.
@@ -125,11 +169,13 @@ struct Pass {
 }
 
 impl Measured {
-    /// Looked at once, which is too little to blame anybody.
+    /// Beside other work, which is too little to blame anybody.
     fn undecided(mut self) -> Self {
         for check in &mut self.checks {
             check.verdict = check.verdict.min(Verdict::Inconclusive);
         }
+        // Nor for hardly moving.
+        self.twice = false;
         self
     }
 
@@ -250,6 +296,7 @@ fn check(
 pub(super) fn judge(
     wanted: &[Watch],
     measured: &[Measured],
+    busy: Option<&str>,
     stopped: bool,
     blamed: &mut Vec<Deviation>,
     doubts: &mut Vec<String>,
@@ -298,7 +345,8 @@ pub(super) fn judge(
             );
             blamed.push(deviation(Kind::Slow, format!("link {a}-{b} is slow: {}", missed.join("; ")), next));
         } else if !open.is_empty() {
-            doubts.push(format!("link {a}-{b}: {}", open.join("; ")));
+            let why = busy.map_or(String::new(), |busy| format!("; the machine was busy: {busy}"));
+            doubts.push(format!("link {a}-{b}: {}{why}", open.join("; ")));
         }
     }
 }
@@ -369,6 +417,28 @@ mod tests {
         let nothing = ShortReading { half_rtt_ns: None, block_to_copy: None, ..reading(4, 8) };
         assert!(checks(&rates, &nothing).iter().all(|check| check.verdict == Verdict::Inconclusive));
         assert_eq!(checks(&rates, &reading(8, 4)).len(), 1);
+    }
+
+    #[test]
+    fn a_link_is_slow_if_two_looks_say_so_and_a_third_where_they_do_not_agree() {
+        let rates = Rates { min_copy_percent: Some(80.0), ..Rates::default() };
+        let look = |verdict| {
+            let mut one = figures(&reading(4, 8), &[]);
+            one.checks = checks(&rates, &reading(4, 8));
+            one.checks[0].verdict = verdict;
+            vec![one]
+        };
+        let of = |verdicts: &[Verdict]| {
+            let mut looks = verdicts.iter().map(|verdict| look(*verdict));
+            let one = settle(looks.next().unwrap(), || looks.next()).remove(0);
+            (one.checks[0].verdict, looks.count())
+        };
+        use Verdict::{Fail, Inconclusive, Pass};
+        assert_eq!(of(&[Fail, Fail, Pass]), (Fail, 1));
+        assert_eq!(of(&[Fail, Pass, Fail]), (Pass, 1));
+        assert_eq!(of(&[Inconclusive, Fail, Pass]), (Inconclusive, 0));
+        assert_eq!(of(&[Inconclusive, Fail, Fail]), (Fail, 0));
+        assert_eq!(of(&[Fail]), (Inconclusive, 0), "looked at once");
     }
 
     #[test]

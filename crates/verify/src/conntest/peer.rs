@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use node_client::ClientError;
+use proto::wire::program::Refusal;
 use tieline::{Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use super::incoming::Incoming;
@@ -54,7 +56,20 @@ pub(super) struct Peer {
     said_done: bool,
     pub(super) ledger: Ledger,
     presence: Vec<Presence>,
+    /// Why it cannot be reached, as the link or the managers say.
+    unreachable: Option<String>,
     error: Option<String>,
+}
+
+/// Whether a connection that was refused so may succeed later, with everything as it should be.
+fn may_come(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Client(
+            ClientError::TimedOut { .. }
+                | ClientError::Refused(Refusal::NotFound { .. } | Refusal::NotAvailable { .. })
+        )
+    )
 }
 
 fn route(from: NodeId, to: NodeId, seed: u64, epoch: u64) -> Route {
@@ -91,6 +106,7 @@ impl Peer {
             said_done: false,
             ledger: Ledger::default(),
             presence: Vec::new(),
+            unreachable: None,
             error: None,
         })
     }
@@ -128,7 +144,15 @@ impl Peer {
     fn connect(&mut self, local: &Node, terms: &Terms, now_ns: u64) {
         self.next_connect_ns = now_ns + RECONNECT_NS;
         let id = SegmentId(SEGMENT_BASE + terms.own.get());
-        let Ok(remote) = local.connect_segment(self.node, id, Duration::ZERO) else { return };
+        let remote = match local.connect_segment(self.node, id, Duration::ZERO) {
+            Ok(remote) => remote,
+            Err(error) => {
+                // Who is not there yet, or too busy to answer, may come.
+                self.unreachable = (!may_come(&error)).then(|| error.to_string());
+                return;
+            }
+        };
+        self.unreachable = None;
         if remote.size_bytes() != inbox_bytes(terms.max_bytes) {
             self.disagrees = true;
             self.error = Some(format!(
@@ -277,6 +301,7 @@ impl Peer {
             found: self.presence.iter().any(|presence| presence.here),
             ledger: self.ledger,
             presence: self.presence,
+            unreachable: self.unreachable,
             error: self.error,
         }
     }

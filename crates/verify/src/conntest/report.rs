@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use bench::noise::others::Load;
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
@@ -35,6 +36,9 @@ pub struct PeerReport {
     pub ledger: Ledger,
     /// Its comings and goings.
     pub presence: Vec<Presence>,
+    /// Why it cannot be reached, as the link or the managers say; absent if it only did not answer.
+    #[serde(default)]
+    pub unreachable: Option<String>,
     /// Why nothing could be exchanged.
     pub error: Option<String>,
 }
@@ -71,6 +75,9 @@ pub struct ConntestReport {
     pub instances: Vec<InstanceReport>,
     /// Who is to blame, if anybody.
     pub culprits: Vec<Culprit>,
+    /// What other work took away meanwhile, if all instances ran in this program.
+    #[serde(default)]
+    pub load: Load,
 }
 
 impl PeerReport {
@@ -80,7 +87,8 @@ impl PeerReport {
             return Some(error.clone());
         }
         if !self.found {
-            return Some("not found".into());
+            let why = self.unreachable.as_ref().map_or(String::new(), |why| format!(": {why}"));
+            return Some(format!("not found{why}"));
         }
         let ledger = &self.ledger;
         let mut parts = Vec::new();
@@ -97,6 +105,16 @@ impl PeerReport {
         }
         (!parts.is_empty()).then(|| parts.join(", "))
     }
+
+    /// Nothing speaks against it but that answers took long: who has no processor gives none.
+    fn was_only_late(&self) -> bool {
+        let Ledger { failures, lost, corrupt, out_of_order, refused, .. } = self.ledger;
+        let late = !self.found || failures > 0;
+        let said_why = self.error.is_some()
+            || self.unreachable.is_some()
+            || self.presence.iter().any(|presence| !presence.here);
+        late && !said_why && lost + corrupt + out_of_order + refused == 0
+    }
 }
 
 impl ConntestReport {
@@ -105,8 +123,10 @@ impl ConntestReport {
         let ran = self.instances.iter().all(|instance| instance.error.is_none());
         let moved = self.bytes_checked() > 0 || self.instances.len() < 2;
         let fine = ran && self.culprits.is_empty() && !self.instances.is_empty();
-        self.verdict = match (fine, self.partial) {
-            // Ended early, by request: what was not done has neither passed nor failed.
+        let late = self.instances.iter().flat_map(|instance| &instance.peers).any(PeerReport::was_only_late);
+        // Ended early, by request, or late beside other work: what was not done has neither passed nor failed.
+        let open = self.partial || self.load.is_busy() && (late || !moved);
+        self.verdict = match (fine, open) {
             (true, true) => Verdict::Inconclusive,
             (true, false) if moved => Verdict::Pass,
             _ => Verdict::Fail,
@@ -119,6 +139,10 @@ impl ConntestReport {
         let mut bad = Vec::new();
         for instance in &self.instances {
             for peer in &instance.peers {
+                // Beside other work nobody is blamed for being late.
+                if self.load.is_busy() && peer.was_only_late() {
+                    continue;
+                }
                 if let Some(problem) = peer.problem() {
                     let pair = [instance.node.min(peer.node), instance.node.max(peer.node)];
                     bad.push((pair, format!("node {} sees: {problem}", instance.node)));
@@ -161,6 +185,9 @@ impl ConntestReport {
         );
         if self.partial {
             text.push_str(" (partial: ended early)");
+        }
+        if let Some(reason) = self.load.reason().filter(|_| self.verdict == Verdict::Inconclusive) {
+            text.push_str(&format!(" (the machine was busy: {reason})"));
         }
         text
     }
@@ -229,5 +256,72 @@ impl InstanceReport {
             }
         }
         let _ = writeln!(text, " SCICONNTEST_REPORT_END\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(ledger: Ledger, load: Load) -> ConntestReport {
+        let node = |id| NodeId::new(id).unwrap();
+        let peer = |id, ledger| PeerReport {
+            node: node(id),
+            found: true,
+            ledger,
+            presence: Vec::new(),
+            unreachable: None,
+            error: None,
+        };
+        let right = Ledger { blocks_checked: 1, bytes_checked: 100, ..Ledger::default() };
+        let instance = |id, peers| InstanceReport { node: node(id), peers, error: None };
+        let mut report = ConntestReport {
+            schema: SCHEMA.to_owned(),
+            verdict: Verdict::Fail,
+            partial: false,
+            loops: 1,
+            block_bytes: 8,
+            min_bytes: 8,
+            duration_s: 1.0,
+            instances: vec![instance(4, vec![peer(8, ledger)]), instance(8, vec![peer(4, right)])],
+            culprits: Vec::new(),
+            load,
+        };
+        report.judge();
+        report
+    }
+
+    #[test]
+    fn beside_other_work_nobody_is_blamed_for_being_late_but_for_what_is_lost() {
+        let load = |percent| Load { processors: 2, others_percent: Some(percent), waited_percent: None };
+        let late = Ledger { failures: 1, longest_failure_ns: 2_000_000_000, ..Ledger::default() };
+        let of = |ledger, percent| {
+            let report = report(ledger, load(percent));
+            (report.verdict, report.culprits.len())
+        };
+        assert_eq!(of(late, 2.0), (Verdict::Fail, 1));
+        assert_eq!(of(late, 80.0), (Verdict::Inconclusive, 0));
+        for hard in [
+            Ledger { lost: 1, ..late },
+            Ledger { corrupt: 1, ..late },
+            Ledger { out_of_order: 1, ..late },
+            Ledger { refused: 1, ..late },
+        ] {
+            assert_eq!(of(hard, 80.0), (Verdict::Fail, 1), "{hard:?}");
+        }
+        assert_eq!(of(Ledger::default(), 80.0), (Verdict::Pass, 0));
+        let of_peer = |change: &dyn Fn(&mut PeerReport)| {
+            let mut report = report(Ledger::default(), load(80.0));
+            change(&mut report.instances[0].peers[0]);
+            report.judge();
+            (report.verdict, report.culprits.len())
+        };
+        assert_eq!(of_peer(&|peer| peer.found = false), (Verdict::Inconclusive, 0), "it did not answer");
+        let down = Some("the link is down".to_owned());
+        assert_eq!(
+            of_peer(&|peer| (peer.found, peer.unreachable) = (false, down.clone())),
+            (Verdict::Fail, 1),
+            "it cannot be reached"
+        );
     }
 }

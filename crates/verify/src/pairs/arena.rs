@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use node_client::ClientError;
 use serde::{Deserialize, Serialize};
-use tieline::{Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
+use tieline::{Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use crate::target::Target;
 
@@ -17,6 +18,8 @@ const LINES_AT: usize = 4096;
 const SEGMENT_BASE: u32 = 0x5c1d_0000;
 /// The segments are there before anybody connects, so a second is long.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Once more for so long where the managers have not answered at all: others may have had their processors.
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node with a program of ours on it.
 #[derive(Debug)]
@@ -106,7 +109,12 @@ impl Arena {
     fn connect(&mut self, from: usize, to: usize, id: SegmentId) {
         let (Some(near), Some(far)) = (self.seats.get(from), self.seats.get(to)) else { return };
         let pair = [near.node, far.node];
-        let connected = near._local.connect_segment(far.node, id, PATIENCE).and_then(|remote| {
+        let attempt = |patience| near._local.connect_segment(far.node, id, patience);
+        let connected = match attempt(PATIENCE) {
+            Err(Error::Client(ClientError::TimedOut { .. })) => attempt(LONG_PATIENCE),
+            other => other,
+        };
+        let connected = connected.and_then(|remote| {
             let found = identity_at(&remote)?;
             Ok((remote, found))
         });

@@ -1,5 +1,5 @@
 //! What the first pass suspects is measured once more, with fresh memory, for longer, beside pairs that nothing is said
-//! against; only what both say is held against a pair.
+//! against, and a third time where the readings do not agree; only what two of them say is held against a pair.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,11 @@ use shm::clock::Clock;
 use tieline::NodeId;
 
 use super::arena::Arena;
-use super::judge::{self, Excess, Limit};
+use super::judge::{self, Adds, Excess};
 use super::sample;
 use super::stalls::{self, Stalls};
-use super::{PairsReport, Plan, Readings, read, unordered};
+use super::{PairFigures, PairsReport, Plan, Readings, read, unordered};
+use crate::agreement::{MOST_READINGS, settled};
 use crate::target::Target;
 use crate::verdict::Verdict;
 
@@ -22,11 +23,51 @@ enum Suspicion {
     Stalls,
 }
 
-fn doubtful(excess: Option<&Excess>) -> bool {
-    excess.is_some_and(|excess| excess.verdict != Verdict::Pass)
+/// A pair, what is suspected of it, and what each pass has said.
+#[derive(Debug)]
+struct Suspect {
+    pair: [NodeId; 2],
+    what: Suspicion,
+    readings: Vec<Verdict>,
+    /// What the last pass saw.
+    problem: String,
 }
 
-/// Measures what is suspected once more: with fresh memory, for longer, beside pairs that nothing is said against.
+/// Numbers of the arenas of further passes; others have the rest.
+const ARENAS: [u32; MOST_READINGS - 1] = [1, 3];
+
+/// What the first pass says of a pair, if it does not clear it.
+fn suspects(figures: &PairFigures, stalls: &Stalls) -> Vec<Suspect> {
+    let of_excess = |excess: Option<&Excess>, kind: &str| match excess {
+        Some(excess) => excess.verdict,
+        // Tried, and read too seldom.
+        None if figures.problems.iter().any(|problem| problem.starts_with(kind)) => Verdict::Inconclusive,
+        None => Verdict::Pass,
+    };
+    let stalled = match (stalls.is_suspect(), stalls.is_repeated()) {
+        (_, true) => Verdict::Fail,
+        (true, false) => Verdict::Inconclusive,
+        (false, false) => Verdict::Pass,
+    };
+    // Both directions hold the same stalls; one speaks for the link.
+    let stalled = if figures.pair[0] < figures.pair[1] { stalled } else { Verdict::Pass };
+    [
+        (Suspicion::Latency, of_excess(figures.latency.as_ref(), "latency:")),
+        (Suspicion::Block, of_excess(figures.block.as_ref(), "bandwidth:")),
+        (Suspicion::Stalls, stalled),
+    ]
+    .into_iter()
+    .filter(|(_, verdict)| *verdict != Verdict::Pass)
+    .map(|(what, verdict)| Suspect {
+        pair: figures.pair,
+        what,
+        readings: vec![verdict],
+        problem: String::new(),
+    })
+    .collect()
+}
+
+/// Measures what is suspected until it is settled.
 pub(super) fn run(
     target: &Target,
     plan: &Plan,
@@ -35,105 +76,167 @@ pub(super) fn run(
     tell: &mut dyn FnMut(&str),
     stop: &dyn Fn() -> bool,
 ) {
-    let mut suspects: BTreeSet<([NodeId; 2], Suspicion)> = BTreeSet::new();
-    for (figures, stalls) in report.pairs.iter().zip(stalls) {
-        let of = [
-            (doubtful(figures.latency.as_ref()), Suspicion::Latency),
-            (doubtful(figures.block.as_ref()), Suspicion::Block),
-            // Both directions hold the same stalls; one speaks for the link.
-            (stalls.is_suspect() && figures.pair[0] < figures.pair[1], Suspicion::Stalls),
-        ];
-        suspects.extend(of.iter().filter(|(is, _)| *is).map(|(_, what)| (figures.pair, *what)));
+    let mut all: Vec<Suspect> =
+        report.pairs.iter().zip(stalls).flat_map(|(figures, stalls)| suspects(figures, stalls)).collect();
+    report.second_pass = all
+        .iter()
+        .map(|Suspect { pair: [from, to], what, .. }| format!("{what:?} from node {from} to node {to}"))
+        .collect();
+    // Memory of a pass is kept as long as there may be another: what is given back would be taken again.
+    let mut kept = Vec::new();
+    for (number, arena) in ARENAS.into_iter().enumerate() {
+        let mut open: Vec<&mut Suspect> =
+            all.iter_mut().filter(|suspect| settled(&suspect.readings).is_none()).collect();
+        if open.is_empty() || stop() {
+            break;
+        }
+        let name = ["second", "third"].get(number).unwrap_or(&"further");
+        tell(&format!("pairs: {name} pass for {} suspicion(s)", open.len()));
+        let arena = match Arena::set_up(target, arena) {
+            Ok(arena) => arena,
+            Err(error) => return report.error = Some(error),
+        };
+        let again = Plan { rounds: plan.rounds * 2, seed: plan.seed ^ (0xa9a1 + number as u64), ..*plan };
+        let waited = look(&arena, &again, &mut open, stop);
+        report.load.waited_percent = report.load.or_worse(waited).waited_percent;
+        kept.push(arena);
     }
-    if suspects.is_empty() {
-        return;
+    if !stop() {
+        all.into_iter().for_each(|suspect| conclude(report, suspect));
     }
-    tell(&format!("pairs: second pass for {} suspicion(s)", suspects.len()));
-    report.second_pass =
-        suspects.iter().map(|([from, to], what)| format!("{what:?} from node {from} to node {to}")).collect();
-    let arena = match Arena::set_up(target, 1) {
-        Ok(arena) => arena,
-        Err(error) => return report.error = Some(error),
+}
+
+/// What came of a suspicion goes to its pair.
+fn conclude(report: &mut PairsReport, suspect: Suspect) {
+    let verdict = settled(&suspect.readings).unwrap_or(Verdict::Inconclusive);
+    let Some(figures) = report.pairs.iter_mut().find(|figures| figures.pair == suspect.pair) else { return };
+    // What the first pass could not read was read now, or is said again.
+    let kind = match suspect.what {
+        Suspicion::Latency => "latency:",
+        Suspicion::Block => "bandwidth:",
+        Suspicion::Stalls => "stalls:",
     };
+    figures.problems.retain(|problem| !problem.starts_with(kind));
+    if figures.problems.is_empty() {
+        figures.verdict = Verdict::Pass;
+    }
+    if verdict != Verdict::Pass {
+        figures.problems.push(suspect.problem);
+        figures.verdict = figures.verdict.max(verdict);
+    }
+}
+
+/// One further pass over what is open; what it took away from this thread.
+fn look(
+    arena: &Arena,
+    plan: &Plan,
+    open: &mut [&mut Suspect],
+    stop: &dyn Fn() -> bool,
+) -> bench::noise::others::Load {
     let clock = Clock::global();
     let all = arena.pairs();
     let is_measured = |pair: &(usize, usize)| {
         let nodes = arena.nodes_of(*pair);
-        suspects.iter().any(|(suspect, what)| *suspect == nodes && *what != Suspicion::Stalls)
+        open.iter().any(|suspect| suspect.pair == nodes && suspect.what != Suspicion::Stalls)
     };
     let pairs = sample::with_controls(&all, is_measured, plan.seed);
-    let at = |nodes: [NodeId; 2]| pairs.iter().position(|pair| arena.nodes_of(*pair) == nodes);
     let measured = all.iter().any(is_measured);
-    let again = Plan { rounds: plan.rounds * 2, seed: plan.seed ^ 0xa9a1, ..*plan };
-    let readings = if measured { read(&arena, &clock, &pairs, &again, stop) } else { Readings::default() };
-    let latency = judge::judge(&readings.latency, plan.limits.latency);
-    let block = judge::judge(&readings.block, plan.limits.block);
-    let stalled = confirm_stalls(&arena, &clock, &all, plan, &suspects, stop);
-    for (nodes, what) in &suspects {
-        let Some(figures) = report.pairs.iter_mut().find(|figures| figures.pair == *nodes) else { continue };
-        let index = at(*nodes);
-        let (verdict, problem) = match what {
-            Suspicion::Latency => confirmed(
-                index.and_then(|at| latency.get(at)?.as_ref()),
-                "half round trip",
-                "latency",
-                plan.limits.latency,
-            ),
-            Suspicion::Block => confirmed(
-                index.and_then(|at| block.get(at)?.as_ref()),
-                "block of 128 KiB",
-                "bandwidth",
-                plan.limits.block,
-            ),
-            Suspicion::Stalls => match stalled.iter().find(|stalls| stalls.pair == *nodes) {
-                Some(stalls) => (Verdict::Fail, stalls.describe()),
-                None => (Verdict::Pass, String::new()),
-            },
+    let readings = if measured { read(arena, &clock, &pairs, plan, stop) } else { Readings::default() };
+    let latency = judge::judge(&readings.latency, Adds::Time, plan.limits.latency);
+    let block = judge::judge(&readings.block, Adds::Share, plan.limits.block);
+    let links: BTreeSet<[NodeId; 2]> = open
+        .iter()
+        .filter(|suspect| suspect.what == Suspicion::Stalls)
+        .map(|suspect| unordered(suspect.pair))
+        .collect();
+    let stalled = stalls::beside_others(arena, &clock, &all, &links, plan.watch * 2, stop);
+    for suspect in open.iter_mut() {
+        let at = pairs.iter().position(|pair| arena.nodes_of(*pair) == suspect.pair);
+        let of = |all: &[Option<Excess>]| at.and_then(|at| all.get(at).cloned().flatten());
+        let (verdict, problem) = match suspect.what {
+            Suspicion::Latency => said(of(&latency).as_ref(), "half round trip", "latency"),
+            Suspicion::Block => said(of(&block).as_ref(), "block of 128 KiB", "bandwidth"),
+            Suspicion::Stalls => stalled.of(unordered(suspect.pair)),
         };
-        if verdict != Verdict::Pass {
-            figures.problems.push(problem);
-            figures.verdict = figures.verdict.max(verdict);
-        }
+        suspect.readings.push(verdict);
+        suspect.problem = problem;
     }
+    let waited = bench::noise::others::Load { waited_percent: readings.waited_percent, ..Default::default() };
+    waited.or_worse(stalled.load)
 }
 
-/// The second reading decides; the first was only a reason to look.
-fn confirmed(excess: Option<&Excess>, what: &str, kind: &str, limit: Limit) -> (Verdict, String) {
+fn said(excess: Option<&Excess>, what: &str, kind: &str) -> (Verdict, String) {
     let Some(excess) = excess else {
-        return (Verdict::Inconclusive, format!("{kind}: could not be measured a second time"));
+        let text = format!("{kind}: it could be read undisturbed too seldom to judge");
+        return (Verdict::Inconclusive, text);
     };
     let text = format!(
-        "{kind}: a {what} takes {:.0} ns, {:.2} x that of the other pairs (95 %: {:.2} to {:.2}, limit {:.2})",
-        excess.p50_ns, excess.ratio, excess.ratio_ci95.low, excess.ratio_ci95.high, limit.ratio
+        "{kind}: a {what} takes {:.0} ns, {:.2} x what it should beside the other pairs (95 %: {:.2} to {:.2}, limit {:.2})",
+        excess.p50_ns, excess.ratio, excess.ratio_ci95.low, excess.ratio_ci95.high, excess.limit
     );
     (excess.verdict, text)
 }
 
-/// Watches the suspects beside as many pairs that nothing is said against; the stalls of those who stall again and more than
-/// the others.
-fn confirm_stalls(
-    arena: &Arena,
-    clock: &Clock,
-    pairs: &[(usize, usize)],
-    plan: &Plan,
-    suspects: &BTreeSet<([NodeId; 2], Suspicion)>,
-    stop: &dyn Fn() -> bool,
-) -> Vec<Stalls> {
-    let is_suspect =
-        |pair: &(usize, usize)| suspects.contains(&(unordered(arena.nodes_of(*pair)), Suspicion::Stalls));
-    let (watched, good): (Vec<_>, Vec<_>) = pairs.iter().copied().partition(is_suspect);
-    if watched.is_empty() {
-        return Vec::new();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench::stats::Interval;
+
+    fn figures() -> PairFigures {
+        let excess = |verdict| Excess {
+            p50_ns: 4728.0,
+            ratio: 1.06,
+            ratio_ci95: Interval::between(1.02, 1.15),
+            limit: 1.12,
+            readings: 60,
+            verdict,
+        };
+        PairFigures {
+            pair: [4, 8].map(|id| NodeId::new(id).unwrap()),
+            latency: Some(excess(Verdict::Pass)),
+            block: Some(excess(Verdict::Inconclusive)),
+            bandwidth_bytes_per_s: None,
+            stalls: 0,
+            problems: Vec::new(),
+            verdict: Verdict::Pass,
+        }
     }
-    // At least two controls, so that chance has somewhere else to fall.
-    let controls = good.into_iter().take(watched.len().max(4));
-    let all: Vec<_> = watched.iter().copied().chain(controls).collect();
-    let seen = stalls::of_links(&stalls::watch(arena, clock, &all, plan.watch * 2, stop));
-    let (suspected, controls) = seen.split_at(watched.len());
-    let by_chance = controls.iter().map(|stalls| stalls.alike().len()).max().unwrap_or(0);
-    suspected
-        .iter()
-        .filter(|stalls| stalls.is_repeated() && stalls.alike().len() > by_chance)
-        .cloned()
-        .collect()
+
+    fn report() -> PairsReport {
+        let mut report = super::super::tests::report(0, 0);
+        report.pairs = vec![figures()];
+        report
+    }
+
+    fn nothing() -> Stalls {
+        Stalls { pair: figures().pair, stalls: Vec::new() }
+    }
+
+    #[test]
+    fn a_doubtful_first_pass_and_a_bad_second_blame_nobody() {
+        let mut suspects = suspects(&figures(), &nothing());
+        assert_eq!(suspects.len(), 1);
+        let mut suspect = suspects.remove(0);
+        suspect.readings.push(Verdict::Fail);
+        assert_eq!(settled(&suspect.readings), None, "a third is needed");
+        suspect.problem = "bandwidth: 1.46 x".into();
+        let mut report = report();
+        conclude(&mut report, suspect);
+        assert_eq!(report.pairs[0].verdict, Verdict::Inconclusive);
+        assert_eq!(report.pairs[0].problems, ["bandwidth: 1.46 x"]);
+    }
+
+    #[test]
+    fn what_was_read_too_seldom_and_then_passes_is_no_problem_any_more() {
+        let mut figures = PairFigures { latency: None, block: None, ..figures() };
+        figures.doubt("latency");
+        figures.doubt("bandwidth");
+        let mut report = report();
+        report.pairs = vec![figures];
+        for mut suspect in suspects(&report.pairs[0], &nothing()) {
+            suspect.readings.push(Verdict::Pass);
+            conclude(&mut report, suspect);
+        }
+        assert_eq!((report.pairs[0].verdict, report.pairs[0].problems.len()), (Verdict::Pass, 0));
+    }
 }

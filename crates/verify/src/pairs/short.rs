@@ -5,7 +5,7 @@ use shm::clock::Clock;
 use tieline::NodeId;
 
 use super::arena::{Arena, BLOCK_BYTES, Obstacle};
-use super::{Limits, Plan, read};
+use super::{Limits, Plan, judge::Beside, read};
 use crate::target::Target;
 
 /// A median of readings and its 95 % interval.
@@ -48,7 +48,7 @@ pub(crate) struct ShortReading {
     pub(crate) half_rtt_ns: Option<Centre>,
     /// Time of a block, in nanoseconds.
     pub(crate) block_ns: Option<Centre>,
-    /// By how much it exceeds that of the same copy without a link, in the same round.
+    /// By how much it exceeds that of the same copy without a link, to the same memory, at the same moment.
     pub(crate) block_to_copy: Option<Centre>,
 }
 
@@ -83,18 +83,14 @@ pub(crate) fn read_some(
         most_pairs: usize::MAX,
     };
     let readings = read(&arena, &clock, &pairs, &plan, stop);
-    let column = |of: &[Vec<f64>], at: usize| -> Vec<f64> {
-        of.iter().filter_map(|round| round.get(at).copied()).collect()
+    let column = |of: &[Vec<Beside>], at: usize, value: fn(&Beside) -> f64| -> Vec<f64> {
+        of.iter().filter_map(|round| round.get(at)).map(value).collect()
     };
-    let short = pairs.iter().enumerate().map(|(at, pair)| {
-        let block = column(&readings.block, at);
-        let to_copy: Vec<f64> = block.iter().zip(&readings.copy).map(|(block, copy)| block / copy).collect();
-        ShortReading {
-            pair: arena.nodes_of(*pair),
-            half_rtt_ns: Centre::of(&column(&readings.latency, at)),
-            block_ns: Centre::of(&block),
-            block_to_copy: Centre::of(&to_copy),
-        }
+    let short = pairs.iter().enumerate().map(|(at, pair)| ShortReading {
+        pair: arena.nodes_of(*pair),
+        half_rtt_ns: Centre::of(&column(&readings.latency, at, |reading| reading.ns)),
+        block_ns: Centre::of(&column(&readings.block, at, |reading| reading.ns)),
+        block_to_copy: Centre::of(&column(&readings.block, at, |reading| reading.ns / reading.floor_ns)),
     });
     Ok((short.collect(), obstacles))
 }

@@ -3,24 +3,39 @@
 //! One thread puts a word through each link in turn, again and again. A put that takes much longer than all others was
 //! held up: by its link, or because the processor was taken away. The time without a processor is known (wall clock less
 //! the thread's own processor time) and taken off; what remains must hit one link repeatedly, with similar lengths, and do
-//! so again in a second pass beside a known-good link, before the link is called bad.
+//! so again in a second pass.
+//!
+//! What the machine does (a host that takes the processor away, firmware) hits whatever is under way. So stores to plain
+//! memory take part, too, and the time that each took is known: a link is called bad when it was held up more often than
+//! its share of the time explains.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use bench::noise::others::{Absence, Load};
 use serde::{Deserialize, Serialize};
 use shm::clock::{Clock, now_ticks};
-use tieline::NodeId;
+use shm::window::Window;
+use tieline::{NodeId, RemoteSegment};
 
 use super::arena::{Arena, line_at};
+use super::unordered;
+use crate::verdict::Verdict;
 
-/// Shorter than this is nobody's complaint.
+/// Shorter than this is nobody's complaint: a definition, thousands of times what a put takes on any machine.
 const STALL_NS: f64 = 500_000.0;
 /// Stalls of one link are alike within this factor.
 /// (On a machine with other work the tester sees parts of some.)
 const ALIKE: f64 = 2.5;
-/// So many alike are no chance.
+/// Fewer alike are chance.
 const REPEATED: usize = 2;
+/// So unlikely it must be that what the machine does hit one link that often.
+const CHANCE: f64 = 0.001;
+/// Stores to plain memory for each put, and how many at least and at most: what the machine does mostly falls on them, although
+/// each takes a fraction of what a put takes.
+const MEMORY_FOR_EACH: usize = 16;
+const MEMORY_MIN: usize = 64;
+const MEMORY_MAX: usize = 1024;
 
 /// A put that was held up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -92,67 +107,163 @@ impl Stalls {
     }
 }
 
-/// How long this thread has been without a processor since some point in time.
-#[derive(Debug, Clone, Copy)]
-struct Absence {
-    wall_ticks: u64,
-    own_ns: f64,
+/// Where a store goes.
+enum Way<'a> {
+    Link(&'a RemoteSegment, usize),
+    Memory(Window<'a>, usize),
 }
 
-impl Absence {
-    fn since_now() -> Self {
-        Self { wall_ticks: now_ticks(), own_ns: own_ns() }
+/// What stores of one kind met.
+#[derive(Debug, Default, Clone)]
+struct Held {
+    stalls: Vec<Stall>,
+    /// Time of stores that were not held up.
+    spent_ticks: u64,
+}
+
+/// What a watch has seen.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// By ordered pair.
+    pub(super) stalls: Vec<Stalls>,
+    /// Share of the time that each was under way.
+    shares: Vec<f64>,
+    /// Stalls of everything, plain memory included.
+    total: usize,
+    waited_percent: f64,
+}
+
+impl Watched {
+    /// What other work took from the watching thread.
+    pub(super) fn load(&self) -> Load {
+        Load { waited_percent: Some(self.waited_percent), ..Load::default() }
     }
-
-    fn ns(&self, clock: &Clock) -> f64 {
-        let own_ns = own_ns() - self.own_ns;
-        (clock.ns(now_ticks() - self.wall_ticks) - own_ns).max(0.0)
-    }
 }
 
-/// Processor time that this thread has had.
-fn own_ns() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// Puts through these pairs in turn for so long; says who was held up.
+/// Puts through these pairs, and stores to plain memory, in turn for so long; says who was held up.
 pub(super) fn watch(
     arena: &Arena,
     clock: &Clock,
     pairs: &[(usize, usize)],
     duration: Duration,
     stop: &dyn Fn() -> bool,
-) -> Vec<Stalls> {
-    let mut found: Vec<Stalls> =
-        pairs.iter().map(|pair| Stalls { pair: arena.nodes_of(*pair), stalls: Vec::new() }).collect();
+) -> Watched {
+    let ways = ways(arena, pairs);
+    let mut held = vec![Held::default(); ways.len()];
     let (begin, start_ticks) = (Instant::now(), now_ticks());
     let limit_ticks = clock.ticks(STALL_NS as u64);
-    let mut number = 0u64;
+    let (mut number, whole) = (0u64, Absence::since_now());
     while begin.elapsed() < duration && !stop() {
         let mut absence = Absence::since_now();
         for _ in 0..64 {
             number += 1;
             let mut before = now_ticks();
-            for (pair, stalls) in pairs.iter().zip(&mut found) {
-                let Some(remote) = arena.remote(pair.0, pair.1) else { continue };
+            for (way, held) in ways.iter().zip(&mut held) {
                 // What fails is another test's business.
-                let _ = remote.put(line_at(pair.0) + 64, &number.to_le_bytes());
+                match way {
+                    Way::Link(remote, at) => drop(remote.put(*at, &number.to_le_bytes())),
+                    Way::Memory(window, at) => drop(window.put(*at, &number.to_le_bytes())),
+                }
                 let after = now_ticks();
                 if after - before > limit_ticks {
-                    let lasted_ns = clock.ns(after - before) - absence.ns(clock);
+                    let lasted_ns = clock.ns(after - before) - absence.of(clock).1;
                     if lasted_ns > STALL_NS {
-                        stalls.stalls.push(Stall { at_ns: clock.ns(before - start_ticks), lasted_ns });
+                        held.stalls.push(Stall { at_ns: clock.ns(before - start_ticks), lasted_ns });
                     }
                     absence = Absence::since_now();
                     before = now_ticks();
                 } else {
+                    held.spent_ticks += after - before;
                     before = after;
                 }
             }
         }
     }
-    found
+    let all: u64 = held.iter().map(|held| held.spent_ticks).sum();
+    let share = |held: &Held| held.spent_ticks as f64 / all.max(1) as f64;
+    let of_pairs = || pairs.iter().zip(&held);
+    Watched {
+        stalls: of_pairs()
+            .map(|(pair, held)| Stalls { pair: arena.nodes_of(*pair), stalls: held.stalls.clone() })
+            .collect(),
+        shares: of_pairs().map(|(_, held)| share(held)).collect(),
+        total: held.iter().map(|held| held.stalls.len()).sum(),
+        waited_percent: whole.percent(clock),
+    }
+}
+
+/// The pairs first, in their order; then plain memory.
+fn ways<'a>(arena: &'a Arena, pairs: &[(usize, usize)]) -> Vec<Way<'a>> {
+    let links = pairs.iter().filter_map(|(from, to)| {
+        let remote = arena.remote(*from, *to)?;
+        Some(Way::Link(remote, line_at(*from) + 64))
+    });
+    let mut ways: Vec<Way<'a>> = links.collect();
+    let memory = (ways.len() * MEMORY_FOR_EACH).clamp(MEMORY_MIN, MEMORY_MAX);
+    // A line that no peer writes.
+    let own = arena.seats.iter().enumerate().map(|(at, seat)| (seat.segment.window(), line_at(at) + 64));
+    ways.extend(own.cycle().take(memory).map(|(window, at)| Way::Memory(window, at)));
+    ways
+}
+
+/// What a further watch says of links that were suspected.
+#[derive(Debug, Default)]
+pub(super) struct Confirmed {
+    links: Vec<([NodeId; 2], Verdict, String)>,
+    pub(super) load: Load,
+}
+
+impl Confirmed {
+    pub(super) fn of(&self, link: [NodeId; 2]) -> (Verdict, String) {
+        let found = self.links.iter().find(|(known, ..)| *known == link);
+        found.map_or_else(
+            || (Verdict::Inconclusive, "stalls: the link could not be watched again".into()),
+            |(_, verdict, problem)| (*verdict, problem.clone()),
+        )
+    }
+}
+
+/// Watches all pairs; says which of these links stalled again, and more often than chance explains.
+pub(super) fn beside_others(
+    arena: &Arena,
+    clock: &Clock,
+    pairs: &[(usize, usize)],
+    links: &BTreeSet<[NodeId; 2]>,
+    duration: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Confirmed {
+    if links.is_empty() {
+        return Confirmed::default();
+    }
+    let watched = watch(arena, clock, pairs, duration, stop);
+    let of_links = of_links(&watched.stalls);
+    let judged = links.iter().filter_map(|link| {
+        let stalls = of_links.iter().find(|stalls| unordered(stalls.pair) == *link)?;
+        let shares = watched.stalls.iter().zip(&watched.shares);
+        let share =
+            shares.filter(|(stalls, _)| unordered(stalls.pair) == *link).map(|(_, share)| share).sum();
+        let chance = at_least(watched.total, share, stalls.alike().len()) * links.len() as f64;
+        Some((*link, verdict(stalls, chance), stalls.describe()))
+    });
+    Confirmed { links: judged.collect(), load: watched.load() }
+}
+
+fn verdict(stalls: &Stalls, chance: f64) -> Verdict {
+    match (stalls.is_repeated(), chance < CHANCE) {
+        (false, _) => Verdict::Pass,
+        (true, true) => Verdict::Fail,
+        (true, false) => Verdict::Inconclusive,
+    }
+}
+
+/// How likely it is that of so many events at least `count` hit what is under way for this share of the time.
+fn at_least(events: usize, share: f64, count: usize) -> f64 {
+    let (mut below, mut term) = (0.0, (1.0 - share).powf(events as f64));
+    for number in 0..count.min(events + 1) {
+        below += term;
+        term *= (events - number) as f64 / (number + 1) as f64 * share / (1.0 - share);
+    }
+    (1.0 - below).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
@@ -177,6 +288,20 @@ mod tests {
         assert!(!found[0].is_repeated() && links[0].is_repeated() && links[1].is_repeated());
         assert!(!links[2].is_repeated());
         assert_eq!(links[0].describe(), "2 stalls of about 5.0 ms, 1000 ms apart");
+    }
+
+    #[test]
+    fn chance_is_what_the_share_of_the_time_explains() {
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+        close(at_least(5, 0.1, 0), 1.0);
+        close(at_least(5, 0.1, 5), 1e-5);
+        close(at_least(2, 0.5, 1), 0.75);
+        close(at_least(3, 0.5, 4), 0.0);
+        let regular = stalls(&[(10.0, 5.0), (1010.0, 5.0), (2010.0, 5.0), (3010.0, 5.0)]);
+        // Four of four on a link that is under way for a thirteenth of the time; four of forty on the same.
+        assert_eq!(verdict(&regular, at_least(4, 1.0 / 13.0, 4)), Verdict::Fail);
+        assert_eq!(verdict(&regular, at_least(40, 1.0 / 13.0, 4)), Verdict::Inconclusive);
+        assert_eq!(verdict(&stalls(&[(10.0, 5.0)]), 0.0), Verdict::Pass);
     }
 
     #[test]

@@ -106,6 +106,7 @@ pub(super) fn banner(document: &Value, facts: &Facts, culprits: &[Culprit], trou
         div.verdict.(judged.class()) {
             p.word { span.symbol aria-hidden="true" { (judged.symbol()) } (judged.word()) }
             p.headline { (headline(document, judged, facts, culprits, troubles)) }
+            @if let Some(busy) = document.text("busy") { p.busy role="note" { (sentence(&busy)) } }
             @if judged == Judged::Fail && culprits.len() > 1 {
                 ul.blame {
                     @for culprit in culprits.iter().take(MOST_BLAMED) { li { (culprit.sentence()) } }
@@ -115,6 +116,12 @@ pub(super) fn banner(document: &Value, facts: &Facts, culprits: &[Culprit], trou
             p.about { @for (at, text) in said.into_iter().flatten().enumerate() { @if at > 0 { " · " } (text) } }
         }
     }
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
 /// Why the result is not whole.

@@ -284,6 +284,17 @@ fn a_partial_result_says_so_before_the_verdict() {
 }
 
 #[test]
+fn a_busy_machine_stands_beside_the_verdict() {
+    let mut document = healthy(2);
+    document["verdict"] = json!("INCONCLUSIVE");
+    document["busy"] = json!("the machine was busy: other work had 63 % of the 2 processors (in pairs)");
+    let page = render(&document).unwrap();
+    let said =
+        page.find("The machine was busy: other work had 63 % of the 2 processors (in pairs).").unwrap();
+    assert!(page.find("class=\"word\"").unwrap() < said && said < page.find("<nav").unwrap());
+}
+
+#[test]
 fn the_documents_own_advice_wins_and_a_verdict_that_is_unknown_is_no_pass() {
     let mut document = healthy(2);
     document["advice"] = json!(["Replace the cable of port 3, then `tieline verify`."]);

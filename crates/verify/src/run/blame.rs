@@ -67,13 +67,23 @@ fn of_deviation(deviation: &Deviation) -> Culprit {
 }
 
 /// What to do next, the most telling first.
-pub(super) fn advice(culprits: &[Culprit], steps: &[Step], partial: Option<&str>) -> Vec<String> {
+pub(super) fn advice(
+    culprits: &[Culprit],
+    steps: &[Step],
+    busy: Option<&str>,
+    partial: Option<&str>,
+) -> Vec<String> {
     let mut advice: Vec<String> = culprits.iter().map(Culprit::next_step).collect();
-    let unsure: Vec<&str> = steps
-        .iter()
-        .filter(|step| step.verdict == Verdict::Inconclusive && !step.detail.starts_with(super::SKIPPED))
-        .map(|step| step.name)
-        .collect();
+    let in_doubt =
+        |step: &&Step| step.verdict == Verdict::Inconclusive && !step.detail.starts_with(super::SKIPPED);
+    let (spoilt, unsure): (Vec<&Step>, Vec<&Step>) =
+        steps.iter().filter(in_doubt).partition(|step| busy.is_some() && super::busy::is_spoilt(step));
+    let names = |steps: &[&Step]| steps.iter().map(|step| step.name).collect::<Vec<_>>();
+    let (spoilt, unsure) = (names(&spoilt), names(&unsure));
+    if let Some(why) = busy.filter(|_| !spoilt.is_empty()) {
+        let what = spoilt.join(", ");
+        advice.push(format!("{what}: {why}; run it again when that work has ended, or end it"));
+    }
     if !unsure.is_empty() && partial.is_none() {
         let what = unsure.join(", ");
         advice.push(format!(
@@ -118,8 +128,29 @@ mod tests {
         let all = culprits(&[id(4), id(8), id(12)], &findings);
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0].suspect, swap.suspect);
-        let advice = advice(&all, &[], Some("ended early by a signal"));
+        let advice = advice(&all, &[], None, Some("ended early by a signal"));
         assert!(advice[0].contains("nodes 8 and 12") && advice[1].contains("to its end"), "{advice:?}");
+    }
+
+    #[test]
+    fn who_is_in_doubt_because_of_other_work_is_not_told_to_measure_longer() {
+        let step = |name, others_percent| Step {
+            name,
+            verdict: Verdict::Inconclusive,
+            detail: String::new(),
+            duration_s: 1.0,
+            load: bench::noise::others::Load {
+                processors: 2,
+                others_percent: Some(others_percent),
+                waited_percent: None,
+            },
+        };
+        let steps = [step("pairs", 80.0), step("scipp", 1.0)];
+        let busy = super::super::busy::reason(&steps);
+        let both = advice(&[], &steps, busy.as_deref(), None);
+        assert!(both[0].starts_with("pairs: the machine was busy: other work had 80 %"), "{both:?}");
+        assert!(!both[0].contains("longer") && both[1].starts_with("scipp: too close"), "{both:?}");
+        assert!(advice(&[], &[step("scipp", 1.0)], None, None)[0].contains("measure longer"));
     }
 
     #[test]
@@ -152,7 +183,7 @@ mod tests {
         };
         let alone = blamed(&Changes::default());
         assert_eq!(alone, pair, "named as any other link");
-        assert!(advice(&alone, &[], None)[0].starts_with("link 4-8:"));
+        assert!(advice(&alone, &[], None, None)[0].starts_with("link 4-8:"));
         let node = Culprit { suspect: Suspect::Node(id(8)), evidence: vec!["it was restarted".into()] };
         let with_node = blamed(&Changes { culprits: vec![node] });
         assert_eq!(with_node.len(), 1, "{with_node:?}");

@@ -1,6 +1,7 @@
 //! Curves of one pair, for the report: each benchmark as its own command would print it.
 
 use bench::error::BenchError;
+use bench::noise::others::Meter;
 use bench::patterns::attach::Where;
 use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
 use bench::progress::Progress;
@@ -21,6 +22,8 @@ pub(super) struct Measured {
     pub(super) missing: Vec<String>,
     /// Some of that speaks against the cluster, not only against what this machine can measure.
     pub(super) failed: bool,
+    /// Some of that was not answered in time while others had the processors, which speaks against nobody.
+    pub(super) unanswered: bool,
     /// What speaks against the link between the two.
     pub(super) bad_links: Vec<([NodeId; 2], String)>,
     link: Option<[NodeId; 2]>,
@@ -81,10 +84,15 @@ impl Measured {
             return;
         }
         (control.tell)(what);
+        let meter = Meter::start();
         let outcome = run(&mut Telling { what, control });
         match outcome.map(|report| serde_json::to_value(report)) {
             Ok(Ok(document)) => self.documents.push(document),
             Ok(Err(error)) => self.missing.push(format!("{what}: {error}")),
+            Err(error @ BenchError::NoAnswer { .. }) if let Some(reason) = meter.read().reason() => {
+                self.unanswered = true;
+                self.missing.push(format!("{what}: {error}; {reason}"));
+            }
             Err(error) => {
                 self.failed |= !matches!(error, BenchError::TooFewCpus { .. });
                 if let Some(link) = self.link.filter(|_| error.speaks_against_the_link()) {

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::Report;
+use serde_json::{Value, json};
+
+use super::{Report, SCHEMA, Step};
+use crate::verdict::Verdict;
 
 impl Report {
     /// For a terminal or a mail.
@@ -11,11 +14,7 @@ impl Report {
         text.push_str(&self.status.render());
         text.push('\n');
         for step in &self.steps {
-            let _ = writeln!(
-                text,
-                "{:<9} {:<12} {:>6.2} s  {}",
-                step.name, step.verdict, step.duration_s, step.detail
-            );
+            write_step(&mut text, step);
         }
         let problems = self.problems();
         if !problems.is_empty() {
@@ -46,7 +45,8 @@ impl Report {
         if let Some(why) = &self.partial {
             let _ = writeln!(text, "\nPARTIAL: {why}");
         }
-        let _ = writeln!(text, "\nVERDICT: {} ({:.1} s)", self.verdict, self.duration_s);
+        let why = self.busy.as_ref().map_or(String::new(), |busy| format!(": {busy}"));
+        let _ = writeln!(text, "\nVERDICT: {} ({:.1} s){why}", self.verdict, self.duration_s);
         text
     }
 
@@ -78,6 +78,34 @@ impl Report {
     }
 }
 
+/// What there is of a run that had to be ended before its steps were: those that were done, and why there are not more.
+pub fn render_unfinished(steps: &[Step]) -> String {
+    let (verdict, why) = unfinished(steps);
+    let mut text = String::new();
+    for step in steps {
+        write_step(&mut text, step);
+    }
+    let _ = writeln!(text, "\nPARTIAL: {why}\n\nVERDICT: {verdict}");
+    text
+}
+
+/// The same as a document.
+pub fn document_unfinished(steps: &[Step]) -> Value {
+    let (verdict, why) = unfinished(steps);
+    json!({ "schema": SCHEMA, "verdict": verdict, "partial": why, "steps": steps })
+}
+
+fn unfinished(steps: &[Step]) -> (Verdict, String) {
+    let after = steps.last().map_or(String::new(), |step| format!(", in the step after `{}`", step.name));
+    let worst = Verdict::worst(steps.iter().map(|step| step.verdict).chain([Verdict::Inconclusive]));
+    (worst, format!("ended by a signal{after}: it did not end by itself in time"))
+}
+
+fn write_step(text: &mut String, step: &Step) {
+    let _ =
+        writeln!(text, "{:<9} {:<12} {:>6.2} s  {}", step.name, step.verdict, step.duration_s, step.detail);
+}
+
 /// The first of who is to blame, else of what is wrong, how many more there are of each, and where they stand.
 fn reason(blamed: &[String], problems: &[String]) -> String {
     let Some(first) = blamed.first().or(problems.first()) else { return String::new() };
@@ -99,6 +127,28 @@ fn reason(blamed: &[String], problems: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_done_before_a_forced_end_is_kept_and_has_not_passed() {
+        let step = |name, verdict| Step {
+            name,
+            verdict,
+            detail: "as it was".into(),
+            duration_s: 1.0,
+            load: Default::default(),
+        };
+        let steps = [step("up", Verdict::Pass), step("pairs", Verdict::Pass)];
+        let text = render_unfinished(&steps);
+        assert!(
+            text.contains("pairs     PASS")
+                && text.contains("PARTIAL: ended by a signal, in the step after `pairs`"),
+            "{text}"
+        );
+        assert!(text.contains("VERDICT: INCONCLUSIVE"), "{text}");
+        let document = document_unfinished(&[step("cable", Verdict::Fail)]);
+        assert_eq!((&document["verdict"], &document["steps"][0]["name"]), (&json!("FAIL"), &json!("cable")));
+        assert!(render_unfinished(&[]).contains("VERDICT: INCONCLUSIVE"));
+    }
 
     #[test]
     fn the_reason_says_of_what_there_are_more() {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bench::noise::others::{Load, Meter};
 use bench::results::Document;
 use bench::thresholds::{Judgements, Thresholds};
 use serde_json::Value;
@@ -10,7 +11,7 @@ use tieline::NodeId;
 
 use super::closing::{self, Changes};
 use super::depth::{Curves, Plan};
-use super::{Control, Start, Step, curves};
+use super::{Control, Start, Step, busy, curves};
 use crate::cable::{self, CableError, CableReport};
 use crate::capacity::CouldNotRun;
 use crate::conntest::{self, ConntestReport};
@@ -58,15 +59,25 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     fn run<T>(&mut self, name: &'static str, work: impl FnOnce(&mut Control<'b>) -> Outcome<T>) -> T {
-        let start = Instant::now();
+        let (start, meter) = (Instant::now(), Meter::start());
         (self.control.tell)(name);
         let (result, verdict, mut detail) = work(self.control);
         detail.push_str(&self.left_out);
-        self.done.push(Step { name, verdict, detail, duration_s: start.elapsed().as_secs_f64() });
+        let (duration_s, load) = (start.elapsed().as_secs_f64(), meter.read());
+        let step = Step { name, verdict, detail, duration_s, load };
+        (self.control.done)(&step);
+        self.done.push(step);
         if self.ended_after.is_none() && (self.control.stop)() {
             self.ended_after = Some(name);
         }
         result
+    }
+
+    /// What the step before has seen of other work itself.
+    fn saw(&mut self, load: Load) {
+        if let Some(step) = self.done.last_mut() {
+            step.load = step.load.or_worse(load);
+        }
     }
 
     /// A step that is left out when the end was asked for.
@@ -213,7 +224,7 @@ impl<'a, 'b> Steps<'a, 'b> {
 
     pub(super) fn load(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<ConntestReport> {
         let swaps = self.swaps.clone();
-        self.unless_ended("load", |control| {
+        let report = self.unless_ended("load", |control| {
             let options = conntest::Options {
                 seed,
                 meet_within: MEET,
@@ -230,41 +241,50 @@ impl<'a, 'b> Steps<'a, 'b> {
             report.blame(&swaps);
             let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.culprits));
             (report, verdict, detail)
-        })
+        });
+        self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
+        report
     }
 
     pub(super) fn pairs(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<PairsReport> {
         let swaps = self.swaps.clone();
-        self.unless_ended("pairs", |control| {
+        let report = self.unless_ended("pairs", |control| {
             let Plan { rounds, watch, most_pairs, .. } = plan;
             let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed, most_pairs };
             let report = pairs::run(target, &plan, control.tell, control.stop);
             let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.culprits));
             (report, verdict, detail)
-        })
+        });
+        self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
+        report
     }
 
     pub(super) fn scipp(&mut self, target: &Target) -> Option<LatencyReport> {
         let swaps = self.swaps.clone();
         let mut blamed = Vec::new();
-        let report = self.unless_ended("scipp", |control| match latency::run(target, control.tell) {
-            Ok(report) => {
-                blamed = swaps.name(&target.nodes, report.bad_link().into_iter().collect());
-                let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&blamed));
-                (Some(report), verdict, detail)
-            }
-            Err(NotMeasured::Link([a, b], why)) => {
-                blamed = swaps.name(&target.nodes, vec![([a, b], format!("latency: {why}"))]);
-                let cause = swaps.cause(&blamed);
-                (None, Verdict::Fail, format!("nodes {a} and {b}: not measured: {why}{cause}"))
-            }
-            Err(NotMeasured::Impossible(why)) => {
-                (None, Verdict::Inconclusive, format!("{}{why}", super::SKIPPED))
-            }
-            Err(NotMeasured::Failed(why)) => (None, Verdict::Fail, format!("did not run: {why}")),
-        });
+        let report =
+            self.unless_ended("scipp", |control| match latency::run(target, control.tell, control.stop) {
+                Ok(report) => {
+                    blamed = swaps.name(&target.nodes, report.bad_link().into_iter().collect());
+                    let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&blamed));
+                    (Some(report), verdict, detail)
+                }
+                Err(NotMeasured::Link([a, b], why)) => {
+                    blamed = swaps.name(&target.nodes, vec![([a, b], format!("latency: {why}"))]);
+                    let cause = swaps.cause(&blamed);
+                    (None, Verdict::Fail, format!("nodes {a} and {b}: not measured: {why}{cause}"))
+                }
+                Err(NotMeasured::Impossible(why)) => {
+                    (None, Verdict::Inconclusive, format!("{}{why}", super::SKIPPED))
+                }
+                // Ended by its own limit of time or by a signal, before there was anything.
+                Err(NotMeasured::Busy(why)) => (None, Verdict::Inconclusive, format!("not measured: {why}")),
+                Err(NotMeasured::Failed(why)) => (None, Verdict::Fail, format!("did not run: {why}")),
+            });
         self.of_pair.extend(blamed);
-        report.flatten()
+        let report = report.flatten();
+        self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
+        report
     }
 
     pub(super) fn curves(&mut self, target: &Target, curves: Curves, seed: u64) -> Vec<Value> {
@@ -279,7 +299,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 (false, false) => Verdict::Inconclusive,
             };
             let mut detail = format!("{} benchmarks of one pair", measured.documents.len());
-            if verdict == Verdict::Inconclusive {
+            if verdict == Verdict::Inconclusive && !measured.unanswered {
                 detail.insert_str(0, super::SKIPPED);
             }
             for missing in &measured.missing {
@@ -320,6 +340,7 @@ impl<'a, 'b> Steps<'a, 'b> {
         latency: Option<&LatencyReport>,
         benchmarks: &mut [Value],
     ) -> Vec<Judgements> {
+        let busy = busy::reason(&self.done).is_some();
         self.unless_ended("thresholds", |_| {
             let mut judged = Vec::new();
             let scipp = latency.and_then(|latency| serde_json::to_value(&latency.scipp).ok());
@@ -341,8 +362,12 @@ impl<'a, 'b> Steps<'a, 'b> {
             if !failed.is_empty() {
                 detail.push_str(&format!(", not kept: {}", failed.join(", ")));
             }
-            // Nothing that was judged is nothing that passed.
-            let verdict = if figures == 0 { Verdict::Fail } else { verdict };
+            // Nothing that was judged is nothing that passed; what was measured beside other work cannot be judged.
+            let verdict = match (figures, busy) {
+                (0, false) => Verdict::Fail,
+                (_, true) => verdict.min(Verdict::Inconclusive),
+                (_, false) => verdict,
+            };
             (judged, verdict, detail)
         })
         .unwrap_or_default()

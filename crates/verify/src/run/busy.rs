@@ -1,0 +1,44 @@
+//! Whether the machine was busy with other work while speed was measured, and in which steps.
+
+use super::Step;
+
+/// Steps that judge speed, or time-outs: what other work takes away shows in them.
+const OF_SPEED: [&str; 5] = ["cable", "load", "pairs", "scipp", "curves"];
+
+/// Whether other work was at hand while this step judged what it can spoil. Thresholds judge what others measured.
+pub(super) fn is_spoilt(step: &Step) -> bool {
+    OF_SPEED.contains(&step.name) && step.load.is_busy() || step.name == "thresholds"
+}
+
+/// Why speed could not be judged, if so: the worst of the steps that measure it, and which they are.
+pub(super) fn reason(steps: &[Step]) -> Option<String> {
+    let busy = || steps.iter().filter(|step| step.load.is_busy() && is_spoilt(step));
+    let worst = busy().map(|step| step.load).reduce(bench::noise::others::Load::or_worse)?.reason()?;
+    let names: Vec<&str> = busy().map(|step| step.name).collect();
+    Some(format!("the machine was busy: {worst} (in {})", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bench::noise::others::Load;
+
+    use super::*;
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn the_worst_step_of_speed_is_the_reason_and_others_do_not_count() {
+        let step = |name, others_percent| Step {
+            name,
+            verdict: Verdict::Pass,
+            detail: String::new(),
+            duration_s: 1.0,
+            load: Load { processors: 2, others_percent: Some(others_percent), waited_percent: None },
+        };
+        assert_eq!(reason(&[step("up", 90.0), step("pairs", 3.0)]), None);
+        let busy = [step("load", 2.0), step("pairs", 40.0), step("scipp", 60.4)];
+        assert_eq!(
+            reason(&busy).unwrap(),
+            "the machine was busy: other work had 60 % of the 2 processors (in pairs, scipp)"
+        );
+    }
+}
