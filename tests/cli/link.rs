@@ -65,12 +65,16 @@ fn a_flap_during_the_run_is_counted_timed_and_healed() {
     let _watchdog = Watchdog::usual("a flap");
     let cluster = up("3");
     let test = cluster
-        .command(&["conntest", "--time", "3", "--json"])
+        .command(&["conntest", "--time", "6", "--json"])
         .unwrap()
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
+    // All three instances are there: beside other work their start takes longer than any pause.
+    while done(&cluster, &["status", "--json"]).matches("\"conntest\"").count() < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     std::thread::sleep(std::time::Duration::from_millis(700));
     done(&cluster, &["link", "flap", "4", "8", "--count", "2", "--down", "150ms", "--up", "300ms"]);
     let output = test.wait_with_output().unwrap();

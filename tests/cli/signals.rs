@@ -1,5 +1,6 @@
 //! A command that is interrupted while it has a cluster of its own takes it away and ends with the signal's status.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Stdio;
 use std::time::Duration;
@@ -46,30 +47,62 @@ fn interrupted(arguments: &[&str], after: Duration, signal: Signal, group: bool)
 /// Early times hit the start of managers, later ones the work.
 const TIMES_MS: [u64; 6] = [5, 8, 12, 20, 100, 1000];
 
-fn at_all_times(arguments: &[&str]) {
+fn at_all_times(arguments: &[&str], watchdog: &Watchdog) {
     for (at, ms) in TIMES_MS.into_iter().enumerate() {
         let signal = [Signal::INT, Signal::TERM, Signal::HUP][at % 3];
         interrupted(arguments, Duration::from_millis(ms), signal, false);
         // As from a keyboard: its managers get it too.
         interrupted(arguments, Duration::from_millis(ms), [Signal::TERM, Signal::INT][at % 2], true);
+        watchdog.progress();
     }
 }
 
 #[test]
 fn verify_leaves_nothing() {
-    let _watchdog = Watchdog::usual("verify interrupted");
-    at_all_times(&["verify", "--nodes", "9"]);
+    let watchdog = Watchdog::usual("verify interrupted");
+    at_all_times(&["verify", "--nodes", "9"], &watchdog);
 }
 
 #[test]
 fn a_benchmark_leaves_nothing() {
-    let _watchdog = Watchdog::usual("scipp interrupted");
-    at_all_times(&["bench", "scipp"]);
+    let watchdog = Watchdog::usual("scipp interrupted");
+    at_all_times(&["bench", "scipp"], &watchdog);
 }
 
 #[test]
 fn acceptance_leaves_nothing_and_starts_no_further_cluster() {
-    let _watchdog = Watchdog::new("acceptance interrupted", Duration::from_secs(300));
-    at_all_times(&["bench", "acceptance", "--only", "up.64", "manager.idle"]);
-    at_all_times(&["bench", "acceptance", "--only", "connect_map"]);
+    let watchdog = Watchdog::new("acceptance interrupted", Duration::from_secs(300));
+    at_all_times(&["bench", "acceptance", "--only", "up.64", "manager.idle"], &watchdog);
+    at_all_times(&["bench", "acceptance", "--only", "connect_map"], &watchdog);
+}
+
+/// The step waits for round trips between two processors, which may take as long as others let it.
+#[test]
+fn a_signal_while_round_trips_are_measured_ends_it_with_what_there_is() {
+    let watchdog = Watchdog::usual("verify interrupted in scipp");
+    for own in [false, true] {
+        let cluster = if own { Cluster::empty().unwrap() } else { Cluster::up(2).unwrap() };
+        let words: &[&str] = if own { &["verify", "--nodes", "2"] } else { &["verify", "--running"] };
+        let mut command = cluster.command(&[words, &["--quick"]].concat()).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut progress = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("scipp: nodes") {
+            said.clear();
+            assert_ne!(progress.read_line(&mut said).unwrap(), 0, "it ended before the step");
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let drain = std::thread::spawn(move || std::io::copy(&mut progress, &mut std::io::sink()));
+        let output = child.wait_with_output().unwrap();
+        drain.join().unwrap().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        // A test that is held up itself may be late, and the step over.
+        assert!(out.contains("PARTIAL: ended early by a signal, in or after the step `"), "{out}");
+        assert!(out.contains("\npairs "), "what was measured is printed: {out}");
+        if own {
+            assert_eq!(left_in(&cluster), Vec::<String>::new());
+        }
+        watchdog.progress();
+    }
 }

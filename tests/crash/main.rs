@@ -5,6 +5,7 @@
 
 mod managers;
 mod programs;
+mod watchdog;
 
 use std::time::{Duration, Instant};
 

@@ -20,6 +20,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
+        tieline_tests::dispositions::pass_on_the_usual();
         Self { dir: tempfile::tempdir().unwrap() }
     }
 

@@ -164,7 +164,7 @@ fn signal(process: u32, signal: Signal) {
 
 #[test]
 fn a_server_that_is_killed_and_a_signal_end_a_look_whenever_they_come() {
-    let _watchdog = Watchdog::usual("killed servers");
+    let watchdog = Watchdog::usual("killed servers");
     let place = Place::new();
     place.done(&["generate", "net.toml", "fattree", "16", "3"]);
     for after in [0, 20, 60, 200, 700] {
@@ -179,6 +179,7 @@ fn a_server_that_is_killed_and_a_signal_end_a_look_whenever_they_come() {
         let base = served.name.clone();
         drop(served);
         assert_eq!(sockets_of(&base), 0, "{after}");
+        watchdog.progress();
     }
     let served = Served::start(&place, "net.toml", &[]);
     for after in [0, 20, 60, 200, 700] {
@@ -189,6 +190,7 @@ fn a_server_that_is_killed_and_a_signal_end_a_look_whenever_they_come() {
         // Before its own handling of signals begins the system's ends it.
         let code = std::os::unix::process::ExitStatusExt::signal(&output.status);
         assert!(output.status.code() == Some(130) || code == Some(2), "{after}: {output:?}");
+        watchdog.progress();
     }
     // The server still serves, and has only its own sockets.
     place.done(&["observe", "--ibsim", &served.name, "--no-counters", "--quiet"]);

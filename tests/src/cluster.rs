@@ -52,6 +52,8 @@ impl Cluster {
     /// A runtime directory without nodes.
     pub fn empty() -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("tieline-test-").tempdir()?;
+        crate::leftovers::own(dir.path());
+        crate::dispositions::pass_on_the_usual();
         Ok(Self { dir, name: "test".into(), nodes: Vec::new() })
     }
 

@@ -10,6 +10,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cluster;
+pub mod dispositions;
+pub mod leftovers;
 pub mod peer;
 pub mod random;
 pub mod watchdog;

@@ -14,6 +14,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["compute"] => compute(),
+        ["parent", rest @ ..] => return parent(rest),
+        _ => {}
+    }
     let node = Node::attach()?;
     match words.as_slice() {
         ["own", id, size] => own(&node, id.parse()?, size.parse()?),
@@ -36,6 +41,37 @@ fn say(text: &str) -> Result<()> {
 
 fn lines() -> impl Iterator<Item = String> {
     std::io::stdin().lock().lines().map_while(std::result::Result::ok)
+}
+
+/// Other work: computes until standard input ends.
+fn compute() -> ! {
+    std::thread::spawn(|| {
+        lines().for_each(drop);
+        std::process::exit(0);
+    });
+    let mut number = 1_u64;
+    loop {
+        number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
+}
+
+/// A test that hangs: starts children of its own, says `ready`, and waits for its watchdog. One child has a child, and one has
+/// left the tree for a cluster's directory, as managers do that were started in the background.
+fn parent(words: &[&str]) -> Result<()> {
+    let [directory] = words else { bail!("which directory?") };
+    let start = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]).env("TIELINE_RUNTIME_DIR", directory);
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn()
+    };
+    tieline_tests::leftovers::own(std::path::Path::new(directory));
+    let _watchdog = tieline_tests::Watchdog::new("a test of the watchdog", Duration::from_secs(1));
+    let mut children = vec![start("sleep 1000 & wait")?];
+    // Its shell ends, so its parent is no longer of this tree.
+    children.push(start("setsid sleep 1000 & exit 0")?);
+    say("ready")?;
+    children.into_iter().try_for_each(|mut child| child.wait().map(drop))?;
+    bail!("the children ended by themselves");
 }
 
 /// Owns an available segment; `read OFFSET LEN` prints bytes, `write OFFSET BYTE` sets one.
