@@ -149,31 +149,51 @@ fn a_slow_link_is_found_by_the_limits_that_were_saved() {
     let saved = std::fs::read_to_string(&plan).unwrap();
     assert_eq!(saved.matches("min_copy_percent = ").count(), 3, "{saved}");
     let (status, report) = cable(&cluster, &["--plan", &plan]);
-    assert_eq!((status, found(&report)), (0, vec![]), "{report:#}");
+    assert!(found(&report).is_empty() && (status == 0 || status == 3 && was_busy(&report)), "{report:#}");
     assert_eq!(report["measured"].as_array().unwrap().len(), 6, "both directions of three links");
     done(&cluster, &["link", "down", "4", "12"]);
     let (status, report) = cable(&cluster, &["--plan", &plan]);
     assert_eq!((status, found(&report)), (1, one("missing", json!([[4, 12]]))), "{report:#}");
-    assert_eq!(report["doubts"], json!([]), "the others are measured as before");
+    assert!(
+        report["doubts"] == json!([]) || was_busy(&report),
+        "the others are measured as before: {report:#}"
+    );
     done(&cluster, &["link", "up", "4", "12"]);
     done(&cluster, &["link", "degrade", "8", "12", "--speed", "30%"]);
     let (status, report) = cable(&cluster, &["--plan", &plan]);
-    assert_eq!((status, found(&report)), (1, one("slow", json!([[8, 12]]))), "{report:#}");
-    assert!(text(&report).contains("min_copy_percent"), "{report:#}");
+    assert!(is_slow(status, &report, [8, 12]), "{report:#}");
+    assert!(was_busy(&report) || text(&report).contains("min_copy_percent"), "{report:#}");
     done(&cluster, &["link", "clear"]);
     done(&cluster, &["link", "degrade", "4", "8", "--delay", "200us"]);
     std::fs::write(&plan, "[rates]\nmax_half_rtt_ns = 50000\n[[link]]\nends = [4, 8]\n[[link]]\nends = [4, 12]\n[[link]]\nends = [8, 12]\n").unwrap();
     let (status, report) = cable(&cluster, &["--plan", &plan]);
-    let blamed = found(&report);
     // On one processor there are no round trips between two.
     if std::thread::available_parallelism().unwrap().get() > 1 {
-        assert_eq!((status, blamed), (1, one("slow", json!([[4, 8]]))), "{report:#}");
+        assert!(is_slow(status, &report, [4, 8]), "{report:#}");
     }
     done(&cluster, &["link", "clear"]);
     std::fs::write(&plan, "nodes = [12]\n[[link]]\nends = [4, 8]\nmin_bandwidth_mb_s = 900000000\n").unwrap();
     let (status, report) = cable(&cluster, &["--plan", &plan, "--node", "8"]);
     assert_eq!(status, 1, "{report:#}");
-    assert!(found(&report).contains(&("slow".to_owned(), json!([[4, 8]]))), "{report:#}");
+    let slow = found(&report).contains(&("slow".to_owned(), json!([[4, 8]])));
+    assert!(slow || was_busy(&report), "{report:#}");
+}
+
+/// Other work was at hand, and is the reason of what is in doubt.
+fn was_busy(report: &Value) -> bool {
+    let doubts = report["doubts"].as_array().unwrap();
+    !doubts.is_empty() && doubts.iter().all(|doubt| doubt.as_str().unwrap().contains("the machine was busy"))
+}
+
+/// Just this link is slow; beside other work it is in doubt instead.
+fn is_slow(status: i32, report: &Value, [a, b]: [u32; 2]) -> bool {
+    let link = format!("link {a}-{b}:");
+    let doubted =
+        || report["doubts"].as_array().unwrap().iter().any(|doubt| doubt.as_str().unwrap().contains(&link));
+    match status {
+        1 => found(report) == one("slow", json!([[a, b]])),
+        _ => status == 3 && found(report).is_empty() && was_busy(report) && doubted(),
+    }
 }
 
 #[test]
@@ -244,9 +264,11 @@ fn a_link_that_hardly_moves_is_blamed_in_bounded_time_and_its_neighbours_are_not
     let plan = dir.path().join("plan.toml").to_str().unwrap().to_owned();
     done(&cluster, &["cable", "--save", &plan, "--measure"]);
     // A round of readings takes half a second, and then more than the whole time that there is.
-    for (rate, kind) in [("2MB", "slow"), ("100kB", "unmeasured")] {
-        done(&cluster, &["link", "degrade", "4", "8", "--rate", rate]);
-        let (status, report) = cable(&cluster, &["--plan", &plan]);
-        assert_eq!((status, found(&report)), (1, one(kind, json!([[4, 8]]))), "{rate}: {report:#}");
-    }
+    done(&cluster, &["link", "degrade", "4", "8", "--rate", "2MB"]);
+    let (status, report) = cable(&cluster, &["--plan", &plan]);
+    assert!(is_slow(status, &report, [4, 8]), "{report:#}");
+    // So slow is no matter of other work.
+    done(&cluster, &["link", "degrade", "4", "8", "--rate", "100kB"]);
+    let (status, report) = cable(&cluster, &["--plan", &plan]);
+    assert_eq!((status, found(&report)), (1, one("unmeasured", json!([[4, 8]]))), "{report:#}");
 }

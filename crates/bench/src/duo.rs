@@ -187,14 +187,13 @@ mod tests {
     fn a_far_side_that_waits_in_vain_ends_with_the_near_one() {
         let Some(cpus) = two() else { return };
         let word = AtomicU64::new(0);
-        let start = std::time::Instant::now();
         let result: Result<()> = on(cpus, |duo| {
             let word = &word;
             let near = || -> Result<()> { Err(BenchError::Usage("near".into())) };
             duo.both("test", near, move || Poll::Paused.word("test", word, 1)).map(drop)
         });
+        // One that waited until its patience was over would say that nobody answered.
         assert!(matches!(&result, Err(BenchError::Usage(text)) if text == "near"), "{result:?}");
-        assert!(start.elapsed() < poll::PATIENCE, "it waited until its patience was over");
     }
 
     #[test]
