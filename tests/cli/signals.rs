@@ -106,3 +106,36 @@ fn a_signal_while_round_trips_are_measured_ends_it_with_what_there_is() {
         watchdog.progress();
     }
 }
+
+#[test]
+fn a_second_signal_does_not_wait_and_what_was_finished_is_printed() {
+    let _watchdog = Watchdog::usual("verify interrupted twice");
+    for json in [false, true] {
+        let cluster = Cluster::empty().unwrap();
+        let mut command = cluster.command(&["verify", "--nodes", "3", "--thorough"]).unwrap();
+        if json {
+            command.arg("--json");
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        // Two signals while steps are done that take a minute; where the first comes too early, it ends the command by itself.
+        std::thread::sleep(Duration::from_millis(2000));
+        for _ in 0..2 {
+            let _ = kill_process(pid, Signal::INT);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut out = String::new();
+        std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut out).unwrap();
+        let status = child.wait().unwrap();
+        assert!(status.code() == Some(130) || status.signal() == Some(2), "{status:?} {out}");
+        // Before anything was measured there is nothing to print.
+        if json && !out.is_empty() {
+            let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert!(document["partial"].is_string() && document["steps"].is_array(), "{out}");
+        } else if !out.is_empty() {
+            assert!(out.contains("PARTIAL: ended") && out.contains("up        PASS"), "{out}");
+        }
+        assert_eq!(left_in(&cluster), Vec::<String>::new());
+        assert_eq!(running_for(&cluster), Vec::<String>::new());
+    }
+}

@@ -186,7 +186,9 @@ impl ConntestReport {
         if self.partial {
             text.push_str(" (partial: ended early)");
         }
-        if let Some(reason) = self.load.reason().filter(|_| self.verdict == Verdict::Inconclusive) {
+        if let Some(reason) =
+            self.load.reason().filter(|_| self.verdict == Verdict::Inconclusive && !self.partial)
+        {
             text.push_str(&format!(" (the machine was busy: {reason})"));
         }
         text
