@@ -60,6 +60,7 @@ mod objects;
 mod peers;
 mod pending;
 mod programs;
+mod quotas;
 mod requests;
 mod resume;
 mod sharing;
@@ -89,6 +90,7 @@ use objects::Object;
 use peers::{Peer, Socket};
 use pending::Pending;
 use programs::Program;
+use quotas::Quotas;
 use resume::{Asker, Waiting};
 use timers::Timers;
 
@@ -124,6 +126,7 @@ pub struct Manager {
     tokens: Ledger,
     programs: BTreeMap<ProgramConn, Program>,
     shares: Shares,
+    quotas: Quotas,
     objects: BTreeMap<Imported, Object>,
     segments: u64,
     interrupts: u64,
@@ -163,6 +166,7 @@ impl Manager {
             tokens: Ledger::default(),
             programs: BTreeMap::new(),
             shares: Shares::default(),
+            quotas: Quotas::default(),
             objects: BTreeMap::new(),
             segments: 0,
             interrupts: 0,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::objects::limit;
-use super::programs::Program;
+use super::programs::{Program, allowed};
 use super::{Credentials, LogLevel, Manager, Output, ProgramConn, Timer};
 use crate::wire::program::{Refusal, ToProgram};
 
@@ -32,15 +32,15 @@ pub(super) struct Shares {
 }
 
 /// A part of the places: at least one.
-fn part(of: u64, percent: u64) -> u64 {
+pub(super) fn part(of: u64, percent: u64) -> u64 {
     (of.saturating_mul(percent) / 100).max(1)
 }
 
-fn count(map: &BTreeMap<u32, u64>, key: u32) -> u64 {
+pub(super) fn count<K: Ord>(map: &BTreeMap<K, u64>, key: K) -> u64 {
     map.get(&key).copied().unwrap_or(0)
 }
 
-fn give_back(map: &mut BTreeMap<u32, u64>, key: u32) {
+pub(super) fn give_back<K: Ord>(map: &mut BTreeMap<K, u64>, key: K) {
     if let Some(number) = map.get_mut(&key) {
         *number -= 1;
         if *number == 0 {
@@ -55,16 +55,12 @@ impl Manager {
             return self.out.push_back(Output::CloseProgram { program });
         }
         let most = self.config.limits.programs;
+        // Said at once: nothing that it could say would change it, and what is not read costs nothing.
+        if let Err(refusal) = self.check_user(&credentials) {
+            return self.refuse_unheard(program, &credentials, refusal);
+        }
         if self.shares.attached >= most {
-            // Said at once: there is no point in listening to it.
-            let refusal = limit("programs of this node", most);
-            self.log(LogLevel::Warn, format!("pid {} may not attach: {refusal}", credentials.pid));
-            self.out.push_back(Output::ToProgram {
-                program,
-                message: ToProgram::Rejected(refusal),
-                descriptors: Vec::new(),
-            });
-            return self.out.push_back(Output::CloseProgram { program });
+            return self.refuse_unheard(program, &credentials, limit("programs of this node", most));
         }
         self.timers.set(Timer::ProgramHello(program), self.now + STRANGER_LIMIT);
         self.programs.insert(program, Program::new(credentials));
@@ -75,6 +71,23 @@ impl Manager {
         {
             self.reject(one, limit("connections of this node that have not said hello", most));
         }
+    }
+
+    /// Whether this user may attach.
+    fn check_user(&self, credentials: &Credentials) -> Result<(), Refusal> {
+        let own_uid = self.config.uid;
+        if allowed(&self.config.attach, own_uid, credentials.uid, &credentials.gids) {
+            return Ok(());
+        }
+        let what = format!("attach to node {} (its manager runs as user {own_uid})", self.own);
+        Err(Refusal::Denied { what, uid: credentials.uid })
+    }
+
+    fn refuse_unheard(&mut self, program: ProgramConn, credentials: &Credentials, refusal: Refusal) {
+        self.log(LogLevel::Warn, format!("pid {} may not attach: {refusal}", credentials.pid));
+        let message = ToProgram::Rejected(refusal);
+        self.out.push_back(Output::ToProgram { program, message, descriptors: Vec::new() });
+        self.out.push_back(Output::CloseProgram { program });
     }
 
     /// The oldest stranger of the process, of the user, that has most of them.
@@ -95,7 +108,7 @@ impl Manager {
         self.shares.strangers.iter().find(|program| who(program) == Some(process)).copied()
     }
 
-    fn is_privileged(&self, uid: u32) -> bool {
+    pub(super) fn is_privileged(&self, uid: u32) -> bool {
         uid == 0 || uid == self.config.uid
     }
 

@@ -26,6 +26,7 @@ impl Manager {
     pub fn audit(&self) -> Result<(), String> {
         self.audit_tokens()?;
         self.audit_shares()?;
+        self.audit_quotas()?;
         self.audit_objects()?;
         self.audit_exports()?;
         self.audit_imports()?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::limit;
+use super::quotas::Shared;
 use super::{Manager, Output, ProgramConn};
 use crate::ids::NodeId;
 use crate::wire::peer::PeerReply;
@@ -80,12 +81,12 @@ impl PeerReply {
 }
 
 impl Manager {
-    pub(super) fn check_import_limit(&self) -> Result<(), Refusal> {
+    pub(super) fn check_import_limit(&self, program: ProgramConn) -> Result<(), Refusal> {
         let most = self.config.limits.imports;
         if self.imports.by_slot.len() as u64 >= most {
             return Err(limit("connections of the programs of this node", most));
         }
-        Ok(())
+        self.check_quota(program, Shared::Imports)
     }
 
     /// Gives a connection a slot. The caller has checked the limit, and that the connection has none.
@@ -99,6 +100,7 @@ impl Manager {
         let slot = self.imports.take_slot();
         let import = Import { program, node, shown, alive: true, told, verify: None };
         self.imports.by_slot.insert(slot, import);
+        self.take_quota(program, Shared::Imports);
         self.imports.by_connection.insert((node, shown.connection), slot);
         if let Some(entry) = self.programs.get_mut(&program) {
             entry.imports.insert(slot);
@@ -130,6 +132,7 @@ impl Manager {
         self.unlink_import(slot);
         let Some(import) = self.imports.by_slot.remove(&slot) else { return };
         self.imports.free.insert(slot);
+        self.return_quota(import.program, Shared::Imports);
         if let Some(entry) = self.programs.get_mut(&import.program) {
             entry.imports.remove(&slot);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::descriptors::{interrupt_parts, is_huge, missing, sealed_memory};
+use super::quotas::Shared;
 use super::sharing::{check_sharable, is_attachment};
 use super::{Descriptor, FdToken, Manager, ProgramConn};
 use crate::ids::{InterruptNo, SegmentKey};
@@ -133,6 +134,7 @@ impl Manager {
         if self.segments >= self.config.limits.segments {
             return Err(limit("segments of this node", self.config.limits.segments));
         }
+        self.check_quota(program, Shared::Segments)?;
         self.segments += 1;
         let body = Body::Segment { memory, size_bytes, available, shared, huge };
         self.insert_object(program, what, incarnation, access, body);
@@ -149,6 +151,7 @@ impl Manager {
         if self.interrupts >= self.config.limits.interrupts {
             return Err(limit("interrupts of this node", self.config.limits.interrupts));
         }
+        self.check_quota(program, Shared::Interrupts)?;
         let number = match new.number {
             Some(number) => number,
             None => self.draw_interrupt(),
@@ -205,6 +208,7 @@ impl Manager {
             Object { owner, incarnation, access, exports: BTreeSet::new(), severed: false, reattached, body };
         let available = object.available();
         self.objects.insert(what, object);
+        self.take_quota(owner, what.into());
         if let (Imported::Segment(SegmentKey::GroupCopy(group)), true) = (what, available) {
             self.own_copy_changed(group, true);
         }
@@ -285,6 +289,7 @@ impl Manager {
         for token in object.tokens() {
             self.close_token(token);
         }
+        self.return_quota(object.owner, what.into());
         match object.body {
             Body::Segment { .. } => self.segments -= 1,
             Body::Interrupt { .. } => self.interrupts -= 1,

@@ -204,14 +204,19 @@ impl Manager {
             }
         };
         let shown = Shown { connection, incarnation, what };
-        self.check_new_import(node, shown)?;
+        self.check_new_import(program, node, shown)?;
         let import = self.add_import(program, node, shown, true);
         Ok((body.with_import(import), tokens))
     }
 
     /// There is a slot, and the connection has none yet.
-    pub(super) fn check_new_import(&self, node: NodeId, shown: Shown) -> Result<(), Refusal> {
-        self.check_import_limit()?;
+    pub(super) fn check_new_import(
+        &self,
+        program: ProgramConn,
+        node: NodeId,
+        shown: Shown,
+    ) -> Result<(), Refusal> {
+        self.check_import_limit(program)?;
         match self.imports.find(node, shown.connection) {
             None => Ok(()),
             Some(_) => Err(Refusal::Invalid(format!(

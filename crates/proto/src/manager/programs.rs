@@ -102,11 +102,6 @@ impl Manager {
     ) -> Result<(), Refusal> {
         let entry = self.programs.get(&program).ok_or(Refusal::Invalid("not connected".to_owned()))?;
         let credentials = &entry.credentials;
-        let own_uid = self.config.uid;
-        if !allowed(&self.config.attach, own_uid, credentials.uid, &credentials.gids) {
-            let what = format!("attach to node {} (its manager runs as user {own_uid})", self.own);
-            return Err(Refusal::Denied { what, uid: credentials.uid });
-        }
         if name.len() > MAX_NAME_BYTES {
             return Err(Refusal::Invalid(format!(
                 "the program's name has {} bytes: use at most {MAX_NAME_BYTES}",

@@ -126,7 +126,7 @@ impl Manager {
     }
 
     fn connect(&mut self, program: ProgramConn, id: RequestId, node: NodeId, what: Imported) -> Answer {
-        self.check_import_limit()?;
+        self.check_import_limit(program)?;
         let requester = self.requester(program);
         self.check_carrier(node)?;
         let node = self.at_the_end(node);

@@ -46,7 +46,7 @@ impl Manager {
         shown: Shown,
     ) -> Answer {
         self.check_undisputed(program, node, shown)?;
-        self.check_new_import(node, shown)?;
+        self.check_new_import(program, node, shown)?;
         if node == self.own {
             self.check_pending(program)?;
             let requester = self.requester(program);
@@ -104,7 +104,7 @@ impl Manager {
         node: NodeId,
         shown: Shown,
     ) -> Result<Reply, Refusal> {
-        let checked = self.check_new_import(node, shown);
+        let checked = self.check_new_import(program, node, shown);
         if let Err(refusal) = checked {
             if self.imports.find(node, shown.connection).is_none() {
                 // No slot is left: then it does not go on after all.
@@ -128,7 +128,7 @@ impl Manager {
         shown: Shown,
         told: bool,
     ) -> Result<Reply, Refusal> {
-        self.check_new_import(node, shown)?;
+        self.check_new_import(program, node, shown)?;
         let owed = self.peer_entry(node).owed_released.remove(&shown.connection).is_some();
         Ok(Reply::Resumed { import: self.add_import(program, node, shown, told || owed) })
     }

@@ -39,7 +39,7 @@ impl Manager {
     }
 
     pub(super) fn attach_segment(&mut self, program: ProgramConn, key: SegmentKey) -> Answer {
-        self.check_import_limit()?;
+        self.check_import_limit(program)?;
         let what = Imported::Segment(key);
         let requester = self.requester(program);
         self.check_attachable(what, self.own, requester.uid)?;

@@ -26,6 +26,7 @@ mod hostile;
 mod identity;
 mod interrupts;
 mod peers;
+mod quotas;
 mod resume;
 mod segments;
 mod sharing;
