@@ -8,9 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use foreign::{Closer, Inbox};
 use mad::TransportError;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use topology::{Graph, PortIx};
 
 mod clients;
@@ -48,6 +50,12 @@ pub enum ServeError {
     /// There is nothing to serve.
     #[error("the fabric has no node; name a file that has some")]
     Empty,
+    /// Somebody sends what can't be closed. Only before Linux 6.16: later kernels keep it out.
+    #[error(
+        "somebody sends descriptors that can't be closed to the sockets of this server: end the sender, then serve again, in a \
+         network namespace of its own or on Linux 6.16 or later"
+    )]
+    Flooded,
     /// More ports than addresses.
     #[error("the fabric has more ports than the {0} LIDs that there are; serve it without bringing it up")]
     TooManyPorts(u16),
@@ -165,7 +173,8 @@ struct Server {
     agents: Agents,
     base: String,
     epoll: OwnedFd,
-    control: OwnedFd,
+    control: Inbox,
+    closer: Closer,
     clients: Clients,
     commands: Option<ControlSocket>,
     started: Instant,
@@ -183,6 +192,10 @@ fn failed(what: &str, error: Errno) -> TransportError {
     }
 }
 
+fn watch(epoll: &OwnedFd, fd: impl AsFd, source: Source) -> Result<(), TransportError> {
+    epoll::add(epoll, fd, source.to_data(), epoll::EventFlags::IN).map_err(|e| failed("watch a socket", e))
+}
+
 impl Server {
     fn new(graph: Graph, options: &Options) -> Result<Self, ServeError> {
         if graph.node_count() == 0 {
@@ -195,8 +208,11 @@ impl Server {
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed("make an epoll", e))?;
         let what = format!("open the socket {base}:ctl");
-        let control = sockets::bound(&mad::ibsim::control_name(base)).map_err(|e| failed(&what, e))?;
-        let commands = options.control.as_deref().map(ControlSocket::new).transpose()?;
+        let closer = Closer::new(geteuid().as_raw());
+        let control =
+            sockets::bound(&mad::ibsim::control_name(base), &closer).map_err(|e| failed(&what, e))?;
+        let commands =
+            options.control.as_deref().map(|path| ControlSocket::new(path, &closer)).transpose()?;
         let this = Self {
             agents,
             base: base.to_owned(),
@@ -207,6 +223,7 @@ impl Server {
             quit: false,
             epoll,
             control,
+            closer,
             commands,
         };
         this.watch(this.control.as_fd(), Source::Control)?;
@@ -217,8 +234,7 @@ impl Server {
     }
 
     fn watch(&self, fd: impl AsFd, source: Source) -> Result<(), TransportError> {
-        epoll::add(&self.epoll, fd, source.to_data(), epoll::EventFlags::IN)
-            .map_err(|e| failed("watch a socket", e))
+        watch(&self.epoll, fd, source)
     }
 
     /// Waits for something to happen, and does it.
@@ -233,8 +249,8 @@ impl Server {
         }
         for one in ready {
             match Source::from_data(one.data) {
-                Source::Control => self.control_messages(event),
-                Source::Client(client) => self.packets(client, event),
+                Source::Control => self.control_messages(event)?,
+                Source::Client(client) => self.packets(client, event)?,
                 Source::Commands => self.accept_line()?,
                 Source::Line(number) => self.read_line(number, event),
             }

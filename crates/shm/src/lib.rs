@@ -39,6 +39,7 @@ pub mod process;
 pub mod region;
 pub mod ring;
 pub mod shareable;
+pub mod socket;
 pub mod sync;
 #[cfg(all(test, loom))]
 mod tests_loom_stream;

@@ -16,15 +16,12 @@ pub use startup::{environment, execute, stdout_was_closed};
 use crate::proc_file;
 use crate::{Error, Result};
 use rustix::event::{PollFd, PollFlags};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
-
-/// Socket option: a descriptor of the process at the other end. The same on all processors that this runs on.
-const SO_PEERPIDFD: libc::c_int = 77;
 
 /// A descriptor of a process.
 #[derive(Debug)]
@@ -111,24 +108,7 @@ impl PidFd {
 /// A descriptor of this process, as the process at the other end of a socket that has both ends here. Linux 6.5.
 fn own_by_socket() -> core::result::Result<OwnedFd, Errno> {
     let (end, _other) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    let mut made: libc::c_int = -1;
-    let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: both pointers lead to values of this frame, and `size` says how large the first is.
-    let result = unsafe {
-        libc::getsockopt(
-            end.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERPIDFD,
-            (&raw mut made).cast(),
-            &raw mut size,
-        )
-    };
-    if result != 0 || made < 0 {
-        // SAFETY: it is this thread's own error number, which the call has just set.
-        return Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() }));
-    }
-    // SAFETY: the kernel has just made this descriptor for the caller, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+    crate::socket::peer_process(end.as_fd())
 }
 
 impl DeadProof {

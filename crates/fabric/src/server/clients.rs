@@ -1,9 +1,9 @@
 //! The programs that are connected.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use foreign::Inbox;
 use mad::Mad;
 use mad::ibsim::Packet;
 use mad::values::Class;
@@ -31,7 +31,7 @@ pub(super) struct Client {
     /// The number that its sockets' names have.
     pub name: u32,
     /// Its datagrams come here, and it is connected to where they are expected.
-    pub socket: OwnedFd,
+    pub socket: Inbox,
     /// Where it stands.
     pub port: PortIx,
     /// It is a subnet manager.
@@ -45,7 +45,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(name: u32, socket: OwnedFd, port: PortIx, is_sm: bool) -> Self {
+    pub(super) fn new(name: u32, socket: Inbox, port: PortIx, is_sm: bool) -> Self {
         Self {
             name,
             socket,

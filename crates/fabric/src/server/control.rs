@@ -1,14 +1,18 @@
 //! The socket on which commands are taken.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use foreign::{Closer, Foreign};
 use mad::TransportError;
+use rustix::event::epoll;
 
-use super::{Event, Server, Source, command};
+use super::{Event, Server, Source, command, watch};
 
 /// Longest command.
 const MOST_BYTES: usize = 4096;
@@ -20,12 +24,26 @@ const MOST_LINES: usize = 64;
 pub(super) struct ControlSocket {
     path: PathBuf,
     listener: UnixListener,
-    lines: BTreeMap<u32, (UnixStream, Vec<u8>)>,
+    lines: BTreeMap<u32, Line>,
     next: u32,
+    closer: Closer,
+}
+
+/// A commander, and what it has said of its next command.
+type Line = (Foreign<Stream>, Vec<u8>);
+
+/// A connection that can be given to a closer.
+#[derive(Debug)]
+struct Stream(UnixStream);
+
+impl From<Stream> for OwnedFd {
+    fn from(stream: Stream) -> Self {
+        stream.0.into()
+    }
 }
 
 impl ControlSocket {
-    pub(super) fn new(path: &Path) -> Result<Self, TransportError> {
+    pub(super) fn new(path: &Path, closer: &Closer) -> Result<Self, TransportError> {
         let failed = |cause| TransportError::Io {
             what: format!("make the control socket {}", path.display()),
             cause,
@@ -37,7 +55,11 @@ impl ControlSocket {
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), listener, lines: BTreeMap::new(), next: 0 })
+        // Commands are this user's affair, and root's; and what they might send beside them is nobody's.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+        foreign::refuse_descriptors(&listener, true);
+        let closer = closer.clone();
+        Ok(Self { path: path.to_owned(), listener, lines: BTreeMap::new(), next: 0, closer })
     }
 
     pub(super) fn listener(&self) -> BorrowedFd<'_> {
@@ -56,14 +78,16 @@ impl Server {
     pub(super) fn accept_line(&mut self) -> Result<(), TransportError> {
         let Some(commands) = self.commands.as_mut() else { return Ok(()) };
         let Ok((stream, _)) = commands.listener.accept() else { return Ok(()) };
-        if commands.lines.len() >= MOST_LINES || stream.set_nonblocking(true).is_err() {
+        let uid = foreign::peer_uid(&stream);
+        let stream = Foreign::new(Stream(stream), uid, &commands.closer);
+        if commands.lines.len() >= MOST_LINES || stream.0.set_nonblocking(true).is_err() {
             return Ok(());
         }
         let number = commands.next;
         commands.next = commands.next.wrapping_add(1);
-        let Ok(watched) = stream.try_clone() else { return Ok(()) };
+        let watched = watch(&self.epoll, &stream.0, Source::Line(number));
         commands.lines.insert(number, (stream, Vec::new()));
-        self.watch(watched, Source::Line(number))
+        watched
     }
 
     pub(super) fn read_line(&mut self, number: u32, event: &mut dyn FnMut(Event)) {
@@ -73,7 +97,7 @@ impl Server {
             return;
         };
         let mut bytes = [0; 1024];
-        let ended = match stream.read(&mut bytes) {
+        let ended = match (&stream.0).read(&mut bytes) {
             Ok(0) => true,
             Ok(len) => {
                 so_far.extend_from_slice(bytes.get(..len).unwrap_or_default());
@@ -97,8 +121,11 @@ impl Server {
         }
         if (ended || too_long)
             && let Some(commands) = self.commands.as_mut()
+            && let Some((stream, _)) = commands.lines.remove(&number)
         {
-            commands.lines.remove(&number);
+            // It is closed later, and nothing more of it is wanted.
+            let _ = epoll::delete(&self.epoll, &stream.0);
+            let _ = stream.0.shutdown(std::net::Shutdown::Both);
         }
     }
 
@@ -106,7 +133,7 @@ impl Server {
     fn say(&mut self, number: u32, answer: &str) {
         let lines = self.commands.as_mut().map(|commands| &mut commands.lines);
         if let Some((stream, _)) = lines.and_then(|lines| lines.get_mut(&number)) {
-            let _ = stream.write_all(format!("{answer}\n").as_bytes());
+            let _ = (&stream.0).write_all(format!("{answer}\n").as_bytes());
         }
     }
 

@@ -1,18 +1,17 @@
 //! Messages and packets of programs.
 
+use foreign::Looked;
 use mad::ibsim::{
     ClientInfo, Control, MAGIC, Packet, control, inward_name, lid_from_wire, lid_to_wire, outward_name,
 };
 use mad::values::{Class, Gid, Method};
 use mad::{Address, Layout, Lid, Mad};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, connect, recv, recvfrom, send, sendto,
-};
+use rustix::net::{SendFlags, SocketAddrAny, SocketAddrUnix, connect, send, sendto};
 use topology::PortIx;
 
 use super::clients::Client;
-use super::{Event, Server, Source, TURN, sockets};
+use super::{Event, ServeError, Server, Source, TURN, sockets};
 use crate::agents::Carried;
 
 /// What programs take for "could not be delivered": the system's number for a timeout.
@@ -27,13 +26,14 @@ fn bytes_of(control: &Control) -> [u8; 80] {
 }
 
 impl Server {
-    pub(super) fn control_messages(&mut self, event: &mut dyn FnMut(Event)) {
+    pub(super) fn control_messages(&mut self, event: &mut dyn FnMut(Event)) -> Result<(), ServeError> {
         for _ in 0..TURN {
             let mut bytes = [0; 256];
-            let (len, _, from) = match recvfrom(&self.control, &mut bytes, RecvFlags::DONTWAIT) {
-                Ok(came) => came,
+            let (len, from) = match self.control.look(&mut bytes) {
+                Ok(Looked::Datagram(len, from)) => (len, from),
+                Ok(Looked::Stuck) => return Err(ServeError::Flooded),
                 Err(Errno::INTR) => continue,
-                Err(_) => return,
+                Ok(Looked::Nothing | Looked::Later) | Err(_) => return Ok(()),
             };
             let message: Option<[u8; 80]> = bytes.get(..len).and_then(|bytes| bytes.try_into().ok());
             let message: Option<Control> = message.map(|bytes| zerocopy::transmute!(bytes));
@@ -47,6 +47,7 @@ impl Server {
             }
             self.reply(&message, &from);
         }
+        Ok(())
     }
 
     /// To a program that does not take it in at once it is not sent: it waits for an answer, and would be the first to.
@@ -137,7 +138,7 @@ impl Server {
         }
         self.sweep_dead(event);
         let number = self.clients.free_number();
-        let opened = sockets::bound(&outward_name(&self.base, number)).and_then(|socket| {
+        let opened = sockets::bound(&outward_name(&self.base, number), &self.closer).and_then(|socket| {
             connect(&socket, &SocketAddrUnix::new_abstract_name(&inward_name(&self.base, name))?)?;
             Ok(socket)
         });
@@ -183,25 +184,32 @@ impl Server {
         dead.into_iter().for_each(|number| self.leave(number, true, event));
     }
 
-    pub(super) fn packets(&mut self, number: u32, event: &mut dyn FnMut(Event)) {
+    pub(super) fn packets(&mut self, number: u32, event: &mut dyn FnMut(Event)) -> Result<(), ServeError> {
         self.flush(number, event);
         for _ in 0..TURN {
-            let Some(client) = self.clients.by_number.get_mut(&number) else { return };
+            let Some(client) = self.clients.by_number.get_mut(&number) else { return Ok(()) };
             let mut bytes = [0; 512];
-            match recv(&client.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
-                Ok((len, _)) => match bytes.get(..len).and_then(|bytes| <[u8; 288]>::try_from(bytes).ok()) {
-                    Some(bytes) => {
-                        let packet: Packet = zerocopy::transmute!(bytes);
-                        client.sent(&Mad(packet.mad));
-                        self.packet(number, packet, event);
+            match client.socket.look(&mut bytes) {
+                Ok(Looked::Stuck) => return Err(ServeError::Flooded),
+                Ok(Looked::Datagram(len, _)) => {
+                    match bytes.get(..len).and_then(|bytes| <[u8; 288]>::try_from(bytes).ok()) {
+                        Some(bytes) => {
+                            let packet: Packet = zerocopy::transmute!(bytes);
+                            client.sent(&Mad(packet.mad));
+                            self.packet(number, packet, event);
+                        }
+                        None => event(Event::Garbage { on: "packets", len }),
                     }
-                    None => event(Event::Garbage { on: "packets", len }),
-                },
+                }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Err(_) => return self.leave(number, true, event),
+                Ok(Looked::Nothing | Looked::Later) => return Ok(()),
+                Err(_) => {
+                    self.leave(number, true, event);
+                    return Ok(());
+                }
             }
         }
+        Ok(())
     }
 
     fn packet(&mut self, number: u32, mut packet: Packet, event: &mut dyn FnMut(Event)) {

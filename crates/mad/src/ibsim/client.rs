@@ -302,6 +302,9 @@ fn address(name: &[u8]) -> Result<SocketAddrUnix, Errno> {
 
 fn bound(name: &[u8]) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // Anybody can reach it until it is connected, and closing what they send could hold this process up. Before Linux 6.16 the
+    // kernel can't: then only the moment until then is short.
+    let _ = shm::socket::refuse_descriptors(std::os::fd::AsFd::as_fd(&socket), true);
     bind(&socket, &address(name)?)?;
     Ok(socket)
 }

@@ -9,10 +9,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use foreign::{Closer, Inbox, Looked};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt};
+use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 
@@ -32,7 +32,7 @@ pub(super) struct LatchRinger(OwnedFd);
 #[derive(Debug)]
 pub(super) struct Latch {
     ringer: LatchRinger,
-    listener: OwnedFd,
+    listener: Inbox,
 }
 
 impl LatchRinger {
@@ -63,6 +63,8 @@ impl Latch {
         let (listener, fd) = pair.map_err(system("making the sockets of an interrupt"))?;
         // The smallest there is: one ring says it all, and each that waits costs a system call to clear.
         sockopt::set_socket_send_buffer_size(&fd, 0).map_err(system("making the sockets of an interrupt"))?;
+        // Ringers have nothing to send but rings; what else they send must not hold up the owner when it is closed.
+        let listener = Inbox::new(listener, geteuid().as_raw(), &Closer::of_process());
         Ok(Self { ringer: LatchRinger(fd), listener })
     }
 
@@ -84,9 +86,10 @@ impl Latch {
     /// Takes back what was rung. Never blocks. Look for work afterwards: who found it full counted on that.
     pub(super) fn clear(&self) -> Result<()> {
         for _ in 0..CLEARED_AT_ONCE {
-            match recv(&self.listener, &mut [0; 1], RecvFlags::DONTWAIT) {
-                Ok(_) => {}
-                Err(Errno::AGAIN) => break,
+            match self.listener.look(&mut [0; 1]) {
+                Ok(Looked::Datagram(..)) => {}
+                // What is not taken leaves the descriptor readable: somebody has rung who sends more than can be closed.
+                Ok(Looked::Nothing | Looked::Later | Looked::Stuck) => break,
                 Err(errno) => return Err(system("clearing the descriptor of an interrupt")(errno)),
             }
         }
@@ -100,6 +103,7 @@ mod tests {
 
     use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
     use rustix::fs::{OFlags, fcntl_setfl};
+    use rustix::net::{RecvFlags, recv};
     use shm::sync::{AtomicBool, Ordering};
 
     use super::*;

@@ -1,0 +1,65 @@
+//! Anybody of a network namespace can send to the sockets of a served fabric: that holds nobody up.
+
+// Helpers of tests are tests, which clippy cannot see.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use fabric::server::{Event, Options, serve};
+use foreign::trial::{lingering, nested, send_with};
+use mad::ibsim::{IbsimTransport, control_name};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use topology::build::{FatTree, fat_tree};
+
+const ALONE: &str = "TL_ALONE";
+
+/// Runs this test again in a process of its own, which does without these things that newer kernels have.
+fn alone(name: &str, without: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]).env(ALONE, "1").env(foreign::ENV_WITHOUT, without);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "without `{without}`: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_strangers_send_beside_their_messages_holds_nobody_up() {
+    if std::env::var_os(ALONE).is_none() {
+        for without in ["", "passrights"] {
+            alone("what_strangers_send_beside_their_messages_holds_nobody_up", without);
+        }
+        return;
+    }
+    let base = format!("strangers-{}", std::process::id());
+    let options = Options { base: base.clone(), control: None, bring_up: true };
+    let (ready, is_ready) = channel();
+    let (stop, stopped) = channel::<()>();
+    let server = std::thread::spawn(move || {
+        let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
+        let mut event = |event: Event| {
+            if event == Event::Ready {
+                ready.send(()).unwrap();
+            }
+        };
+        let ended = || !matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
+        serve(graph, &options, &mut event, &ended)
+    });
+    is_ready.recv_timeout(Duration::from_secs(30)).unwrap();
+    let stranger = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&stranger, &SocketAddrUnix::new_abstract_name(&control_name(&base)).unwrap()).unwrap();
+    let mut releases = Vec::new();
+    for round in 0..8 {
+        let (fd, release) = lingering().unwrap();
+        releases.push(release);
+        let fd = if round % 2 == 0 { fd } else { nested(fd).unwrap() };
+        // Refused by a new kernel. Whoever closes the last copy sleeps: not this thread.
+        let _ = send_with(&stranger, b"x", &[std::os::fd::AsFd::as_fd(&fd)]);
+        std::thread::spawn(move || drop(fd));
+    }
+    let mut client = IbsimTransport::connect(&base, "").unwrap();
+    client.node_info().unwrap();
+    drop(releases);
+    drop(stop);
+    server.join().unwrap().unwrap();
+}

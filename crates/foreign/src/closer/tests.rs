@@ -1,0 +1,119 @@
+use std::os::fd::AsFd;
+
+use super::*;
+use crate::Foreign;
+use crate::trial::{lingering, nested};
+
+const OWN: u32 = 1000;
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+fn null() -> OwnedFd {
+    std::fs::File::open("/dev/null").unwrap().into()
+}
+
+/// A descriptor, and the end that tells when it was closed.
+fn watched() -> (OwnedFd, std::os::unix::net::UnixStream) {
+    let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+    b.set_read_timeout(Some(WATCHDOG)).unwrap();
+    (a.into(), b)
+}
+
+fn is_closed(end: &std::os::unix::net::UnixStream) {
+    assert_eq!(std::io::Read::read(&mut &*end, &mut [0]).unwrap(), 0);
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < WATCHDOG, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn what_is_dropped_is_closed_and_the_thread_goes() {
+    let closer = Closer::new(OWN);
+    let (fd, end) = watched();
+    drop(Foreign::new(fd, 7, &closer));
+    is_closed(&end);
+    eventually("an end without work", || closer.lock().users.is_empty());
+    assert_eq!(closer.lock().threads_of_others, 0);
+}
+
+#[test]
+fn a_close_that_sleeps_holds_up_its_own_user_alone_and_for_as_long() {
+    let closer = Closer::new(OWN);
+    let (direct, release_direct) = lingering().unwrap();
+    let (inner, release_nested) = lingering().unwrap();
+    let outer = nested(inner).unwrap();
+    closer.close(7, direct);
+    closer.close(8, outer);
+    for uid in [7, 8] {
+        eventually("held up", || {
+            let state = closer.lock();
+            state.users[&uid].is_held_up(Instant::now())
+        });
+        (0..=MOST_WAITING).for_each(|_| closer.close(uid, null()));
+        assert_eq!(closer.load_of(uid), Load::Stuck);
+        assert_eq!(closer.lock().users[&uid].threads, 1);
+    }
+    assert!(closer.is_busy());
+    for other in [9, OWN, 0] {
+        let (fd, end) = watched();
+        closer.close(other, fd);
+        is_closed(&end);
+        assert_eq!(closer.load_of(other), Load::Light);
+    }
+    assert_eq!(closer.stuck_users(), [7, 8]);
+    drop(release_direct);
+    eventually("user 7 done", || closer.is_done_with(7));
+    assert_eq!(closer.stuck_users(), [8]);
+    drop(release_nested);
+    eventually("user 8 done", || closer.is_done_with(8));
+    assert_eq!(closer.stuck_users(), []);
+}
+
+#[test]
+fn all_users_together_have_so_many_threads_and_one_that_waited_gets_the_next() {
+    let closer = Closer::new(OWN);
+    let mut releases = Vec::new();
+    for uid in 0..u32::try_from(MOST_THREADS).unwrap() {
+        let (fd, release) = lingering().unwrap();
+        closer.close(2000 + uid, fd);
+        releases.push(release);
+    }
+    eventually("all held up", || closer.is_exhausted());
+    let (late, late_end) = watched();
+    closer.close(3000, late);
+    assert_eq!(closer.lock().threads_of_others, MOST_THREADS);
+    // The own user and root are not among those who share.
+    for own in [OWN, 0] {
+        let (fd, end) = watched();
+        closer.close(own, fd);
+        is_closed(&end);
+    }
+    releases.clear();
+    is_closed(&late_end);
+    eventually("everybody done", || closer.lock().users.is_empty());
+    assert_eq!(closer.lock().threads_of_others, 0);
+}
+
+#[test]
+fn one_that_is_held_up_does_not_hold_up_the_own_user() {
+    let closer = Closer::new(OWN);
+    let (fd, _release) = lingering().unwrap();
+    closer.close(OWN, fd);
+    eventually("held up", || closer.lock().users[&OWN].is_held_up(Instant::now()));
+    let (fd, end) = watched();
+    closer.close(OWN, fd);
+    is_closed(&end);
+    assert_eq!(closer.stuck_users(), []);
+}
+
+#[test]
+fn it_is_used_as_what_it_holds() {
+    let closer = Closer::new(OWN);
+    let foreign = Foreign::new(null(), 7, &closer);
+    assert!(rustix::fs::fstat(foreign.as_fd()).is_ok());
+    assert_eq!(foreign.uid(), 7);
+}

@@ -1,0 +1,52 @@
+//! A descriptor that is closed elsewhere.
+
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::Closer;
+
+/// A descriptor (or what is made of one) of another user, or a connection in whose queue there may be some. Dropping it never waits.
+#[derive(Debug)]
+pub struct Foreign<T: Into<OwnedFd>> {
+    /// None only while it is dropped.
+    held: Option<T>,
+    uid: u32,
+    closer: Closer,
+}
+
+impl<T: Into<OwnedFd>> Foreign<T> {
+    /// Takes what user `uid` has sent, or is connected to.
+    pub fn new(held: T, uid: u32, closer: &Closer) -> Self {
+        Self { held: Some(held), uid, closer: closer.clone() }
+    }
+
+    /// Whose it is.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+}
+
+impl<T: Into<OwnedFd>> Deref for Foreign<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match &self.held {
+            Some(held) => held,
+            None => unreachable!("it is taken out when it is dropped, and nobody has it then"),
+        }
+    }
+}
+
+impl<T: Into<OwnedFd> + AsFd> AsFd for Foreign<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        (**self).as_fd()
+    }
+}
+
+impl<T: Into<OwnedFd>> Drop for Foreign<T> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.closer.close(self.uid, held.into());
+        }
+    }
+}
