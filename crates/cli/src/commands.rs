@@ -115,7 +115,7 @@ const UP_LIMIT: Duration = Duration::from_secs(60);
 /// A cluster for one test, to be started. From now on Ctrl-C and SIGTERM take it away before they end this process.
 fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<OwnCluster, Failure> {
     let own = OwnCluster {
-        root: cluster_dir(common)?.root().to_path_buf(),
+        root: cluster_dir(common)?.runtime_root(),
         purpose,
         nodes,
         launcher: Launcher::this_binary()?,

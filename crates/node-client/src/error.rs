@@ -62,6 +62,19 @@ pub enum ClientError {
         /// In the refuser's words.
         why: String,
     },
+    /// Somebody else listens where the manager should.
+    #[error(
+        "{path}: user {uid} listens there, in a directory of user {owner}: that is not the cluster's manager; remove that socket, \
+         or name another directory with TIELINE_RUNTIME_DIR"
+    )]
+    ForeignManager {
+        /// The socket.
+        path: PathBuf,
+        /// Who listens.
+        uid: u32,
+        /// Whose directory it is.
+        owner: u32,
+    },
     /// Program and manager are of different versions.
     #[error(
         "the manager speaks version {theirs} of the control protocol, this program version {PROTOCOL_VERSION}: \

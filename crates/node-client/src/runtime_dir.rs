@@ -2,13 +2,16 @@
 //!
 //! Everything here is read-only; only a manager makes or removes anything (crate `node`).
 
+mod opened;
+
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use proto::ids::NodeId;
 use proto::wire::MAX_NAME_BYTES;
-use rustix::process::{getegid, geteuid, getgroups};
+use rustix::process::geteuid;
+
+pub use opened::{ConnectError, OpenDir, check_parent, is_own_or_root};
 
 /// Names the runtime directory.
 pub const ENV_RUNTIME_DIR: &str = "TIELINE_RUNTIME_DIR";
@@ -56,6 +59,19 @@ pub enum RuntimeDirError {
         /// Ours.
         uid: u32,
     },
+    /// It was found, not named, and is somebody else's: perhaps made to be taken for this user's.
+    #[error(
+        "{path}, where user {uid} looks for node managers, belongs to user {owner}: have that user or root remove it, or name \
+         another directory with --runtime-dir or TIELINE_RUNTIME_DIR"
+    )]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+        /// Whose.
+        owner: u32,
+        /// Ours.
+        uid: u32,
+    },
     /// Others could put their own sockets there.
     #[error(
         "{path} has mode {mode:04o}, so that others may {others_may}: set it with `chmod {wanted:04o} {path}`"
@@ -82,7 +98,7 @@ pub enum RuntimeDirError {
         len: usize,
     },
     /// The system refused.
-    #[error("cannot {what} {path}: {source}{}", hint(.source))]
+    #[error("cannot {what} {path}: {source}{}", hint(what, .source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -93,8 +109,12 @@ pub enum RuntimeDirError {
     },
 }
 
-fn hint(error: &std::io::Error) -> &'static str {
+fn hint(what: &str, error: &std::io::Error) -> &'static str {
     match error.kind() {
+        std::io::ErrorKind::PermissionDenied if matches!(what, "read" | "look at") => {
+            ": have its owner list this user under [access] in the configuration, or name a directory of your own with \
+             --runtime-dir or TIELINE_RUNTIME_DIR"
+        }
         std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
             ": name a directory of your own with --runtime-dir or TIELINE_RUNTIME_DIR"
         }
@@ -139,13 +159,23 @@ impl fmt::Display for ClusterName {
     }
 }
 
+/// A runtime directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeRoot {
+    /// Where.
+    pub path: PathBuf,
+    /// The user has named it: by the option or the environment. One that was not is believed only if it is the user's own or root's.
+    pub named: bool,
+}
+
 /// Where the runtime directory is, from the option, the environment, or the user's defaults. Touches no file.
-pub fn runtime_root(explicit: Option<&Path>) -> PathBuf {
+pub fn runtime_root(explicit: Option<&Path>) -> RuntimeRoot {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let chosen = explicit.map(Path::to_path_buf).or_else(|| environment(ENV_RUNTIME_DIR));
-    let chosen = chosen.unwrap_or_else(|| default_root(geteuid().as_raw(), environment("XDG_RUNTIME_DIR")));
+    let named = explicit.map(Path::to_path_buf).or_else(|| environment(ENV_RUNTIME_DIR));
+    let is_named = named.is_some();
+    let chosen = named.unwrap_or_else(|| default_root(geteuid().as_raw(), environment("XDG_RUNTIME_DIR")));
     // A daemon changes its working directory; a path relative to the caller's must survive that.
-    std::path::absolute(&chosen).unwrap_or(chosen)
+    RuntimeRoot { path: std::path::absolute(&chosen).unwrap_or(chosen), named: is_named }
 }
 
 fn default_root(uid: u32, xdg: Option<PathBuf>) -> PathBuf {
@@ -162,6 +192,7 @@ pub struct ClusterDir {
     root: PathBuf,
     cluster: ClusterName,
     path: PathBuf,
+    named: bool,
 }
 
 impl ClusterDir {
@@ -170,13 +201,28 @@ impl ClusterDir {
         let from_environment = std::env::var(ENV_CLUSTER).ok().filter(|name| !name.is_empty());
         let name = cluster.map(str::to_owned).or(from_environment);
         let cluster = ClusterName::new(name.as_deref().unwrap_or(DEFAULT_CLUSTER))?;
-        Ok(Self::new(runtime_root(runtime_dir), cluster))
+        Ok(Self::below(&runtime_root(runtime_dir), cluster))
+    }
+
+    /// The directory of `cluster` below `root`, which the user has named.
+    pub fn new(root: PathBuf, cluster: ClusterName) -> Self {
+        Self::below(&RuntimeRoot { path: root, named: true }, cluster)
     }
 
     /// The directory of `cluster` below `root`.
-    pub fn new(root: PathBuf, cluster: ClusterName) -> Self {
-        let path = root.join(cluster.as_str());
-        Self { root, cluster, path }
+    pub fn below(root: &RuntimeRoot, cluster: ClusterName) -> Self {
+        let path = root.path.join(cluster.as_str());
+        Self { root: root.path.clone(), cluster, path, named: root.named }
+    }
+
+    /// Whether the user has named the runtime directory.
+    pub fn is_named(&self) -> bool {
+        self.named
+    }
+
+    /// The runtime directory that it lies in, for other clusters in it.
+    pub fn runtime_root(&self) -> RuntimeRoot {
+        RuntimeRoot { path: self.root.clone(), named: self.named }
     }
 
     /// The runtime directory that it lies in.
@@ -228,21 +274,9 @@ impl ClusterDir {
         Ok(nodes)
     }
 
-    /// Whether a program may trust what it finds here: the directory is this user's, root's, or another's who opened it
-    /// to this user's group or to all, and nobody else may write in it. A missing directory passes (nothing is found in
-    /// it).
+    /// Whether a program may trust what it finds here, as [`Self::open`] does. A missing directory passes (nothing is found in it).
     pub fn check_for_program(&self) -> Result<()> {
-        for path in [self.root.as_path(), self.path.as_path()] {
-            let Some(metadata) = directory_metadata(path)? else { return Ok(()) };
-            check_unwritable(path, &metadata)?;
-            let uid = geteuid().as_raw();
-            let opened = metadata.mode() & 0o001 != 0
-                || (metadata.mode() & 0o050 == 0o050 && is_member(metadata.gid()));
-            if metadata.uid() != uid && metadata.uid() != 0 && !opened {
-                return Err(RuntimeDirError::ForeignOwner { path: path.into(), owner: metadata.uid(), uid });
-            }
-        }
-        Ok(())
+        self.open().map(drop)
     }
 }
 
@@ -268,8 +302,8 @@ pub fn directory_metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
 }
 
 /// Nobody but the owner may replace what lies in it (a sticky directory protects each owner's files).
-pub fn check_unwritable(path: &Path, metadata: &std::fs::Metadata) -> Result<()> {
-    let mode = metadata.mode() & 0o7777;
+pub fn check_mode(path: &Path, mode: u32) -> Result<()> {
+    let mode = mode & 0o7777;
     if mode & 0o022 != 0 && mode & 0o1000 == 0 {
         return Err(RuntimeDirError::WrongMode {
             path: path.into(),
@@ -287,11 +321,6 @@ fn checked_length(path: PathBuf) -> Result<PathBuf> {
         return Err(RuntimeDirError::PathTooLong { path, len });
     }
     Ok(path)
-}
-
-fn is_member(gid: u32) -> bool {
-    getegid().as_raw() == gid
-        || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
 }
 
 #[cfg(test)]

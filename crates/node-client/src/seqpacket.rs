@@ -26,11 +26,12 @@ pub struct Seqpacket {
 pub struct Datagram {
     /// Bytes of it that lie in the buffer.
     pub len: usize,
-    /// Descriptors that came along (close-on-exec), in order.
+    /// All descriptors that came along (close-on-exec), in order: up to [`foreign::MOST_IN_MESSAGE`], more than any message of the
+    /// protocol has. Who receives from others than the manager sees to it that closing them holds nobody up.
     pub descriptors: Vec<OwnedFd>,
     /// It was longer than the buffer; the rest is lost.
     pub truncated: bool,
-    /// More descriptors were sent than a message may carry, or this process had no room for them; those are closed.
+    /// More descriptors were sent than a message may carry, or this process had no room for some; these are closed.
     pub descriptors_lost: bool,
 }
 
@@ -81,9 +82,19 @@ impl Seqpacket {
         }
     }
 
+    /// [`Self::send`] for whoever is not let in yet: without the descriptors if the other end takes none. A manager takes none
+    /// before it has welcomed a program (Linux 6.16 or later), and knows the program's process by its socket.
+    pub fn send_hello(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        match self.send(bytes, descriptors) {
+            Err(Errno::PERM) => self.send(bytes, &[]),
+            done => done,
+        }
+    }
+
     /// Takes one datagram. `None`: the other end is closed.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Datagram>, Errno> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        // Room for all that the kernel lets through: it closes others in this very call, which may sleep.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(foreign::MOST_IN_MESSAGE))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let capacity = buffer.len();
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -101,11 +112,10 @@ impl Seqpacket {
             }
         }
         // A datagram of no bytes looks like the end of the stream; nobody honest sends one, so it may well be the end.
-        if message.bytes == 0 {
+        if message.bytes == 0 && descriptors.is_empty() {
             return Ok(None);
         }
         let too_many = descriptors.len() > MAX_DESCRIPTORS;
-        descriptors.truncate(MAX_DESCRIPTORS);
         Ok(Some(Datagram {
             len: message.bytes.min(capacity),
             descriptors,
@@ -126,6 +136,12 @@ impl Seqpacket {
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl From<Seqpacket> for OwnedFd {
+    fn from(socket: Seqpacket) -> Self {
+        socket.fd
     }
 }
 
@@ -187,19 +203,47 @@ mod tests {
         assert!(datagram.truncated && datagram.len == 10 && !datagram.descriptors_lost);
     }
 
+    fn control_of<'a, 'b, 'f>(
+        space: &'a mut [MaybeUninit<u8>],
+        descriptors: &'b [BorrowedFd<'f>],
+    ) -> SendAncillaryBuffer<'a, 'b, 'f> {
+        let mut control = SendAncillaryBuffer::new(space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+        control
+    }
+
     #[test]
-    fn too_many_descriptors_are_closed_and_reported() {
+    fn who_takes_no_descriptors_yet_still_gets_a_hello() {
+        let (a, b) = pair();
+        if !foreign::refuse_descriptors(&b, true) {
+            println!("skipped: this kernel has no SO_PASSRIGHTS (Linux 6.16)");
+            return;
+        }
+        let file = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        assert_eq!(a.send(b"x", &[file.as_fd()]).unwrap_err(), Errno::PERM);
+        a.send_hello(b"hello", &[file.as_fd()]).unwrap();
+        let mut buffer = [0; 10];
+        let datagram = b.receive(&mut buffer).unwrap().unwrap();
+        assert_eq!((datagram.len, datagram.descriptors.len()), (5, 0));
+        assert!(foreign::refuse_descriptors(&b, false));
+        a.send_hello(b"again", &[file.as_fd()]).unwrap();
+        assert_eq!(b.receive(&mut buffer).unwrap().unwrap().descriptors.len(), 1);
+    }
+
+    #[test]
+    fn too_many_descriptors_arrive_and_are_reported() {
         let (a, b) = pair();
         let file = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let many = vec![file.as_fd(); 100];
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(100))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
-        sendmsg(&a, &[IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
+        sendmsg(&a, &[IoSlice::new(b"x")], &mut control_of(&mut space, &many), SendFlags::empty()).unwrap();
         let mut buffer = [0; 10];
         let datagram = b.receive(&mut buffer).unwrap().unwrap();
         assert!(datagram.descriptors_lost);
-        assert!(datagram.descriptors.len() <= MAX_DESCRIPTORS);
+        assert_eq!(datagram.descriptors.len(), 100);
+        // They belong to who received them even if nothing else came.
+        sendmsg(&a, &[IoSlice::new(b"")], &mut control_of(&mut space, &many), SendFlags::empty()).unwrap();
+        assert_eq!(b.receive(&mut buffer).unwrap().unwrap().descriptors.len(), 100);
         assert_eq!(a.send(b"x", &many).unwrap_err(), Errno::INVAL);
     }
 }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use shm::process::PidFd;
 
 use crate::error::{ClientError, Result, io};
-use crate::runtime_dir::ClusterDir;
+use crate::runtime_dir::{ClusterDir, ConnectError, OpenDir, RuntimeDirError};
 use crate::seqpacket::{Seqpacket, Wanted};
 
 /// How long a manager may take to accept, or to answer, if nothing else is said.
@@ -40,7 +40,7 @@ impl Visit {
         let myself = PidFd::of_this().map_err(io("open a pidfd of this process"))?;
         let hello = encode(&ToManager::Hello { name: name.to_owned(), reattach })?;
         let mut waiting = Waiting { node, socket: &socket, what: "the hello", limit, deadline, reset: false };
-        waiting.send(&hello, &[myself.as_fd()])?;
+        waiting.send_hello(&hello, &[myself.as_fd()])?;
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let (message, descriptors) = waiting.receive(&mut buffer)?;
         match message {
@@ -128,9 +128,17 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    fn send_hello(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        self.send_by(|socket| socket.send_hello(bytes, descriptors))
+    }
+
     fn send(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        self.send_by(|socket| socket.send(bytes, descriptors))
+    }
+
+    fn send_by(&mut self, send: impl Fn(&Seqpacket) -> std::result::Result<(), Errno>) -> Result<()> {
         loop {
-            match self.socket.send(bytes, descriptors) {
+            match send(self.socket) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN) => self.wait(Wanted::Write)?,
                 // A manager that refuses says why before it closes: that is still to be read.
@@ -207,11 +215,16 @@ pub(crate) fn rejected(node: NodeId, refusal: Refusal) -> ClientError {
 
 fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacket> {
     let path = dir.socket(node)?;
+    let no_socket = || ClientError::ManagerGone { node, why: "it has no socket".into() };
+    let open: OpenDir = dir.open().map_err(of_directory)?.ok_or_else(no_socket)?;
     let mut pause = Duration::from_millis(1);
     loop {
-        let errno = match Seqpacket::connect(&path) {
+        let errno = match open.connect(node) {
             Ok(socket) => return Ok(socket),
-            Err(errno) => errno,
+            Err(ConnectError::System(errno)) => errno,
+            Err(ConnectError::Foreign { uid, owner }) => {
+                return Err(ClientError::ForeignManager { path, uid, owner });
+            }
         };
         match errno {
             // The backlog is full, and there is nothing to wait on.
@@ -222,9 +235,7 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
             Errno::AGAIN => {
                 return Err(ClientError::TimedOut { node, what: "the connection", limit: DEFAULT_LIMIT });
             }
-            Errno::NOENT => {
-                return Err(ClientError::ManagerGone { node, why: "it has no socket".into() });
-            }
+            Errno::NOENT => return Err(no_socket()),
             Errno::CONNREFUSED => {
                 let why = "its socket is there, but nobody listens: it died".into();
                 return Err(ClientError::ManagerGone { node, why });
@@ -237,6 +248,20 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
             }
             errno => return Err(ClientError::Io { what: "connect to the node manager", errno }),
         }
+    }
+}
+
+/// What this process lacks is no fault of the directory's.
+fn of_directory(error: RuntimeDirError) -> ClientError {
+    let errno = match &error {
+        RuntimeDirError::Io { source, .. } => Errno::from_io_error(source),
+        _ => None,
+    };
+    match errno {
+        Some(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+            ClientError::Io { what: "open the runtime directory", errno }
+        }
+        _ => error.into(),
     }
 }
 

@@ -111,7 +111,7 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
     let dir = &options.dir;
     // A mistake in it is better said once, here, than by every manager.
     let settings = crate::config::load(options.config.as_deref())?;
-    prepare(dir, settings.sharing())?;
+    prepare(dir, &settings.sharing())?;
     remove_stale(dir)?;
     let mut already_running: Vec<_> = dir.nodes_with("sock")?;
     already_running.retain(|node| is_held(dir, *node) != Some(false));

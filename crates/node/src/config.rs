@@ -121,7 +121,7 @@ impl Default for Settings {
 impl Settings {
     /// Who has to reach the managers' sockets.
     pub fn sharing(&self) -> Sharing {
-        Sharing { gid: self.attach.gid, others: !self.attach.uids.is_empty() }
+        Sharing { gid: self.attach.gid, uids: self.attach.uids.clone() }
     }
 }
 

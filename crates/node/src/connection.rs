@@ -1,13 +1,16 @@
 //! A connection of the manager: what could not be sent yet waits in a bounded queue, and nobody waits with it.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use foreign::Foreign;
 use node_client::seqpacket::Seqpacket;
 use proto::ids::{GroupId, NodeId, SegmentKey};
 use proto::wire::program::{Event, ToProgram};
 use rustix::io::Errno;
+
+use crate::descriptor::Held;
 
 /// More than this unread by another manager, and it is cut off: it does not read, and memory is not for it alone. It comes
 /// back with what it has, and nothing is lost.
@@ -47,7 +50,7 @@ pub(crate) enum Sent {
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: Vec<u8>,
-    descriptors: Vec<OwnedFd>,
+    descriptors: Vec<Held>,
     /// What it is the latest word on.
     topic: Option<Topic>,
 }
@@ -78,7 +81,7 @@ impl Topic {
 /// One connection, accepted or dialled.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: Seqpacket,
+    socket: Foreign<Seqpacket>,
     of: Of,
     /// `None`: there is a later word on it.
     queue: VecDeque<Option<Outgoing>>,
@@ -101,7 +104,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Seqpacket, of: Of) -> Self {
+    pub(crate) fn new(socket: Foreign<Seqpacket>, of: Of) -> Self {
         Self {
             socket,
             of,
@@ -119,19 +122,19 @@ impl Connection {
         }
     }
 
+    /// Whose it is.
+    pub(crate) fn uid(&self) -> u32 {
+        self.socket.uid()
+    }
+
     pub(crate) fn socket(&self) -> &Seqpacket {
         &self.socket
     }
 
     /// Sends, or queues if there is no room: in place of an earlier word on the same topic.
-    pub(crate) fn send(
-        &mut self,
-        bytes: Vec<u8>,
-        descriptors: &[BorrowedFd<'_>],
-        topic: Option<Topic>,
-    ) -> Sent {
+    pub(crate) fn send(&mut self, bytes: Vec<u8>, descriptors: Vec<Held>, topic: Option<Topic>) -> Sent {
         if self.queue.is_empty() {
-            match self.socket.send(&bytes, descriptors) {
+            match self.socket.send(&bytes, &borrowed(&descriptors)) {
                 Ok(()) => return Sent::Fine,
                 Err(Errno::AGAIN) => {}
                 Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => {
@@ -141,17 +144,12 @@ impl Connection {
                 Err(_) => return Sent::Fine,
             }
         }
-        let Ok(kept) =
-            descriptors.iter().map(|fd| fd.try_clone_to_owned()).collect::<std::io::Result<Vec<_>>>()
-        else {
-            return Sent::Overflow;
-        };
         self.queued_bytes += bytes.len();
-        self.queued_descriptors += kept.len();
+        self.queued_descriptors += descriptors.len();
         if let Some(topic) = topic {
             self.overtake(topic);
         }
-        self.queue.push_back(Some(Outgoing { bytes, descriptors: kept, topic }));
+        self.queue.push_back(Some(Outgoing { bytes, descriptors, topic }));
         let many = self.of == Of::Manager
             && (self.queued_bytes > MAX_QUEUED_BYTES || self.queue.len() > MAX_QUEUED_MESSAGES);
         if many || self.queued_descriptors > MAX_QUEUED_DESCRIPTORS { Sent::Overflow } else { Sent::Fine }
@@ -208,8 +206,7 @@ impl Connection {
                 (self.left, self.overtaken) = (self.left + 1, self.overtaken - 1);
                 continue;
             };
-            let descriptors: Vec<_> = first.descriptors.iter().map(AsFd::as_fd).collect();
-            match self.socket.send(&first.bytes, &descriptors) {
+            match self.socket.send(&first.bytes, &borrowed(&first.descriptors)) {
                 Ok(()) => {
                     self.queued_bytes -= first.bytes.len();
                     self.queued_descriptors -= first.descriptors.len();
@@ -252,6 +249,10 @@ impl Connection {
     }
 }
 
+fn borrowed(descriptors: &[Held]) -> Vec<BorrowedFd<'_>> {
+    descriptors.iter().map(|held| held.as_fd()).collect()
+}
+
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -270,7 +271,8 @@ mod tests {
     fn pair_of(of: Of) -> (Connection, Seqpacket) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        (Connection::new(Seqpacket::from_fd(a), of), Seqpacket::from_fd(b))
+        let a = Foreign::new(Seqpacket::from_fd(a), 7, &foreign::Closer::new(0));
+        (Connection::new(a, of), Seqpacket::from_fd(b))
     }
 
     #[test]
@@ -280,7 +282,7 @@ mod tests {
         while !connection.waits_for_room() {
             let mut bytes = vec![0; 8192];
             bytes[..4].copy_from_slice(&sent.to_le_bytes());
-            assert_eq!(connection.send(bytes, &[], None), Sent::Fine);
+            assert_eq!(connection.send(bytes, vec![], None), Sent::Fine);
             sent += 1;
         }
         let mut buffer = vec![0; 8192];
@@ -298,16 +300,19 @@ mod tests {
     #[test]
     fn who_does_not_read_overflows() {
         let (mut connection, _other) = pair();
-        let overflowed = (0..10_000).any(|_| connection.send(vec![0; 16_384], &[], None) == Sent::Overflow);
+        let overflowed =
+            (0..10_000).any(|_| connection.send(vec![0; 16_384], vec![], None) == Sent::Overflow);
         assert!(overflowed && connection.queued_bytes <= MAX_QUEUED_BYTES + 16_384);
     }
 
     #[test]
     fn descriptors_in_the_queue_are_bounded_too() {
         let (mut connection, _other) = pair();
-        let file = std::fs::File::open("/dev/null").unwrap();
-        let overflowed = (0..10_000)
-            .any(|_| connection.send(vec![0; 8192], &[file.as_fd(), file.as_fd()], None) == Sent::Overflow);
+        let file = std::fs::File::open("/dev/null").unwrap().into();
+        let file = Held::new(Foreign::new(file, 7, &foreign::Closer::new(0)));
+        let overflowed = (0..10_000).any(|_| {
+            connection.send(vec![0; 8192], vec![file.clone(), file.clone()], None) == Sent::Overflow
+        });
         assert!(overflowed && connection.queued_descriptors <= MAX_QUEUED_DESCRIPTORS + 2);
     }
 
@@ -316,7 +321,7 @@ mod tests {
         let (mut connection, other) = pair_of(Of::Program);
         let mut sent = 0;
         for _ in 0..20_000 {
-            assert_eq!(connection.send(vec![7; 64], &[], None), Sent::Fine);
+            assert_eq!(connection.send(vec![7; 64], vec![], None), Sent::Fine);
             sent += 1;
             connection.crowded = connection.is_crowded();
         }
@@ -342,14 +347,14 @@ mod tests {
     fn of_what_changes_again_and_again_only_the_latest_word_waits() {
         let (mut connection, other) = pair_of(Of::Program);
         while !connection.waits_for_room() {
-            connection.send(vec![0xff; 64], &[], None);
+            connection.send(vec![0xff; 64], vec![], None);
         }
         let node = |index: usize| NodeId::nth(index).unwrap();
         for round in 0..10_000u32 {
             for index in 0..4 {
                 let topic = Topic::Member(GroupId(1), node(index));
                 let bytes = [round.to_le_bytes(), u32::try_from(index).unwrap().to_le_bytes()].concat();
-                connection.send(bytes, &[], Some(topic));
+                connection.send(bytes, vec![], Some(topic));
             }
             assert!(connection.queue.len() < 300 && connection.queued_bytes < 4096);
         }
@@ -371,7 +376,7 @@ mod tests {
     fn a_closed_connection_swallows_what_is_sent() {
         let (mut connection, other) = pair();
         drop(other);
-        assert_eq!(connection.send(vec![1], &[], None), Sent::Fine);
+        assert_eq!(connection.send(vec![1], vec![], None), Sent::Fine);
         assert!(connection.is_flushed());
     }
 }

@@ -4,8 +4,6 @@ use std::os::fd::AsFd;
 
 use proto::manager::Credentials;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::Pid;
 
 /// User, group and process from SO_PEERCRED, and the supplementary groups of that process.
 ///
@@ -14,10 +12,7 @@ use rustix::process::Pid;
 /// process runs, in all respects, as the user and group that connected: such a process could as well have
 /// connected itself, or be traced by the one that did. In doubt there are none, which refuses rather than admits.
 pub(crate) fn of_peer(socket: impl AsFd) -> Result<Credentials, Errno> {
-    let peer = socket_peercred(socket)?;
-    // Zero if the process lives in a pid namespace that is not visible from here.
-    let pid = Pid::as_raw(Some(peer.pid)).unsigned_abs();
-    let (uid, gid) = (peer.uid.as_raw(), peer.gid.as_raw());
+    let shm::socket::Peer { pid, uid, gid } = shm::socket::peer(socket.as_fd())?;
     let mut gids = vec![gid];
     if pid != 0
         && let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status"))

@@ -4,16 +4,18 @@
 mod inputs;
 mod outputs;
 mod setup;
+mod strangers;
 
 pub use setup::settings_for;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foreign::Closer;
 use link::page::PageWriter;
 use proto::ids::NodeId;
 use proto::manager::{Input, Manager, PeerConn, ProgramConn};
@@ -22,7 +24,8 @@ use rustix::io::Errno;
 
 use crate::config::Settings;
 use crate::connection::Connection;
-use crate::descriptor::DescriptorTable;
+use crate::descriptor::{DescriptorTable, Held};
+use crate::door::Door;
 use crate::error::{NodeError, Result};
 use crate::listener::{Listener, Spare};
 use crate::lock::NodeLock;
@@ -126,7 +129,13 @@ pub struct Daemon {
     lock: Option<NodeLock>,
     machine: Manager,
     page: PageWriter,
+    /// The page's descriptor, as it is sent to programs.
+    page_fd: Held,
     epoll: OwnedFd,
+    own_uid: u32,
+    /// Closes what others send: this thread never does.
+    closer: Closer,
+    door: Door,
     programs_listener: Listener,
     peers_listener: Listener,
     watch: Option<Watch>,
@@ -141,6 +150,9 @@ pub struct Daemon {
     timed: Vec<Key>,
     /// What carrying out led to, to be told to the machine when it has been heard out.
     follow_up: Vec<Input>,
+    /// Programs that are not listened to while their user has too much to be closed.
+    put_off: BTreeSet<ProgramConn>,
+    look_at_users_at: Option<Instant>,
     next_conn: u64,
     buffer: Vec<u8>,
     gate: LogGate,
@@ -200,6 +212,9 @@ impl Daemon {
             Key::Program(conn) => {
                 // An end is reported also to who does not want to read: what waits is dropped then, and the rest is read.
                 let end = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                if flags.intersects(end) && self.put_off.contains(&conn) {
+                    return self.drop_program(conn);
+                }
                 if flags.intersects(epoll::EventFlags::OUT | end) {
                     self.flush(key);
                     self.carry_out();
@@ -221,7 +236,12 @@ impl Daemon {
         let machine = self.machine.next_timeout().map(|at| at.since(clock()));
         let mut next = machine;
         let now = Instant::now();
-        let moments = self.timed.iter().filter_map(|key| self.moment_of(*key)).chain(self.stopping);
+        let moments = self
+            .timed
+            .iter()
+            .filter_map(|key| self.moment_of(*key))
+            .chain(self.stopping)
+            .chain(self.look_at_users_at);
         for moment in moments {
             let left = moment.saturating_duration_since(now);
             next = Some(next.map_or(left, |next: Duration| next.min(left)));
@@ -238,6 +258,7 @@ impl Daemon {
             self.attend_timed();
             self.carry_out();
         }
+        self.look_at_users();
         if self.stopping.is_some_and(|limit| Instant::now() >= limit) {
             tracing::warn!(node = %self.node, "the orderly end took too long");
             self.ended = true;

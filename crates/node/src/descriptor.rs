@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use foreign::{Closer, Foreign};
 use proto::manager::{Descriptor, DescriptorKind, FdToken};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketType, recv, shutdown, sockopt};
 
 /// `f_type` of huge pages (HUGETLBFS_MAGIC, linux/magic.h).
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -29,7 +32,10 @@ pub fn inspect(fd: BorrowedFd<'_>) -> DescriptorKind {
     if let (Ok(AddressFamily::UNIX), Ok(SocketType::DGRAM)) =
         (sockopt::socket_domain(fd), sockopt::socket_type(fd))
     {
-        return DescriptorKind::Event;
+        // Ringers only send. What waits in its queue, where its owner could have put anything, their close would close.
+        let closed = shutdown(fd, Shutdown::Read).is_ok();
+        let empty = recv(fd, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN);
+        return if closed && empty { DescriptorKind::Event } else { DescriptorKind::Other };
     }
     match std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())) {
         Ok(text) => from_fdinfo(&text),
@@ -48,33 +54,57 @@ fn from_fdinfo(text: &str) -> DescriptorKind {
     DescriptorKind::Other
 }
 
+/// A descriptor of a program's, which is closed where nobody waits when nobody has it any more.
+pub type Held = Arc<Foreign<OwnedFd>>;
+
 /// The descriptors that the manager holds, by token.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DescriptorTable {
-    held: HashMap<FdToken, OwnedFd>,
+    held: HashMap<FdToken, Held>,
     next: u64,
+    closer: Closer,
+    /// Numbers from here on are for descriptors that are just arriving, a message's worth: without room the kernel would close
+    /// them in the receiving thread.
+    line: u64,
 }
 
 impl DescriptorTable {
-    /// Looks at descriptors and keeps them.
-    pub fn admit(&mut self, descriptors: Vec<OwnedFd>) -> Vec<Descriptor> {
+    /// For a process that may have so many.
+    pub fn new(limit: u64, closer: &Closer) -> Self {
+        let reserve = (foreign::MOST_IN_MESSAGE as u64 + 1).min(limit / 4);
+        Self { held: HashMap::new(), next: 0, closer: closer.clone(), line: limit - reserve }
+    }
+
+    /// Whether the process has so many descriptors that this one takes room which is reserved.
+    pub fn is_over_the_line(&self, fd: BorrowedFd<'_>) -> bool {
+        u64::from(fd.as_raw_fd().unsigned_abs()) >= self.line
+    }
+
+    /// Looks at descriptors that user `uid` sent, and keeps them.
+    pub fn admit(&mut self, descriptors: Vec<OwnedFd>, uid: u32) -> Vec<Descriptor> {
         let mut admitted = Vec::with_capacity(descriptors.len());
         for fd in descriptors {
-            let kind = inspect(fd.as_fd());
+            let fd = Foreign::new(fd, uid, &self.closer);
             self.next += 1;
             let token = FdToken(self.next);
-            self.held.insert(token, fd);
+            let kind = if self.is_over_the_line(fd.as_fd()) {
+                DescriptorKind::Unseen
+            } else {
+                let kind = inspect(fd.as_fd());
+                self.held.insert(token, Arc::new(fd));
+                kind
+            };
             admitted.push(Descriptor { token, kind });
         }
         admitted
     }
 
     /// Those of a message, in order; unknown tokens are left out.
-    pub fn get(&self, tokens: &[FdToken]) -> Vec<BorrowedFd<'_>> {
-        tokens.iter().filter_map(|token| self.held.get(token)).map(AsFd::as_fd).collect()
+    pub fn get(&self, tokens: &[FdToken]) -> Vec<Held> {
+        tokens.iter().filter_map(|token| self.held.get(token)).cloned().collect()
     }
 
-    /// Closes one.
+    /// Gives one up.
     pub fn close(&mut self, token: FdToken) {
         self.held.remove(&token);
     }
@@ -146,13 +176,45 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_never_given_twice() {
-        let mut table = DescriptorTable::default();
+    fn a_socket_with_something_in_its_queue_is_no_event_and_nobody_can_put_anything_there_later() {
+        let pair = || {
+            rustix::net::socketpair(
+                AddressFamily::UNIX,
+                SocketType::DGRAM,
+                rustix::net::SocketFlags::CLOEXEC,
+                None,
+            )
+            .unwrap()
+        };
+        let send = |fd: &OwnedFd| rustix::net::send(fd, b"x", rustix::net::SendFlags::NOSIGNAL);
+        let (owner, ringer) = pair();
+        send(&owner).unwrap();
+        assert_eq!(inspect(ringer.as_fd()), DescriptorKind::Other);
+        let (owner, ringer) = pair();
+        assert_eq!(inspect(ringer.as_fd()), DescriptorKind::Event);
+        assert_eq!(send(&owner), Err(Errno::PIPE));
+        assert_eq!(send(&ringer), Ok(1));
+    }
+
+    #[test]
+    fn what_arrives_in_the_reserve_is_not_kept() {
+        let closer = Closer::new(0);
         let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        let first = table.admit(vec![null(), null()]);
+        let line = u64::from(null().as_raw_fd().unsigned_abs());
+        let mut table = DescriptorTable { line, ..DescriptorTable::new(1024, &closer) };
+        let high = rustix::io::fcntl_dupfd_cloexec(null(), 900).unwrap();
+        let admitted = table.admit(vec![high], 7);
+        assert_eq!((admitted[0].kind, table.len()), (DescriptorKind::Unseen, 0));
+    }
+
+    #[test]
+    fn tokens_are_never_given_twice() {
+        let mut table = DescriptorTable::new(1024, &Closer::new(0));
+        let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let first = table.admit(vec![null(), null()], 7);
         assert_eq!(table.get(&[first[1].token, FdToken(99)]).len(), 1);
         table.close(first[1].token);
-        let second = table.admit(vec![null()]);
+        let second = table.admit(vec![null()], 7);
         assert!(second[0].token > first[1].token);
         assert_eq!(table.len(), 2);
     }

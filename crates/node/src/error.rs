@@ -99,6 +99,17 @@ pub enum NodeError {
         /// What was said.
         place: String,
     },
+    /// Too few descriptors to serve anybody.
+    #[error(
+        "a node manager needs at least {wanted} file descriptors, and this process may have {limit} (RLIMIT_NOFILE): raise the \
+         limit with `ulimit -n`"
+    )]
+    FewDescriptors {
+        /// What it may have.
+        limit: u64,
+        /// What it needs.
+        wanted: u64,
+    },
     /// A manager could not be ended.
     #[error("the manager of node {node} (process {pid}) cannot be ended: {why}")]
     NotStopped {

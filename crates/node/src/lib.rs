@@ -11,12 +11,14 @@
 //! on disk and who may touch it.
 #![forbid(unsafe_code)]
 
+mod acl;
 pub mod cluster;
 pub mod config;
 mod connection;
 mod credentials;
 pub mod daemon;
 pub mod descriptor;
+mod door;
 mod error;
 mod listener;
 pub mod lock;

@@ -2,19 +2,24 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use foreign::{Closer, Foreign};
 use node_client::seqpacket::Seqpacket;
+use proto::manager::Credentials;
 use proto::wire::encode;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, shutdown,
+    socket_with,
 };
+use rustix::process::geteuid;
 use serde::Serialize;
 
+use crate::credentials;
+use crate::door::Door;
 use crate::error::{NodeError, Result};
-use crate::runtime_dir::give_to_group;
+use crate::runtime_dir::Sharing;
 
 /// Connections that wait to be accepted; the kernel cuts it at net.core.somaxconn.
 const BACKLOG: i32 = 1024;
@@ -22,13 +27,23 @@ const BACKLOG: i32 = 1024;
 /// Accepts connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    fd: OwnedFd,
+    /// In the queues of the connections that wait there may be anything.
+    fd: Foreign<OwnedFd>,
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) socket: Foreign<Seqpacket>,
+    /// Who is at the other end.
+    pub(crate) credentials: Credentials,
 }
 
 impl Listener {
     /// Listens at `path`, in place of whatever stands there: the caller holds the node's lock. The socket appears under
-    /// its name only when it listens already, so that who sees the name can connect.
-    pub(crate) fn bind(path: &Path, mode: u32, gid: Option<u32>) -> Result<Self> {
+    /// its name only when it listens already, so that who sees the name can connect. Without `sharing` it is for other managers,
+    /// which are of this user and send what their programs gave them.
+    pub(crate) fn bind(path: &Path, sharing: Option<&Sharing>, closer: &Closer) -> Result<(Self, Door)> {
         let fail = |what| move |errno: Errno| NodeError::Io { what, path: path.into(), source: errno.into() };
         let early = early_name(path);
         let _ = std::fs::remove_file(&early);
@@ -37,10 +52,10 @@ impl Listener {
             .map_err(fail("make the socket"))?;
         let address = SocketAddrUnix::new(&early).map_err(fail("name the socket"))?;
         bind(&fd, &address).map_err(fail("make the socket"))?;
-        let modes = std::fs::set_permissions(&early, std::fs::Permissions::from_mode(mode));
-        modes.map_err(|source| NodeError::Io { what: "set the mode of", path: early.clone(), source })?;
-        if let Some(gid) = gid {
-            give_to_group(&early, gid)?;
+        let door = Door::make(path, &early, sharing.unwrap_or(&Sharing::default()))?;
+        if sharing.is_some() {
+            // What is accepted is born like that; who is welcomed may send descriptors. Without it, closers have more to do.
+            foreign::refuse_descriptors(&fd, true);
         }
         listen(&fd, BACKLOG).map_err(fail("listen at"))?;
         std::fs::rename(&early, path).map_err(|source| NodeError::Io {
@@ -48,13 +63,16 @@ impl Listener {
             path: path.into(),
             source,
         })?;
-        Ok(Self { fd })
+        Ok((Self { fd: Foreign::new(fd, geteuid().as_raw(), closer) }, door))
     }
 
     /// Takes the next connection.
-    pub(crate) fn accept(&self) -> std::result::Result<Seqpacket, Errno> {
-        let fd = accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-        Ok(Seqpacket::from_fd(fd))
+    pub(crate) fn accept(&self, closer: &Closer) -> std::result::Result<Accepted, Errno> {
+        let fd = accept_with(&*self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        let credentials = credentials::of_peer(&fd);
+        let uid = credentials.as_ref().map_or(u32::MAX, |credentials| credentials.uid);
+        let socket = Foreign::new(Seqpacket::from_fd(fd), uid, closer);
+        Ok(Accepted { socket, credentials: credentials? })
     }
 }
 
@@ -90,18 +108,38 @@ impl Spare {
     }
 
     /// Takes a connection, says why it is refused, and closes it.
-    pub(crate) fn turn_away(&mut self, listener: &Listener, refusal: &impl Serialize) {
+    pub(crate) fn turn_away(&mut self, listener: &Listener, refusal: &impl Serialize, closer: &Closer) {
         self.fd = None;
-        if let Ok(socket) = listener.accept() {
-            if let Ok(bytes) = encode(refusal) {
-                // Best effort: it sees the socket close in any case.
-                let _ = socket.send(&bytes, &[]);
-            }
-        } else {
+        match listener.accept(closer) {
+            Ok(accepted) => accepted.refuse(refusal),
             // The whole system has no descriptor left. The connection stays in the queue and would wake the loop again at
             // once; nothing tells when there is room.
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
-        self.refill();
+        // What was turned away is closed a moment later, by somebody else.
+        for _ in 0..5 {
+            self.refill();
+            if self.fd.is_some() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
+impl Accepted {
+    /// Says why it is refused, and hangs up.
+    pub(crate) fn refuse(self, refusal: &impl Serialize) {
+        if let Ok(bytes) = encode(refusal) {
+            // Best effort: it sees the socket close in any case.
+            let _ = self.socket.send(&bytes, &[]);
+        }
+        self.hang_up();
+    }
+
+    /// Ends it for the other side.
+    pub(crate) fn hang_up(self) {
+        // Now, whenever its turn to be closed comes.
+        let _ = shutdown(self.socket.as_fd(), Shutdown::Both);
     }
 }

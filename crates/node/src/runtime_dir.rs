@@ -8,38 +8,42 @@ pub use node_client::runtime_dir::*;
 use proto::ids::{MAX_NODE_ID, NodeId};
 use rustix::process::{Gid, geteuid};
 
+use crate::acl::{self, Acl};
 use crate::listener::early_name;
 use crate::lock::NodeLock;
 
 /// Who, besides its owner, has to reach the managers in a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sharing {
     /// Members of this group.
     pub gid: Option<u32>,
-    /// Single users. There is no mode for them, so the directory is opened for all to look into, the socket for all to
-    /// connect, and the manager decides by the kernel's word on who it is.
-    pub others: bool,
+    /// Single users: by an access control list. Where the file system has none, the directory is opened for all to look into and the
+    /// socket for all to connect, and the manager decides by the kernel's word on who it is.
+    pub uids: Vec<u32>,
 }
 
+/// To look into a directory, and to reach what is in it.
+const SEARCH: u16 = 0o5;
+
 impl Sharing {
-    fn directory_mode(self) -> u32 {
-        0o700 | if self.gid.is_some() { 0o050 } else { 0 } | if self.others { 0o055 } else { 0 }
+    fn is_none(&self) -> bool {
+        *self == Self::default()
     }
 
-    /// Mode of the socket for programs: to connect is to write.
-    pub(crate) fn socket_mode(self) -> u32 {
-        0o600 | if self.gid.is_some() { 0o060 } else { 0 } | if self.others { 0o066 } else { 0 }
+    /// For the owner, and the group.
+    fn directory_mode(&self) -> u32 {
+        0o700 | if self.gid.is_some() { 0o050 } else { 0 }
     }
 }
 
 /// Makes the directory if need be, and checks that nobody else can put anything into it.
-pub fn prepare(dir: &ClusterDir, sharing: Sharing) -> Result<()> {
+pub fn prepare(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
     let longest = NodeId::new(MAX_NODE_ID).map(|node| dir.socket(node));
     // Said now, for all nodes, and not when the first big id is started.
     if let Ok(Err(error)) = longest {
         return Err(error);
     }
-    prepare_root(dir.root(), sharing)?;
+    prepare_root(dir, sharing)?;
     make(dir.path(), 0o700, false)?;
     let metadata = existing(dir.path())?;
     let uid = geteuid().as_raw();
@@ -47,7 +51,8 @@ pub fn prepare(dir: &ClusterDir, sharing: Sharing) -> Result<()> {
         return Err(RuntimeDirError::ForeignOwner { path: dir.path().into(), owner: metadata.uid(), uid });
     }
     let mode = metadata.mode() & 0o7777;
-    let allowed = 0o750 | sharing.directory_mode();
+    let others = if sharing.uids.is_empty() { 0 } else { 0o055 };
+    let allowed = 0o750 | others;
     if mode & 0o022 != 0 || mode & 0o077 & !allowed != 0 {
         return Err(RuntimeDirError::WrongMode {
             path: dir.path().into(),
@@ -56,29 +61,60 @@ pub fn prepare(dir: &ClusterDir, sharing: Sharing) -> Result<()> {
             others_may: if mode & 0o022 != 0 { "put their own sockets there" } else { "reach its managers" },
         });
     }
-    let wanted = mode | sharing.directory_mode();
-    if wanted != mode {
-        set_mode(dir.path(), wanted)?;
-    }
     if let Some(gid) = sharing.gid
         && metadata.gid() != gid
     {
         give_to_group(dir.path(), gid)?;
     }
-    Ok(())
+    open_for(dir.path(), mode | sharing.directory_mode(), sharing)
 }
 
-fn prepare_root(root: &Path, sharing: Sharing) -> Result<()> {
-    let shared = sharing != Sharing::default();
-    make(root, if shared { 0o711 } else { 0o700 }, true)?;
-    let metadata = existing(root)?;
-    let uid = geteuid().as_raw();
-    // In a sticky directory like /tmp each user's entries are safe from the others.
-    let sticky = metadata.mode() & 0o1000 != 0;
-    if metadata.uid() != uid && metadata.uid() != 0 && !sticky {
-        return Err(RuntimeDirError::ForeignOwner { path: root.into(), owner: metadata.uid(), uid });
+/// Lets group and listed users look into the directory; what it allows others already, for other managers in it, stays.
+fn open_for(path: &Path, mode: u32, sharing: &Sharing) -> Result<()> {
+    let before = acl::users_of(path);
+    if sharing.uids.is_empty() && before.is_empty() {
+        return set_mode(path, mode);
     }
-    check_unwritable(root, &metadata)?;
+    let new = sharing.uids.iter().filter(|uid| !before.iter().any(|(there, _)| there == *uid));
+    let users: Vec<_> = before.iter().copied().chain(new.map(|uid| (*uid, SEARCH))).collect();
+    // With a list, the mode's bits of the group are its mask.
+    let group = if sharing.gid.is_some() { SEARCH } else { 0 };
+    let other = u16::try_from(mode & 0o7).unwrap_or_default();
+    match (Acl { owner: 0o7, users, group, other }).set(path) {
+        Ok(()) => Ok(()),
+        Err(errno) if acl::is_unknown(errno) => set_mode(path, mode | 0o055),
+        Err(errno) => {
+            Err(RuntimeDirError::Io { what: "set the rights of", path: path.into(), source: errno.into() })
+        }
+    }
+}
+
+fn prepare_root(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
+    let (root, shared) = (dir.root(), !sharing.is_none());
+    make(root, if shared { 0o711 } else { 0o700 }, true)?;
+    let uid = geteuid().as_raw();
+    let metadata = if dir.is_named() {
+        let metadata = existing(root)?;
+        // In a sticky directory like /tmp each user's entries are safe from the others.
+        let sticky = metadata.mode() & 0o1000 != 0;
+        if metadata.uid() != uid && metadata.uid() != 0 && !sticky {
+            return Err(RuntimeDirError::ForeignOwner { path: root.into(), owner: metadata.uid(), uid });
+        }
+        metadata
+    } else {
+        // One that was found may have been made by somebody else, to be taken for this user's; or be a link to anywhere.
+        check_parent(root)?;
+        let look = |source| RuntimeDirError::Io { what: "look at", path: root.into(), source };
+        let metadata = std::fs::symlink_metadata(root).map_err(look)?;
+        if !metadata.is_dir() {
+            return Err(RuntimeDirError::NotADirectory { path: root.into() });
+        }
+        if !is_own_or_root(metadata.uid()) {
+            return Err(RuntimeDirError::Foreign { path: root.into(), owner: metadata.uid(), uid });
+        }
+        metadata
+    };
+    check_mode(root, metadata.mode())?;
     if shared && metadata.uid() == uid && metadata.mode() & 0o011 != 0o011 {
         set_mode(root, metadata.mode() & 0o7777 | 0o011)?;
     }

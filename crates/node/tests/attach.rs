@@ -6,6 +6,7 @@ mod support;
 
 use std::os::fd::AsFd;
 
+use foreign::trial::send_with;
 use node_client::{AttachOptions, Client, ClientError};
 use proto::wire::program::{Refusal, Reply, Request, ToManager, ToProgram};
 use proto::wire::{MAX_DATAGRAM_BYTES, PROTOCOL_VERSION, encode};
@@ -126,7 +127,8 @@ fn a_first_message_that_is_no_hello_is_refused() {
 #[test]
 fn hello_needs_a_pidfd_of_the_program_itself() {
     let place = Place::new();
-    let _manager = place.start(4);
+    // As before Linux 6.5, where a socket does not tell its process.
+    let _manager = place.start_process_without(4, "passrights,peerpidfd");
     let hello = encode(&ToManager::Hello { name: "x".into(), reattach: false }).unwrap();
     let other = std::process::Command::new("sleep").arg("60").spawn();
     let mut other = other.unwrap();
@@ -143,16 +145,39 @@ fn hello_needs_a_pidfd_of_the_program_itself() {
 }
 
 #[test]
-fn a_flood_of_descriptors_leaves_none_behind() {
+fn a_program_that_is_not_welcomed_yet_can_send_no_descriptor_and_need_not() {
     let place = Place::new();
     let _manager = place.start(4);
+    let raw = Raw::connect(&place, 4);
+    let region = memory();
+    match raw.socket.send(b"x", &[region.fd()]) {
+        Err(errno) => assert_eq!(errno, rustix::io::Errno::PERM),
+        Ok(()) => return println!("skipped: this kernel has no SO_PASSRIGHTS (Linux 6.16)"),
+    }
+    let hello = encode(&ToManager::Hello { name: "x".into(), reattach: false }).unwrap();
+    raw.socket.send(&hello, &[]).unwrap();
+    assert!(matches!(raw.receive(), Some(ToProgram::Welcome { .. })));
+    let region = memory();
+    let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
+    raw.socket.send(&request, &[region.fd()]).unwrap();
+}
+
+#[test]
+fn child_role() {
+    support::child_role(|role, _| panic!("{role}"));
+}
+
+#[test]
+fn a_flood_of_descriptors_leaves_none_behind() {
+    let place = Place::new();
+    let _manager = place.start_process_without(4, "passrights,peerpidfd");
     let client = place.attach(4);
     let before = client.status().unwrap().descriptors;
     let region = memory();
     let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
     for count in [1, 4, 5, 200] {
         let raw = Raw::hello(&place, 4);
-        send_with(&raw, &request, &vec![region.fd(); count]);
+        send_with(&raw.socket, &request, &vec![region.fd(); count]).unwrap();
         // One that is not wanted is refused or passed over; more than a message may have closes the connection.
         let answer = raw.receive();
         if count > 4 {
@@ -162,16 +187,7 @@ fn a_flood_of_descriptors_leaves_none_behind() {
     eventually("all are closed", || client.status().unwrap().descriptors == before);
     let raw = Raw::connect(&place, 4);
     let myself = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-    send_with(&raw, b"x", &[myself.as_fd(); 250]);
+    send_with(&raw.socket, b"x", &[myself.as_fd(); 250]).unwrap();
     assert!(matches!(rejected(&raw), Refusal::Invalid(_)));
     assert_eq!(client.status().unwrap().descriptors, before);
-}
-
-/// As many descriptors as the kernel takes, more than [`node_client::seqpacket::Seqpacket::send`] would.
-fn send_with(raw: &Raw, bytes: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-    let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(250))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
-    sendmsg(&raw.socket, &[std::io::IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
 }

@@ -152,7 +152,12 @@ pub(crate) fn private_folder(folder: &Path) -> Result<()> {
     if !folder.exists() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
+    let own = std::fs::symlink_metadata(folder).map_err(failed)?;
     let metadata = std::fs::metadata(folder).map_err(failed)?;
+    // A link that somebody else made leads where that user wants, now or a moment later.
+    if own.is_symlink() && own.uid() != 0 && own.uid() != rustix::process::geteuid().as_raw() {
+        return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
+    }
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
         return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use node::NodeError;
 use node::cluster::{NodeState, list_clusters};
+use node::runtime_dir::RuntimeRoot;
 use serde::Serialize;
 use tieline::NodeId;
 
@@ -58,7 +59,7 @@ pub struct OwnerOfTest {
 }
 
 /// Looks for clusters. A directory that is not there holds none.
-pub fn collect(root: &Path) -> Result<ClustersReport, NodeError> {
+pub fn collect(root: &RuntimeRoot) -> Result<ClustersReport, NodeError> {
     let entries = list_clusters(root)?;
     let clusters = entries.into_iter().map(|entry| {
         let (mut running, mut dead) = (Vec::new(), Vec::new());
@@ -70,9 +71,9 @@ pub fn collect(root: &Path) -> Result<ClustersReport, NodeError> {
         }
         let own = owner_of(entry.cluster.as_str())
             .map(|pid| OwnerOfTest { pid, running: Path::new(&format!("/proc/{pid}")).exists() });
-        summary(root, entry.cluster.to_string(), running, dead, own)
+        summary(&root.path, entry.cluster.to_string(), running, dead, own)
     });
-    Ok(ClustersReport { runtime_dir: root.into(), clusters: clusters.collect() })
+    Ok(ClustersReport { runtime_dir: root.path.clone(), clusters: clusters.collect() })
 }
 
 fn summary(

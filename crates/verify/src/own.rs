@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use node::NodeError;
 use node::cluster::{Launcher, Lease, UpOptions, UpProgress, down, node_ids, up};
-use node_client::runtime_dir::{ClusterDir, ClusterName};
+use node_client::runtime_dir::{ClusterDir, ClusterName, RuntimeRoot};
 
 use crate::target::Target;
 
@@ -18,7 +18,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct OwnCluster {
     /// Runtime directory to make it in.
-    pub root: PathBuf,
+    pub root: RuntimeRoot,
     /// What it is for: the first part of its name, one of [`PURPOSES`].
     pub purpose: &'static str,
     /// How many nodes.
@@ -74,7 +74,7 @@ impl OwnCluster {
     /// Its directory: the name holds this process's id.
     pub fn dir(&self) -> Result<ClusterDir, NodeError> {
         let name = ClusterName::new(&format!("{}-{}", self.purpose, std::process::id()))?;
-        Ok(ClusterDir::new(self.root.clone(), name))
+        Ok(ClusterDir::below(&self.root, name))
     }
 
     /// Starts it: how to reach it, what takes it away again, and how long it took.

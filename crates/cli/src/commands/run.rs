@@ -78,7 +78,7 @@ pub(super) fn run(common: &Common, arguments: &Run, output: Output) -> Outcome {
 
 fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outcome {
     let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own_paths())?;
-    let library = launch::sayable(library, &runtime_root(runtime_dir));
+    let library = launch::sayable(library, &runtime_root(runtime_dir).path);
     let counting = counting(run, runtime_dir, output)?;
     let options = Options { library, statistics: counting, no_children: run.no_children, rings: run.rings };
     let environment: Vec<OsString> = shm::process::environment()
@@ -148,7 +148,7 @@ fn counting(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Result<Opt
 
 /// Where is counted if nothing else was asked for.
 pub(super) fn default_file(runtime_dir: Option<&Path>) -> PathBuf {
-    statistics::default_file(&runtime_root(runtime_dir))
+    statistics::default_file(&runtime_root(runtime_dir).path)
 }
 
 fn of_launch(error: LaunchError) -> Failure {

@@ -151,6 +151,9 @@ fn read_tail(path: &Path, start: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Less than one line of a log takes.
+const LITTLE_LOG_BYTES: u64 = 1024;
+
 /// Why a manager that has died said nothing: as a rule because its log could not be written.
 fn why_silent(log: &Path) -> String {
     let full = rustix::fs::statvfs(log).ok().and_then(|system| match (system.f_bavail, system.f_favail) {
@@ -158,8 +161,14 @@ fn why_silent(log: &Path) -> String {
         (_, 0) if system.f_files > 0 => Some("no file can be made any more"),
         _ => None,
     });
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     match full {
         Some(what) => format!("{what} in the file system of its log {}", log.display()),
+        None if limit.is_some_and(|bytes| bytes < LITTLE_LOG_BYTES) => format!(
+            "its log {} may have {} bytes (RLIMIT_FSIZE); raise it with `ulimit -f`",
+            log.display(),
+            limit.unwrap_or_default()
+        ),
         None => format!("its log {} is empty; TIELINE_LOG=info makes it say more", log.display()),
     }
 }

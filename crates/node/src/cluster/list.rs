@@ -1,13 +1,10 @@
 //! What there is.
 
-use std::path::Path;
-
-use node_client::seqpacket::Seqpacket;
 use proto::ids::NodeId;
 
 use crate::error::Result;
 use crate::lock::{is_held, pid_in_file};
-use crate::runtime_dir::{ClusterDir, ClusterName, RuntimeDirError};
+use crate::runtime_dir::{ClusterDir, ClusterName, ConnectError, RuntimeDirError, RuntimeRoot};
 
 /// How a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,24 +53,28 @@ fn state_of(dir: &ClusterDir, node: NodeId) -> NodeState {
         Some(true) => NodeState::Running { pid: pid_in_file(dir, node) },
         Some(false) => NodeState::Dead,
         // Another user's cluster, opened to this one: whoever answers is there.
-        None => match dir.socket(node).map(|path| Seqpacket::connect(&path)) {
-            Ok(Ok(_) | Err(rustix::io::Errno::AGAIN)) => NodeState::Running { pid: None },
+        None => match dir.open().ok().flatten().map(|open| open.connect(node)) {
+            Some(Ok(_) | Err(ConnectError::System(rustix::io::Errno::AGAIN))) => {
+                NodeState::Running { pid: None }
+            }
             _ => NodeState::Dead,
         },
     }
 }
 
 /// All clusters below a runtime directory that this user may look into, by name.
-pub fn list_clusters(root: &Path) -> Result<Vec<ClusterEntry>> {
-    let entries = match std::fs::read_dir(root) {
+pub fn list_clusters(root: &RuntimeRoot) -> Result<Vec<ClusterEntry>> {
+    let entries = match std::fs::read_dir(&root.path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(RuntimeDirError::Io { what: "read", path: root.into(), source }.into()),
+        Err(source) => {
+            return Err(RuntimeDirError::Io { what: "read", path: root.path.clone(), source }.into());
+        }
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut clusters = Vec::new();
     for cluster in names.filter_map(|name| ClusterName::new(&name).ok()) {
-        let dir = ClusterDir::new(root.into(), cluster.clone());
+        let dir = ClusterDir::below(root, cluster.clone());
         // What is no directory, or somebody else's, is no cluster of this user.
         let Ok(nodes) = list_nodes(&dir) else { continue };
         if !nodes.is_empty() {

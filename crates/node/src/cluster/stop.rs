@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use node_client::seqpacket::{Seqpacket, timespec};
+use node_client::seqpacket::timespec;
 use node_client::{ClientError, Visit};
 use proto::ids::NodeId;
 use proto::wire::program::Request;
@@ -177,7 +177,7 @@ fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
 
 /// Who listens on the node's socket, as the kernel noted when it began to; `None` while it starts or ends.
 fn listener_pid(dir: &ClusterDir, node: NodeId) -> Option<u32> {
-    let socket = Seqpacket::connect(&dir.socket(node).ok()?).ok()?;
+    let socket = dir.open().ok()??.connect(node).ok()?;
     credentials::of_peer(&socket).ok().map(|credentials| credentials.pid)
 }
 

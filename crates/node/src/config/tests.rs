@@ -27,7 +27,7 @@ fn later_files_override_key_by_key() {
     assert_eq!(settings.heartbeat_interval, Duration::from_millis(100));
     assert_eq!(settings.limits.segments, Some(7));
     assert_eq!(settings.attach, Access { uids: vec![1, 2], gid: Some(5) });
-    assert_eq!(settings.sharing(), Sharing { gid: Some(5), others: true });
+    assert_eq!(settings.sharing(), Sharing { gid: Some(5), uids: settings.attach.uids.clone() });
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! What reaches the manager: connections, messages, deaths, changes of the directory.
 
+use std::os::fd::AsFd;
+
 use proto::ids::NodeId;
 use proto::manager::{Input, PeerConn, ProgramConn};
 use proto::wire::peer::PeerMessage;
-use proto::wire::program::{Refusal, ToProgram};
+use proto::wire::program::{Refusal, ToManager, ToProgram};
 use proto::wire::{CodecError, MAX_DATAGRAM_BYTES, MAX_DESCRIPTORS, decode};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -14,7 +16,7 @@ use node_client::seqpacket::{Datagram, Seqpacket};
 
 use super::{Daemon, Key, ProgramEnd, watch};
 use crate::connection::{Connection, Of};
-use crate::credentials;
+use crate::listener::Accepted;
 use crate::watch::Happened;
 
 /// Messages taken from one connection before the others get their turn.
@@ -44,7 +46,7 @@ fn message<T: DeserializeOwned>(buffer: &[u8], datagram: &Datagram) -> Result<T,
     if datagram.truncated {
         return Err(CodecError::TooLong(MAX_DATAGRAM_BYTES + 1));
     }
-    if datagram.descriptors_lost && datagram.descriptors.len() >= MAX_DESCRIPTORS {
+    if datagram.descriptors.len() > MAX_DESCRIPTORS {
         return Err(CodecError::Malformed(format!("more than {MAX_DESCRIPTORS} descriptors came along")));
     }
     // Descriptors that this process had no room for are simply not there: the machine refuses what needs them.
@@ -54,12 +56,20 @@ fn message<T: DeserializeOwned>(buffer: &[u8], datagram: &Datagram) -> Result<T,
 impl Daemon {
     pub(super) fn accept_programs(&mut self) {
         for _ in 0..ACCEPTS_AT_ONCE {
-            match self.programs_listener.accept() {
-                Ok(socket) => self.add_program(socket),
+            match self.programs_listener.accept(&self.closer) {
+                // In the queue since before that.
+                Ok(accepted) if self.is_shut_out(accepted.credentials.uid) => accepted.hang_up(),
+                Ok(accepted) if self.descriptors.is_over_the_line(accepted.socket.as_fd()) => {
+                    let refusal = self.no_descriptors();
+                    self.warn(format!("a program was turned away: {refusal}"));
+                    accepted.refuse(&ToProgram::Rejected(refusal));
+                }
+                Ok(accepted) => self.add_program(accepted),
                 Err(Errno::MFILE | Errno::NFILE) => {
                     let refusal = self.no_descriptors();
                     self.warn(format!("a program was turned away: {refusal}"));
-                    self.spare.turn_away(&self.programs_listener, &ToProgram::Rejected(refusal));
+                    let refusal = ToProgram::Rejected(refusal);
+                    self.spare.turn_away(&self.programs_listener, &refusal, &self.closer);
                     return;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -72,12 +82,16 @@ impl Daemon {
         Refusal::NoDescriptors { limit: Some(self.descriptor_limit) }
     }
 
-    fn add_program(&mut self, socket: Seqpacket) {
-        let Ok(credentials) = credentials::of_peer(&socket) else { return };
+    fn add_program(&mut self, accepted: Accepted) {
+        let Accepted { socket, credentials } = accepted;
         self.next_conn += 1;
         let program = ProgramConn(self.next_conn);
-        let pidfd = i32::try_from(credentials.pid).ok().and_then(Pid::from_raw);
-        let pidfd = pidfd.and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
+        let by_socket = foreign::peer_process(&*socket);
+        let by_number = || {
+            let pid = i32::try_from(credentials.pid).ok().and_then(Pid::from_raw)?;
+            pidfd_open(pid, PidfdFlags::NONBLOCK).ok()
+        };
+        let pidfd = by_socket.or_else(by_number);
         let watched = watch(&self.epoll, &socket, Key::Program(program), EventFlags::IN);
         if watched.is_err() {
             return;
@@ -93,14 +107,15 @@ impl Daemon {
 
     pub(super) fn accept_peers(&mut self) {
         for _ in 0..ACCEPTS_AT_ONCE {
-            match self.peers_listener.accept() {
-                Ok(socket) => {
-                    self.add_peer(socket, None);
+            match self.peers_listener.accept(&self.closer) {
+                Ok(accepted) => {
+                    self.add_peer(accepted, None);
                 }
                 Err(Errno::MFILE | Errno::NFILE) => {
                     let refusal = self.no_descriptors();
                     self.warn(format!("another manager was turned away: {refusal}"));
-                    self.spare.turn_away(&self.peers_listener, &PeerMessage::Rejected(refusal));
+                    let refusal = PeerMessage::Rejected(refusal);
+                    self.spare.turn_away(&self.peers_listener, &refusal, &self.closer);
                     return;
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -110,11 +125,8 @@ impl Daemon {
     }
 
     /// Takes a connection with another manager; why not, if it cannot be taken.
-    pub(super) fn add_peer(&mut self, socket: Seqpacket, dialled: Option<NodeId>) -> Option<String> {
-        let credentials = match credentials::of_peer(&socket) {
-            Ok(credentials) => credentials,
-            Err(errno) => return Some(errno.to_string()),
-        };
+    pub(super) fn add_peer(&mut self, accepted: Accepted, dialled: Option<NodeId>) -> Option<String> {
+        let Accepted { socket, credentials } = accepted;
         self.next_conn += 1;
         let peer = PeerConn(self.next_conn);
         if let Err(errno) = watch(&self.epoll, &socket, Key::Peer(peer), EventFlags::IN) {
@@ -135,7 +147,7 @@ impl Daemon {
         for _ in 0..MESSAGES_AT_ONCE {
             // Who does not read is not listened to: each request would be one more answer that waits.
             let crowded = self.programs.get(&program).is_some_and(|end| end.connection.crowded);
-            if crowded || !self.read_program_once(program) {
+            if crowded || self.put_off(program) || !self.read_program_once(program) {
                 return;
             }
         }
@@ -148,6 +160,7 @@ impl Daemon {
             self.read_closing(Key::Program(program));
             return false;
         }
+        let uid = end.connection.uid();
         let datagram = match read(end.connection.socket(), &mut self.buffer) {
             Read::Datagram(datagram) => datagram,
             Read::Nothing => return false,
@@ -157,7 +170,12 @@ impl Daemon {
             }
         };
         let decoded = message(&self.buffer, &datagram);
-        let descriptors = self.descriptors.admit(datagram.descriptors);
+        let mut came = datagram.descriptors;
+        if matches!(decoded, Ok(ToManager::Hello { .. })) && came.is_empty() {
+            // Who is not let in yet cannot send it, and need not. Not a copy of the one that is watched: others get this one.
+            came.extend(foreign::peer_process(end.connection.socket()));
+        }
+        let descriptors = self.descriptors.admit(came, uid);
         self.tell(match decoded {
             Ok(message) => Input::ProgramMessage { program, message, descriptors },
             Err(error) => Input::ProgramGarbage { program, error, descriptors },
@@ -176,8 +194,9 @@ impl Daemon {
                 Read::Nothing => return,
                 Read::End => return self.drop_peer(peer),
             };
+            let uid = connection.uid();
             let decoded = message(&self.buffer, &datagram);
-            let descriptors = self.descriptors.admit(datagram.descriptors);
+            let descriptors = self.descriptors.admit(datagram.descriptors, uid);
             self.tell(match decoded {
                 Ok(message) => Input::PeerMessage { peer, message, descriptors },
                 Err(error) => Input::PeerGarbage { peer, error, descriptors },
@@ -190,8 +209,11 @@ impl Daemon {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..MESSAGES_AT_ONCE {
             let Some(connection) = self.connection(key) else { break };
+            let uid = connection.uid();
             match read(connection.socket(), &mut buffer) {
-                Read::Datagram(_) => {}
+                Read::Datagram(datagram) => {
+                    datagram.descriptors.into_iter().for_each(|fd| self.closer.close(uid, fd));
+                }
                 Read::Nothing => break,
                 Read::End => self.forget(key),
             }
@@ -202,7 +224,7 @@ impl Daemon {
     /// The process is dead, whoever still holds its socket. What it said before that counts.
     pub(super) fn program_died(&mut self, program: ProgramConn) {
         for _ in 0..LAST_MESSAGES {
-            if !self.read_program_once(program) {
+            if self.put_off(program) || !self.read_program_once(program) {
                 break;
             }
         }
@@ -221,11 +243,20 @@ impl Daemon {
         self.tell(Input::PeerGone { peer });
     }
 
-    /// Closing takes a descriptor out of the epoll set, since nobody else has it.
+    /// Ends a connection for the other side and for epoll; it is closed later.
     pub(super) fn forget(&mut self, key: Key) {
         match key {
-            Key::Program(conn) => drop(self.programs.remove(&conn)),
-            Key::Peer(conn) => drop(self.peers.remove(&conn)),
+            Key::Program(conn) => {
+                self.put_off.remove(&conn);
+                if let Some(end) = self.programs.remove(&conn) {
+                    self.hang_up(&end.connection);
+                }
+            }
+            Key::Peer(conn) => {
+                if let Some(connection) = self.peers.remove(&conn) {
+                    self.hang_up(&connection);
+                }
+            }
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
+use foreign::Foreign;
 use link::page::ImportState;
 use node_client::seqpacket::Seqpacket;
 use proto::ids::NodeId;
@@ -17,6 +18,8 @@ use serde::Serialize;
 
 use super::{Daemon, Key, clock};
 use crate::connection::{Sent, Topic};
+use crate::credentials;
+use crate::listener::Accepted;
 
 impl Daemon {
     /// Does what the machine says until it says nothing more.
@@ -96,7 +99,7 @@ impl Daemon {
             _ => None,
         };
         let Some(connection) = connection else { return };
-        let sent = connection.send(bytes, &self.descriptors.get(tokens), topic);
+        let sent = connection.send(bytes, self.descriptors.get(tokens), topic);
         self.after_sending(key, sent);
     }
 
@@ -104,7 +107,9 @@ impl Daemon {
         let Ok(bytes) = encode(message) else { return };
         let Key::Program(conn) = key else { return };
         let Some(end) = self.programs.get_mut(&conn) else { return };
-        let sent = end.connection.send(bytes, &[self.page.fd()], None);
+        // From here on it may send what it has to.
+        foreign::refuse_descriptors(end.connection.socket(), false);
+        let sent = end.connection.send(bytes, vec![self.page_fd.clone()], None);
         self.after_sending(key, sent);
     }
 
@@ -124,13 +129,14 @@ impl Daemon {
     }
 
     /// Tells epoll whether room is waited for, and notes who waits for a moment.
-    fn watch_for_room(&mut self, key: Key) {
+    pub(super) fn watch_for_room(&mut self, key: Key) {
+        let put_off = matches!(key, Key::Program(program) if self.put_off.contains(&program));
         let Some(connection) = self.connection(key) else { return };
         let waits_for_a_moment = connection.retry_at.is_some() || connection.close_at.is_some();
         let crowded = connection.is_crowded();
         let news = crowded != connection.crowded;
         connection.crowded = crowded;
-        let (wants_write, wants_read) = (connection.waits_for_room(), !crowded);
+        let (wants_write, wants_read) = (connection.waits_for_room(), !crowded && !put_off);
         if (wants_write, wants_read) != (connection.wants_write, connection.wants_read) {
             (connection.wants_write, connection.wants_read) = (wants_write, wants_read);
             let mut flags = EventFlags::empty();
@@ -198,7 +204,13 @@ impl Daemon {
             Err(error) => Err(error.to_string()),
         };
         let failed = match socket {
-            Ok(socket) => self.add_peer(socket, Some(node)),
+            Ok(socket) => match credentials::of_peer(&socket) {
+                Ok(credentials) => {
+                    let socket = Foreign::new(socket, credentials.uid, &self.closer);
+                    self.add_peer(Accepted { socket, credentials }, Some(node))
+                }
+                Err(errno) => Some(errno.to_string()),
+            },
             Err(why) => Some(why),
         };
         if let Some(why) = failed {

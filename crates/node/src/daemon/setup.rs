@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
 
+use foreign::{Closer, Foreign};
 use link::page::PageWriter;
 use proto::ids::{AdapterNo, NodeId};
 use proto::manager::{Manager, ManagerConfig};
@@ -14,20 +15,27 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use super::{Daemon, DaemonOptions, Key, StopHandle, clock, watch};
 use crate::config::{ENV_FAULTS, Settings, limits};
+use crate::descriptor::Held;
 use crate::error::{NodeError, Result};
 use crate::listener::{Listener, Spare};
 use crate::lock::{LockError, NodeLock};
 use crate::log_gate::LogGate;
-use crate::runtime_dir::{ClusterDir, prepare, remove_files};
+use crate::runtime_dir::{ClusterDir, Sharing, prepare, remove_files};
 use crate::watch::Watch;
+
+/// A manager has a dozen of its own, and one that can take no program is of no use.
+const FEWEST_DESCRIPTORS: u64 = 32;
 
 pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     let (dir, node) = (&options.dir, options.node);
     let sharing = options.settings.sharing();
-    let lock = lock_in(dir, node, sharing)?;
+    let lock = lock_in(dir, node, &sharing)?;
     // What a manager that was killed left.
     remove_files(dir, node, &lock);
     let descriptor_limit = raise_descriptor_limit();
+    if descriptor_limit < FEWEST_DESCRIPTORS {
+        return Err(NodeError::FewDescriptors { limit: descriptor_limit, wanted: FEWEST_DESCRIPTORS });
+    }
     let incarnation = draw().map_err(|errno| io(dir, "draw a random number for", errno))?;
     let page = PageWriter::create(node, incarnation).map_err(|source| NodeError::Page { node, source })?;
     let config = machine_config(options, incarnation, descriptor_limit);
@@ -41,8 +49,17 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     })?;
     // Before the sockets are there, and before anybody looks: a manager that starts beside us is seen in any case.
     let directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
-    let programs_listener = Listener::bind(&dir.socket(node)?, sharing.socket_mode(), sharing.gid)?;
-    let peers_listener = Listener::bind(&dir.peer_socket(node)?, 0o600, None)?;
+    let own_uid = geteuid().as_raw();
+    let closer = Closer::new(own_uid);
+    let (programs_listener, door) = Listener::bind(&dir.socket(node)?, Some(&sharing), &closer)?;
+    let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, &closer)?;
+    if !door.is_by_list() {
+        tracing::warn!(
+            node = %node,
+            "{} has no access control lists: any user can connect, and those that are not listed are refused then",
+            dir.path().display()
+        );
+    }
     let add = |fd: std::os::fd::BorrowedFd<'_>, key| {
         watch(&epoll, fd, key, EventFlags::IN).map_err(|errno| io(dir, "watch sockets in", errno))
     };
@@ -56,25 +73,38 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
         add(std::io::stdin().as_fd(), Key::Lease)?;
     }
 
+    let page_fd = page.fd().try_clone_to_owned().map_err(|source| NodeError::Io {
+        what: "duplicate a descriptor in",
+        path: dir.path().into(),
+        source,
+    })?;
+    let page_fd = Held::new(Foreign::new(page_fd, own_uid, &closer));
+
     Ok(Daemon {
         dir: dir.clone(),
         node,
         lock: Some(lock),
         machine: Manager::new(config, clock()),
         page,
+        page_fd,
         epoll,
+        own_uid,
+        closer: closer.clone(),
+        door,
         programs_listener,
         peers_listener,
         watch: Some(directory_watch),
         stop_reader,
         stop_handle,
         spare: Spare::new(),
-        descriptors: crate::descriptor::DescriptorTable::default(),
+        descriptors: crate::descriptor::DescriptorTable::new(descriptor_limit, &closer),
         descriptor_limit,
         programs: std::collections::HashMap::new(),
         peers: std::collections::HashMap::new(),
         timed: Vec::new(),
         follow_up: Vec::new(),
+        put_off: std::collections::BTreeSet::new(),
+        look_at_users_at: None,
         next_conn: 0,
         buffer: vec![0; MAX_DATAGRAM_BYTES],
         gate: LogGate::new(Instant::now()),
@@ -90,7 +120,7 @@ fn io(dir: &ClusterDir, what: &'static str, errno: rustix::io::Errno) -> NodeErr
 
 /// Makes the directory and locks the node. The last manager of the cluster removes the empty directory, perhaps at just
 /// this moment: then both are tried again.
-fn lock_in(dir: &ClusterDir, node: NodeId, sharing: crate::runtime_dir::Sharing) -> Result<NodeLock> {
+fn lock_in(dir: &ClusterDir, node: NodeId, sharing: &Sharing) -> Result<NodeLock> {
     let mut attempts = 0;
     loop {
         prepare(dir, sharing)?;

@@ -1,5 +1,5 @@
 //! What the tests of this crate share: a place of their own on disk, managers on threads or in processes, programs.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::print_stdout)]
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -111,10 +111,17 @@ impl Place {
 
     /// A manager in a process of its own: a test binary that contains [`child_role`], run again.
     pub fn start_process(&self, id: u32) -> ChildProcess {
-        let child = ChildProcess::start(
-            "manager",
-            &[("TL_ROOT", self.root.to_str().unwrap()), ("TL_ID", &id.to_string())],
-        );
+        self.start_process_without(id, "")
+    }
+
+    /// One that does without what newer systems have, separated by commas; see [`foreign::ENV_WITHOUT`].
+    pub fn start_process_without(&self, id: u32, without: &str) -> ChildProcess {
+        let environment = [
+            ("TL_ROOT", self.root.to_str().unwrap()),
+            ("TL_ID", &id.to_string()),
+            (foreign::ENV_WITHOUT, without),
+        ];
+        let child = ChildProcess::start("manager", &environment);
         eventually("the manager's socket", || {
             Seqpacket::connect(&self.dir().socket(node(id)).unwrap()).is_ok()
         });
@@ -239,7 +246,7 @@ impl Raw {
         let raw = Self::connect(place, id);
         let myself = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         let hello = encode(&ToManager::Hello { name: "raw".into(), reattach: false }).unwrap();
-        raw.socket.send(&hello, &[myself.as_fd()]).unwrap();
+        raw.socket.send_hello(&hello, &[myself.as_fd()]).unwrap();
         assert!(matches!(raw.receive(), Some(ToProgram::Welcome { .. })));
         raw
     }
@@ -261,6 +268,47 @@ impl Raw {
             }
         }
     }
+}
+
+/// A place that all users can reach, with this test's binary in it; `None` if the test is not for this user.
+pub fn place_of_users() -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be several users");
+        return None;
+    }
+    let place = Place::new();
+    set_mode(&place.root, 0o711);
+    std::fs::copy(std::env::current_exe().unwrap(), place.root.join("binary")).unwrap();
+    set_mode(&place.root.join("binary"), 0o755);
+    Some(place)
+}
+
+/// A command that plays a role as another user, from a place of [`place_of_users`].
+pub fn as_user(place: &Place, uid: u32, gid: u32, role: &str) -> Command {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(place.root.join("binary"));
+    command.args(["--exact", "child_role", "--nocapture", "--test-threads=1"]).env("TL_ROLE", role);
+    command.env("TL_ROOT", &place.root).stdin(Stdio::null()).current_dir("/").uid(uid).gid(gid);
+    command
+}
+
+/// Starts it, although another test may have forked while this one had its copy of the binary open to write.
+pub fn spawn(command: &mut Command) -> Child {
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done.unwrap(),
+        }
+    }
+}
+
+/// Plays a role to its end.
+pub fn play(command: &mut Command) {
+    let role = format!("{command:?}");
+    let output = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).wait_with_output().unwrap();
+    assert!(output.status.success(), "{role}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 pub fn is_gone(error: &ClientError) -> bool {

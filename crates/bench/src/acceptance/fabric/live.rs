@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -43,7 +44,9 @@ impl Ibsim {
             let what = what.display().to_string();
             move |source| BenchError::Io { what, source }
         };
-        fs::create_dir_all(&dir).map_err(io(&dir))?;
+        // Somebody else's of that name is not used.
+        drop(fs::remove_dir_all(&dir));
+        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(io(&dir))?;
         let mut net = Vec::new();
         topology::write::ibsim(graph, &mut net).map_err(io(&dir))?;
         fs::write(dir.join("net"), net).map_err(io(&dir))?;

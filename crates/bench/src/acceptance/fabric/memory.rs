@@ -1,6 +1,7 @@
 //! What a fabric with its tables takes in memory: of a process that does nothing else.
 
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -23,7 +24,10 @@ pub(super) fn measure(
     let io = |source| BenchError::Io { what: path.display().to_string(), source };
     let mut bytes = Vec::new();
     topology::write::ibsim(&graph, &mut bytes).map_err(io)?;
-    fs::write(&path, bytes).map_err(io)?;
+    // A file, or a link, of somebody else's in its place is not written to.
+    drop(fs::remove_file(&path));
+    let mut made = fs::File::options().write(true).create_new(true).open(&path).map_err(io)?;
+    made.write_all(&bytes).map_err(io)?;
     let engine = if layered { Engine::Layered } else { Engine::FatTree };
     let peak = peak(context, &path, engine.word());
     drop(fs::remove_file(&path));
