@@ -170,3 +170,48 @@ fn too_few_processes_are_no_fault_of_the_nodes() {
     }
     assert_eq!(run(100, &["down"]).status.code(), Some(0));
 }
+
+/// Each limit that a shell can set, far below what is usual: things work, or an error names the limit; nothing hangs and no signal ends
+/// anything. The table in docs/limits.md goes by this.
+#[test]
+fn each_limit_is_harmless_or_named() {
+    let _watchdog = Watchdog::usual("each limit");
+    let home = tempfile::tempdir().unwrap();
+    let binary = tieline_tests::cluster::tieline_binary().unwrap();
+    let run = |ulimit: &str, arguments: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "bash"]).arg(&binary);
+        command.args(arguments.split(' ')).env("TIELINE_RUNTIME_DIR", home.path().join("run"));
+        for variable in ["TIELINE_CLUSTER", "TIELINE_NODE", "TIELINE_CONFIG"] {
+            command.env_remove(variable);
+        }
+        command.output().unwrap()
+    };
+    for (ulimit, named) in [
+        ("-f 0", "ulimit -f"),
+        ("-f 100", "ulimit -f"),
+        ("-n 16", "ulimit -n"),
+        ("-n 48", "ulimit -n"),
+        ("-l 0", "ulimit -l"),
+        ("-i 0", ""),
+        ("-q 0", ""),
+        ("-c 0", ""),
+        ("-x 0", ""),
+        ("-r 0", ""),
+        ("-e 0", ""),
+        ("-m 1000", ""),
+        ("-s 512", ""),
+        ("-t 60", ""),
+    ] {
+        for arguments in ["up --nodes 1", "bench scipp --size 4", "down"] {
+            let output = run(ulimit, arguments);
+            let said = text(&output);
+            match output.status.code() {
+                Some(0) => {}
+                Some(4) if !named.is_empty() && said.contains(named) => {}
+                other => panic!("{ulimit} {arguments}: {other:?} {said}"),
+            }
+        }
+        assert_eq!(run("-c 0", "down").status.code(), Some(0));
+    }
+}

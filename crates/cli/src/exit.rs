@@ -1,5 +1,7 @@
 //! The exit status, the same for all commands (`docs/exit-status.md`).
 
+use rustix::process::{Resource, getrlimit};
+
 /// Pass, or done.
 pub(crate) const PASS: u8 = 0;
 /// A check failed, and there is no more of a result than that. (Otherwise this comes from the verdicts of the libraries.)
@@ -40,6 +42,10 @@ impl Failure {
             text.push_str(
                 ": this user may have no further process or thread, raise the limit with `ulimit -u`",
             );
+            // A thread's stack is memory, and the system says the same of that.
+            if [Resource::As, Resource::Data].into_iter().any(|of| getrlimit(of).current.is_some()) {
+                text.push_str("; or this process no further memory (`ulimit -v`, `ulimit -d`)");
+            }
         }
         text
     }
