@@ -69,14 +69,17 @@ fn run(way: &str, is_forced: bool) -> Written {
 }
 
 /// Every byte comes, whichever way. With rings forced they do go through rings, whatever the processors do: nearly all that is written while the
-/// reader is awake, and more than this in all.
-fn holds(way: &str, least_percent: f64) {
+/// reader is awake.
+fn holds(way: &str, least_percent_while_awake: f64) {
     let _watchdog = Watchdog::usual("rings");
     run(way, false);
     let written = run(way, true);
-    assert!(written.percent_while_awake() >= 95.0, "{way}: {written:?}");
-    assert!(written.percent() >= least_percent, "{way}: {written:?}");
+    assert!(written.percent_while_awake() >= least_percent_while_awake, "{way}: {written:?}");
+    assert!(written.percent() >= LEAST, "{way}: {written:?}");
 }
+
+/// Of what is written while the reader is awake, in percent, so much goes into rings.
+const WHILE_AWAKE: f64 = 95.0;
 
 /// On the busiest machine two that are on two processors are awake at once some time.
 #[test]
@@ -87,60 +90,61 @@ fn some_bytes_go_through_rings() {
         return;
     }
     assert!((0..20).any(|_| run("apart", false).through_memory > 0), "none ever did");
-    holds("apart", LEAST);
+    holds("apart", WHILE_AWAKE);
 }
 
-/// On a machine as busy as any both ends are awake at once for this share of the bytes: on one with a load of 7 it was 98 and more.
-const LEAST: f64 = 30.0;
+/// On a machine as busy as any both ends are awake at once for this share of the bytes: as a rule it is 95 and more, beside other work at times 20.
+const LEAST: f64 = 5.0;
 
 #[test]
 fn two_that_block() {
-    holds("block", LEAST);
+    holds("block", WHILE_AWAKE);
 }
 
 #[test]
 fn two_that_poll() {
-    holds("poll", LEAST);
+    holds("poll", WHILE_AWAKE);
 }
 
 #[test]
 fn two_that_select() {
-    holds("select", LEAST);
+    holds("select", WHILE_AWAKE);
 }
 
 #[test]
 fn two_that_wait_for_levels() {
-    holds("level", LEAST);
+    holds("level", WHILE_AWAKE);
 }
 
 #[test]
 fn two_that_wait_for_edges() {
-    holds("edge", LEAST);
+    holds("edge", WHILE_AWAKE);
 }
 
 #[test]
 fn two_that_send_files() {
-    holds("file", LEAST);
+    holds("file", WHILE_AWAKE);
 }
 
 #[test]
 fn a_stream_longer_than_all_buffers() {
-    holds("stream", LEAST);
+    // A writer that is faster than its reader finds the ring full, and writes to the kernel then.
+    holds("stream", 50.0);
 }
 
 #[test]
 fn a_writer_that_is_killed() {
-    holds("kill", LEAST);
+    holds("kill", WHILE_AWAKE);
 }
 
 #[test]
 fn a_half_that_is_shut_down() {
-    holds("half", LEAST);
+    holds("half", WHILE_AWAKE);
 }
 
 #[test]
 fn a_reader_that_executes_another_program() {
-    holds("exec", LEAST);
+    holds("exec", WHILE_AWAKE);
 }
 
 /// Both ends in one thread, from the first byte.

@@ -146,9 +146,7 @@ fn run(words: &Run) -> Result<u8> {
     print(&if words.json {
         json(words, &summary, &saved, start, share)
     } else {
-        let told = share.map_or_else(String::new, |share| {
-            format!(", {:.1} % of {} bytes through memory", share.percent(), share.bytes)
-        });
+        let told = share.map_or_else(String::new, |share| format!("; {share}"));
         format!("{}{told}\n", line(&summary, words, start))
     })?;
     Ok(match () {
@@ -250,8 +248,10 @@ fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant, share:
         "unstable": seeds(&summary.unstable),
         "saved": saved,
         "own_network": summary.own_network,
-        "bytes": share.map(|share| share.bytes),
+        "bytes_written": share.map(|share| share.bytes),
         "bytes_through_memory": share.map(|share| share.through_memory),
+        "bytes_handed_back": share.map(|share| share.handed_back),
+        "bytes_while_reader_slept": share.map(|share| share.reader_slept),
     });
     format!("{value:#}\n")
 }

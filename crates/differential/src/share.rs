@@ -13,20 +13,38 @@ pub struct Counting {
     file: PathBuf,
 }
 
-/// What was counted: of the processes that the file has room for, which are the last ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Bytes that were written, of the processes that the file has room for, which are the last ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Bytes that the programs have written and read.
+    /// All.
     pub bytes: u64,
     /// Of those, how many the kernel never carried.
     pub through_memory: u64,
+    /// How many were put into a ring, and given to the kernel then.
+    pub handed_back: u64,
+    /// How many were given to the kernel beside a ring, because their reader slept.
+    pub reader_slept: u64,
 }
 
 impl Share {
-    /// In percent; of nothing, 0.
+    /// Of what was written while its reader did not sleep, how much was put into rings, in percent; of nothing, 0.
     #[must_use]
-    pub fn percent(self) -> f64 {
-        if self.bytes == 0 { 0.0 } else { self.through_memory as f64 * 100.0 / self.bytes as f64 }
+    pub fn percent_while_awake(self) -> f64 {
+        let awake = self.bytes.saturating_sub(self.reader_slept);
+        let into_rings = self.through_memory + self.handed_back;
+        if awake == 0 { 0.0 } else { into_rings as f64 * 100.0 / awake as f64 }
+    }
+}
+
+impl std::fmt::Display for Share {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { bytes, through_memory, handed_back, reader_slept } = self;
+        let percent = self.percent_while_awake();
+        write!(
+            formatter,
+            "{bytes} bytes written, {through_memory} through memory, {handed_back} handed back, {reader_slept} while the reader slept: of the \
+             others {percent:.1} % into rings"
+        )
     }
 }
 
@@ -52,10 +70,13 @@ impl Counting {
     /// The file cannot be read any more.
     pub fn share(&self) -> Result<Share> {
         let report = status::report(&self.file, true).with_context(|| self.file.display().to_string())?;
-        let mut share = Share { bytes: 0, through_memory: 0 };
+        let mut share = Share::default();
         for process in report.processes {
-            share.bytes += process.moved.bytes_in + process.moved.bytes_out;
-            share.through_memory += process.bytes_past_kernel;
+            let of = |what| process.through_kernel.iter().filter(move |it| it.what == what);
+            share.bytes += process.moved.bytes_out;
+            share.through_memory += process.through_memory.bytes_out;
+            share.handed_back += of(status::HANDED_BACK).map(|it| it.moved.bytes_out).sum::<u64>();
+            share.reader_slept += of(status::READER_SLEPT).map(|it| it.moved.bytes_out).sum::<u64>();
         }
         Ok(share)
     }
