@@ -106,9 +106,9 @@ fn a_file_that_may_not_grow_leaves_the_earlier_one() {
         assert_eq!(std::fs::read(file(name)).unwrap(), before, "{name}");
     }
     let jitter =
-        ["bench", "jitter", "--seconds", "5", "--idle-seconds", "0", "--memory", "8M", "--json-file"];
-    // How much there is to say depends on how quiet the machine is: 5 KiB a second at least. The command itself needs a region of 16.25 KiB.
-    let output = under(&cluster, "-f 17", &[&jitter[..], &[&file("early.json")]].concat());
+        ["bench", "jitter", "--seconds", "6", "--idle-seconds", "0", "--memory", "8M", "--json-file"];
+    // How much there is to say depends on how quiet the machine is: 5 KiB a second at least. The command itself needs a region of 20 KiB.
+    let output = under(&cluster, "-f 20", &[&jitter[..], &[&file("early.json")]].concat());
     let said = text(&output);
     assert!(output.status.code() == Some(4) && said.contains("early.json: File too large"), "{said}");
     assert!(!output.stdout.is_empty(), "the result is printed: {said}");
