@@ -4,19 +4,22 @@
 //! descriptor is closed. The regions of a closed one are replaced by empty memory before they are used again: a call that
 //! another thread is in meanwhile finds words that say nothing.
 
+mod mapped;
 pub(crate) mod parked;
 
 use libc::c_int;
 
 use sockets_rules::layout::Reason;
 
+use self::mapped::empty;
+pub(crate) use self::mapped::map;
 use super::kernel::Ending;
 use super::tables;
-use super::words::{REGION_BYTES, Words};
+use super::words::Words;
 use crate::hook::get_errno;
+use crate::page;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::table::NUMBERS;
-use crate::{page, raw};
 
 /// Connections of a process that may have rings at the same time.
 pub(crate) const CONNECTIONS: usize = 1024;
@@ -428,30 +431,6 @@ pub(crate) fn release(conn: &Conn) {
     }
     // Pairs with the Acquire in `claim`.
     conn.state.store(state::FREE, Ordering::Release);
-}
-
-/// Replaces a region by empty memory.
-fn empty(address: usize) {
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE) as usize;
-    // SAFETY: only ever addresses that `map` gave, which are this library's alone.
-    unsafe { raw::call(libc::SYS_mmap, [address, REGION_BYTES, protection, flags, usize::MAX, 0]) };
-}
-
-/// Maps a region where one of this connection's place was before, or anywhere.
-pub(crate) fn map(place: &AtomicPtr<Words>, fd: c_int, is_own: bool) -> bool {
-    let before = place.load(Ordering::Relaxed) as usize;
-    let protection = if is_own { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-    let flags = libc::MAP_SHARED | if before == 0 { 0 } else { libc::MAP_FIXED };
-    let arguments = [before, REGION_BYTES, protection as usize, flags as usize, fd as usize, 0];
-    // SAFETY: a new mapping, or one in the place of one that is this library's alone.
-    let mapped = unsafe { raw::call(libc::SYS_mmap, arguments) };
-    if mapped <= 0 {
-        return false;
-    }
-    // Pairs with the Acquire in `words`: who has the address has what is mapped there.
-    place.store(mapped as *mut Words, Ordering::Release);
-    true
 }
 
 /// In the child of a fork: what its parent counts is its parent's.
