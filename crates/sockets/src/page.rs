@@ -35,7 +35,7 @@ pub(crate) enum Way {
 static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layout::SLOT_WORDS];
 /// The file, once it is mapped; also in the children of forks.
 static FILE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
-/// Whether a slot was looked for: [`LOOKED`], or the thread that is at it, or 0.
+/// Whether a slot was looked for: [`HAS_LOOKED`], or the thread that is at it, or 0.
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
 /// No thread has this address for itself.
 const HAS_LOOKED: usize = 1;
