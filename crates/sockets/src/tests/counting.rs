@@ -166,8 +166,11 @@ fn what_cannot_be_read_or_written_is_found_out() {
         let at = map(protection);
         let asked = |writes| rings::reach::ask(at + 4095, (at >> 12) as u64, writes);
         assert_eq!((asked(false), asked(true)), wanted, "{protection}");
+        // Not unmapped yet: another test may map something there.
         // SAFETY: the mapping of above, of which nobody has anything.
-        unsafe { raw::call(libc::SYS_munmap, [at, 4096, 0, 0, 0, 0]) };
+        unsafe { raw::call(libc::SYS_mprotect, [at, 4096, libc::PROT_NONE as usize, 0, 0, 0]) };
         assert_eq!((asked(false), asked(true)), (false, false));
+        // SAFETY: as above.
+        unsafe { raw::call(libc::SYS_munmap, [at, 4096, 0, 0, 0, 0]) };
     }
 }
