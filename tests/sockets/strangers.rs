@@ -202,8 +202,8 @@ fn ends_in_namespaces() {
     let _watchdog = Watchdog::usual("namespaces");
     let room = Room::new();
     let hidden = "mount -t proc -o hidepid=2 proc /proc && exec \"$@\"";
-    let frozen = "mount -o remount,bind,ro /proc; exec \"$@\"";
-    let without = "umount -l /proc; exec \"$@\"";
+    let frozen = "mount -o remount,bind,ro /proc && exec \"$@\"";
+    let without = "umount -l /proc && exec \"$@\"";
     let user = User::new(FIRST + 5);
     let (uid, gid) = (format!("--reuid={}", user.0), format!("--regid={}", user.0));
     let ways: &[(&str, Option<u32>, &[&str])] = &[
@@ -260,6 +260,9 @@ fn a_limit_of_file_sizes() {
     let mut command = Command::new("sh");
     command.args(words).envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert_eq!(must(command.env("TIELINE_SOCKETS_RINGS", "2")), "3000 round trips\n");
+    // Nor is one that sets the limit itself, whenever it does while its ends look for each other.
+    let mut lowered = tieline(&["run", "--rings", "--", limits.to_str().unwrap(), "lowered"]);
+    assert_eq!(must(lowered.env("TIELINE_SOCKETS_RINGS", "1")), "goes on under each limit\n");
 }
 
 /// Connections whose other end has no library cost no descriptor beside their own.

@@ -1,6 +1,6 @@
 // What connections through memory take of a program's own: limits.c WAY
 //
-// files: round trips; run with a limit of file sizes. many LIMIT: how many connections a server gets whose clients have no library.
+// files: round trips; run with a limit of file sizes. lowered: with one that comes in the middle. many LIMIT: how many connections a server gets whose clients have no library.
 // numbers: a number that the library might have is replaced by the program, and stays the program's.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -72,6 +72,53 @@ static void files(void)
     waitpid(child, &status, 0);
     if (trips < 3000 || !WIFEXITED(status)) FAIL("%d round trips, status %d", trips, status);
     printf("%d round trips\n", trips);
+}
+
+// Takes what the two ends have said out of the file in which they meet, so that it has to be said again.
+static void unsaid(int fd)
+{
+    static unsigned long long entries[4 << 11][8], nothing[8];
+    unsigned long long cookie;
+    socklen_t length = sizeof cookie;
+    char path[3][64];
+    unsigned user = geteuid();
+    if (user) snprintf(path[0], 64, "/run/user/%u/tieline-rings/connections", user);
+    else strcpy(path[0], "/run/tieline-rings/connections");
+    snprintf(path[1], 64, "/dev/shm/tieline-rings-%u/connections", user);
+    snprintf(path[2], 64, "/tmp/tieline-rings-%u/connections", user);
+    if (getsockopt(fd, SOL_SOCKET, 57 /* SO_COOKIE */, &cookie, &length)) FAIL("cookie");
+    for (int i = 0; i < 3; i++) {
+        int file = open(path[i], O_RDWR | O_CLOEXEC);
+        if (file < 0) continue;
+        ssize_t n = read(file, entries, sizeof entries);
+        for (int at = 0; at < n / (ssize_t)sizeof *entries; at++)
+            if ((entries[at][1] == cookie || entries[at][2] == cookie) && pwrite(file, nothing, sizeof nothing, at * sizeof nothing) < 0) FAIL("pwrite");
+        close(file);
+    }
+}
+
+// The limit comes after each number of round trips in turn: in a child, as it cannot be taken back.
+static void lowered(void)
+{
+    for (int before = 1; before < 24; before++) {
+        pid_t child = again("echo", 1, 1), own = fork();
+        int status;
+        if (!own) {
+            struct rlimit limit = { 1 << 10, 1 << 10 };
+            int fd = accept(listener, 0, 0);
+            for (int i = 0; i < 200; i++) {
+                if (i == before) {
+                    unsaid(fd);
+                    if (setrlimit(RLIMIT_FSIZE, &limit)) FAIL("setrlimit");
+                }
+                if (!one(fd, 1) || !one(fd, 0)) FAIL("round trip %d", i);
+            }
+            _exit(0);
+        }
+        if (waitpid(own, &status, 0) != own || status) FAIL("after %d round trips: status %x", before, status);
+        waitpid(child, 0, 0);
+    }
+    printf("goes on under each limit\n");
 }
 
 static void many(int most)
@@ -146,6 +193,7 @@ int main(int count, char **arguments)
     }
     listens();
     if (!strcmp(arguments[1], "files")) files();
+    if (!strcmp(arguments[1], "lowered")) lowered();
     if (!strcmp(arguments[1], "many")) many(atoi(arguments[2]));
     if (!strcmp(arguments[1], "numbers")) numbers();
     return 0;

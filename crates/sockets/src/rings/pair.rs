@@ -153,14 +153,14 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
             // Before a program has accepted it, some kernels say that it is nobody's.
             return if opposite.inode == 0 { Some(()) } else { None };
         }
-        // Who writes beyond this limit is ended by a signal (setrlimit(2)).
-        if raw::limit(libc::RLIMIT_FSIZE) < registry::FILE_BYTES as u64 {
-            return None;
-        }
         conn.other.store(opposite.cookie, Ordering::Relaxed);
         conn.done.fetch_or(SAME_USER, Ordering::Relaxed);
     }
     if !conn.has_done(MAPPED) {
+        // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the last step.
+        if raw::limit(libc::RLIMIT_FSIZE) < registry::FILE_BYTES as u64 {
+            return None;
+        }
         let Some(registry) = Registry::open() else { return fails(conn) };
         let result = meet(conn, fd, &registry);
         registry.close();
