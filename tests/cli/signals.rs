@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -74,6 +75,46 @@ fn acceptance_leaves_nothing_and_starts_no_further_cluster() {
     let watchdog = Watchdog::new("acceptance interrupted", Duration::from_secs(300));
     at_all_times(&["bench", "acceptance", "--only", "up.64", "manager.idle"], &watchdog);
     at_all_times(&["bench", "acceptance", "--only", "connect_map"], &watchdog);
+}
+
+/// A library that sends a command a signal as soon as that has put a handler for it in place.
+fn early(folder: &Path) -> PathBuf {
+    let library = folder.join("early.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/c/early.c");
+    let output =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+#[test]
+fn a_signal_that_comes_with_its_handler_is_not_lost() {
+    let watchdog = Watchdog::usual("signals while handlers are put in place");
+    let folder = tempfile::tempdir().unwrap();
+    let library = early(folder.path());
+    let running = Cluster::up(2).unwrap();
+    let none = Cluster::empty().unwrap();
+    for (cluster, arguments) in [
+        (&none, &["bench", "acceptance", "--only", "connect_map"][..]),
+        (&none, &["bench", "scipp"]),
+        (&none, &["verify", "--nodes", "2"]),
+        (&running, &["verify", "--running"]),
+        (&running, &["conntest", "--time", "60"]),
+        (&running, &["cable"]),
+        (&running, &["link", "flap", "4", "8", "--count", "1000"]),
+        (&none, &["node", "run", "--id", "4"]),
+    ] {
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let mut command = cluster.command(arguments).unwrap();
+            command.env("LD_PRELOAD", &library).env("TEST_SIGNAL", signal.as_raw().to_string());
+            let output = command.output().unwrap();
+            // A manager ends well when it is asked to.
+            let wanted = if arguments[0] == "node" { 0 } else { 128 + signal.as_raw() };
+            assert_eq!(output.status.code(), Some(wanted), "{arguments:?}, {signal:?}: {output:?}");
+            watchdog.progress();
+        }
+    }
+    assert_eq!(left_in(&none), Vec::<String>::new());
 }
 
 /// The step waits for round trips between two processors, which may take as long as others let it.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use node_client::runtime_dir::ClusterDir;
+use shm::process::SignalsBlocked;
 use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -40,11 +41,14 @@ static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
 
 /// From now on a signal takes away the cluster in `dir` before it ends the process.
 pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
-    // First: whoever has a handler that wakes the thread below must also know that a signal has come, or a signal between
-    // the two would end nothing: the thread would wait for a command that goes on as if nothing had happened.
-    note_which()?;
-    note_arrival()?;
-    let mut signals = Signals::new(SIGNALS)?;
+    let mut signals = {
+        let _later = SignalsBlocked::here();
+        // First: whoever has a handler that wakes the thread below must also know that a signal has come, or a signal
+        // between the two would end nothing: the thread would wait for a command that goes on as if nothing had happened.
+        note_which()?;
+        note_arrival()?;
+        Signals::new(SIGNALS)?
+    };
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let Some(signal) = first_of(&mut signals) else { return };
         wait_for_early_end(&mut signals);
@@ -80,22 +84,26 @@ pub(crate) fn no_last_words() {
     drop(LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
+/// Calls `register` for each signal that ends a command. What comes meanwhile comes afterwards: a handler stands a moment before it knows what
+/// is registered with it, and a signal in that moment would be lost, and end nothing.
+pub(crate) fn for_each_signal(register: impl FnMut(i32) -> std::io::Result<()>) -> std::io::Result<()> {
+    let _later = SignalsBlocked::here();
+    SIGNALS.into_iter().try_for_each(register)
+}
+
 /// Has it known which signal came. The first that is registered for each, because from then on the signal itself ends
 /// nothing: what comes before the rest is registered is noted here.
 fn note_which() -> std::io::Result<()> {
     let which = WHICH.get_or_init(Arc::default);
-    for signal in SIGNALS {
-        signal_hook::flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize)?;
-    }
-    Ok(())
+    for_each_signal(|signal| {
+        signal_hook::flag::register_usize(signal, Arc::clone(which), signal.unsigned_abs() as usize).map(drop)
+    })
 }
 
 /// Has it known that a signal came.
 fn note_arrival() -> std::io::Result<()> {
     let arrived = ARRIVED.get_or_init(Arc::default);
-    SIGNALS
-        .into_iter()
-        .try_for_each(|signal| signal_hook::flag::register(signal, Arc::clone(arrived)).map(drop))
+    for_each_signal(|signal| signal_hook::flag::register(signal, Arc::clone(arrived)).map(drop))
 }
 
 fn noted() -> usize {
@@ -113,10 +121,10 @@ pub(crate) fn end_with_what_there_is() -> std::io::Result<()> {
     }
     note_which()?;
     let arrived = ARRIVED.get_or_init(Arc::default);
-    for signal in SIGNALS {
-        // Before the flag is set by the same signal: so it is the second one that ends the process at once.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(arrived))?;
-    }
+    // Before the flag is set by the same signal: so it is the second one that ends the process at once.
+    for_each_signal(|signal| {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(arrived)).map(drop)
+    })?;
     note_arrival()
 }
 

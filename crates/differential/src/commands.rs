@@ -94,6 +94,8 @@ fn read(file: &Path) -> Result<Program> {
 fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
+    // A handler stands a moment before it knows what is registered with it: a signal in that moment would be lost.
+    let _later = shm::process::SignalsBlocked::here();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;

@@ -1,17 +1,15 @@
 //! `tieline cable`.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ::node::cluster::node_ids;
 use ::verify::Verdict;
 use ::verify::cable::{self, CableReport, PLAN_SCHEMA, Plan, Request, SCHEMA};
-use shm::sync::{AtomicBool, Ordering};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::target;
 use crate::args::{Cable, Common};
 use crate::exit::{Failure, Outcome, PASS};
+use crate::interrupt::{self, has_arrived};
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome {
@@ -28,17 +26,14 @@ pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome
         // For its error alone, if there is no such node.
         target(common)?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    // What there is then is printed, as partial if a measurement was cut short.
+    interrupt::end_with_what_there_is()?;
     let request = Request {
         plan: plan.unwrap_or_else(|| Plan::full_mesh(&everyone.nodes)),
         only: common.node,
         measure_all: arguments.measure,
     };
-    let stopped = || stop.load(Ordering::Relaxed);
-    let report = cable::run(&everyone, request, &mut |text| output.progress(text), &stopped)?;
+    let report = cable::run(&everyone, request, &mut |text| output.progress(text), &has_arrived)?;
     output.progress_done();
     if let Some(path) = &arguments.save {
         save(&report, path, arguments.force, output)?;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tieline::NodeId;
 
 use super::{target, usage};
 use crate::args::Common;
 use crate::exit::Outcome;
+use crate::interrupt::for_each_signal;
 use crate::output::Output;
 
 /// Smallest rate that a throttle may be given in.
@@ -59,11 +59,11 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     let everyone = target(&Common { node: None, ..common.clone() })?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for_each_signal(|signal| {
         let status = 128 + signal.unsigned_abs() as usize;
         signal_hook::flag::register_usize(signal, Arc::clone(&signalled), status)?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map(drop)
+    })?;
     let mut nodes = if arguments.peers.is_empty() { everyone.nodes.clone() } else { arguments.peers.clone() };
     nodes.extend(common.node);
     nodes.sort_unstable();

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use proto::wire::status::{LinkStatus, SessionState};
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tieline::{LinkChange, LinkFaults, Node, NodeId};
 
 use super::{target, usage};
 use crate::args::Common;
 use crate::args::link::{Clear, Degrade, Ends, Flap, LinkAction};
 use crate::exit::{Failure, Outcome, PASS};
+use crate::interrupt::for_each_signal;
 use crate::output::Output;
 
 /// Schema of what is printed.
@@ -164,11 +164,11 @@ impl Cluster {
     fn flap(&self, flap: &Flap, output: Output) -> Outcome {
         let stop = Arc::new(AtomicBool::new(false));
         let signalled = Arc::new(AtomicUsize::new(usize::from(PASS)));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for_each_signal(|signal| {
             let status = 128 + signal.unsigned_abs() as usize;
             signal_hook::flag::register_usize(signal, Arc::clone(&signalled), status)?;
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map(drop)
+        })?;
         let mut done = 0;
         for number in 1..=flap.count {
             self.on_both_ends(flap.ends, LinkChange::Down)?;

@@ -187,6 +187,8 @@ fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle
     reader.set_nonblocking(true)?;
     writer.set_nonblocking(true)?;
     if options.signals {
+        // A handler stands a moment before it knows what is registered with it: a signal in that moment would be lost.
+        let _later = shm::process::SignalsBlocked::here();
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
         {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
