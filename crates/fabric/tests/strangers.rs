@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::process::Command;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fabric::server::{Event, Options, serve};
 use foreign::trial::{lingering, nested, send_with};
-use mad::ibsim::{IbsimTransport, control_name};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use mad::ibsim::{IbsimTransport, control_name, outward_name};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
 use topology::build::{FatTree, fat_tree};
 
 const ALONE: &str = "TL_ALONE";
@@ -23,15 +24,9 @@ fn alone(name: &str, without: &str) {
     assert!(output.status.success(), "without `{without}`: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-#[test]
-fn what_strangers_send_beside_their_messages_holds_nobody_up() {
-    if std::env::var_os(ALONE).is_none() {
-        for without in ["", "passrights"] {
-            alone("what_strangers_send_beside_their_messages_holds_nobody_up", without);
-        }
-        return;
-    }
-    let base = format!("strangers-{}", std::process::id());
+/// A served fabric: its sockets' name, what ends it when it is dropped, and its thread.
+fn served(name: &str) -> (String, Sender<()>, JoinHandle<()>) {
+    let base = format!("{name}-{}", std::process::id());
     let options = Options { base: base.clone(), control: None, bring_up: true };
     let (ready, is_ready) = channel();
     let (stop, stopped) = channel::<()>();
@@ -43,9 +38,41 @@ fn what_strangers_send_beside_their_messages_holds_nobody_up() {
             }
         };
         let ended = || !matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
-        serve(graph, &options, &mut event, &ended)
+        serve(graph, &options, &mut event, &ended).unwrap();
     });
     is_ready.recv_timeout(Duration::from_secs(30)).unwrap();
+    (base, stop, server)
+}
+
+/// The name of a socket of the server's may be somebody else's, or still that of a program that has just left.
+#[test]
+fn a_name_that_is_taken_keeps_no_program_out() {
+    let (base, stop, server) = served("names");
+    let taken: Vec<_> = (0..3)
+        .map(|number| {
+            let socket =
+                socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+            bind(&socket, &SocketAddrUnix::new_abstract_name(&outward_name(&base, number)).unwrap()).unwrap();
+            socket
+        })
+        .collect();
+    for _ in 0..500 {
+        IbsimTransport::connect(&base, "").unwrap().node_info().unwrap();
+    }
+    drop(taken);
+    drop(stop);
+    server.join().unwrap();
+}
+
+#[test]
+fn what_strangers_send_beside_their_messages_holds_nobody_up() {
+    if std::env::var_os(ALONE).is_none() {
+        for without in ["", "passrights"] {
+            alone("what_strangers_send_beside_their_messages_holds_nobody_up", without);
+        }
+        return;
+    }
+    let (base, stop, server) = served("strangers");
     let stranger = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
     connect(&stranger, &SocketAddrUnix::new_abstract_name(&control_name(&base)).unwrap()).unwrap();
     let mut releases = Vec::new();
@@ -61,5 +88,5 @@ fn what_strangers_send_beside_their_messages_holds_nobody_up() {
     client.node_info().unwrap();
     drop(releases);
     drop(stop);
-    server.join().unwrap().unwrap();
+    server.join().unwrap();
 }

@@ -111,13 +111,9 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// The lowest number that nobody has.
-    pub(super) fn free_number(&self) -> u32 {
-        let taken = self.by_number.keys().copied();
-        (0..)
-            .zip(taken.map(Some).chain(std::iter::repeat(None)))
-            .find(|(free, taken)| Some(*free) != *taken)
-            .map_or(0, |(free, _)| free)
+    /// The numbers that nobody has, lowest first.
+    pub(super) fn free_numbers(&self) -> impl Iterator<Item = u32> {
+        (0..).filter(|number| !self.by_number.contains_key(number))
     }
 
     /// Programs at a node's port that may be told this.

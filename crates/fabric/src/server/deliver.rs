@@ -1,6 +1,6 @@
 //! Messages and packets of programs.
 
-use foreign::Looked;
+use foreign::{Inbox, Looked};
 use mad::ibsim::{
     ClientInfo, Control, MAGIC, Packet, control, inward_name, lid_from_wire, lid_to_wire, outward_name,
 };
@@ -16,6 +16,9 @@ use crate::agents::Carried;
 
 /// What programs take for "could not be delivered": the system's number for a timeout.
 const TIMED_OUT: u32 = 110;
+
+/// Names of sockets that are tried for a program.
+const NUMBERS_TRIED: usize = 1024;
 
 /// How often [`Server::housekeeping`] is done.
 const HOUSEKEEPING: std::time::Duration = std::time::Duration::from_millis(500);
@@ -137,12 +140,8 @@ impl Server {
             self.leave(before, true, event);
         }
         self.sweep_dead(event);
-        let number = self.clients.free_number();
-        let opened = sockets::bound(&outward_name(&self.base, number), &self.closer).and_then(|socket| {
-            connect(&socket, &SocketAddrUnix::new_abstract_name(&inward_name(&self.base, name))?)?;
-            Ok(socket)
-        });
-        let socket = opened
+        let opened = self.open(name);
+        let (number, socket) = opened
             .map_err(|error| format!("no socket for program {name}: {}", std::io::Error::from(error)))?;
         self.watch(&socket, Source::Client(number)).map_err(|error| error.to_string())?;
         let is_sm = info.is_sm != [0; 4];
@@ -153,6 +152,22 @@ impl Server {
         info.answer(number, &node, &mut message.data);
         event(Event::Came { client: number, node });
         Ok(())
+    }
+
+    /// The socket for program `name`, and the number in that socket's name: the lowest that is free. The socket of a program that has
+    /// left is closed by another thread and may keep its name for a moment, and anybody may have taken one.
+    fn open(&self, name: u32) -> Result<(u32, Inbox), Errno> {
+        let mut result = Err(Errno::ADDRINUSE);
+        for number in self.clients.free_numbers().take(NUMBERS_TRIED) {
+            let socket = sockets::bound(&outward_name(&self.base, number), &self.closer);
+            result = socket.map(|socket| (number, socket));
+            if !matches!(result, Err(Errno::ADDRINUSE)) {
+                break;
+            }
+        }
+        let (number, socket) = result?;
+        connect(&socket, &SocketAddrUnix::new_abstract_name(&inward_name(&self.base, name))?)?;
+        Ok((number, socket))
     }
 
     /// The port says whether a subnet manager is behind it.
