@@ -119,13 +119,13 @@ fn what_is_no_page_is_not_replaced_and_a_page_is() {
 #[test]
 fn a_page_that_is_missing_after_the_run_is_in_the_status_and_the_verdict_is_printed() {
     let _watchdog = Watchdog::usual("verify --report /dev/full");
-    let (status, out, err) = verify(&["--nodes", "2", "--report", "/dev/full"]);
+    let (status, out, err) = verify(&["--nodes", "2", "--quick", "--report", "/dev/full"]);
     assert_eq!(status, 4, "{out}{err}");
     assert!(
         out.contains("VERDICT: ") && err.contains("the report cannot be written to /dev/full"),
         "{out}{err}"
     );
-    let (status, out, _) = verify(&["--nodes", "2", "--json", "--report", "/dev/full"]);
+    let (status, out, _) = verify(&["--nodes", "2", "--quick", "--json", "--report", "/dev/full"]);
     // One result, not two.
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert!(status == 4 && report["schema"] == "tieline.verify/1", "{status} {out}");

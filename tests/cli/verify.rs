@@ -63,7 +63,7 @@ fn a_node_that_hangs_is_named_and_fails() {
     let cluster = Cluster::up(3).unwrap();
     let pid = Pid::from_raw(cluster.manager_pid(1).unwrap().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
-    let outcome = cluster.run(&["verify", "--running"]);
+    let outcome = cluster.run(&["verify", "--running", "--quick"]);
     kill_process(pid, Signal::CONT).unwrap();
     let (status, out, err) = outcome.unwrap();
     assert_eq!(status, 1, "{out}{err}");
