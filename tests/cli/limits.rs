@@ -44,6 +44,18 @@ fn too_few_descriptors_are_no_fault_of_the_nodes() {
 }
 
 #[test]
+fn a_manager_that_cannot_start_leaves_nothing() {
+    let cluster = Cluster::empty().unwrap();
+    for limit in ["-f 1", "-n 16"] {
+        let output = under(&cluster, limit, &["node", "run", "--id", "4"]);
+        assert_eq!(output.status.code(), Some(4), "{limit}: {}", text(&output));
+        let left: Vec<_> =
+            std::fs::read_dir(cluster.runtime_dir()).unwrap().map(|it| it.unwrap().path()).collect();
+        assert_eq!(left, Vec::<std::path::PathBuf>::new(), "{limit}: {}", text(&output));
+    }
+}
+
+#[test]
 fn too_little_memory_is_no_fault_of_the_nodes() {
     let _watchdog = Watchdog::usual("little memory");
     let cluster = Cluster::up(3).unwrap();

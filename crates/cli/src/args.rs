@@ -154,7 +154,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \
                             tieline run --stats s -- redis-server; tieline sockets stat --from s\n\n\
                             Exit status: the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, \
-                            4 the library or the file of --stats is missing, or --strict and the library cannot enter the program.")]
+                            4 the library is missing, the file of --stats cannot be made, or --strict and the library cannot enter the program.")]
     Run(Run),
     /// What programs started by `tieline run` do with their connections
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets stat --json")]
@@ -266,7 +266,7 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Everything, but each test briefly
+    /// Every step but `curves`, each briefly: ten seconds
     #[arg(long, conflicts_with_all = ["thorough", "health"])]
     pub quick: bool,
     /// Each test for long: about a minute and a half

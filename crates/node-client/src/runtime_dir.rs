@@ -39,9 +39,7 @@ pub enum RuntimeDirError {
         why: &'static str,
     },
     /// Something else stands in the place.
-    #[error(
-        "{path} is not a directory: remove it, or name another with --runtime-dir or TIELINE_RUNTIME_DIR"
-    )]
+    #[error("{path} is not a directory: name one with --runtime-dir or TIELINE_RUNTIME_DIR")]
     NotADirectory {
         /// Where.
         path: PathBuf,

@@ -92,9 +92,7 @@ pub enum NodeError {
         pid: Option<u32>,
     },
     /// What a manager's life depends on is not understood.
-    #[error(
-        "TIELINE_LEASE: `{place}` is not possible: only `stdin` is, and nothing if the variable is not set"
-    )]
+    #[error("the environment variable TIELINE_LEASE: `{place}` is not `stdin`; correct or unset it")]
     Lease {
         /// What was said.
         place: String,

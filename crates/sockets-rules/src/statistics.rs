@@ -24,7 +24,7 @@ pub enum StatisticsError {
     #[error("{} is a file of statistics of another version of tieline: run something by this one, or name another", .0.display())]
     Version(PathBuf),
     /// Something else has its name.
-    #[error("{} is no file of statistics: name another, or remove it", .0.display())]
+    #[error("{} is no file of statistics of `tieline run --stats`: name another file", .0.display())]
     Foreign(PathBuf),
 }
 

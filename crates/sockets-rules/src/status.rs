@@ -297,12 +297,16 @@ impl Report {
             return "no process that was started by `tieline run` uses a connection now\n".to_owned();
         }
         let mut text = format!(
-            "{:>8}  {:<16} {:>6} {:>6} {:>14} {:>14}  on TCP because\n",
+            "{:>8}  {:<16} {:>6} {:>6} {:>14} {:>14}  connections\n",
             "process", "name", "open", "used", "bytes in", "bytes out"
         );
         for process in &self.processes {
-            let because: Vec<String> =
-                process.reasons.iter().map(|it| format!("{} ({})", it.what, it.count)).collect();
+            let because: Vec<String> = process
+                .reasons
+                .iter()
+                .filter(|it| it.count > 0)
+                .map(|it| format!("{} ({})", it.what, it.count))
+                .collect();
             let _ = writeln!(
                 text,
                 "{:>8}  {:<16} {:>6} {:>6} {:>14} {:>14}  {}",
@@ -332,7 +336,7 @@ impl Report {
             text.push_str("no process has used a connection\n");
         }
         text.push_str("connections through memory, and on TCP by reason\n");
-        for reason in &self.reasons {
+        for reason in self.reasons.iter().filter(|it| it.count > 0) {
             let _ = writeln!(text, "  {:<30} {:>10}", reason.what, reason.count);
         }
         text
@@ -349,7 +353,10 @@ impl Process {
             "  {} connections used; in: {bytes_in} bytes; out: {bytes_out} bytes",
             self.connections
         );
-        if self.bytes_past_kernel > 0 {
+        // Also of connections with rings that carried nothing: that is what whoever asks wants to know.
+        if self.bytes_past_kernel > 0
+            || self.reasons.iter().any(|it| it.count > 0 && it.what == Reason::Memory.text())
+        {
             let Moved { bytes_in, bytes_out } = self.through_memory;
             let _ = writeln!(text, "  through memory: in {bytes_in}, out {bytes_out} of these bytes");
             for it in &self.through_kernel {

@@ -121,7 +121,7 @@ fn once(series: &Series) -> Judged {
             return (Outcome::Worse, Some(format!("it cannot be measured now: {reason}")));
         }
         [Some(reason), _] if series.rounds.is_empty() => {
-            return unsure(format!("it could not be measured before: {reason}"));
+            return unsure(format!("the old build could not measure it: {reason}"));
         }
         _ => {}
     }

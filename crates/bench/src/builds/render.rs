@@ -15,7 +15,7 @@ pub(super) fn text(all: &Comparison) -> String {
     }
     let _ = writeln!(
         text,
-        "\nratio: now by before, above 1 is better; worse is what lies wholly below {LEAST}, twice"
+        "\nratio: speed now by speed before, above 1 is better; WORSE: the interval lies wholly below {LEAST}, twice"
     );
     if !all.figures.is_empty() {
         text.push('\n');

@@ -20,7 +20,7 @@ use crate::error::{NodeError, Result};
 use crate::listener::{Listener, Spare};
 use crate::lock::{LockError, NodeLock};
 use crate::log_gate::LogGate;
-use crate::runtime_dir::{ClusterDir, Sharing, prepare, remove_files};
+use crate::runtime_dir::{ClusterDir, Sharing, prepare, remove_files, remove_if_empty};
 use crate::watch::Watch;
 
 /// A manager has a dozen of its own, and one that can take no program is of no use.
@@ -32,6 +32,23 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     let lock = lock_in(dir, node, &sharing)?;
     // What a manager that was killed left.
     remove_files(dir, node, &lock);
+    match behind_the_lock(options, &sharing) {
+        Ok(mut daemon) => {
+            daemon.lock = Some(lock);
+            Ok(daemon)
+        }
+        Err(error) => {
+            remove_files(dir, node, &lock);
+            lock.remove();
+            remove_if_empty(dir);
+            Err(error)
+        }
+    }
+}
+
+/// The rest, once the node is locked. The lock itself is given to it then.
+fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon> {
+    let (dir, node) = (&options.dir, options.node);
     let descriptor_limit = raise_descriptor_limit();
     if descriptor_limit < FEWEST_DESCRIPTORS {
         return Err(NodeError::FewDescriptors { limit: descriptor_limit, wanted: FEWEST_DESCRIPTORS });
@@ -51,7 +68,7 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     let directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
     let own_uid = geteuid().as_raw();
     let closer = Closer::new(own_uid);
-    let (programs_listener, door) = Listener::bind(&dir.socket(node)?, Some(&sharing), &closer)?;
+    let (programs_listener, door) = Listener::bind(&dir.socket(node)?, Some(sharing), &closer)?;
     let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, &closer)?;
     if !door.is_by_list() {
         tracing::warn!(
@@ -83,7 +100,7 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
     Ok(Daemon {
         dir: dir.clone(),
         node,
-        lock: Some(lock),
+        lock: None,
         machine: Manager::new(config, clock()),
         page,
         page_fd,
