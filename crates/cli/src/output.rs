@@ -1,11 +1,13 @@
 //! Printing: results to standard output, everything else to standard error.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use proto::wire::is_printable;
 use serde_json::{Value, json};
 use verify::writer::{self, Kind, WriteError};
 
@@ -112,7 +114,7 @@ impl Output {
         if self.quiet {
             return;
         }
-        let mut err = std::io::stderr().lock();
+        let (text, mut err) = (&shown(text), std::io::stderr().lock());
         // Nothing is lost if progress cannot be shown.
         if err.is_terminal() {
             drop(write!(err, "\r\x1b[K{text}"));
@@ -135,12 +137,21 @@ impl Output {
 
     /// Something that a person should know although the command goes on.
     pub(crate) fn note(self, text: &str) {
-        drop(writeln!(std::io::stderr().lock(), "tieline: {text}"));
+        drop(writeln!(std::io::stderr().lock(), "tieline: {}", shown(text)));
     }
 }
 
 fn print(text: &str) -> std::io::Result<()> {
-    print_bytes(text.as_bytes())
+    print_bytes(shown(text).as_bytes())
+}
+
+/// A text as it may go to a terminal. What a manager of another user says, a file, or an argument may hold characters that control it.
+fn shown(text: &str) -> Cow<'_, str> {
+    let may_be = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
+    if text.chars().all(may_be) {
+        return text.into();
+    }
+    text.chars().map(|c| if may_be(c) { c } else { '?' }).collect::<String>().into()
 }
 
 /// A result that is a file, not a text. A reader that has gone away is no error.
@@ -197,6 +208,12 @@ pub(crate) fn to_file(path: &Path, value: &Value) -> Result<(), WriteError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_say_does_not_control_the_terminal() {
+        assert_eq!(shown("node 4:\tup\n"), "node 4:\tup\n");
+        assert_eq!(shown("\x1b]0;pwned\x07\x1b[2J\r\u{202e}x"), "?]0;pwned??[2J??x");
+    }
 
     #[test]
     fn steps_that_differ_in_numbers_alone_are_told_now_and_then() {

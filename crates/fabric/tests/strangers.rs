@@ -11,7 +11,9 @@ use std::time::Duration;
 use fabric::server::{Event, Options, serve};
 use foreign::trial::{lingering, nested, send_with};
 use mad::ibsim::{IbsimTransport, control_name, outward_name};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
 use topology::build::{FatTree, fat_tree};
 
 const ALONE: &str = "TL_ALONE";
@@ -62,6 +64,32 @@ fn a_name_that_is_taken_keeps_no_program_out() {
     drop(taken);
     drop(stop);
     server.join().unwrap();
+}
+
+/// Whoever takes the path of the command socket first need not accept anybody.
+#[test]
+fn a_command_socket_whose_listener_accepts_nobody_is_not_waited_for() {
+    let path = std::env::temp_dir().join(format!("tieline-full-{}", std::process::id()));
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let socket = |flags| socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+    let listener = socket(SocketFlags::CLOEXEC);
+    bind(&listener, &address).unwrap();
+    listen(&listener, 0).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let one = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+        let connected = connect(&one, &address);
+        waiting.push(one);
+        if connected.is_err() {
+            break;
+        }
+    }
+    let base = format!("full-{}", std::process::id());
+    let options = Options { base, control: Some(path.clone()), bring_up: true };
+    let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
+    let error = serve(graph, &options, &mut |_| (), &|| true).unwrap_err().to_string();
+    assert!(error.contains("make the control socket") && error.contains("in use"), "{error}");
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

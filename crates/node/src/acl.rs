@@ -1,8 +1,11 @@
 //! Access control lists of files (acl(5)): single users may reach what the mode keeps from all others.
 
+use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+#[cfg(test)]
+use rustix::fs::getxattr;
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, setxattr};
 use rustix::io::Errno;
 
 const NAME: &str = "system.posix_acl_access";
@@ -54,12 +57,30 @@ impl Acl {
         }
         setxattr(path, NAME, &self.encode(), XattrFlags::empty())
     }
+
+    /// As [`Self::set`], for a file that is open.
+    pub(crate) fn set_open(&self, file: &File) -> Result<(), Errno> {
+        if foreign::is_without("acl") {
+            return Err(Errno::OPNOTSUPP);
+        }
+        fsetxattr(file, NAME, &self.encode(), XattrFlags::empty())
+    }
+}
+
+/// As [`users_of_open`], for a file with this name.
+#[cfg(test)]
+pub(crate) fn users_of(path: &Path) -> Vec<(u32, u16)> {
+    users(|bytes| getxattr(path, NAME, bytes))
 }
 
 /// The users that a file's list names; none if it has no list, or one that cannot be read.
-pub(crate) fn users_of(path: &Path) -> Vec<(u32, u16)> {
+pub(crate) fn users_of_open(file: &File) -> Vec<(u32, u16)> {
+    users(|bytes| fgetxattr(file, NAME, bytes))
+}
+
+fn users(read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>) -> Vec<(u32, u16)> {
     let mut bytes = vec![0; MOST_BYTES];
-    let Ok(len) = getxattr(path, NAME, bytes.as_mut_slice()) else { return Vec::new() };
+    let Ok(len) = read(bytes.as_mut_slice()) else { return Vec::new() };
     let entries = bytes.get(4..len).unwrap_or_default().chunks_exact(8);
     let entry = |bytes: &[u8]| match bytes {
         [t0, t1, m0, m1, id @ ..] if u16::from_le_bytes([*t0, *t1]) == USER => {

@@ -22,19 +22,28 @@ pub(crate) fn of_peer(socket: impl AsFd) -> Result<Credentials, Errno> {
     Ok(Credentials { uid, gids, pid })
 }
 
+/// Whether a process is, in all respects, of this user.
+pub(crate) fn is_of_user(pid: u32, uid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| all_are(&status, "Uid:", uid))
+}
+
 fn supplementary_groups(status: &str, uid: u32, gid: u32) -> Vec<u32> {
-    let numbers = |field: &str| -> Option<Vec<u32>> {
-        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-        line.split_whitespace().map(|number| number.parse().ok()).collect()
-    };
-    let all_are = |field, wanted| {
-        numbers(field).is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| *id == wanted))
-    };
-    if all_are("Uid:", uid) && all_are("Gid:", gid) {
-        numbers("Groups:").unwrap_or_default()
+    if all_are(status, "Uid:", uid) && all_are(status, "Gid:", gid) {
+        numbers(status, "Groups:").unwrap_or_default()
     } else {
         Vec::new()
     }
+}
+
+/// Those of a line of `/proc/PID/status`.
+fn numbers(status: &str, field: &str) -> Option<Vec<u32>> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+/// Real, effective, saved and of the file system.
+fn all_are(status: &str, field: &str, wanted: u32) -> bool {
+    numbers(status, field).is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| *id == wanted))
 }
 
 #[cfg(test)]

@@ -78,7 +78,9 @@ impl NodeLock {
         let fail = |path: &PathBuf, source| Err(LockError::Io { path: path.clone(), source });
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        // No pipe in its place is waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
         let file = match options.open(&path) {
             Ok(file) => file,
             Err(source) => return fail(&path, source),
@@ -125,17 +127,25 @@ impl NodeLock {
     }
 }
 
+/// The lock file, for reading. Whoever has the directory may have put anything in its place: opening a pipe would wait for its writer.
+fn open(dir: &ClusterDir, node: NodeId) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file =
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(dir.lock_file(node))?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::ErrorKind::InvalidData.into()) }
+}
+
 /// The process id in a lock file. It names the manager only as long as the lock is held.
 pub fn pid_in_file(dir: &ClusterDir, node: NodeId) -> Option<u32> {
     let mut text = String::new();
-    let file = File::open(dir.lock_file(node)).ok()?;
+    let file = open(dir, node).ok()?;
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
 /// Whether somebody holds the lock of this node; `None` if this user may not know.
 pub fn is_held(dir: &ClusterDir, node: NodeId) -> Option<bool> {
-    let file = match File::open(dir.lock_file(node)) {
+    let file = match open(dir, node) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(false),
         Err(_) => return None,
@@ -168,6 +178,18 @@ mod tests {
         assert_eq!(is_held(&dir, node), Some(false));
         NodeLock::take(&dir, node).unwrap().remove();
         assert!(!dir.lock_file(node).exists());
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_stands_in_its_place_is_not_waited_for() {
+        let root = std::env::temp_dir().join(format!("tieline-no-lock-{}", std::process::id()));
+        let dir = ClusterDir::new(root.clone(), ClusterName::new("lab").unwrap());
+        std::fs::create_dir_all(dir.path()).unwrap();
+        let node = NodeId::new(4).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(dir.lock_file(node)).status().unwrap();
+        assert!(made.success());
+        assert_eq!((is_held(&dir, node), pid_in_file(&dir, node)), (None, None));
         std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -1,11 +1,14 @@
 //! Making the cluster's directory, and removing what dead managers left in it.
 
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 pub use node_client::runtime_dir::*;
 use proto::ids::{MAX_NODE_ID, NodeId};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::{Gid, geteuid};
 
 use crate::acl::{self, Acl};
@@ -44,13 +47,12 @@ pub fn prepare(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
         return Err(error);
     }
     prepare_root(dir, sharing)?;
-    make(dir.path(), 0o700, false)?;
-    let metadata = existing(dir.path())?;
+    let directory = Directory::made(dir.path(), 0o700)?;
     let uid = geteuid().as_raw();
-    if metadata.uid() != uid {
-        return Err(RuntimeDirError::ForeignOwner { path: dir.path().into(), owner: metadata.uid(), uid });
+    if directory.owner() != uid {
+        return Err(RuntimeDirError::ForeignOwner { path: dir.path().into(), owner: directory.owner(), uid });
     }
-    let mode = metadata.mode() & 0o7777;
+    let mode = directory.mode();
     let others = if sharing.uids.is_empty() { 0 } else { 0o055 };
     let allowed = 0o750 | others;
     if mode & 0o022 != 0 || mode & 0o077 & !allowed != 0 {
@@ -62,95 +64,155 @@ pub fn prepare(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
         });
     }
     if let Some(gid) = sharing.gid
-        && metadata.gid() != gid
+        && directory.group() != gid
     {
-        give_to_group(dir.path(), gid)?;
+        directory.give_to_group(gid)?;
     }
-    open_for(dir.path(), mode | sharing.directory_mode(), sharing)
-}
-
-/// Lets group and listed users look into the directory; what it allows others already, for other managers in it, stays.
-fn open_for(path: &Path, mode: u32, sharing: &Sharing) -> Result<()> {
-    let before = acl::users_of(path);
-    if sharing.uids.is_empty() && before.is_empty() {
-        return set_mode(path, mode);
-    }
-    let new = sharing.uids.iter().filter(|uid| !before.iter().any(|(there, _)| there == *uid));
-    let users: Vec<_> = before.iter().copied().chain(new.map(|uid| (*uid, SEARCH))).collect();
-    // With a list, the mode's bits of the group are its mask.
-    let group = if sharing.gid.is_some() { SEARCH } else { 0 };
-    let other = u16::try_from(mode & 0o7).unwrap_or_default();
-    match (Acl { owner: 0o7, users, group, other }).set(path) {
-        Ok(()) => Ok(()),
-        Err(errno) if acl::is_unknown(errno) => set_mode(path, mode | 0o055),
-        Err(errno) => {
-            Err(RuntimeDirError::Io { what: "set the rights of", path: path.into(), source: errno.into() })
-        }
-    }
+    directory.open_for(mode | sharing.directory_mode(), sharing)
 }
 
 fn prepare_root(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
     let (root, shared) = (dir.root(), !sharing.is_none());
-    make(root, if shared { 0o711 } else { 0o700 }, true)?;
-    let uid = geteuid().as_raw();
-    let metadata = if dir.is_named() {
-        let metadata = existing(root)?;
-        // In a sticky directory like /tmp each user's entries are safe from the others.
-        let sticky = metadata.mode() & 0o1000 != 0;
-        if metadata.uid() != uid && metadata.uid() != 0 && !sticky {
-            return Err(RuntimeDirError::ForeignOwner { path: root.into(), owner: metadata.uid(), uid });
-        }
-        metadata
-    } else {
-        // One that was found may have been made by somebody else, to be taken for this user's; or be a link to anywhere.
+    let mode = if shared { 0o711 } else { 0o700 };
+    let io = |source| RuntimeDirError::Io { what: "make", path: root.into(), source };
+    if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new().mode(mode).recursive(true).create(parent).map_err(io)?;
+    }
+    if !dir.is_named() {
+        // One that was found may have been made by somebody else, to be taken for this user's.
         check_parent(root)?;
-        let look = |source| RuntimeDirError::Io { what: "look at", path: root.into(), source };
-        let metadata = std::fs::symlink_metadata(root).map_err(look)?;
-        if !metadata.is_dir() {
-            return Err(RuntimeDirError::NotADirectory { path: root.into() });
+    }
+    let uid = geteuid().as_raw();
+    let target = if dir.is_named() { own_link(root)? } else { None };
+    let directory = Directory::made(target.as_deref().unwrap_or(root), mode)?;
+    if dir.is_named() {
+        // In a sticky directory like /tmp each user's entries are safe from the others.
+        let sticky = directory.mode() & 0o1000 != 0;
+        if !is_own_or_root(directory.owner()) && !sticky {
+            return Err(RuntimeDirError::ForeignOwner { path: root.into(), owner: directory.owner(), uid });
         }
-        if !is_own_or_root(metadata.uid()) {
-            return Err(RuntimeDirError::Foreign { path: root.into(), owner: metadata.uid(), uid });
-        }
-        metadata
-    };
-    check_mode(root, metadata.mode())?;
-    if shared && metadata.uid() == uid && metadata.mode() & 0o011 != 0o011 {
-        set_mode(root, metadata.mode() & 0o7777 | 0o011)?;
+    } else if !is_own_or_root(directory.owner()) {
+        return Err(RuntimeDirError::Foreign { path: root.into(), owner: directory.owner(), uid });
+    }
+    check_mode(root, directory.mode())?;
+    if shared && directory.owner() == uid && directory.mode() & 0o011 != 0o011 {
+        directory.set_mode(directory.mode() | 0o011)?;
     }
     Ok(())
 }
 
-fn existing(path: &Path) -> Result<std::fs::Metadata> {
-    let vanished =
-        || RuntimeDirError::Io { what: "look at", path: path.into(), source: ErrorKind::NotFound.into() };
-    directory_metadata(path)?.ok_or_else(vanished)
-}
-
-fn make(path: &Path, mode: u32, recursive: bool) -> Result<()> {
-    if directory_metadata(path)?.is_some() {
-        return Ok(());
-    }
-    match std::fs::DirBuilder::new().mode(mode).recursive(recursive).create(path) {
-        // The umask has had its say.
-        Ok(()) => set_mode(path, mode),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(RuntimeDirError::Io { what: "make", path: path.into(), source }),
+/// Where a link in the place of a named directory leads, if this user or root has made the link: it is their word then.
+fn own_link(path: &Path) -> Result<Option<PathBuf>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.is_symlink() && is_own_or_root(there.uid()) => std::fs::canonicalize(path)
+            .map(Some)
+            .map_err(|source| RuntimeDirError::Io { what: "look at", path: path.into(), source }),
+        _ => Ok(None),
     }
 }
 
-fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        .map_err(|source| RuntimeDirError::Io { what: "set the mode of", path: path.into(), source })
+/// A directory that stays the same, whatever takes its name.
+struct Directory {
+    path: PathBuf,
+    file: File,
+    metadata: std::fs::Metadata,
+}
+
+impl Directory {
+    /// Opens it; makes it first if nothing is there. A link in its place is not followed: another user may have put it there.
+    fn made(path: &Path, mode: u32) -> Result<Self> {
+        let failed = |what| move |source| RuntimeDirError::Io { what, path: path.into(), source };
+        let is_new = match std::fs::DirBuilder::new().mode(mode).create(path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(source) => return Err(failed("make")(source)),
+        };
+        // Without the right to read it, too: others' directories may only let others pass.
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::PATH;
+        let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+        let file = match opened {
+            Err(error) if error.raw_os_error().is_some_and(is_no_directory) => {
+                return Err(RuntimeDirError::NotADirectory { path: path.into() });
+            }
+            other => other.map_err(failed("open"))?,
+        };
+        let metadata = file.metadata().map_err(failed("look at"))?;
+        let mut directory = Self { path: path.into(), file, metadata };
+        if is_new && directory.owner() == geteuid().as_raw() {
+            // The umask has had its say.
+            directory.set_mode(mode)?;
+            directory.metadata = directory.file.metadata().map_err(failed("look at"))?;
+        }
+        Ok(directory)
+    }
+
+    fn owner(&self) -> u32 {
+        self.metadata.uid()
+    }
+
+    fn group(&self) -> u32 {
+        self.metadata.gid()
+    }
+
+    fn mode(&self) -> u32 {
+        self.metadata.mode() & 0o7777
+    }
+
+    /// The same directory, so that its rights can be changed: it is this user's.
+    fn opened(&self) -> Result<File> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.file, ".", flags, Mode::empty()).map(File::from).map_err(|errno| {
+            RuntimeDirError::Io { what: "open", path: self.path.clone(), source: errno.into() }
+        })
+    }
+
+    fn give_to_group(&self, gid: u32) -> Result<()> {
+        let given = rustix::fs::fchown(self.opened()?, None, Some(Gid::from_raw(gid)));
+        given.map_err(|errno| not_given(&self.path, errno))
+    }
+
+    fn set_mode(&self, mode: u32) -> Result<()> {
+        self.opened()?.set_permissions(std::fs::Permissions::from_mode(mode)).map_err(|source| {
+            RuntimeDirError::Io { what: "set the mode of", path: self.path.clone(), source }
+        })
+    }
+
+    /// Lets group and listed users look into the directory; what it allows others already, for other managers in it, stays.
+    fn open_for(&self, mode: u32, sharing: &Sharing) -> Result<()> {
+        let file = self.opened()?;
+        let before = acl::users_of_open(&file);
+        if sharing.uids.is_empty() && before.is_empty() {
+            return self.set_mode(mode);
+        }
+        let new = sharing.uids.iter().filter(|uid| !before.iter().any(|(there, _)| there == *uid));
+        let users: Vec<_> = before.iter().copied().chain(new.map(|uid| (*uid, SEARCH))).collect();
+        // With a list, the mode's bits of the group are its mask.
+        let group = if sharing.gid.is_some() { SEARCH } else { 0 };
+        let other = u16::try_from(mode & 0o7).unwrap_or_default();
+        match (Acl { owner: 0o7, users, group, other }).set_open(&file) {
+            Ok(()) => Ok(()),
+            Err(errno) if acl::is_unknown(errno) => self.set_mode(mode | 0o055),
+            Err(errno) => Err(RuntimeDirError::Io {
+                what: "set the rights of",
+                path: self.path.clone(),
+                source: errno.into(),
+            }),
+        }
+    }
+}
+
+/// A file, or a link to whatever: with `O_NOFOLLOW` a link is one link too many.
+fn is_no_directory(errno: i32) -> bool {
+    [Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error).contains(&errno)
 }
 
 /// Hands a file to the group that may attach.
 pub(crate) fn give_to_group(path: &Path, gid: u32) -> Result<()> {
-    rustix::fs::chown(path, None, Some(Gid::from_raw(gid))).map_err(|errno| RuntimeDirError::Io {
-        what: "give to the group under [access]",
-        path: path.into(),
-        source: errno.into(),
-    })
+    rustix::fs::chown(path, None, Some(Gid::from_raw(gid))).map_err(|errno| not_given(path, errno))
+}
+
+fn not_given(path: &Path, errno: Errno) -> RuntimeDirError {
+    RuntimeDirError::Io { what: "give to the group under [access]", path: path.into(), source: errno.into() }
 }
 
 /// Removes what the manager that last held this lock left.

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use node::config::Settings;
-use node::runtime_dir::{RuntimeRoot, Sharing, prepare};
+use node::runtime_dir::{ClusterDir, ClusterName, RuntimeRoot, Sharing, prepare};
 use node::{Daemon, DaemonOptions, NodeError};
 use node_client::seqpacket::Seqpacket;
 use node_client::{Client, ClientError};
@@ -110,6 +110,77 @@ fn a_foreign_owner_is_refused() {
     assert!(matches!(attach(), ClientError::RuntimeDir(_)));
 }
 
+/// A directory of this user's that nobody else may enter.
+fn private(place: &Place) -> std::path::PathBuf {
+    let private = place.root.with_extension("private");
+    std::fs::create_dir(&private).unwrap();
+    set_mode(&private, 0o700);
+    private
+}
+
+#[test]
+fn a_link_in_its_place_is_not_followed() {
+    let place = Place::new();
+    prepare(&place.dir(), &Sharing::default()).unwrap();
+    std::fs::remove_dir(place.dir().path()).unwrap();
+    let private = private(&place);
+    symlink(&private, place.dir().path()).unwrap();
+    let mut options = place.options(4);
+    options.settings.attach = Access { uids: vec![12345], gid: None };
+    has(&start_error(&options), &["is not a directory"]);
+    // Nobody was let in, and nothing is left there.
+    assert_eq!((mode(&private), std::fs::read_dir(&private).unwrap().count()), (0o700, 0));
+    std::fs::remove_dir(private).unwrap();
+}
+
+#[test]
+fn a_link_of_somebody_else_in_the_place_of_a_named_directory_is_not_followed() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can give a link away");
+        return;
+    }
+    let place = Place::new();
+    let private = private(&place);
+    let named = place.root.join("named");
+    symlink(&private, &named).unwrap();
+    let prepared = || {
+        let dir = ClusterDir::new(named.clone(), ClusterName::new("lab").unwrap());
+        prepare(&dir, &Sharing { uids: vec![12345], gid: None }).map_err(|error| error.to_string())
+    };
+    std::os::unix::fs::lchown(&named, Some(12345), None).unwrap();
+    has(&prepared().unwrap_err(), &["named is not a directory"]);
+    assert_eq!((mode(&private), std::fs::read_dir(&private).unwrap().count()), (0o700, 0));
+    // A link of the user's own is the user's word.
+    std::os::unix::fs::lchown(&named, Some(0), None).unwrap();
+    prepared().unwrap();
+    std::fs::remove_dir_all(private).unwrap();
+}
+
+#[test]
+fn only_a_process_of_the_owner_is_ended_as_a_manager() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can give a directory away");
+        return;
+    }
+    let place = Place::new();
+    prepare(&place.dir(), &Sharing::default()).unwrap();
+    let mut other = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    // Whoever has the directory says that this process of another user is the manager of a node.
+    std::fs::write(place.dir().lock_file(node(4)), format!("{}\n", other.id())).unwrap();
+    let lock = std::fs::File::open(place.dir().lock_file(node(4))).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    for path in [place.dir().path(), &place.root] {
+        set_mode(path, 0o711);
+        std::os::unix::fs::chown(path, Some(12345), None).unwrap();
+    }
+    let ended = node::cluster::down(&place.dir(), None, std::time::Duration::ZERO, &mut |_| ());
+    let is_alive = other.try_wait().unwrap().is_none();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(is_alive, "{ended:?}");
+    has(&ended.unwrap_err().to_string(), &["of the directory's owner"]);
+}
+
 #[test]
 fn a_place_that_others_may_write_is_refused() {
     let place = Place::new();
@@ -139,8 +210,7 @@ fn what_is_no_directory_is_named() {
     std::fs::write(place.dir().path(), "").unwrap();
     has(&start_error(&place.options(4)), &["is not a directory", "--runtime-dir"]);
     let mut options = place.options(4);
-    options.dir =
-        node::runtime_dir::ClusterDir::new(place.dir().path().into(), place.dir().cluster().clone());
+    options.dir = ClusterDir::new(place.dir().path().into(), place.dir().cluster().clone());
     has(&start_error(&options), &["is not a directory"]);
 }
 
@@ -149,7 +219,7 @@ fn a_path_too_long_for_a_socket_is_named() {
     let place = Place::new();
     let mut options = place.options(4);
     let long = place.root.join("x".repeat(90));
-    options.dir = node::runtime_dir::ClusterDir::new(long, place.dir().cluster().clone());
+    options.dir = ClusterDir::new(long, place.dir().cluster().clone());
     has(&start_error(&options), &["bytes, the system allows 107", "shorter"]);
 }
 

@@ -84,8 +84,11 @@ impl Writer {
             return Err(WriteError::Foreign { kind, path: path.into() });
         }
         if path.exists() {
-            // A file that is protected is not replaced behind its owner's back.
-            OpenOptions::new().append(true).open(path).map_err(unwritable)?;
+            // A file that is protected is not replaced behind its owner's back. In a folder of others it may have become a
+            // pipe meanwhile, which is not waited for.
+            let mut options = OpenOptions::new();
+            options.append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+            options.open(path).map_err(unwritable)?;
         }
         let writer = Self {
             kind,
@@ -113,7 +116,7 @@ impl Writer {
     /// Writes it and gives it its name.
     pub fn write(&self, bytes: &[u8]) -> Result<(), WriteError> {
         let written = if self.special {
-            OpenOptions::new().append(true).open(&self.path).and_then(|mut file| file.write_all(bytes))
+            device(&self.path).and_then(|mut file| file.write_all(bytes))
         } else {
             self.beside().and_then(|beside| {
                 let renamed =
@@ -154,8 +157,24 @@ pub fn write_now(kind: &'static Kind, path: &Path, bytes: &[u8]) -> Result<(), W
 /// Nothing is lost with an empty file, or with an earlier one of the same kind.
 fn may_replace(kind: &Kind, path: &Path) -> io::Result<bool> {
     let mut beginning = Vec::new();
-    fs::File::open(path)?.take(BEGINNING_BYTES).read_to_end(&mut beginning)?;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    file.take(BEGINNING_BYTES).read_to_end(&mut beginning)?;
     Ok(beginning.is_empty() || (kind.may_replace)(&beginning))
+}
+
+/// A device, for writing. In a folder of others it may have become a pipe meanwhile, which is not waited for.
+fn device(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    let file = options.append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe, which cannot be written twice"));
+    }
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
 }
 
 /// A file in the folder of this path that vanishes with this process, however that ends.

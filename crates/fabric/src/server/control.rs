@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use foreign::{Closer, Foreign};
 use mad::TransportError;
 use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::{Event, Server, Source, command, watch};
 
@@ -50,7 +52,7 @@ impl ControlSocket {
             next: "name a path that does not exist in a folder that may be written to",
         };
         // One that a server left behind which was killed: nobody listens.
-        if UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        if is_deserted(path) {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
@@ -65,6 +67,13 @@ impl ControlSocket {
     pub(super) fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
+}
+
+/// Whether a socket is there that nobody listens at. Asked without waiting: a listener need not accept.
+fn is_deserted(path: &Path) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    SocketAddrUnix::new(path).is_ok_and(|address| connect(&socket, &address) == Err(Errno::CONNREFUSED))
 }
 
 impl Drop for ControlSocket {

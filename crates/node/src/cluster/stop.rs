@@ -1,6 +1,7 @@
 //! Ending managers, and making sure that they have ended.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use node_client::seqpacket::timespec;
@@ -14,7 +15,7 @@ use super::launch::reap;
 use crate::credentials;
 use crate::error::{NodeError, Result};
 use crate::lock::{NodeLock, is_held, pid_in_file};
-use crate::runtime_dir::{ClusterDir, remove_files, remove_if_empty};
+use crate::runtime_dir::{ClusterDir, directory_metadata, remove_files, remove_if_empty};
 
 /// How long a manager may take to accept the order. One that hangs takes this long, so it is short.
 const ORDER_LIMIT: Duration = Duration::from_secs(2);
@@ -148,7 +149,11 @@ fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
 /// A process id could have been given to another process between our reading it and our opening it. So it is compared
 /// afterwards: the lock is held (hence its holder lives), and the id in the lock file and the one that the kernel noted for
 /// the listening socket are still the one that was opened. The manager has had that id all its life.
+///
+/// Whoever has the directory writes the lock file, and may name any process there. A manager is its user's, so a process of
+/// another user is none, and a caller who may end more than that user does not end it.
 fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
+    let owner = directory_metadata(dir.path())?.map(|metadata| metadata.uid());
     for _ in 0..20 {
         if is_held(dir, node) == Some(false) {
             return Ok(None);
@@ -166,13 +171,21 @@ fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
         let same = is_held(dir, node) == Some(true)
             && pid_in_file(dir, node) == Some(pid)
             && listener_pid(dir, node).is_none_or(|listener| listener == pid);
-        if same {
+        // Asked while it is known to live: the number is still its own.
+        let is_owners = owner.is_some_and(|owner| credentials::is_of_user(pid, owner));
+        if same && is_owners && !has_ended(&process) {
             return Ok(Some((pid, process)));
         }
     }
     let pid = pid_in_file(dir, node).unwrap_or_default();
-    let why = "its lock file and its socket do not name the same living process".to_owned();
+    let why = "its lock file and its socket do not name the same living process of the directory's owner"
+        .to_owned();
     Err(NodeError::NotStopped { node, pid, why })
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timespec(Duration::ZERO)))
+        .is_ok_and(|ready| ready > 0)
 }
 
 /// Who listens on the node's socket, as the kernel noted when it began to; `None` while it starts or ends.
