@@ -147,6 +147,69 @@ fn a_reader_that_executes_another_program() {
     holds("exec", WHILE_AWAKE);
 }
 
+/// What programs seldom do, plain and with rings.
+#[test]
+fn what_programs_seldom_do() {
+    let watchdog = Watchdog::usual("odd calls");
+    let odd = program("odd", "odd.c", &["-pthread"]);
+    let odd = odd.to_str().unwrap();
+    for way in ["reconnects", "clones", "sends a file", "peeks", "filters", "is limited", "executes", "forks"]
+    {
+        let plain = must(std::process::Command::new(odd).arg(way));
+        for rings in ["1", RINGS_FORCED] {
+            let mut command = tieline(&["run", "--rings", "--", odd, way]);
+            assert_eq!(must(command.env(ENV_RINGS, rings)), plain, "{way}, {ENV_RINGS}={rings}");
+            watchdog.progress();
+        }
+    }
+}
+
+/// A listener that was made before this program was executed: what it accepts is as good as any.
+#[test]
+fn connections_of_an_inherited_listener() {
+    let _watchdog = Watchdog::usual("inherited listener");
+    let odd = program("odd", "odd.c", &["-pthread"]);
+    let file = made().join("inherited-listener.statistics");
+    let mut command = tieline(&[
+        "run",
+        "--rings",
+        "--stats",
+        file.to_str().unwrap(),
+        "--",
+        odd.to_str().unwrap(),
+        "executes",
+    ]);
+    must(command.env(ENV_RINGS, RINGS_FORCED));
+    let written = Written::of(&file);
+    // That of 200 rounds of 14 bytes, of which some are written while their reader sleeps.
+    assert!(written.through_memory + written.handed_back + written.slept >= 200 * 14, "{written:?}");
+    assert!(written.percent_while_awake() >= WHILE_AWAKE, "{written:?}");
+}
+
+/// A child counts what it has inherited as its parent did, or not at all.
+#[test]
+fn children_count_the_connections_that_they_inherit() {
+    let _watchdog = Watchdog::usual("children count");
+    let odd = program("odd", "odd.c", &["-pthread"]);
+    for rings in ["1", RINGS_FORCED] {
+        let file = made().join(format!("children-{rings}.statistics"));
+        let mut command = tieline(&[
+            "run",
+            "--rings",
+            "--stats",
+            file.to_str().unwrap(),
+            "--",
+            odd.to_str().unwrap(),
+            "forks",
+        ]);
+        must(command.env(ENV_RINGS, rings));
+        for process in status::report(&file, true).unwrap().processes {
+            let reasons = process.reasons.iter().fold(0_u64, |sum, it| sum.saturating_add(it.count));
+            assert_eq!(reasons, process.connections, "{rings}: {process:#?}");
+        }
+    }
+}
+
 /// Both ends in one thread, from the first byte.
 #[test]
 fn one_thread_that_has_both_ends() {

@@ -266,6 +266,10 @@ pub(crate) fn because(record: u16, reason: Reason) {
         return;
     }
     let at = place(record);
+    if present(at + record::COOKIE).load(Ordering::Relaxed) == 0 {
+        // In a child, whose parent had not counted it yet.
+        return;
+    }
     tell(state::slot_or(own), record);
     let descriptor = present(at + record::DESCRIPTOR);
     let changed = |kept: u64| Some(kept & !(0xff << 32) | (reason as u64) << 32);

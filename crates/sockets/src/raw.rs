@@ -95,3 +95,25 @@ pub(crate) fn limit(what: libc::__rlimit_resource_t) -> u64 {
 pub(crate) fn is_limited(what: libc::__rlimit_resource_t) -> bool {
     limit(what) != libc::RLIM_INFINITY
 }
+
+/// Makes a call that writes to a file of this library's own. Who passes the limit of sizes is sent a signal, which ends the program (setrlimit(2)); the limit
+/// may have been lowered since it was asked. So the signal is kept back, and taken if it has come.
+pub(crate) fn within_limit(write: impl FnOnce() -> isize) -> isize {
+    /// Bytes of a set of signals.
+    const BYTES: usize = 8;
+    let own = 1_u64 << (libc::SIGXFSZ - 1);
+    let (own_at, mut before) = ((&raw const own) as usize, 0_u64);
+    let block = [libc::SIG_BLOCK as usize, own_at, (&raw mut before) as usize, BYTES, 0, 0];
+    // SAFETY: reads one set and writes the other.
+    unsafe { call(libc::SYS_rt_sigprocmask, block) };
+    let result = write();
+    if result == -(libc::EFBIG as isize) {
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: reads the set and the time.
+        unsafe { call(libc::SYS_rt_sigtimedwait, [own_at, 0, (&raw const at_once) as usize, BYTES, 0, 0]) };
+    }
+    let restore = [libc::SIG_SETMASK as usize, (&raw const before) as usize, 0, BYTES, 0, 0];
+    // SAFETY: reads the set.
+    unsafe { call(libc::SYS_rt_sigprocmask, restore) };
+    result
+}

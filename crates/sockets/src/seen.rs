@@ -57,6 +57,10 @@ pub(crate) fn made(fd: c_int, kind: Kind) -> c_int {
 /// A call accepted a connection, or failed. Hands its result on.
 pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
     if fd >= 0 && !state::outside() {
+        if table::kind(listener) == Kind::Unknown {
+            // One that another program has made, which has executed this one.
+            table::look_again(listener);
+        }
         let kind = match table::kind(listener) {
             Kind::Listener | Kind::Tcp => Kind::Tcp,
             _ => Kind::Unknown,
@@ -67,6 +71,13 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
         }
     }
     fd
+}
+
+/// A socket is about to be connected. One that is may lose its other end by that, for another one (an address without a family, connect(2)).
+pub(crate) fn connecting(fd: c_int) {
+    if rings::conn::of(fd).is_some() {
+        unusual(fd);
+    }
 }
 
 /// A call has connected a socket, or failed. Hands its result on.
@@ -174,6 +185,15 @@ pub(crate) fn cloning(flags: u64) {
     }
     // Before the memory is lent: a later hook of this thread would be taken for the return from the call.
     note(Note::Forked);
+    if !has(libc::CLONE_VM) && !state::outside() {
+        // As a fork. Before the call: a hook that comes back from it would not know in which of the two it does.
+        rings::pair::shared();
+        state::shares_descriptors();
+        if has(libc::CLONE_FILES) {
+            // What one of them closes the other one has no more.
+            stops();
+        }
+    }
     if has(libc::CLONE_VM) {
         if has(libc::CLONE_VFORK) && !has(libc::CLONE_FILES) {
             if !state::outside() {

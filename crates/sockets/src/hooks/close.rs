@@ -57,6 +57,10 @@ hooks! {
         }
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int, as libc::SYS_ioctl;
         |next| {
+            if request == libc::FIOASYNC as c_ulong {
+                // Signals come with what the kernel gets.
+                seen::unusual(fd);
+            }
             let result = next(fd, request, argument);
             // SAFETY: the kernel has just written the number that this request asks for.
             unsafe { seen::asked(fd, request, argument.cast(), result) };

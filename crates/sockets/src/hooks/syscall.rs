@@ -185,7 +185,11 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         | libc::SYS_shutdown
         | libc::SYS_ioctl
         | libc::SYS_setsockopt
+        | libc::SYS_connect
+        | libc::SYS_preadv2
+        | libc::SYS_pwritev2
         | libc::SYS_fcntl => seen::unusual(a as c_int),
+        libc::SYS_getsockopt if c as c_int != libc::SO_ERROR => seen::unusual(a as c_int),
         libc::SYS_sendmsg => {
             seen::passing(b as *const libc::msghdr);
             seen::unusual(a as c_int);
@@ -280,7 +284,7 @@ fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
         libc::SYS_pipe | libc::SYS_pipe2 | libc::SYS_socketpair => seen::doubtful(Note::Copied),
         libc::SYS_sendfile => drop_bytes(moved(b as c_int, fd, result as isize)),
         libc::SYS_splice => drop_bytes(moved(fd, c as c_int, result as isize)),
-        libc::SYS_fork if result == 0 => drop_number(seen::forked(0)),
+        libc::SYS_fork => drop_number(seen::forked(result as libc::pid_t)),
         _ => {}
     }
 }

@@ -17,6 +17,11 @@ fn has_rings() -> bool {
     rings::conn::any() && !state::outside()
 }
 
+/// Whether there are, or may be while a call waits.
+fn may_get_rings() -> bool {
+    rings::conn::met() && !state::outside()
+}
+
 /// Whether there are, or may be by the time that a call waits.
 fn may_have_rings() -> bool {
     crate::environment::has_rings() && !state::outside()
@@ -33,7 +38,9 @@ pub(crate) fn polled(
 }
 
 fn polled_in(fds: *mut pollfd, count: nfds_t, limit: Limit, mut next: impl FnMut(bool) -> c_int) -> c_int {
-    if !has_rings() || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>())) {
+    if !may_get_rings()
+        || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>()))
+    {
         return next(true);
     }
     rings::wait::wait(&mut Polled { fds, count }, limit, next)
@@ -86,7 +93,7 @@ fn selected_in(
     mut next: impl FnMut(bool) -> c_int,
 ) -> c_int {
     let is_there = |set: &*mut fd_set| set.is_null() || reach::is_writable(set.cast(), set_bytes(count));
-    if !has_rings() || !sets.iter().all(is_there) {
+    if !may_get_rings() || !sets.iter().all(is_there) {
         return next(true);
     }
     if count > 1024 {

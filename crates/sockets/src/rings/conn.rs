@@ -6,6 +6,7 @@
 
 mod mapped;
 pub(crate) mod parked;
+mod waiting;
 
 use libc::c_int;
 
@@ -61,6 +62,8 @@ pub(crate) struct Conn {
     pub(crate) head: AtomicU64,
     /// See [`parked`]; 0 if it does not.
     pub(crate) parked: AtomicU32,
+    /// Threads that wait for it in the kernel since before it had a ring.
+    pub(crate) waiting: AtomicU32,
     /// Threads that read from the kernel, and rely on that.
     pub(crate) inside: AtomicU32,
     /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
@@ -445,6 +448,7 @@ pub(crate) fn forked() {
         }
         super::pair::end(conn);
         conn.parked.store(0, Ordering::Relaxed);
+        conn.waiting.store(0, Ordering::Relaxed);
         conn.inside.store(0, Ordering::Relaxed);
         conn.owes.store(0, Ordering::Relaxed);
         conn.at_it.store(0, Ordering::Relaxed);

@@ -21,7 +21,8 @@ pub(crate) fn is_on() -> bool {
 /// The connection of a number that has none yet, if it is one that may get a ring: it gets it, if the other end is there.
 #[cold]
 pub(crate) fn begins(fd: c_int) -> Option<&'static Conn> {
-    if table::kind(fd) != Kind::Tcp || conn::of(fd).is_some() || !pair::is_connected(fd) {
+    if !state::may_ask() || table::kind(fd) != Kind::Tcp || conn::of(fd).is_some() || !pair::is_connected(fd)
+    {
         return None;
     }
     table::look_again(fd);

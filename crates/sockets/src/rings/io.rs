@@ -50,11 +50,15 @@ fn reads_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Opt
     if forced::is_on() {
         forced::meets(conn, fd);
     }
+    if !conn.is(state::MEETING) {
+        return if conn.is(state::READY) { None } else { Some(native.call()) };
+    }
     let wait = Wait::reads();
-    let is_ready = conn.is(state::READY);
-    let result = if is_ready { 0 } else { native.call() };
+    let is_unready = conn.waits_unready();
+    let result = if is_unready { native.call() } else { 0 };
+    conn.has_waited();
     wait.end();
-    if is_ready { None } else { Some(used(conn, fd, result)) }
+    is_unready.then(|| used(conn, fd, result))
 }
 
 /// A call on a connection that has no ring has come back: its ends may be looking for each other.
@@ -108,7 +112,8 @@ pub(crate) fn is_nonblocking(fd: c_int) -> bool {
 /// Whether the number is a descriptor.
 pub(crate) fn is_open(fd: c_int) -> bool {
     // SAFETY: takes no pointer.
-    unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) >= 0 }
+    !crate::state::may_ask()
+        || unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) >= 0 }
 }
 
 /// Whether nothing comes and goes any more.

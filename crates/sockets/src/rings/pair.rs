@@ -232,7 +232,9 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
 /// Maps the region of the other end, if it is one that cannot be taken away, and is of this connection.
 fn maps(conn: &'static Conn, number: u32) -> bool {
     let process = conn.peer_pid.load(Ordering::Relaxed);
-    let Some(fd) = proc::open_memory(process, number, b"tieline-ring") else { return false };
+    let Some(fd) = proc::open_memory(process, number, b"tieline-ring", conn.offer.device()) else {
+        return false;
+    };
     const SEALS: isize = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) as isize;
     // SAFETY: numbers only.
     let seals = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0]) };

@@ -60,6 +60,10 @@ fn can_be_written(at: usize) -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn ask(at: usize, page: u64, writes: bool) -> bool {
+    if !state::may_ask() {
+        // Then there are no rings, and the kernel gets what the program has given.
+        return false;
+    }
     let mut byte = 0_u8;
     let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };
     let here = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };

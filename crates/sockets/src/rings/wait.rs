@@ -164,12 +164,14 @@ pub(crate) fn wait(wanted: &mut impl Wanted, limit: Limit, mut native: impl FnMu
 
 fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -> c_int) -> Round {
     let may_wait = limit.may_wait();
-    let (mut is_any, mut has_any) = (false, false);
+    let (mut is_any, mut has_any, mut may_open) = (false, false, false);
     wanted.ready(
         |fd| {
             if conn::ready(fd).is_some() {
                 is_any = true;
                 has_any |= has_bytes(fd);
+            } else if meeting(fd).is_some() {
+                may_open = true;
             } else if is_watched_epoll(fd) {
                 is_any = true;
                 has_any |= epoll::is_waited_for(fd);
@@ -179,19 +181,25 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
         false,
     );
     if !is_any {
+        if !may_wait {
+            return Round::Ends(native(false));
+        }
         // What this process has written gets through before it sleeps, whatever it sleeps for.
-        let result = if may_wait { blocked::sleep(limit, native, part) } else { native(false) };
-        return Round::Ends(result);
+        let mut sleeps = || blocked::sleep(limit, native, part);
+        let slept = if may_open { unless_opened(wanted, sleeps) } else { Some(sleeps()) };
+        return slept.map_or(Round::Again, Round::Ends);
     }
     let mut looked = None;
     let found = if !has_any && may_wait { finds(wanted, limit, &mut looked, native) } else { Finds::Ring };
     if let Finds::Nothing = found {
         let mut places = Places([0; CONNECTIONS / 64]);
         arm(wanted, &mut places);
-        let slept = if wanted.ready(has_bytes, false) == 0 {
-            Some(blocked::sleep(limit, native, part))
-        } else {
-            None
+        let is_empty = wanted.ready(has_bytes, false) == 0;
+        let mut sleeps = || blocked::sleep(limit, native, part);
+        let slept = match (is_empty, may_open) {
+            (false, _) => None,
+            (true, false) => Some(sleeps()),
+            (true, true) => unless_opened(wanted, sleeps),
         };
         awake(&places);
         if let Some(result) = slept {
@@ -214,6 +222,31 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
 /// Of a wait for what goes back to the kernel.
 fn part() -> isize {
     super::run::sleep(500_000)
+}
+
+/// The connection of a number whose ends look for each other.
+fn meeting(fd: c_int) -> Option<&'static Conn> {
+    conn::of(fd).filter(|conn| conn.is(conn::state::MEETING))
+}
+
+/// Sleeps over connections that may get a ring meanwhile, which then know of it. None: one of them has got it already.
+fn unless_opened(wanted: &mut impl Wanted, sleeps: impl FnOnce() -> c_int) -> Option<c_int> {
+    let mut places = Places([0; CONNECTIONS / 64]);
+    let mut is_open = false;
+    wanted.ready(
+        |fd| {
+            if let Some(conn) = meeting(fd)
+                && places.add(conn)
+            {
+                is_open |= !conn.waits_unready();
+            }
+            false
+        },
+        false,
+    );
+    let slept = if is_open { None } else { Some(sleeps()) };
+    places.for_each(Conn::has_waited);
+    slept
 }
 
 /// From here on the kernel wakes who waits for these.

@@ -2,12 +2,16 @@
 
 use libc::c_int;
 
-use crate::raw;
 use crate::rings::words::{REGION_BYTES, Words};
 use crate::sync::{AtomicPtr, Ordering};
+use crate::{raw, state};
 
 /// Replaces a region by empty memory.
 pub(super) fn empty(address: usize) {
+    if !state::may_ask() {
+        // No connection gets this place any more.
+        return;
+    }
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE) as usize;
     // SAFETY: only ever addresses that `map` gave, which are this library's alone.

@@ -131,6 +131,10 @@ const MOST_FUTILE: u32 = 9;
 
 /// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
 pub(crate) fn wakes(conn: &Conn, own: &Words) {
+    if conn.waiting.load(Ordering::SeqCst) != 0 {
+        // They are woken by the kernel alone.
+        return;
+    }
     if counts_down(&conn.stays) {
         return;
     }

@@ -12,8 +12,19 @@ use crate::rings::copy::Bytes;
 use crate::rings::native::Native;
 use crate::rings::reach;
 
-/// Bytes of the file at a time.
-const PIECE: usize = 8 << 10;
+/// Bytes of the file at a time, in the room of this call, which may be on a small stack.
+const PIECE: usize = 1 << 10;
+/// Where there are more, and there is memory for them.
+const LARGE_PIECE: usize = 64 << 10;
+
+/// Memory of this call's own; none if there is none.
+fn map() -> Option<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+    // SAFETY: a new mapping.
+    let at = unsafe { raw::call(libc::SYS_mmap, [0, LARGE_PIECE, protection, flags, usize::MAX, 0]) };
+    (at > 0).then_some(at as *mut u8)
+}
 
 /// Sends bytes of a file that begin at a position; `native` is the program's own call. None: it is for the kernel, which will move bytes
 /// that nobody sees.
@@ -36,15 +47,32 @@ pub(crate) fn send_file(
     if goes_to_kernel(conn, fd) {
         return Some(plain(conn, native));
     }
-    let errno = get_errno();
     // Room for what is read, which need not be anything before.
     let mut room = core::mem::MaybeUninit::<[u8; PIECE]>::uninit();
-    let piece = room.as_mut_ptr().cast::<u8>();
+    let Some(mapped) = (length > PIECE).then(map).flatten() else {
+        return send_pieces(conn, fd, from, at, length, (room.as_mut_ptr().cast(), PIECE));
+    };
+    let sent = send_pieces(conn, fd, from, at, length, (mapped, LARGE_PIECE));
+    // SAFETY: mapped above, and used by nobody any more.
+    unsafe { raw::call(libc::SYS_munmap, [mapped as usize, LARGE_PIECE, 0, 0, 0, 0]) };
+    sent
+}
+
+/// By pieces of so many bytes, in this room.
+fn send_pieces(
+    conn: &'static Conn,
+    fd: c_int,
+    from: c_int,
+    at: *mut off_t,
+    length: usize,
+    (piece, room): (*mut u8, usize),
+) -> Option<isize> {
+    let errno = get_errno();
     let mut sent = 0;
     while sent < length {
         // SAFETY: the program's own variable, which is there.
         let position = unsafe { at.read_unaligned() };
-        let wanted = (length - sent).min(PIECE);
+        let wanted = (length - sent).min(room);
         // SAFETY: room for so many.
         let got = unsafe {
             raw::call(libc::SYS_pread64, [from as usize, piece as usize, wanted, position as usize, 0, 0])

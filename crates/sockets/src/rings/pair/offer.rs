@@ -48,6 +48,11 @@ impl Offer {
         self.number.load(Ordering::Relaxed).checked_sub(1)
     }
 
+    /// The device that such memory is on.
+    pub(super) fn device(&self) -> u64 {
+        self.device.load(Ordering::Relaxed)
+    }
+
     /// Makes the region of a connection's end, whose other end has this cookie.
     pub(super) fn make(conn: &'static Conn, other: u64) -> Result<(), Refused> {
         // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the last time.
@@ -106,7 +111,9 @@ fn region(conn: &'static Conn, other: u64) -> Option<c_int> {
     const SEALS: c_int =
         libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
     // SAFETY: numbers only.
-    let is_long = unsafe { raw::call(libc::SYS_ftruncate, [fd as usize, REGION_BYTES, 0, 0, 0, 0]) } == 0;
+    let is_long = raw::within_limit(|| unsafe {
+        raw::call(libc::SYS_ftruncate, [fd as usize, REGION_BYTES, 0, 0, 0, 0])
+    }) == 0;
     let is_made = is_long && conn::map(&conn.own, fd, true) && {
         // SAFETY: numbers only.
         unsafe {

@@ -100,7 +100,7 @@ impl Registry {
         let at = place(entry.cookie()) + way * BYTES;
         let arguments = [self.0 as usize, entry.0.as_ptr() as usize, BYTES, at, 0, 0];
         // SAFETY: the entry's own bytes.
-        let written = unsafe { raw::call(libc::SYS_pwrite64, arguments) };
+        let written = raw::within_limit(|| unsafe { raw::call(libc::SYS_pwrite64, arguments) });
         (written == BYTES as isize).then_some(())
     }
 }
