@@ -117,8 +117,10 @@ impl Key {
 #[derive(Debug)]
 struct ProgramEnd {
     connection: Connection,
-    /// Watched for its death; none if it is in a pid namespace that cannot be seen.
-    _pidfd: Option<OwnedFd>,
+    /// Its process by the kernel's word, 0 if that is in a pid namespace that cannot be seen.
+    pid: u32,
+    /// Watched for its death; none if it cannot be had.
+    pidfd: Option<OwnedFd>,
 }
 
 /// A manager that has started.

@@ -14,8 +14,11 @@ use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketType, recv, shutdown
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// Looks at a descriptor that somebody sent. Its nature cannot change later: seals only grow, and what is sealed stays.
+///
+/// Nothing is called here that its sender could make sleep or take long, whatever it is: a file of a file system whose server does
+/// not answer, an epoll set of a million entries. So the first question is one that the kernel answers without asking any file.
 pub fn inspect(fd: BorrowedFd<'_>) -> DescriptorKind {
-    // Only a memfd knows seals (others answer EINVAL), so this is also the test whether it is one.
+    // Only files in memory know seals (others answer EINVAL): what follows asks nobody else then.
     if let Ok(seals) = fcntl_get_seals(fd) {
         let (Ok(stat), Ok(system)) = (fstat(fd), fstatfs(fd)) else { return DescriptorKind::Other };
         let size_bytes = u64::try_from(stat.st_size).unwrap_or_default();
@@ -37,21 +40,17 @@ pub fn inspect(fd: BorrowedFd<'_>) -> DescriptorKind {
         let empty = recv(fd, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN);
         return if closed && empty { DescriptorKind::Event } else { DescriptorKind::Other };
     }
-    match std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())) {
-        Ok(text) => from_fdinfo(&text),
-        Err(_) => DescriptorKind::Unseen,
-    }
+    if is_process(fd) { DescriptorKind::Pid(0) } else { DescriptorKind::Other }
 }
 
-fn from_fdinfo(text: &str) -> DescriptorKind {
-    for line in text.lines() {
-        if let Some(pid) = line.strip_prefix("Pid:") {
-            // -1: it has exited. 0: it lives in a pid namespace that is not visible from here, as its credentials then say.
-            let pid = pid.trim().parse().ok();
-            return pid.map_or(DescriptorKind::Other, DescriptorKind::Pid);
-        }
-    }
-    DescriptorKind::Other
+/// Whether it is a pidfd. Of which process is not asked: `/proc/self/fdinfo` would say it, and asks the file.
+fn is_process(fd: BorrowedFd<'_>) -> bool {
+    // The kernel makes up the names of what has no path; a path starts with a slash.
+    let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
+    name.is_ok_and(|name| {
+        let name = name.to_bytes();
+        name == b"anon_inode:[pidfd]" || name.starts_with(b"pidfd:[")
+    })
 }
 
 /// A descriptor of a program's, which is closed where nobody waits when nobody has it any more.
@@ -80,23 +79,35 @@ impl DescriptorTable {
         u64::from(fd.as_raw_fd().unsigned_abs()) >= self.line
     }
 
-    /// Looks at descriptors that user `uid` sent, and keeps them.
+    /// Looks at descriptors that user `uid` sent, and keeps them. There are no more of them than a message of the protocol may have.
     pub fn admit(&mut self, descriptors: Vec<OwnedFd>, uid: u32) -> Vec<Descriptor> {
         let mut admitted = Vec::with_capacity(descriptors.len());
         for fd in descriptors {
-            let fd = Foreign::new(fd, uid, &self.closer);
-            self.next += 1;
-            let token = FdToken(self.next);
-            let kind = if self.is_over_the_line(fd.as_fd()) {
-                DescriptorKind::Unseen
-            } else {
-                let kind = inspect(fd.as_fd());
-                self.held.insert(token, Arc::new(fd));
-                kind
-            };
-            admitted.push(Descriptor { token, kind });
+            admitted.push(self.admit_as(fd, uid, inspect));
         }
         admitted
+    }
+
+    /// Keeps a pidfd that the kernel made for this process: of process `pid`, of user `uid`.
+    pub fn admit_process(&mut self, pidfd: OwnedFd, pid: u32, uid: u32) -> Descriptor {
+        self.admit_as(pidfd, uid, |_| DescriptorKind::Pid(pid))
+    }
+
+    fn admit_as(
+        &mut self,
+        fd: OwnedFd,
+        uid: u32,
+        look: impl FnOnce(BorrowedFd<'_>) -> DescriptorKind,
+    ) -> Descriptor {
+        let fd = Foreign::new(fd, uid, &self.closer);
+        self.next += 1;
+        let token = FdToken(self.next);
+        if self.is_over_the_line(fd.as_fd()) {
+            return Descriptor { token, kind: DescriptorKind::Unseen };
+        }
+        let kind = look(fd.as_fd());
+        self.held.insert(token, Arc::new(fd));
+        Descriptor { token, kind }
     }
 
     /// Those of a message, in order; unknown tokens are left out.
@@ -160,7 +171,7 @@ mod tests {
     fn processes_events_and_others_are_told_apart() {
         let myself =
             rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
-        assert_eq!(inspect(myself.unwrap().as_fd()), DescriptorKind::Pid(std::process::id()));
+        assert_eq!(inspect(myself.unwrap().as_fd()), DescriptorKind::Pid(0));
         let pair = |kind| {
             rustix::net::socketpair(AddressFamily::UNIX, kind, rustix::net::SocketFlags::CLOEXEC, None)
                 .unwrap()
@@ -172,7 +183,32 @@ mod tests {
         assert_eq!(inspect(event.as_fd()), DescriptorKind::Other);
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(inspect(file.as_fd()), DescriptorKind::Other);
-        assert_eq!(from_fdinfo("pos:\t0\nPid:\t-1\nNSpid:\t-1\n"), DescriptorKind::Other);
+        // Named as pidfds are: but by a path.
+        let path = std::env::temp_dir().join(format!("pidfd:[{}]", std::process::id()));
+        let file = std::fs::File::create(&path).unwrap();
+        assert_eq!(inspect(file.as_fd()), DescriptorKind::Other);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// How often this thread has called `read`; the call that finds it out is not among them yet.
+    fn reads() -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+        text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok())
+    }
+
+    /// To read `fdinfo` of an epoll set takes as long as it has entries, and sleeps while a thread of its maker holds its lock.
+    #[test]
+    fn no_file_is_asked_what_it_is() {
+        let (Some(first), Some(second)) = (reads(), reads()) else {
+            return println!("skipped: this kernel does not count what a thread reads");
+        };
+        let set = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
+        let file = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let myself =
+            rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
+        let kinds = [&set, &file, &myself.unwrap()].map(|fd| inspect(fd.as_fd()));
+        assert_eq!(kinds, [DescriptorKind::Other, DescriptorKind::Other, DescriptorKind::Pid(0)]);
+        assert_eq!(reads().unwrap() - second, second - first);
     }
 
     #[test]

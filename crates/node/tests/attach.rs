@@ -7,11 +7,14 @@ mod support;
 use std::os::fd::AsFd;
 
 use foreign::trial::send_with;
-use node_client::{AttachOptions, Client, ClientError};
-use proto::wire::program::{Refusal, Reply, Request, ToManager, ToProgram};
+use node_client::{AttachOptions, Client, ClientError, ClientEvent, InterruptOffer, Sender};
+use proto::ids::InterruptNo;
+use proto::wire::program::{Access, InterruptKind, Refusal, Reply, Request, ToManager, ToProgram};
 use proto::wire::{MAX_DATAGRAM_BYTES, PROTOCOL_VERSION, encode};
+use rustix::event::epoll;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
-use support::{Place, Raw, eventually, memory, node};
+use shm::process::PidFd;
+use support::{Place, Raw, await_event, eventually, memory, node};
 
 fn rejected(raw: &Raw) -> Refusal {
     match raw.receive() {
@@ -125,23 +128,45 @@ fn a_first_message_that_is_no_hello_is_refused() {
 }
 
 #[test]
-fn hello_needs_a_pidfd_of_the_program_itself() {
-    let place = Place::new();
-    // As before Linux 6.5, where a socket does not tell its process.
-    let _manager = place.start_process_without(4, "passrights,peerpidfd");
-    let hello = encode(&ToManager::Hello { name: "x".into(), reattach: false }).unwrap();
-    let other = std::process::Command::new("sleep").arg("60").spawn();
-    let mut other = other.unwrap();
-    let pid = rustix::process::Pid::from_raw(other.id().cast_signed()).unwrap();
-    let wrong = pidfd_open(pid, PidfdFlags::empty()).unwrap();
-    let region = memory();
-    for descriptors in [vec![], vec![wrong.as_fd()], vec![region.fd()]] {
-        let raw = Raw::connect(&place, 4);
-        raw.socket.send(&hello, &descriptors).unwrap();
-        assert!(matches!(rejected(&raw), Refusal::Invalid(_)));
+fn the_kernel_says_whose_process_a_program_is_whatever_its_hello_carries() {
+    // With a socket that tells its process, without, and as before Linux 6.5.
+    for without in ["", "passrights", "passrights,peerpidfd"] {
+        let place = Place::new();
+        let _manager = place.start_process_without(4, without);
+        let (owner, events) = place.attach_with_events(4);
+        let (trigger, waiter) = (memory(), memory());
+        waiter.seal_for_readers().unwrap();
+        let offer = InterruptOffer {
+            number: Some(InterruptNo(5)),
+            kind: InterruptKind::Data,
+            access: Access::default(),
+            trigger: trigger.fd(),
+            waiter: waiter.fd(),
+            event: None,
+        };
+        owner.create_interrupt(&offer).unwrap();
+        let hello = encode(&ToManager::Hello { name: "x".into(), reattach: false }).unwrap();
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = rustix::process::Pid::from_raw(other.id().cast_signed()).unwrap();
+        let wrong = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        let region = memory();
+        for descriptors in [vec![], vec![wrong.as_fd()], vec![region.fd()], vec![region.fd(); 4]] {
+            let raw = Raw::connect(&place, 4);
+            raw.socket.send_hello(&hello, &descriptors).unwrap();
+            assert!(matches!(raw.receive(), Some(ToProgram::Welcome { .. })), "{without}: {descriptors:?}");
+            let body = Request::ConnectInterrupt { node: node(4), number: InterruptNo(5) };
+            raw.socket.send(&encode(&ToManager::Request { id: 1, body }).unwrap(), &[]).unwrap();
+            let sender = await_event(&events, |event| match event {
+                ClientEvent::Connected { sender: Some(Sender::Descriptor(pidfd)), .. } => {
+                    Some(PidFd::from_fd(pidfd.try_clone().unwrap()).unwrap().pid_of())
+                }
+                _ => None,
+            });
+            assert_eq!(sender, Some(std::process::id()), "{without}: {descriptors:?}");
+        }
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
-    other.kill().unwrap();
-    other.wait().unwrap();
 }
 
 #[test]
@@ -190,4 +215,29 @@ fn a_flood_of_descriptors_leaves_none_behind() {
     send_with(&raw.socket, b"x", &[myself.as_fd(); 250]).unwrap();
     assert!(matches!(rejected(&raw), Refusal::Invalid(_)));
     assert_eq!(client.status().unwrap().descriptors, before);
+}
+
+/// To read what a descriptor is from `/proc` takes as long as its maker likes.
+#[test]
+fn nothing_is_read_of_what_comes_along() {
+    let place = Place::new();
+    let manager = place.start_process_without(4, "passrights,peerpidfd");
+    let client = place.attach(4);
+    let reads = || {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", manager.child.id())).ok()?;
+        io.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse::<u64>().ok())
+    };
+    let Some(before) = reads() else { return println!("skipped: this kernel does not count reads") };
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
+    for _ in 0..10 {
+        for (message, count) in [(&request[..], 4), (b"garbage", 250)] {
+            let raw = Raw::hello(&place, 4);
+            send_with(&raw.socket, message, &vec![set.as_fd(); count]).unwrap();
+            raw.receive().unwrap();
+        }
+    }
+    assert!(client.probe(node(4)).unwrap());
+    let read = reads().unwrap() - before;
+    assert!(read < 250, "the manager called read {read} times");
 }

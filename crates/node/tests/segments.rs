@@ -13,6 +13,7 @@ use proto::wire::program::{Access, Imported, InterruptKind, LossReason, Refusal}
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use shm::process::PidFd;
 use shm::region::{MapAccess, Region};
 use support::{Place, await_event, memory, node, offer, segment};
 
@@ -176,12 +177,12 @@ fn an_interrupt_arrives_with_its_descriptors() {
     assert!(Region::open(grant.waiter, MapAccess::ReadWrite).is_err());
     let (producer, pid) = await_event(&events, |event| match event {
         ClientEvent::Connected { producer, sender: Some(Sender::Descriptor(pidfd)), .. } => {
-            Some((*producer, node::descriptor::inspect(pidfd.as_fd())))
+            Some((*producer, PidFd::from_fd(pidfd.try_clone().unwrap()).unwrap().pid_of()))
         }
         _ => None,
     });
     assert_eq!(producer, grant.producer);
-    assert_eq!(pid, proto::manager::DescriptorKind::Pid(std::process::id()));
+    assert_eq!(pid, Some(std::process::id()));
     owner.remove_interrupt(number).unwrap();
     support::eventually("the import has ended", || {
         grant.import.state() == ImportState::Ended(LossReason::Removed)

@@ -1,13 +1,14 @@
 //! What reaches the manager: connections, messages, deaths, changes of the directory.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use proto::ids::NodeId;
-use proto::manager::{Input, PeerConn, ProgramConn};
+use proto::manager::{Descriptor, Input, PeerConn, ProgramConn};
 use proto::wire::peer::PeerMessage;
 use proto::wire::program::{Refusal, ToManager, ToProgram};
 use proto::wire::{CodecError, MAX_DATAGRAM_BYTES, MAX_DESCRIPTORS, decode};
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
@@ -53,6 +54,26 @@ fn message<T: DeserializeOwned>(buffer: &[u8], datagram: &Datagram) -> Result<T,
     decode(buffer.get(..datagram.len).unwrap_or_default())
 }
 
+/// A pidfd of the process that has this number now.
+fn by_number(pid: u32) -> Option<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    pidfd_open(pid, PidfdFlags::NONBLOCK).ok()
+}
+
+impl ProgramEnd {
+    /// A pidfd of its process for others; not a copy of the one that is watched. `None`: it is gone, or has no number here and the
+    /// kernel does not tell either (before Linux 6.5).
+    fn process(&self) -> Option<OwnedFd> {
+        foreign::peer_process(self.connection.socket()).or_else(|| {
+            // The process that had the number when it connected still has it, if it lives.
+            let watched = self.pidfd.as_ref()?;
+            let opened = by_number(self.pid)?;
+            let exited = poll(&mut [PollFd::new(watched, PollFlags::IN)], Some(&Timespec::default()));
+            (exited == Ok(0)).then_some(opened)
+        })
+    }
+}
+
 impl Daemon {
     pub(super) fn accept_programs(&mut self) {
         for _ in 0..ACCEPTS_AT_ONCE {
@@ -87,11 +108,7 @@ impl Daemon {
         self.next_conn += 1;
         let program = ProgramConn(self.next_conn);
         let by_socket = foreign::peer_process(&*socket);
-        let by_number = || {
-            let pid = i32::try_from(credentials.pid).ok().and_then(Pid::from_raw)?;
-            pidfd_open(pid, PidfdFlags::NONBLOCK).ok()
-        };
-        let pidfd = by_socket.or_else(by_number);
+        let pidfd = by_socket.or_else(|| by_number(credentials.pid));
         let watched = watch(&self.epoll, &socket, Key::Program(program), EventFlags::IN);
         if watched.is_err() {
             return;
@@ -100,7 +117,8 @@ impl Daemon {
             // Without it, only a fork that keeps the socket open would hide this program's death.
             let _ = watch(&self.epoll, pidfd, Key::ProgramDeath(program), EventFlags::IN);
         }
-        let end = ProgramEnd { connection: Connection::new(socket, Of::Program), _pidfd: pidfd };
+        let end =
+            ProgramEnd { connection: Connection::new(socket, Of::Program), pid: credentials.pid, pidfd };
         self.programs.insert(program, end);
         self.tell(Input::ProgramConnected { program, credentials });
     }
@@ -170,12 +188,19 @@ impl Daemon {
             }
         };
         let decoded = message(&self.buffer, &datagram);
-        let mut came = datagram.descriptors;
-        if matches!(decoded, Ok(ToManager::Hello { .. })) && came.is_empty() {
-            // Who is not let in yet cannot send it, and need not. Not a copy of the one that is watched: others get this one.
-            came.extend(foreign::peer_process(end.connection.socket()));
-        }
-        let descriptors = self.descriptors.admit(came, uid);
+        // The kernel says whose process it is; what a hello carries is not even looked at, if it can be helped.
+        let process = match &decoded {
+            Ok(ToManager::Hello { .. }) => end.process(),
+            _ => None,
+        };
+        let pid = end.pid;
+        let descriptors = match process {
+            Some(pidfd) => {
+                datagram.descriptors.into_iter().for_each(|fd| self.closer.close(uid, fd));
+                vec![self.descriptors.admit_process(pidfd, pid, uid)]
+            }
+            None => self.take_in(decoded.is_ok(), datagram.descriptors, uid),
+        };
         self.tell(match decoded {
             Ok(message) => Input::ProgramMessage { program, message, descriptors },
             Err(error) => Input::ProgramGarbage { program, error, descriptors },
@@ -196,12 +221,21 @@ impl Daemon {
             };
             let uid = connection.uid();
             let decoded = message(&self.buffer, &datagram);
-            let descriptors = self.descriptors.admit(datagram.descriptors, uid);
+            let descriptors = self.take_in(decoded.is_ok(), datagram.descriptors, uid);
             self.tell(match decoded {
                 Ok(message) => Input::PeerMessage { peer, message, descriptors },
                 Err(error) => Input::PeerGarbage { peer, error, descriptors },
             });
         }
+    }
+
+    /// Keeps what came with a message. What came with no message (garbage, or more than a message may have) is not looked at.
+    fn take_in(&mut self, is_message: bool, came: Vec<OwnedFd>, uid: u32) -> Vec<Descriptor> {
+        if is_message {
+            return self.descriptors.admit(came, uid);
+        }
+        came.into_iter().for_each(|fd| self.closer.close(uid, fd));
+        Vec::new()
     }
 
     /// Whoever is being turned away may go on talking; nobody listens.

@@ -32,7 +32,7 @@ pub enum DescriptorKind {
         /// As for other memory.
         size_sealed: bool,
     },
-    /// A pidfd of this process.
+    /// A pidfd of this process; 0: of one that has no number here, or that was not asked for.
     Pid(u32),
     /// A UNIX datagram socket: the sending end of a pair whose other end an owner polls. Each send says whether it may block.
     Event,
