@@ -11,20 +11,31 @@ use proto::wire::program::{Event, ToProgram};
 use rustix::io::Errno;
 
 use crate::descriptor::Held;
+use crate::in_flight::{InFlight, has_unread};
 
 /// More than this unread by another manager, and it is cut off: it does not read, and memory is not for it alone. It comes
 /// back with what it has, and nothing is lost.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 const MAX_QUEUED_MESSAGES: usize = 4096;
 /// Descriptors in a queue are descriptors of this process.
-const MAX_QUEUED_DESCRIPTORS: usize = 256;
+const MAX_QUEUED_DESCRIPTORS: usize = 512;
+/// Descriptors that another manager was sent and has not read; of programs, see [`InFlight`].
+const UNREAD_BY_MANAGER: usize = 128;
 /// More than this unread by a program, and it is crowded: it is not listened to any more, and nobody connects to it, so that neither
 /// it nor others add to what waits, until half of it is read.
 const CROWDED_BYTES: usize = 256 * 1024;
 const CROWDED_MESSAGES: usize = 1024;
-const CROWDED_DESCRIPTORS: usize = 32;
-/// Pause after the kernel refused to take more descriptors on their way; nothing tells when it will.
-const RETRY_PAUSE: Duration = Duration::from_millis(5);
+const CROWDED_DESCRIPTORS: usize = 256;
+/// More descriptors than this wait for a program, and it is not listened to: what it asks for would wait as well, and descriptors
+/// of segments that are removed meanwhile would stay open.
+const QUIET_DESCRIPTORS: usize = 32;
+/// Pause after too many descriptors were on their way; nothing tells when it will be fewer. It doubles up to the longest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// After what time it is said in the log that something waits for that.
+const LONG: Duration = Duration::from_secs(1);
+/// How it is told from what the kernel says that descriptors are held back here.
+const TOO_MANY_UNREAD: Errno = Errno::DQUOT;
 /// How long a connection that is to be closed may take to read what was sent last.
 const CLOSING_LIMIT: Duration = Duration::from_secs(2);
 
@@ -78,6 +89,14 @@ impl Topic {
     }
 }
 
+/// Why what waits is not sent.
+#[derive(Debug)]
+struct Delay {
+    since: Instant,
+    why: Errno,
+    told: bool,
+}
+
 /// One connection, accepted or dialled.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -92,6 +111,13 @@ pub(crate) struct Connection {
     latest: HashMap<Topic, u64>,
     queued_bytes: usize,
     queued_descriptors: usize,
+    /// Descriptors that were sent since all was read.
+    unread: usize,
+    in_flight: InFlight,
+    /// The next pause before another try.
+    pause: Duration,
+    /// What waits could not be sent, though there is room.
+    held: Option<Delay>,
     /// As the machine was told.
     pub(crate) crowded: bool,
     /// When to try again without a hint from the kernel.
@@ -104,7 +130,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Foreign<Seqpacket>, of: Of) -> Self {
+    pub(crate) fn new(socket: Foreign<Seqpacket>, of: Of, in_flight: &InFlight) -> Self {
         Self {
             socket,
             of,
@@ -114,6 +140,10 @@ impl Connection {
             latest: HashMap::new(),
             queued_bytes: 0,
             queued_descriptors: 0,
+            unread: 0,
+            in_flight: in_flight.clone(),
+            pause: SHORTEST_PAUSE,
+            held: None,
             crowded: false,
             retry_at: None,
             close_at: None,
@@ -134,11 +164,11 @@ impl Connection {
     /// Sends, or queues if there is no room: in place of an earlier word on the same topic.
     pub(crate) fn send(&mut self, bytes: Vec<u8>, descriptors: Vec<Held>, topic: Option<Topic>) -> Sent {
         if self.queue.is_empty() {
-            match self.socket.send(&bytes, &borrowed(&descriptors)) {
+            match self.pass(&bytes, &descriptors) {
                 Ok(()) => return Sent::Fine,
                 Err(Errno::AGAIN) => {}
-                Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.retry_at = Some(Instant::now() + RETRY_PAUSE);
+                Err(errno @ (TOO_MANY_UNREAD | Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM)) => {
+                    self.retry_later(errno);
                 }
                 // It is closed. What it sent before that is still to be read; then the end is seen.
                 Err(_) => return Sent::Fine,
@@ -153,6 +183,70 @@ impl Connection {
         let many = self.of == Of::Manager
             && (self.queued_bytes > MAX_QUEUED_BYTES || self.queue.len() > MAX_QUEUED_MESSAGES);
         if many || self.queued_descriptors > MAX_QUEUED_DESCRIPTORS { Sent::Overflow } else { Sent::Fine }
+    }
+
+    /// Sends, if there are not too many descriptors on their way.
+    fn pass(&mut self, bytes: &[u8], descriptors: &[Held]) -> Result<(), Errno> {
+        let more = descriptors.len();
+        if more > 0 && !self.may_pass(more) {
+            return Err(TOO_MANY_UNREAD);
+        }
+        self.socket.send(bytes, &borrowed(descriptors))?;
+        (self.pause, self.held) = (SHORTEST_PAUSE, None);
+        self.unread += more;
+        if more > 0 && self.of == Of::Program {
+            self.in_flight.add(self.uid(), more);
+        }
+        Ok(())
+    }
+
+    fn may_pass(&mut self, more: usize) -> bool {
+        self.see_what_was_read();
+        match self.of {
+            Of::Program => self.in_flight.has_room(self.uid(), self.unread, more),
+            Of::Manager => self.unread + more <= UNREAD_BY_MANAGER,
+        }
+    }
+
+    /// Takes note if all that was sent has been read.
+    pub(crate) fn see_what_was_read(&mut self) {
+        if self.unread > 0 && !has_unread(&self.socket) {
+            if self.of == Of::Program {
+                self.in_flight.remove(self.uid(), self.unread);
+            }
+            self.unread = 0;
+        }
+    }
+
+    fn retry_later(&mut self, why: Errno) {
+        let now = Instant::now();
+        self.retry_at = Some(now + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.held.get_or_insert(Delay { since: now, why, told: false }).why = why;
+    }
+
+    /// Says once why what waits has been waiting for long, if not for room in the socket.
+    pub(crate) fn why_held(&mut self) -> Option<String> {
+        let uid = self.uid();
+        let held = self.held.as_mut().filter(|held| !held.told && held.since.elapsed() >= LONG)?;
+        held.told = true;
+        Some(match held.why {
+            TOO_MANY_UNREAD => format!(
+                "programs of user {uid} do not read what they were sent; the rest is sent when they do, or have ended"
+            ),
+            errno => format!(
+                "the kernel takes no more from this manager's user ({errno}); programs of this user that do not read what they \
+                 were sent have to read it, or end"
+            ),
+        })
+    }
+
+    /// Lets go of it, when it has been hung up. What a program has not read yet remains on its way, and is counted until it is read.
+    pub(crate) fn end(mut self) {
+        self.see_what_was_read();
+        if self.unread > 0 && self.of == Of::Program {
+            self.in_flight.keep(self.socket, self.unread);
+        }
     }
 
     /// The next message is the latest word on this topic: an earlier one that still waits need not be sent.
@@ -197,16 +291,20 @@ impl Connection {
         self.queued_descriptors > CROWDED_DESCRIPTORS
     }
 
+    /// Whether each request would be one more answer that waits.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        !self.crowded && (self.of == Of::Manager || self.queued_descriptors <= QUIET_DESCRIPTORS)
+    }
+
     /// Sends what waits, as far as there is room.
     pub(crate) fn flush(&mut self) {
         self.retry_at = None;
-        while let Some(front) = self.queue.front() {
+        while let Some(front) = self.queue.pop_front() {
             let Some(first) = front else {
-                self.queue.pop_front();
                 (self.left, self.overtaken) = (self.left + 1, self.overtaken - 1);
                 continue;
             };
-            match self.socket.send(&first.bytes, &borrowed(&first.descriptors)) {
+            match self.pass(&first.bytes, &first.descriptors) {
                 Ok(()) => {
                     self.queued_bytes -= first.bytes.len();
                     self.queued_descriptors -= first.descriptors.len();
@@ -215,22 +313,35 @@ impl Connection {
                     {
                         self.latest.remove(&topic);
                     }
-                    self.queue.pop_front();
                     self.left += 1;
                 }
-                Err(Errno::AGAIN) => return,
-                Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.retry_at = Some(Instant::now() + RETRY_PAUSE);
+                Err(
+                    errno @ (Errno::AGAIN
+                    | TOO_MANY_UNREAD
+                    | Errno::TOOMANYREFS
+                    | Errno::NOBUFS
+                    | Errno::NOMEM),
+                ) => {
+                    self.queue.push_front(Some(first));
+                    if errno != Errno::AGAIN {
+                        self.retry_later(errno);
+                    }
                     return;
                 }
                 Err(_) => {
-                    self.left += self.queue.len() as u64;
-                    self.queue.clear();
-                    self.latest.clear();
-                    (self.queued_bytes, self.queued_descriptors, self.overtaken) = (0, 0, 0);
+                    self.left += 1;
+                    self.give_up_queue();
                 }
             }
         }
+    }
+
+    /// Nobody is there any more to read what waits.
+    pub(crate) fn give_up_queue(&mut self) {
+        self.left += self.queue.len() as u64;
+        self.queue.clear();
+        self.latest.clear();
+        (self.queued_bytes, self.queued_descriptors, self.overtaken) = (0, 0, 0);
     }
 
     /// Something waits for room in the socket.
@@ -260,123 +371,4 @@ impl AsFd for Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    fn pair() -> (Connection, Seqpacket) {
-        pair_of(Of::Manager)
-    }
-
-    fn pair_of(of: Of) -> (Connection, Seqpacket) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        let a = Foreign::new(Seqpacket::from_fd(a), 7, &foreign::Closer::new(0));
-        (Connection::new(a, of), Seqpacket::from_fd(b))
-    }
-
-    #[test]
-    fn what_finds_no_room_is_queued_and_sent_in_order_later() {
-        let (mut connection, other) = pair();
-        let mut sent = 0u32;
-        while !connection.waits_for_room() {
-            let mut bytes = vec![0; 8192];
-            bytes[..4].copy_from_slice(&sent.to_le_bytes());
-            assert_eq!(connection.send(bytes, vec![], None), Sent::Fine);
-            sent += 1;
-        }
-        let mut buffer = vec![0; 8192];
-        let mut received = 0;
-        while received < sent {
-            connection.flush();
-            while let Ok(Some(_)) = other.receive(&mut buffer) {
-                assert_eq!(buffer[..4], u32::to_le_bytes(received));
-                received += 1;
-            }
-        }
-        assert!(connection.is_flushed());
-    }
-
-    #[test]
-    fn who_does_not_read_overflows() {
-        let (mut connection, _other) = pair();
-        let overflowed =
-            (0..10_000).any(|_| connection.send(vec![0; 16_384], vec![], None) == Sent::Overflow);
-        assert!(overflowed && connection.queued_bytes <= MAX_QUEUED_BYTES + 16_384);
-    }
-
-    #[test]
-    fn descriptors_in_the_queue_are_bounded_too() {
-        let (mut connection, _other) = pair();
-        let file = std::fs::File::open("/dev/null").unwrap().into();
-        let file = Held::new(Foreign::new(file, 7, &foreign::Closer::new(0)));
-        let overflowed = (0..10_000).any(|_| {
-            connection.send(vec![0; 8192], vec![file.clone(), file.clone()], None) == Sent::Overflow
-        });
-        assert!(overflowed && connection.queued_descriptors <= MAX_QUEUED_DESCRIPTORS + 2);
-    }
-
-    #[test]
-    fn a_program_that_does_not_read_is_crowded_and_not_cut_off() {
-        let (mut connection, other) = pair_of(Of::Program);
-        let mut sent = 0;
-        for _ in 0..20_000 {
-            assert_eq!(connection.send(vec![7; 64], vec![], None), Sent::Fine);
-            sent += 1;
-            connection.crowded = connection.is_crowded();
-        }
-        assert!(connection.crowded);
-        let mut buffer = [0; 64];
-        while !connection.is_flushed() {
-            while let Ok(Some(_)) = other.receive(&mut buffer) {
-                sent -= 1;
-            }
-            connection.flush();
-            let some_left = connection.queue.len() > CROWDED_MESSAGES;
-            connection.crowded = connection.is_crowded();
-            assert!(connection.crowded || !some_left, "only when half is read");
-        }
-        assert!(!connection.crowded);
-        while let Ok(Some(_)) = other.receive(&mut buffer) {
-            sent -= 1;
-        }
-        assert_eq!(sent, 0);
-    }
-
-    #[test]
-    fn of_what_changes_again_and_again_only_the_latest_word_waits() {
-        let (mut connection, other) = pair_of(Of::Program);
-        while !connection.waits_for_room() {
-            connection.send(vec![0xff; 64], vec![], None);
-        }
-        let node = |index: usize| NodeId::nth(index).unwrap();
-        for round in 0..10_000u32 {
-            for index in 0..4 {
-                let topic = Topic::Member(GroupId(1), node(index));
-                let bytes = [round.to_le_bytes(), u32::try_from(index).unwrap().to_le_bytes()].concat();
-                connection.send(bytes, vec![], Some(topic));
-            }
-            assert!(connection.queue.len() < 300 && connection.queued_bytes < 4096);
-        }
-        let mut buffer = [0; 64];
-        let mut words = Vec::new();
-        while !connection.is_flushed() {
-            connection.flush();
-            while let Ok(Some(got)) = other.receive(&mut buffer) {
-                if got.len == 8 {
-                    words.push(u32::from_le_bytes(buffer[..4].try_into().unwrap()));
-                }
-            }
-        }
-        assert_eq!(words, [9999; 4]);
-        assert_eq!((connection.queued_bytes, connection.latest.len(), connection.overtaken), (0, 0, 0));
-    }
-
-    #[test]
-    fn a_closed_connection_swallows_what_is_sent() {
-        let (mut connection, other) = pair();
-        drop(other);
-        assert_eq!(connection.send(vec![1], vec![], None), Sent::Fine);
-        assert!(connection.is_flushed());
-    }
-}
+mod tests;

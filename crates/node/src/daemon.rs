@@ -27,6 +27,7 @@ use crate::connection::Connection;
 use crate::descriptor::{DescriptorTable, Held};
 use crate::door::Door;
 use crate::error::{NodeError, Result};
+use crate::in_flight::InFlight;
 use crate::listener::{Listener, Spare};
 use crate::lock::NodeLock;
 use crate::log_gate::LogGate;
@@ -146,6 +147,9 @@ pub struct Daemon {
     spare: Spare,
     descriptors: DescriptorTable,
     descriptor_limit: u64,
+    in_flight: InFlight,
+    /// When it was last looked at who has read what.
+    counted_at: Option<Instant>,
     programs: HashMap<ProgramConn, ProgramEnd>,
     peers: HashMap<PeerConn, Connection>,
     /// Connections that wait for a moment rather than for the kernel: few, and mostly none.
@@ -216,6 +220,11 @@ impl Daemon {
                 let end = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if flags.intersects(end) && self.put_off.contains(&conn) {
                     return self.drop_program(conn);
+                }
+                if flags.contains(epoll::EventFlags::HUP)
+                    && let Some(connection) = self.connection(key)
+                {
+                    connection.give_up_queue();
                 }
                 if flags.intersects(epoll::EventFlags::OUT | end) {
                     self.flush(key);

@@ -20,6 +20,7 @@ pub mod daemon;
 pub mod descriptor;
 mod door;
 mod error;
+mod in_flight;
 mod listener;
 pub mod lock;
 mod log_gate;

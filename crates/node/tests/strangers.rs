@@ -18,12 +18,16 @@ use node::{Daemon, DaemonOptions};
 use node_client::Client;
 use node_client::seqpacket::Seqpacket;
 use proto::wire::encode;
-use proto::wire::program::{Access, Request, ToManager};
+use proto::wire::program::{Access, Incarnation, Request, ToManager};
 use rustix::io::Errno;
-use support::{ChildProcess, Place, Raw, as_user, eventually, node, place_of_users, play, spawn};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use support::{ChildProcess, Place, Raw, as_user, eventually, node, place_of_users, play, segment, spawn};
 
 const HOSTILE: u32 = 54_321;
 const HONEST: u32 = 54_322;
+const MANAGER: u32 = 54_324;
+/// Open files of a manager that may have few.
+const MODEST: u64 = 512;
 /// What a kernel before 6.5 does without.
 const OLD_KERNEL: &str = "passrights,peerpidfd";
 
@@ -44,6 +48,14 @@ fn child_role() {
         }
         "cannot attach" => drop(Client::attach(&place.attach_options(4), |_| {}).unwrap_err()),
         "attack unheard" => hold(&attack_unheard(place)),
+        "attack unread" => hold(&attack_unread(place)),
+        "modest manager" => {
+            let most = Some(MODEST);
+            setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
+            let attach = Access { uids: vec![HOSTILE, HONEST], gid: None };
+            let settings = Settings { attach, ..support::quick() };
+            Daemon::start(&DaemonOptions { settings, ..place.options(4) }).unwrap().run().unwrap();
+        }
         "attack admitted" => hold(&attack_admitted(place)),
         other => panic!("{other}"),
     });
@@ -126,6 +138,42 @@ fn attack_admitted(place: &Place) -> impl Sized {
         send_with(&raw.socket, &request, &vec![null.as_fd(); MOST_IN_MESSAGE]).unwrap();
     }
     (releases, raws)
+}
+
+/// One who is admitted has as many descriptors sent as he can, and reads none.
+fn attack_unread(place: &Place) -> impl Sized {
+    let owner = Raw::hello(place, 4);
+    let body = Request::CreateSegment {
+        key: segment(1),
+        size_bytes: 4096,
+        access: Access::default(),
+        incarnation: Incarnation(1),
+        available: true,
+        shared: false,
+    };
+    let region = support::memory();
+    owner.socket.send(&encode(&ToManager::Request { id: 1, body }).unwrap(), &[region.fd()]).unwrap();
+    owner.receive().unwrap();
+    let body = Request::ConnectSegment { node: node(4), key: segment(1) };
+    let connect = encode(&ToManager::Request { id: 2, body }).unwrap();
+    let raws: Vec<_> = (0..8).map(|_| Raw::hello(place, 4)).collect();
+    let mut buffer = vec![0; proto::wire::MAX_DATAGRAM_BYTES];
+    for raw in &raws {
+        // Until nothing has been taken for a while.
+        let (mut sent, mut full) = (0, 0);
+        while sent < 300 && full < 50 {
+            match raw.socket.send(&connect, &[]) {
+                Ok(()) => (sent, full) = (sent + 1, 0),
+                Err(_) => {
+                    full += 1;
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+            // Who has the segment must not be crowded by those who connect.
+            while owner.socket.receive(&mut buffer).is_ok() {}
+        }
+    }
+    (owner, raws)
 }
 
 /// A manager in a process that these users may attach to.
@@ -247,6 +295,25 @@ fn without_lists_all_others_are_shut_out_and_the_own_user_goes_on() {
     eventually("open again", || mode() == 0o666);
     is_well(&place, &client, "attach");
     drop(manager);
+}
+
+/// The kernel counts what is not read for the manager's user, and root may have any number of it.
+#[test]
+fn replies_that_nobody_reads_stop_nobody_else() {
+    let Some(place) = place_of_users() else { return };
+    std::os::unix::fs::chown(&place.root, Some(MANAGER), Some(MANAGER)).unwrap();
+    let mut manager = spawn(as_user(&place, MANAGER, MANAGER, "modest manager").stdout(Stdio::null()));
+    eventually("the manager's socket", || Seqpacket::connect(&place.dir().socket(node(4)).unwrap()).is_ok());
+    let attack = attacker(&place, HOSTILE, "attack unread");
+    for uid in [HONEST, MANAGER, 0, HOSTILE] {
+        play(&mut as_user(&place, uid, uid, "attach"));
+    }
+    let_go(attack);
+    let client = place.attach(4);
+    eventually("they are gone", || client.status().unwrap().programs_total == 1);
+    play(&mut as_user(&place, HOSTILE, HOSTILE, "attach"));
+    manager.kill().unwrap();
+    manager.wait().unwrap();
 }
 
 #[test]

@@ -85,6 +85,18 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
     Ok(Peer { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid, gid: peer.gid })
 }
 
+/// How much of what was sent on a connected UNIX socket is not read yet, in bytes as the kernel counts them: 0 when all is read, or
+/// when the other end is closed.
+///
+/// # Errors
+/// What the kernel said.
+pub fn unread_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: of a socket, this request (SIOCOUTQ has the same number) writes one int, which the pointer leads to; so it does of a terminal.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
+}
+
 fn last_error() -> Errno {
     // SAFETY: it is this thread's own error number, which the call has just set.
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })

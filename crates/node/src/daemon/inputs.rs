@@ -117,8 +117,11 @@ impl Daemon {
             // Without it, only a fork that keeps the socket open would hide this program's death.
             let _ = watch(&self.epoll, pidfd, Key::ProgramDeath(program), EventFlags::IN);
         }
-        let end =
-            ProgramEnd { connection: Connection::new(socket, Of::Program), pid: credentials.pid, pidfd };
+        let end = ProgramEnd {
+            connection: Connection::new(socket, Of::Program, &self.in_flight),
+            pid: credentials.pid,
+            pidfd,
+        };
         self.programs.insert(program, end);
         self.tell(Input::ProgramConnected { program, credentials });
     }
@@ -150,7 +153,7 @@ impl Daemon {
         if let Err(errno) = watch(&self.epoll, &socket, Key::Peer(peer), EventFlags::IN) {
             return Some(errno.to_string());
         }
-        self.peers.insert(peer, Connection::new(socket, Of::Manager));
+        self.peers.insert(peer, Connection::new(socket, Of::Manager, &self.in_flight));
         let input = Input::PeerConnected { peer, dialled, credentials };
         // Dialling happens while the machine is being heard out.
         if dialled.is_some() {
@@ -164,8 +167,8 @@ impl Daemon {
     pub(super) fn read_program(&mut self, program: ProgramConn) {
         for _ in 0..MESSAGES_AT_ONCE {
             // Who does not read is not listened to: each request would be one more answer that waits.
-            let crowded = self.programs.get(&program).is_some_and(|end| end.connection.crowded);
-            if crowded || self.put_off(program) || !self.read_program_once(program) {
+            let is_quiet = self.programs.get(&program).is_some_and(|end| !end.connection.is_listened_to());
+            if is_quiet || self.put_off(program) || !self.read_program_once(program) {
                 return;
             }
         }
@@ -282,8 +285,12 @@ impl Daemon {
         match key {
             Key::Program(conn) => {
                 self.put_off.remove(&conn);
-                if let Some(end) = self.programs.remove(&conn) {
-                    self.hang_up(&end.connection);
+                if let Some(ProgramEnd { connection, .. }) = self.programs.remove(&conn) {
+                    self.hang_up(&connection);
+                    connection.end();
+                    if self.in_flight.keeps_any() {
+                        self.look_at_users_soon();
+                    }
                 }
             }
             Key::Peer(conn) => {

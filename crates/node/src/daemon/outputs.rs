@@ -1,7 +1,7 @@
 //! What the machine wants done.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foreign::Foreign;
 use link::page::ImportState;
@@ -17,9 +17,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 
 use super::{Daemon, Key, clock};
-use crate::connection::{Sent, Topic};
+use crate::connection::{Connection, Sent, Topic};
 use crate::credentials;
 use crate::listener::Accepted;
+
+/// To count what is in flight anew takes a call for each program that was sent descriptors lately.
+const COUNT_PAUSE: Duration = Duration::from_millis(1);
 
 impl Daemon {
     /// Does what the machine says until it says nothing more.
@@ -99,8 +102,13 @@ impl Daemon {
             _ => None,
         };
         let Some(connection) = connection else { return };
+        let went_on = connection.retry_at.is_none();
         let sent = connection.send(bytes, self.descriptors.get(tokens), topic);
+        let is_held = connection.retry_at.is_some();
         self.after_sending(key, sent);
+        if went_on && is_held && self.count_in_flight() {
+            self.flush(key);
+        }
     }
 
     fn welcome(&mut self, key: Key, message: &ToProgram) {
@@ -110,7 +118,23 @@ impl Daemon {
         // From here on it may send what it has to.
         foreign::refuse_descriptors(end.connection.socket(), false);
         let sent = end.connection.send(bytes, vec![self.page_fd.clone()], None);
+        let is_held = end.connection.retry_at.is_some();
         self.after_sending(key, sent);
+        if is_held && self.count_in_flight() {
+            self.flush(key);
+        }
+    }
+
+    /// Looks at who has read the descriptors that were sent; false: that was a moment ago.
+    fn count_in_flight(&mut self) -> bool {
+        let now = Instant::now();
+        if self.counted_at.is_some_and(|at| now.saturating_duration_since(at) < COUNT_PAUSE) {
+            return false;
+        }
+        self.counted_at = Some(now);
+        self.connections().for_each(Connection::see_what_was_read);
+        self.in_flight.look_at_the_ended();
+        true
     }
 
     fn after_sending(&mut self, key: Key, sent: Sent) {
@@ -136,7 +160,8 @@ impl Daemon {
         let crowded = connection.is_crowded();
         let news = crowded != connection.crowded;
         connection.crowded = crowded;
-        let (wants_write, wants_read) = (connection.waits_for_room(), !crowded && !put_off);
+        let (wants_write, wants_read) =
+            (connection.waits_for_room(), connection.is_listened_to() && !put_off);
         if (wants_write, wants_read) != (connection.wants_write, connection.wants_read) {
             (connection.wants_write, connection.wants_read) = (wants_write, wants_read);
             let mut flags = EventFlags::empty();
@@ -186,7 +211,12 @@ impl Daemon {
     /// Connections whose moment has come: to try again, or to be closed.
     pub(super) fn attend_timed(&mut self) {
         let now = Instant::now();
+        self.count_in_flight();
         for key in std::mem::take(&mut self.timed) {
+            let Some(connection) = self.connection(key) else { continue };
+            if let Some(why) = connection.why_held() {
+                self.warn_of_waiting(key, &why);
+            }
             let Some(connection) = self.connection(key) else { continue };
             if connection.close_at.is_some_and(|at| at <= now) {
                 self.forget(key);
@@ -196,6 +226,14 @@ impl Daemon {
                 self.timed.push(key);
             }
         }
+    }
+
+    fn warn_of_waiting(&mut self, key: Key, why: &str) {
+        let who = match key {
+            Key::Program(conn) => format!("pid {}", self.programs.get(&conn).map_or(0, |end| end.pid)),
+            _ => "another manager".to_owned(),
+        };
+        self.warn(format!("messages with descriptors for {who} wait: {why}"));
     }
 
     fn dial(&mut self, node: NodeId) {

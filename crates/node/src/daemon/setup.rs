@@ -17,6 +17,7 @@ use super::{Daemon, DaemonOptions, Key, StopHandle, clock, watch};
 use crate::config::{ENV_FAULTS, Settings, limits};
 use crate::descriptor::Held;
 use crate::error::{NodeError, Result};
+use crate::in_flight::InFlight;
 use crate::listener::{Listener, Spare};
 use crate::lock::{LockError, NodeLock};
 use crate::log_gate::LogGate;
@@ -116,6 +117,8 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         spare: Spare::new(),
         descriptors: crate::descriptor::DescriptorTable::new(descriptor_limit, &closer),
         descriptor_limit,
+        in_flight: InFlight::new(own_uid, descriptor_limit),
+        counted_at: None,
         programs: std::collections::HashMap::new(),
         peers: std::collections::HashMap::new(),
         timed: Vec::new(),

@@ -24,8 +24,12 @@ impl Daemon {
         if self.put_off.insert(program) {
             self.watch_for_room(Key::Program(program));
         }
-        self.look_at_users_at.get_or_insert(Instant::now() + PAUSE);
+        self.look_at_users_soon();
         true
+    }
+
+    pub(super) fn look_at_users_soon(&mut self) {
+        self.look_at_users_at.get_or_insert(Instant::now() + PAUSE);
     }
 
     /// Whether what a user has connected before that is to be dropped.
@@ -55,7 +59,11 @@ impl Daemon {
             self.watch_for_room(Key::Program(program));
         }
         self.see_to_the_door();
-        let more = !self.put_off.is_empty() || self.closer.is_busy() || self.door.is_shut_for_anybody();
+        self.in_flight.look_at_the_ended();
+        let more = !self.put_off.is_empty()
+            || self.closer.is_busy()
+            || self.door.is_shut_for_anybody()
+            || self.in_flight.keeps_any();
         self.look_at_users_at = more.then(|| now + PAUSE);
     }
 
