@@ -5,16 +5,22 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, getrlimit};
 use shm::process::SignalsBlocked;
 
 /// Threads of all users but the own one and root, of whom each has one.
 pub const MOST_THREADS: usize = 16;
 /// Threads of the own user, and of root: they could end this process as well, so this is for mistakes.
 const MOST_OWN_THREADS: usize = 8;
-/// As many of one user wait to be closed as there may be before nothing more should be taken from that user.
+/// As many of one user wait to be closed as there may be before nothing more should be taken from that user; fewer in a process
+/// that may have few open files.
 pub const MOST_WAITING: usize = 256;
+/// However many open files this process may have, no user needs more of them to wait.
+const MOST_IN_ALL: usize = 4096;
 /// Closing takes microseconds, and the return of a large memory's pages milliseconds. What takes so long is held up by somebody.
 const SLOW: Duration = Duration::from_millis(250);
+/// More than [`MOST_WAITING`] are closed in milliseconds. When there are more for so long, somebody holds them up one by one.
+const LONG: Duration = Duration::from_secs(1);
 /// How long a thread without work stays.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -26,7 +32,7 @@ pub enum Load {
     Light,
     /// More than [`MOST_WAITING`] wait: take no more descriptors for the moment.
     Heavy,
-    /// And nothing gets closed: somebody holds it up. Take nothing from this user, not even connections.
+    /// And nothing gets closed, or too little: somebody holds it up. Take nothing from this user, not even connections.
     Stuck,
 }
 
@@ -36,9 +42,31 @@ pub struct Closer {
     shared: Arc<Shared>,
 }
 
+/// How many may wait.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Of one user, with nothing more to say.
+    light: usize,
+    /// Of one user, whatever the reason.
+    user: usize,
+    /// Of all users but the own one and root.
+    others: usize,
+}
+
+impl Bounds {
+    /// For a process that may have so many open files. All others together get an eighth, or little more than they need to be told apart.
+    fn of(limit: u64) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let light = (limit / 16).clamp(16, MOST_WAITING);
+        let user = (limit / 16).clamp(2 * light, MOST_IN_ALL);
+        Self { light, user, others: (limit / 8).max(2 * user) }
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
     own_uid: u32,
+    bounds: Bounds,
     /// A fork has no threads of its parent's.
     process: u32,
     state: Mutex<State>,
@@ -48,6 +76,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     users: BTreeMap<u32, User>,
+    /// What waits of users other than the own one and root.
+    waiting_of_others: usize,
+    /// Since when that is more than it may be.
+    others_over: Option<Instant>,
     /// Threads of users other than the own one and root.
     threads_of_others: usize,
     next_thread: u64,
@@ -63,6 +95,8 @@ struct User {
     closing: BTreeMap<u64, Instant>,
     /// Since when something waits although there can be no thread for it.
     without_thread: Option<Instant>,
+    /// Since when there is more than little.
+    over: Option<Instant>,
 }
 
 impl User {
@@ -73,10 +107,12 @@ impl User {
         none || (self.threads > 0 && self.closing.len() == self.threads && self.closing.values().all(slow))
     }
 
-    fn load(&self, now: Instant) -> Load {
-        if self.waiting.len() <= MOST_WAITING {
+    fn load(&self, bounds: Bounds, now: Instant) -> Load {
+        let for_long = |since: Instant| now.saturating_duration_since(since) >= LONG;
+        if self.waiting.len() <= bounds.light {
             Load::Light
-        } else if self.is_held_up(now) {
+        } else if self.waiting.len() > bounds.user || self.over.is_some_and(for_long) || self.is_held_up(now)
+        {
             Load::Stuck
         } else {
             Load::Heavy
@@ -85,11 +121,13 @@ impl User {
 }
 
 impl Closer {
-    /// For a process of user `own_uid`. Threads are made when there is something to close.
+    /// For a process of user `own_uid`, with the limit of open files that it has now. Threads are made when there is something to
+    /// close.
     #[must_use]
     pub fn new(own_uid: u32) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (state, work, process) = (Mutex::default(), Condvar::new(), std::process::id());
-        Self { shared: Arc::new(Shared { own_uid, process, state, work }) }
+        Self { shared: Arc::new(Shared { own_uid, bounds: Bounds::of(limit), process, state, work }) }
     }
 
     /// The one of this process, for libraries.
@@ -105,9 +143,19 @@ impl Closer {
             // A fork: its parent has the descriptor as well, and what is locked here may never be unlocked.
             return drop(fd);
         }
+        let (own, bounds) = (self.is_own(uid), self.shared.bounds);
         let mut state = self.lock();
+        if !own {
+            state.waiting_of_others += 1;
+            if state.waiting_of_others > bounds.others {
+                state.others_over.get_or_insert_with(Instant::now);
+            }
+        }
         let user = state.users.entry(uid).or_default();
         user.waiting.push_back(fd);
+        if user.waiting.len() > bounds.light {
+            user.over.get_or_insert_with(Instant::now);
+        }
         if user.idle > 0 {
             self.shared.work.notify_all();
         } else {
@@ -115,31 +163,48 @@ impl Closer {
         }
     }
 
-    /// How much of a user's is yet to be closed.
+    /// How much of a user's is yet to be closed. Of the own user and root alone it does not depend on what there is of others.
     #[must_use]
     pub fn load_of(&self, uid: u32) -> Load {
-        self.lock().users.get(&uid).map_or(Load::Light, |user| user.load(Instant::now()))
+        let (now, bounds, state) = (Instant::now(), self.shared.bounds, self.lock());
+        let load = state.users.get(&uid).map_or(Load::Light, |user| user.load(bounds, now));
+        let crowded = !self.is_own(uid) && state.waiting_of_others > bounds.others;
+        if crowded { load.max(Load::Heavy) } else { load }
     }
 
     /// Users whose descriptors can't be closed at present, ascending; not the own one, and not root.
     #[must_use]
     pub fn stuck_users(&self) -> Vec<u32> {
-        let (now, state) = (Instant::now(), self.lock());
-        let users =
-            state.users.iter().filter(|(uid, user)| !self.is_own(**uid) && user.load(now) == Load::Stuck);
+        let (now, bounds, state) = (Instant::now(), self.shared.bounds, self.lock());
+        let users = state
+            .users
+            .iter()
+            .filter(|(uid, user)| !self.is_own(**uid) && user.load(bounds, now) == Load::Stuck);
         users.map(|(&uid, _)| uid).collect()
     }
 
     /// Whether somebody has more to close than is closed at once: what is held up is to be looked at again soon.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.lock().users.values().any(|user| user.waiting.len() > MOST_WAITING)
+        let (bounds, state) = (self.shared.bounds, self.lock());
+        state.others_over.is_some() || state.users.values().any(|user| user.waiting.len() > bounds.light)
     }
 
-    /// Whether all threads for other users are held up, so that nothing of any other user can be closed.
+    /// Whether something of others than the own user and root waits to be closed.
+    #[must_use]
+    pub fn has_of_others(&self) -> bool {
+        self.lock().waiting_of_others > 0
+    }
+
+    /// Whether nothing of any other user can be closed, because all threads for them are held up, or more waits than there may be,
+    /// and for long or twice as much.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        let (now, state) = (Instant::now(), self.lock());
+        let (now, bounds, state) = (Instant::now(), self.shared.bounds, self.lock());
+        let for_long = state.others_over.is_some_and(|since| now.saturating_duration_since(since) >= LONG);
+        if for_long || state.waiting_of_others > 2 * bounds.others {
+            return true;
+        }
         let others = state.users.iter().filter(|(uid, _)| !self.is_own(**uid));
         let held_up: usize =
             others.filter(|(_, user)| user.is_held_up(now)).map(|(_, user)| user.threads).sum();
@@ -191,9 +256,7 @@ impl Closer {
     fn work(&self, uid: u32, number: u64) {
         let mut state = self.lock();
         loop {
-            let Some(user) = state.users.get_mut(&uid) else { return };
-            if let Some(fd) = user.waiting.pop_front() {
-                user.closing.insert(number, Instant::now());
+            if let Some(fd) = self.next_of(&mut state, uid, number) {
                 drop(state);
                 // Here, and nowhere else, it may sleep.
                 drop(fd);
@@ -203,6 +266,7 @@ impl Closer {
                 }
                 continue;
             }
+            let Some(user) = state.users.get_mut(&uid) else { return };
             user.idle += 1;
             let waited = self.shared.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
@@ -212,6 +276,23 @@ impl Closer {
                 return self.leave(&mut state, uid);
             }
         }
+    }
+
+    /// What a thread closes next.
+    fn next_of(&self, state: &mut State, uid: u32, number: u64) -> Option<OwnedFd> {
+        let user = state.users.get_mut(&uid)?;
+        let fd = user.waiting.pop_front()?;
+        user.closing.insert(number, Instant::now());
+        if user.waiting.len() <= self.shared.bounds.light {
+            user.over = None;
+        }
+        if !self.is_own(uid) {
+            state.waiting_of_others -= 1;
+            if state.waiting_of_others <= self.shared.bounds.others {
+                state.others_over = None;
+            }
+        }
+        Some(fd)
     }
 
     fn leave(&self, state: &mut State, uid: u32) {

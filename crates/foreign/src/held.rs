@@ -12,12 +12,25 @@ pub struct Foreign<T: Into<OwnedFd>> {
     held: Option<T>,
     uid: u32,
     closer: Closer,
+    /// Closing it closes nothing of anybody else.
+    empty: bool,
 }
 
 impl<T: Into<OwnedFd>> Foreign<T> {
     /// Takes what user `uid` has sent, or is connected to.
     pub fn new(held: T, uid: u32, closer: &Closer) -> Self {
-        Self { held: Some(held), uid, closer: closer.clone() }
+        Self { held: Some(held), uid, closer: closer.clone(), empty: false }
+    }
+
+    /// Takes a connection with user `uid` that the kernel has kept descriptors out of since it was there (see
+    /// [`crate::refuse_descriptors`]): there is nothing in its queue whose closing could sleep, so dropping it closes it at once.
+    pub fn new_empty(held: T, uid: u32, closer: &Closer) -> Self {
+        Self { held: Some(held), uid, closer: closer.clone(), empty: true }
+    }
+
+    /// There may be descriptors in its queue from now on. To be called before they are let in.
+    pub fn expect_descriptors(&mut self) {
+        self.empty = false;
     }
 
     /// Whose it is.
@@ -46,6 +59,9 @@ impl<T: Into<OwnedFd> + AsFd> AsFd for Foreign<T> {
 impl<T: Into<OwnedFd>> Drop for Foreign<T> {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
+            if self.empty {
+                return drop(held.into());
+            }
             self.closer.close(self.uid, held.into());
         }
     }

@@ -157,6 +157,12 @@ impl Connection {
         self.socket.uid()
     }
 
+    /// From here on the other side may send descriptors.
+    pub(crate) fn let_descriptors_in(&mut self) {
+        self.socket.expect_descriptors();
+        foreign::refuse_descriptors(&*self.socket, false);
+    }
+
     pub(crate) fn socket(&self) -> &Seqpacket {
         &self.socket
     }

@@ -158,6 +158,8 @@ pub struct Daemon {
     follow_up: Vec<Input>,
     /// Programs that are not listened to while their user has too much to be closed.
     put_off: BTreeSet<ProgramConn>,
+    /// No program is accepted for a moment: what was refused has still to be closed.
+    accepts_nothing: bool,
     look_at_users_at: Option<Instant>,
     next_conn: u64,
     buffer: Vec<u8>,

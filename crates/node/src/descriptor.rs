@@ -53,6 +53,9 @@ fn is_process(fd: BorrowedFd<'_>) -> bool {
     })
 }
 
+/// So many numbers before the reserve are for connections that are refused.
+const NEAR: u64 = 64;
+
 /// A descriptor of a program's, which is closed where nobody waits when nobody has it any more.
 pub type Held = Arc<Foreign<OwnedFd>>;
 
@@ -65,18 +68,47 @@ pub struct DescriptorTable {
     /// Numbers from here on are for descriptors that are just arriving, a message's worth: without room the kernel would close
     /// them in the receiving thread.
     line: u64,
+    limit: u64,
+    /// Something has arrived there, and may still be open.
+    is_reserve_used: bool,
 }
 
 impl DescriptorTable {
     /// For a process that may have so many.
     pub fn new(limit: u64, closer: &Closer) -> Self {
         let reserve = (foreign::MOST_IN_MESSAGE as u64 + 1).min(limit / 4);
-        Self { held: HashMap::new(), next: 0, closer: closer.clone(), line: limit - reserve }
+        Self {
+            held: HashMap::new(),
+            next: 0,
+            closer: closer.clone(),
+            line: limit - reserve,
+            limit,
+            is_reserve_used: false,
+        }
     }
 
     /// Whether the process has so many descriptors that this one takes room which is reserved.
-    pub fn is_over_the_line(&self, fd: BorrowedFd<'_>) -> bool {
-        u64::from(fd.as_raw_fd().unsigned_abs()) >= self.line
+    pub fn is_over_the_line(&mut self, fd: BorrowedFd<'_>) -> bool {
+        let is_over = u64::from(fd.as_raw_fd().unsigned_abs()) >= self.line;
+        self.is_reserve_used |= is_over;
+        is_over
+    }
+
+    /// Whether so many descriptors are open that a connection of which this one is should be refused: while such are being closed, the
+    /// reserve stays free.
+    pub fn is_near_the_line(&mut self, fd: BorrowedFd<'_>) -> bool {
+        let near = self.line - (self.limit / 16).min(NEAR).min(self.line / 2);
+        self.is_over_the_line(fd) || u64::from(fd.as_raw_fd().unsigned_abs()) >= near
+    }
+
+    /// Whether there is room for a message with as many descriptors as the kernel lets through.
+    pub fn has_room_for_a_message(&mut self) -> bool {
+        if self.is_reserve_used {
+            // The links themselves are asked, not what they lead to.
+            let is_open = |number: u64| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
+            self.is_reserve_used = (self.line..self.limit).any(is_open);
+        }
+        !self.is_reserve_used
     }
 
     /// Looks at descriptors that user `uid` sent, and keeps them. There are no more of them than a message of the protocol may have.
@@ -237,10 +269,29 @@ mod tests {
         let closer = Closer::new(0);
         let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         let line = u64::from(null().as_raw_fd().unsigned_abs());
-        let mut table = DescriptorTable { line, ..DescriptorTable::new(1024, &closer) };
+        let mut table = DescriptorTable { line, limit: line + 900, ..DescriptorTable::new(1024, &closer) };
         let high = rustix::io::fcntl_dupfd_cloexec(null(), 900).unwrap();
         let admitted = table.admit(vec![high], 7);
         assert_eq!((admitted[0].kind, table.len()), (DescriptorKind::Unseen, 0));
+    }
+
+    #[test]
+    fn the_reserve_is_free_when_all_that_arrived_there_is_closed() {
+        let closer = Closer::new(0);
+        // Numbers that nothing else in this process takes.
+        let mut table = DescriptorTable { line: 900, limit: 950, ..DescriptorTable::new(1024, &closer) };
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let at = |number| rustix::io::fcntl_dupfd_cloexec(&null, number).unwrap();
+        let (near, over, beyond) = (at(860), at(920), at(940));
+        assert!(!table.is_near_the_line(null.as_fd()) && table.has_room_for_a_message());
+        assert!(table.is_near_the_line(near.as_fd()) && !table.is_over_the_line(near.as_fd()));
+        // Nothing has arrived yet; then something has.
+        assert!(table.has_room_for_a_message());
+        assert!(table.is_near_the_line(over.as_fd()) && !table.has_room_for_a_message());
+        drop(over);
+        assert!(!table.has_room_for_a_message());
+        drop(beyond);
+        assert!(table.has_room_for_a_message());
     }
 
     #[test]

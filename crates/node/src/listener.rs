@@ -21,14 +21,18 @@ use crate::door::Door;
 use crate::error::{NodeError, Result};
 use crate::runtime_dir::Sharing;
 
-/// Connections that wait to be accepted; the kernel cuts it at net.core.somaxconn.
-const BACKLOG: i32 = 1024;
+/// Connections that wait to be accepted, at most; the kernel cuts it at net.core.somaxconn.
+const MOST_BACKLOG: u64 = 1024;
+/// As many there are in any case.
+const LEAST_BACKLOG: u64 = 16;
 
 /// Accepts connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// In the queues of the connections that wait there may be anything.
     fd: Foreign<OwnedFd>,
+    /// The kernel keeps descriptors out of what is accepted.
+    keeps_out: bool,
 }
 
 /// A connection that was accepted.
@@ -42,8 +46,13 @@ pub(crate) struct Accepted {
 impl Listener {
     /// Listens at `path`, in place of whatever stands there: the caller holds the node's lock. The socket appears under
     /// its name only when it listens already, so that who sees the name can connect. Without `sharing` it is for other managers,
-    /// which are of this user and send what their programs gave them.
-    pub(crate) fn bind(path: &Path, sharing: Option<&Sharing>, closer: &Closer) -> Result<(Self, Door)> {
+    /// which are of this user and send what their programs gave them. `descriptor_limit`: open files that this process may have.
+    pub(crate) fn bind(
+        path: &Path,
+        sharing: Option<&Sharing>,
+        descriptor_limit: u64,
+        closer: &Closer,
+    ) -> Result<(Self, Door)> {
         let fail = |what| move |errno: Errno| NodeError::Io { what, path: path.into(), source: errno.into() };
         let early = early_name(path);
         let _ = std::fs::remove_file(&early);
@@ -53,17 +62,17 @@ impl Listener {
         let address = SocketAddrUnix::new(&early).map_err(fail("name the socket"))?;
         bind(&fd, &address).map_err(fail("make the socket"))?;
         let door = Door::make(path, &early, sharing.unwrap_or(&Sharing::default()))?;
-        if sharing.is_some() {
-            // What is accepted is born like that; who is welcomed may send descriptors. Without it, closers have more to do.
-            foreign::refuse_descriptors(&fd, true);
-        }
-        listen(&fd, BACKLOG).map_err(fail("listen at"))?;
+        // What is accepted is born like that; who is welcomed may send descriptors. Without it, closers have more to do.
+        let keeps_out = sharing.is_some() && foreign::refuse_descriptors(&fd, true);
+        // All that wait there may have to be closed, when their user is shut out.
+        let backlog = (descriptor_limit / 16).clamp(LEAST_BACKLOG, MOST_BACKLOG);
+        listen(&fd, i32::try_from(backlog).unwrap_or(i32::MAX)).map_err(fail("listen at"))?;
         std::fs::rename(&early, path).map_err(|source| NodeError::Io {
             what: "put in place",
             path: path.into(),
             source,
         })?;
-        Ok((Self { fd: Foreign::new(fd, geteuid().as_raw(), closer) }, door))
+        Ok((Self { fd: Foreign::new(fd, geteuid().as_raw(), closer), keeps_out }, door))
     }
 
     /// Takes the next connection.
@@ -71,7 +80,12 @@ impl Listener {
         let fd = accept_with(&*self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         let credentials = credentials::of_peer(&fd);
         let uid = credentials.as_ref().map_or(u32::MAX, |credentials| credentials.uid);
-        let socket = Foreign::new(Seqpacket::from_fd(fd), uid, closer);
+        let socket = Seqpacket::from_fd(fd);
+        let socket = if self.keeps_out {
+            Foreign::new_empty(socket, uid, closer)
+        } else {
+            Foreign::new(socket, uid, closer)
+        };
         Ok(Accepted { socket, credentials: credentials? })
     }
 }

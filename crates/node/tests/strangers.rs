@@ -26,8 +26,6 @@ use support::{ChildProcess, Place, Raw, as_user, eventually, node, place_of_user
 const HOSTILE: u32 = 54_321;
 const HONEST: u32 = 54_322;
 const MANAGER: u32 = 54_324;
-/// Open files of a manager that may have few.
-const MODEST: u64 = 512;
 /// What a kernel before 6.5 does without.
 const OLD_KERNEL: &str = "passrights,peerpidfd";
 
@@ -35,6 +33,10 @@ const OLD_KERNEL: &str = "passrights,peerpidfd";
 fn child_role() {
     support::child_role(|role, place| match role {
         "shared manager" => {
+            if let Ok(limit) = std::env::var("TL_LIMIT") {
+                let most = Some(limit.parse().unwrap());
+                setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
+            }
             let uids = std::env::var("TL_UIDS").unwrap();
             let attach =
                 Access { uids: uids.split(',').map(|uid| uid.parse().unwrap()).collect(), gid: None };
@@ -49,13 +51,7 @@ fn child_role() {
         "cannot attach" => drop(Client::attach(&place.attach_options(4), |_| {}).unwrap_err()),
         "attack unheard" => hold(&attack_unheard(place)),
         "attack unread" => hold(&attack_unread(place)),
-        "modest manager" => {
-            let most = Some(MODEST);
-            setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
-            let attach = Access { uids: vec![HOSTILE, HONEST], gid: None };
-            let settings = Settings { attach, ..support::quick() };
-            Daemon::start(&DaemonOptions { settings, ..place.options(4) }).unwrap().run().unwrap();
-        }
+        "attack slowly" => hold(&attack_slowly(place)),
         "attack admitted" => hold(&attack_admitted(place)),
         other => panic!("{other}"),
     });
@@ -138,6 +134,30 @@ fn attack_admitted(place: &Place) -> impl Sized {
         send_with(&raw.socket, &request, &vec![null.as_fd(); MOST_IN_MESSAGE]).unwrap();
     }
     (releases, raws)
+}
+
+/// One who is admitted lets go of what can't be closed one by one, and meanwhile connects and hangs up.
+fn attack_slowly(place: &Place) -> impl Sized {
+    let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
+    let raws: Vec<_> = (0..24).map(|_| Raw::hello(place, 4)).collect();
+    let mut releases = Vec::new();
+    for raw in &raws {
+        let (fd, release) = lingering().unwrap();
+        send_with(&raw.socket, &request, &[fd.as_fd()]).unwrap();
+        give_up(fd);
+        releases.push(release);
+    }
+    std::thread::spawn(move || {
+        for release in releases {
+            std::thread::sleep(Duration::from_millis(80));
+            drop(release);
+        }
+    });
+    let socket = place.dir().socket(node(4)).unwrap();
+    for _ in 0..10_000 {
+        drop(Seqpacket::connect(&socket));
+    }
+    raws
 }
 
 /// One who is admitted has as many descriptors sent as he can, and reads none.
@@ -297,12 +317,41 @@ fn without_lists_all_others_are_shut_out_and_the_own_user_goes_on() {
     drop(manager);
 }
 
+#[test]
+fn who_has_things_closed_slowly_and_connects_without_end_fills_no_table() {
+    let Some(place) = place_of_users() else { return };
+    for without in ["", OLD_KERNEL] {
+        let root = place.root.to_str().unwrap();
+        let uids = format!("{HOSTILE},{HONEST}");
+        let environment =
+            [("TL_ROOT", root), ("TL_UIDS", &uids), ("TL_LIMIT", "4096"), (foreign::ENV_WITHOUT, without)];
+        let manager = ChildProcess::start("shared manager", &environment);
+        eventually("the manager's socket", || {
+            Seqpacket::connect(&place.dir().socket(node(4)).unwrap()).is_ok()
+        });
+        if !has_lists(&place) {
+            return;
+        }
+        let client = place.attach(4);
+        let descriptors = cost(&manager).1;
+        let attack = attacker(&place, HOSTILE, "attack slowly");
+        let now = cost(&manager).1;
+        // Twice what may wait of one user, and a backlog.
+        assert!(now <= descriptors + 2 * MOST_WAITING + 4096 / 16 + 100, "{now}, {descriptors} before");
+        is_well(&place, &client, "attach");
+        let_go(attack);
+        eventually("let in again", || succeeds(&place, "attach"));
+    }
+}
+
 /// The kernel counts what is not read for the manager's user, and root may have any number of it.
 #[test]
 fn replies_that_nobody_reads_stop_nobody_else() {
     let Some(place) = place_of_users() else { return };
     std::os::unix::fs::chown(&place.root, Some(MANAGER), Some(MANAGER)).unwrap();
-    let mut manager = spawn(as_user(&place, MANAGER, MANAGER, "modest manager").stdout(Stdio::null()));
+    let mut manager = as_user(&place, MANAGER, MANAGER, "shared manager");
+    manager.env("TL_UIDS", format!("{HOSTILE},{HONEST}")).env("TL_LIMIT", "512").stdout(Stdio::null());
+    let mut manager = spawn(&mut manager);
     eventually("the manager's socket", || Seqpacket::connect(&place.dir().socket(node(4)).unwrap()).is_ok());
     let attack = attacker(&place, HOSTILE, "attack unread");
     for uid in [HONEST, MANAGER, 0, HOSTILE] {

@@ -117,3 +117,92 @@ fn it_is_used_as_what_it_holds() {
     assert!(rustix::fs::fstat(foreign.as_fd()).is_ok());
     assert_eq!(foreign.uid(), 7);
 }
+
+#[test]
+fn a_connection_without_descriptors_is_closed_at_once() {
+    let closer = Closer::new(OWN);
+    let (fd, release) = lingering().unwrap();
+    closer.close(7, fd);
+    eventually("held up", || closer.lock().users[&7].is_held_up(Instant::now()));
+    let (fd, end) = watched();
+    drop(Foreign::new_empty(fd, 7, &closer));
+    is_closed(&end);
+    // The usual ones stand in line.
+    let (fd, end) = watched();
+    let mut foreign = Foreign::new_empty(fd, 7, &closer);
+    foreign.expect_descriptors();
+    drop(foreign);
+    assert_eq!(closer.lock().users[&7].waiting.len(), 1);
+    drop(release);
+    is_closed(&end);
+}
+
+#[test]
+fn one_user_has_so_many_waiting_and_no_more_however_they_are_held_up() {
+    let closer = Closer::new(OWN);
+    let bounds = closer.shared.bounds;
+    let (fd, release) = lingering().unwrap();
+    closer.close(7, fd);
+    for _ in 0..=bounds.user + 1 {
+        closer.close(7, null());
+    }
+    assert_eq!((closer.load_of(7), closer.stuck_users()), (Load::Stuck, vec![7]));
+    assert!(!closer.is_exhausted() && closer.load_of(8) == Load::Light);
+    drop(release);
+    eventually("user 7 done", || closer.is_done_with(7));
+    assert_eq!(closer.load_of(7), Load::Light);
+    let state = closer.lock();
+    assert!(state.waiting_of_others == 0 && state.others_over.is_none());
+}
+
+/// Each is let go before it counts as held up.
+#[test]
+fn many_that_are_closed_slowly_are_as_bad_as_one_that_is_not() {
+    let closer = Closer::new(OWN);
+    let mut releases = VecDeque::new();
+    for _ in 0..25 {
+        let (fd, release) = lingering().unwrap();
+        closer.close(7, fd);
+        releases.push_back(release);
+    }
+    (0..=closer.shared.bounds.light).for_each(|_| closer.close(7, null()));
+    while closer.load_of(7) != Load::Stuck {
+        std::thread::sleep(SLOW / 3);
+        assert!(releases.pop_front().is_some(), "never stuck");
+    }
+    drop(releases);
+    eventually("user 7 done", || closer.is_done_with(7));
+}
+
+#[test]
+fn all_others_together_have_so_many_waiting_and_the_own_user_does_not_count() {
+    let mut closer = Closer::new(OWN);
+    let shared = Arc::get_mut(&mut closer.shared).unwrap();
+    shared.bounds = Bounds { light: 16, user: 100, others: 50 };
+    let mut releases = Vec::new();
+    let mut hold_up = |uid, number| {
+        let (fd, release) = lingering().unwrap();
+        closer.close(uid, fd);
+        releases.push(release);
+        eventually("it is being closed", || !closer.lock().users[&uid].closing.is_empty());
+        (0..number).for_each(|_| closer.close(uid, null()));
+    };
+    (0..4).for_each(|uid| hold_up(2000 + uid, 16));
+    assert_eq!((closer.load_of(2000), closer.load_of(3000)), (Load::Heavy, Load::Heavy));
+    assert_eq!((closer.load_of(OWN), closer.load_of(0)), (Load::Light, Load::Light));
+    assert!(closer.is_busy() && closer.stuck_users().is_empty());
+    (4..8).for_each(|uid| hold_up(2000 + uid, 16));
+    assert!(closer.is_exhausted());
+    releases.clear();
+    eventually("everybody done", || closer.lock().waiting_of_others == 0);
+    assert!(!closer.is_exhausted() && closer.load_of(3000) == Load::Light);
+}
+
+#[test]
+fn what_may_wait_depends_on_how_many_files_there_may_be() {
+    for limit in [32, 64, 1024, 20_000, 1 << 20, u64::MAX] {
+        let Bounds { light, user, others } = Bounds::of(limit);
+        assert!(light <= MOST_WAITING && 2 * light <= user && 2 * user <= others, "{limit}");
+        assert!(limit < 256 || others as u64 <= limit / 4, "{limit}: {others}");
+    }
+}

@@ -79,10 +79,18 @@ impl Daemon {
         for _ in 0..ACCEPTS_AT_ONCE {
             match self.programs_listener.accept(&self.closer) {
                 // In the queue since before that.
-                Ok(accepted) if self.is_shut_out(accepted.credentials.uid) => accepted.hang_up(),
-                Ok(accepted) if self.descriptors.is_over_the_line(accepted.socket.as_fd()) => {
+                Ok(accepted) if self.is_shut_out(accepted.credentials.uid) => {
+                    if self.descriptors.is_over_the_line(accepted.socket.as_fd()) {
+                        self.accept_later();
+                    }
+                    accepted.hang_up();
+                }
+                Ok(accepted) if self.descriptors.is_near_the_line(accepted.socket.as_fd()) => {
                     let refusal = self.no_descriptors();
                     self.warn(format!("a program was turned away: {refusal}"));
+                    if self.descriptors.is_over_the_line(accepted.socket.as_fd()) {
+                        self.accept_later();
+                    }
                     accepted.refuse(&ToProgram::Rejected(refusal));
                 }
                 Ok(accepted) => self.add_program(accepted),
@@ -95,6 +103,9 @@ impl Daemon {
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => return,
+            }
+            if self.accepts_nothing {
+                return;
             }
         }
     }
@@ -245,6 +256,9 @@ impl Daemon {
     fn read_closing(&mut self, key: Key) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..MESSAGES_AT_ONCE {
+            if matches!(key, Key::Program(program) if self.put_off(program)) {
+                break;
+            }
             let Some(connection) = self.connection(key) else { break };
             let uid = connection.uid();
             match read(connection.socket(), &mut buffer) {

@@ -116,7 +116,7 @@ impl Daemon {
         let Key::Program(conn) = key else { return };
         let Some(end) = self.programs.get_mut(&conn) else { return };
         // From here on it may send what it has to.
-        foreign::refuse_descriptors(end.connection.socket(), false);
+        end.connection.let_descriptors_in();
         let sent = end.connection.send(bytes, vec![self.page_fd.clone()], None);
         let is_held = end.connection.retry_at.is_some();
         self.after_sending(key, sent);

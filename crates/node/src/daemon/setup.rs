@@ -69,8 +69,9 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     let directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
     let own_uid = geteuid().as_raw();
     let closer = Closer::new(own_uid);
-    let (programs_listener, door) = Listener::bind(&dir.socket(node)?, Some(sharing), &closer)?;
-    let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, &closer)?;
+    let (programs_listener, door) =
+        Listener::bind(&dir.socket(node)?, Some(sharing), descriptor_limit, &closer)?;
+    let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, descriptor_limit, &closer)?;
     if !door.is_by_list() {
         tracing::warn!(
             node = %node,
@@ -124,6 +125,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         timed: Vec::new(),
         follow_up: Vec::new(),
         put_off: std::collections::BTreeSet::new(),
+        accepts_nothing: false,
         look_at_users_at: None,
         next_conn: 0,
         buffer: vec![0; MAX_DATAGRAM_BYTES],

@@ -18,7 +18,7 @@ impl Daemon {
     pub(super) fn put_off(&mut self, program: ProgramConn) -> bool {
         let Some(end) = self.programs.get(&program) else { return false };
         let uid = end.connection.uid();
-        if self.is_own_or_root(uid) || self.closer.load_of(uid) == Load::Light {
+        if self.is_own_or_root(uid) || self.may_take_from(uid) {
             return false;
         }
         if self.put_off.insert(program) {
@@ -32,9 +32,42 @@ impl Daemon {
         self.look_at_users_at.get_or_insert(Instant::now() + PAUSE);
     }
 
-    /// Whether what a user has connected before that is to be dropped.
-    pub(super) fn is_shut_out(&self, uid: u32) -> bool {
-        !self.is_own_or_root(uid) && self.door.is_shut_for(uid)
+    /// Whether a message of this user may be taken in: there is not much of his to be closed, and room for all that it may carry.
+    fn may_take_from(&mut self, uid: u32) -> bool {
+        self.closer.load_of(uid) == Load::Light && self.is_reserve_free()
+    }
+
+    /// Whether nothing waits to be closed where messages need the room.
+    fn is_reserve_free(&mut self) -> bool {
+        self.descriptors.has_room_for_a_message() || !self.closer.has_of_others()
+    }
+
+    /// Whether what a user has connected before that is to be dropped. Who has just sent what can't be closed is shut out now.
+    pub(super) fn is_shut_out(&mut self, uid: u32) -> bool {
+        if self.is_own_or_root(uid) {
+            return false;
+        }
+        if !self.door.is_shut_for(uid)
+            && (self.closer.load_of(uid) == Load::Stuck || self.closer.is_exhausted())
+        {
+            self.see_to_the_door();
+            self.look_at_users_soon();
+        }
+        self.door.is_shut_for(uid)
+    }
+
+    /// Accepts no program until what was refused is closed.
+    pub(super) fn accept_later(&mut self) {
+        self.accepts_nothing = true;
+        self.want_programs(false);
+        self.look_at_users_soon();
+    }
+
+    fn want_programs(&self, wanted: bool) {
+        let flags = if wanted { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        let data = epoll::EventData::new_u64(Key::Programs.encode());
+        // It is in the set. If this fails all the same, it is accepted a little more than should be.
+        let _ = epoll::modify(&self.epoll, self.programs_listener.as_fd(), data, flags);
     }
 
     fn is_own_or_root(&self, uid: u32) -> bool {
@@ -49,20 +82,24 @@ impl Daemon {
         {
             return;
         }
-        let light = |daemon: &Self, program: &ProgramConn| {
-            let end = daemon.programs.get(program);
-            end.is_none_or(|end| daemon.closer.load_of(end.connection.uid()) == Load::Light)
-        };
-        let again: Vec<_> = self.put_off.iter().filter(|program| light(self, program)).copied().collect();
-        for program in again {
-            self.put_off.remove(&program);
-            self.watch_for_room(Key::Program(program));
+        for program in std::mem::take(&mut self.put_off) {
+            let uid = self.programs.get(&program).map(|end| end.connection.uid());
+            if uid.is_some_and(|uid| !self.may_take_from(uid)) {
+                self.put_off.insert(program);
+            } else {
+                self.watch_for_room(Key::Program(program));
+            }
+        }
+        if self.accepts_nothing && self.is_reserve_free() {
+            self.accepts_nothing = false;
+            self.want_programs(true);
         }
         self.see_to_the_door();
         self.in_flight.look_at_the_ended();
         let more = !self.put_off.is_empty()
             || self.closer.is_busy()
             || self.door.is_shut_for_anybody()
+            || self.accepts_nothing
             || self.in_flight.keeps_any();
         self.look_at_users_at = more.then(|| now + PAUSE);
     }
