@@ -160,6 +160,8 @@ pub struct Daemon {
     put_off: BTreeSet<ProgramConn>,
     /// No program is accepted for a moment: what was refused has still to be closed.
     accepts_nothing: bool,
+    /// What waits to be closed leaves no room for a message; when to look again.
+    no_room_until: Option<Instant>,
     look_at_users_at: Option<Instant>,
     next_conn: u64,
     buffer: Vec<u8>,

@@ -103,12 +103,17 @@ impl DescriptorTable {
 
     /// Whether there is room for a message with as many descriptors as the kernel lets through.
     pub fn has_room_for_a_message(&mut self) -> bool {
-        if self.is_reserve_used {
-            // The links themselves are asked, not what they lead to.
-            let is_open = |number: u64| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
-            self.is_reserve_used = (self.line..self.limit).any(is_open);
+        // The links themselves are asked, not what they lead to.
+        let is_open = |number: u64| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
+        self.is_reserve_used = self.is_reserve_used && (self.line..self.limit).any(is_open);
+        if !self.is_reserve_used {
+            return true;
         }
-        !self.is_reserve_used
+        // What lies there may stay for long. There is room if as much is free below.
+        let reserve = self.limit - self.line;
+        let numbers = self.line.saturating_sub(3 * reserve)..self.limit;
+        let wanted = usize::try_from(reserve).unwrap_or(usize::MAX);
+        numbers.filter(|number| !is_open(*number)).take(wanted).count() == wanted
     }
 
     /// Looks at descriptors that user `uid` sent, and keeps them. There are no more of them than a message of the protocol may have.
@@ -270,28 +275,32 @@ mod tests {
         let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         let line = u64::from(null().as_raw_fd().unsigned_abs());
         let mut table = DescriptorTable { line, limit: line + 900, ..DescriptorTable::new(1024, &closer) };
-        let high = rustix::io::fcntl_dupfd_cloexec(null(), 900).unwrap();
+        let high = rustix::io::fcntl_dupfd_cloexec(null(), 700).unwrap();
         let admitted = table.admit(vec![high], 7);
         assert_eq!((admitted[0].kind, table.len()), (DescriptorKind::Unseen, 0));
     }
 
     #[test]
-    fn the_reserve_is_free_when_all_that_arrived_there_is_closed() {
+    fn there_is_room_for_a_message_unless_the_reserve_and_as_much_below_it_is_used() {
         let closer = Closer::new(0);
         // Numbers that nothing else in this process takes.
-        let mut table = DescriptorTable { line: 900, limit: 950, ..DescriptorTable::new(1024, &closer) };
+        let mut table = DescriptorTable { line: 900, limit: 930, ..DescriptorTable::new(1024, &closer) };
         let null = std::fs::File::open("/dev/null").unwrap();
         let at = |number| rustix::io::fcntl_dupfd_cloexec(&null, number).unwrap();
-        let (near, over, beyond) = (at(860), at(920), at(940));
+        let (near, over, mut beyond) = (at(860), at(920), vec![at(925)]);
         assert!(!table.is_near_the_line(null.as_fd()) && table.has_room_for_a_message());
         assert!(table.is_near_the_line(near.as_fd()) && !table.is_over_the_line(near.as_fd()));
-        // Nothing has arrived yet; then something has.
-        assert!(table.has_room_for_a_message());
-        assert!(table.is_near_the_line(over.as_fd()) && !table.has_room_for_a_message());
+        assert!(table.is_near_the_line(over.as_fd()));
+        assert!(table.has_room_for_a_message(), "below");
+        let below: Vec<_> = (0..89).map(|_| at(810)).collect();
+        assert!(!table.has_room_for_a_message());
+        beyond.extend((0..28).map(|_| at(900)));
         drop(over);
         assert!(!table.has_room_for_a_message());
+        drop(below);
+        assert!(table.has_room_for_a_message() && table.is_reserve_used);
         drop(beyond);
-        assert!(table.has_room_for_a_message());
+        assert!(table.has_room_for_a_message() && !table.is_reserve_used);
     }
 
     #[test]

@@ -126,6 +126,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         follow_up: Vec::new(),
         put_off: std::collections::BTreeSet::new(),
         accepts_nothing: false,
+        no_room_until: None,
         look_at_users_at: None,
         next_conn: 0,
         buffer: vec![0; MAX_DATAGRAM_BYTES],

@@ -34,12 +34,19 @@ impl Daemon {
 
     /// Whether a message of this user may be taken in: there is not much of his to be closed, and room for all that it may carry.
     fn may_take_from(&mut self, uid: u32) -> bool {
-        self.closer.load_of(uid) == Load::Light && self.is_reserve_free()
+        self.closer.load_of(uid) == Load::Light && self.is_there_room()
     }
 
-    /// Whether nothing waits to be closed where messages need the room.
-    fn is_reserve_free(&mut self) -> bool {
-        self.descriptors.has_room_for_a_message() || !self.closer.has_of_others()
+    /// Whether what waits to be closed leaves room for a message.
+    fn is_there_room(&mut self) -> bool {
+        let now = Instant::now();
+        // Each look takes a call for each number.
+        if self.no_room_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        let is_free = self.descriptors.has_room_for_a_message() || !self.closer.has_of_others();
+        self.no_room_until = (!is_free).then(|| now + PAUSE / 2);
+        is_free
     }
 
     /// Whether what a user has connected before that is to be dropped. Who has just sent what can't be closed is shut out now.
@@ -90,7 +97,7 @@ impl Daemon {
                 self.watch_for_room(Key::Program(program));
             }
         }
-        if self.accepts_nothing && self.is_reserve_free() {
+        if self.accepts_nothing && self.is_there_room() {
             self.accepts_nothing = false;
             self.want_programs(true);
         }

@@ -44,7 +44,8 @@ pub struct Access {
 /// What a program sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToManager {
-    /// First message. Descriptors: a pidfd of the program itself (the manager checks that it is the peer's).
+    /// First message. Descriptors: a pidfd of the program itself, or none. It counts only where the kernel does not tell the manager
+    /// whose process it is (before Linux 6.5, in a pid namespace that the manager cannot see).
     Hello {
         /// What `status` shows, at most [`super::MAX_NAME_BYTES`] bytes.
         name: String,
