@@ -320,11 +320,15 @@ fn without_lists_all_others_are_shut_out_and_the_own_user_goes_on() {
 #[test]
 fn who_has_things_closed_slowly_and_connects_without_end_fills_no_table() {
     let Some(place) = place_of_users() else { return };
-    for without in ["", OLD_KERNEL] {
-        let root = place.root.to_str().unwrap();
+    for (limit, without) in [(4096, ""), (4096, OLD_KERNEL), (1024, OLD_KERNEL)] {
+        let (root, limit_text) = (place.root.to_str().unwrap(), limit.to_string());
         let uids = format!("{HOSTILE},{HONEST}");
-        let environment =
-            [("TL_ROOT", root), ("TL_UIDS", &uids), ("TL_LIMIT", "4096"), (foreign::ENV_WITHOUT, without)];
+        let environment = [
+            ("TL_ROOT", root),
+            ("TL_UIDS", &uids),
+            ("TL_LIMIT", &limit_text),
+            (foreign::ENV_WITHOUT, without),
+        ];
         let manager = ChildProcess::start("shared manager", &environment);
         eventually("the manager's socket", || {
             Seqpacket::connect(&place.dir().socket(node(4)).unwrap()).is_ok()
@@ -337,7 +341,7 @@ fn who_has_things_closed_slowly_and_connects_without_end_fills_no_table() {
         let attack = attacker(&place, HOSTILE, "attack slowly");
         let now = cost(&manager).1;
         // Twice what may wait of one user, and a backlog.
-        assert!(now <= descriptors + 2 * MOST_WAITING + 4096 / 16 + 100, "{now}, {descriptors} before");
+        assert!(now <= descriptors + 2 * MOST_WAITING + limit / 16 + 100, "{now}, {descriptors} before");
         is_well(&place, &client, "attach");
         let_go(attack);
         eventually("let in again", || succeeds(&place, "attach"));
