@@ -31,9 +31,9 @@ pub(crate) fn begins(fd: c_int) -> Option<&'static Conn> {
     Some(conn)
 }
 
-/// Uses of a connection up to which an end waits for one that has been accepted and says nothing yet, and for one that has said something: some
-/// milliseconds in all.
-const USES_ALONE: u32 = 400;
+/// Uses of a connection up to which an end waits for one that has been accepted and says nothing yet, and for one that has said something: two and some twenty
+/// milliseconds, or as many turns of the others where they compute.
+const USES_ALONE: u32 = 100;
 const USES: u32 = 1600;
 
 /// The program uses a connection whose ends have not met: it waits a moment for that. It does not sleep, so that a call that may not wait is not
