@@ -124,16 +124,17 @@ impl PageWriter {
     /// A page with no links and no imports.
     pub fn create(node: NodeId, incarnation: u64) -> Result<Self> {
         // Lazy: 600 kB of address space, of which a small cluster touches three pages.
-        let options =
-            RegionOptions { reserve: Reserve::Lazy, ..RegionOptions::new("tieline-state-page", SIZE_BYTES) };
+        let options = RegionOptions {
+            reserve: Reserve::Lazy,
+            read_only_for_others: true,
+            ..RegionOptions::new("tieline-state-page", SIZE_BYTES)
+        };
         let region = Region::create(&options)?;
         let writer = Self { region };
         writer.word(VERSION_AT)?.store(LAYOUT_VERSION, Ordering::Relaxed);
         writer.word(NODE_AT)?.store(u64::from(node.get()), Ordering::Relaxed);
         writer.word(INCARNATION_AT)?.store(incarnation, Ordering::Relaxed);
         writer.word(0)?.store(MAGIC, Ordering::Relaxed);
-        // Sealed only now: the mapping just made stays writable, every later one is read-only.
-        writer.region.seal_for_readers()?;
         Ok(writer)
     }
 

@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use shm::process::PidFd;
-use shm::region::{MapAccess, Region};
+use shm::region::{MapAccess, Region, RegionOptions};
 use support::{Place, await_event, memory, node, offer, segment};
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Refusal {
@@ -154,8 +154,8 @@ fn an_interrupt_arrives_with_its_descriptors() {
     let place = Place::new();
     let _managers = place.start_all(&[4, 8]);
     let ((owner, events), importer) = (place.attach_with_events(8), place.attach(4));
-    let (trigger, waiter) = (memory(), memory());
-    waiter.seal_for_readers().unwrap();
+    let options = RegionOptions { read_only_for_others: true, ..RegionOptions::new("waiter", 4096) };
+    let (trigger, waiter) = (memory(), Region::create(&options).unwrap());
     let (listener, event) =
         socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
     let offer = InterruptOffer {

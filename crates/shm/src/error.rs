@@ -127,12 +127,6 @@ pub enum Error {
     /// The region may only be read.
     #[error("the region is read-only here: its owner sealed it, or it was mapped for reading")]
     ReadOnly,
-    /// A seal can no longer be set, or other writers are in the way.
-    #[error("the region cannot be sealed ({errno}): it was sealed before")]
-    Seal {
-        /// The kernel's reason.
-        errno: Errno,
-    },
     /// A range of bytes does not lie in the window.
     #[error("{len} bytes at offset {offset} do not lie in a window of {size} bytes")]
     OutOfRange {
@@ -254,7 +248,6 @@ mod tests {
             (Error::NotSealed { missing: "growing" }, "sealed against growing", "refused"),
             (Error::WrongSize { size_bytes: 5 }, "5 bytes", "cannot be mapped"),
             (Error::ReadOnly, "read-only", "sealed"),
-            (Error::Seal { errno }, "sealed", "before"),
             (Error::OutOfRange { offset: 1, len: 2, size: 3 }, "2 bytes at offset 1", "window of 3 bytes"),
             (Error::Misaligned { offset: 3, align: 8 }, "offset 3", "multiple of 8"),
             (Error::AddressMisaligned { address: 0x1008, align: 4096 }, "address 0x1008", "whole pages"),

@@ -60,6 +60,8 @@ pub struct RegionOptions<'a> {
     pub numa_node: Option<u32>,
     /// When memory is allocated.
     pub reserve: Reserve,
+    /// Whether only the mapping that is made with it can ever write: whoever else maps its descriptor can only read.
+    pub read_only_for_others: bool,
 }
 
 impl<'a> RegionOptions<'a> {
@@ -67,7 +69,7 @@ impl<'a> RegionOptions<'a> {
     #[must_use]
     pub fn new(name: &'a str, size_bytes: usize) -> Self {
         let (pages, reserve) = (PageSize::default(), Reserve::default());
-        Self { name, size_bytes, pages, lock: false, numa_node: None, reserve }
+        Self { name, size_bytes, pages, lock: false, numa_node: None, reserve, read_only_for_others: false }
     }
 }
 
@@ -98,7 +100,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Makes a region, sealed against a change of its size, and maps it for reading and writing. Its bytes are zero.
+    /// Makes a region and maps it for reading and writing. Its bytes are zero. It is sealed against a change of its size and
+    /// against further seals: whoever is given its descriptor could otherwise seal all others out.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::BadName`], [`Error::TooLarge`] (before anything is allocated),
@@ -106,17 +109,6 @@ impl Region {
     /// [`Error::NoSuchNumaNode`], [`Error::NumaUnsupported`], or [`Error::Create`] with the kernel's reason.
     pub fn create(options: &RegionOptions<'_>) -> Result<Self> {
         create::create(options)
-    }
-
-    /// From now on, whoever maps this region's descriptor can only read; mappings that exist can still write.
-    ///
-    /// No further seal can be set afterwards, by anybody.
-    ///
-    /// # Errors
-    /// [`Error::Seal`] if the region was sealed before.
-    pub fn seal_for_readers(&self) -> Result<()> {
-        rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
-            .map_err(|errno| Error::Seal { errno })
     }
 
     /// Maps a region that somebody else made, from a descriptor that is not trusted.

@@ -172,8 +172,8 @@ fn locked_memory_is_locked() {
 
 #[test]
 fn readers_of_a_sealed_region_can_only_read() {
-    let ours = region(4096);
-    ours.seal_for_readers().unwrap();
+    let options = RegionOptions { read_only_for_others: true, ..RegionOptions::new("sealed", 4096) };
+    let ours = Region::create(&options).unwrap();
     let error = Region::open(second_descriptor(&ours), MapAccess::ReadWrite).unwrap_err();
     assert_eq!(error, Error::ReadOnly);
     let reader = Region::open(second_descriptor(&ours), MapAccess::ReadOnly).unwrap();
@@ -192,7 +192,17 @@ fn readers_of_a_sealed_region_can_only_read() {
     };
     assert_eq!(result, Err(Errno::ACCESS));
     assert_eq!(rustix::io::pwrite(reader.fd(), b"x", 0), Err(Errno::PERM));
-    assert_eq!(ours.seal_for_readers().unwrap_err(), Error::Seal { errno: Errno::PERM });
+}
+
+#[test]
+fn nobody_who_was_given_a_region_can_seal_the_others_out() {
+    let ours = region(4096);
+    let given = second_descriptor(&ours);
+    for seal in [SealFlags::FUTURE_WRITE, SealFlags::WRITE] {
+        assert_eq!(rustix::fs::fcntl_add_seals(&given, seal), Err(Errno::PERM));
+    }
+    let other = Region::open(second_descriptor(&ours), MapAccess::ReadWrite).unwrap();
+    other.window().put(0, b"written").unwrap();
 }
 
 #[test]

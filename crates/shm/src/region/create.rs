@@ -67,7 +67,11 @@ pub(super) fn create(options: &RegionOptions<'_>) -> Result<Region> {
     if options.lock {
         lock(&region)?;
     }
-    rustix::fs::fcntl_add_seals(&region.fd, SealFlags::SHRINK | SealFlags::GROW)
+    // All that there will ever be: every holder of the descriptor could add a seal, and take writing away from the others.
+    let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    // The mapping above stays writable.
+    seals.set(SealFlags::FUTURE_WRITE, options.read_only_for_others);
+    rustix::fs::fcntl_add_seals(&region.fd, seals)
         .map_err(|errno| step("fcntl(F_ADD_SEALS)", size_bytes, errno))?;
     Ok(region)
 }

@@ -91,15 +91,14 @@ pub(super) fn create(
         available_bytes: usize::MAX - HEAD_BYTES,
         limit: "the address space",
     })?;
-    let region = Region::create(&RegionOptions::new(what.name(), size_bytes))?;
+    let options =
+        RegionOptions { read_only_for_others: !shared, ..RegionOptions::new(what.name(), size_bytes) };
+    let region = Region::create(&options)?;
     region.dont_fork()?;
     let window = region.window();
     for (index, value) in [(word::WHAT, what as u64), (word::SIZE, size), (word::SLOT_BYTES, slot_bytes)] {
         // Relaxed: whoever reads this got the descriptor through the kernel, which orders it.
         window.atomic_u64(index * 8)?.store(value, Ordering::Relaxed);
-    }
-    if !shared {
-        region.seal_for_readers()?;
     }
     Ok(region)
 }

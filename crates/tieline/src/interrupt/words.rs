@@ -47,8 +47,10 @@ pub(super) fn deadline(timeout: Option<Duration>) -> Option<Deadline> {
 impl OwnerWords {
     pub(super) fn create() -> Result<Self> {
         let trigger = Region::create(&RegionOptions::new("tieline-interrupt", PAGE_BYTES))?;
-        let waiter = Region::create(&RegionOptions::new("tieline-interrupt-waiter", PAGE_BYTES))?;
-        waiter.seal_for_readers()?;
+        let waiter = Region::create(&RegionOptions {
+            read_only_for_others: true,
+            ..RegionOptions::new("tieline-interrupt-waiter", PAGE_BYTES)
+        })?;
         // A forked child that waited on its parent's interrupt would steal its triggers.
         trigger.dont_fork()?;
         waiter.dont_fork()?;
