@@ -66,7 +66,8 @@ impl Book {
             ) => {
                 let number = Some(*number);
                 let (kind, access, incarnation, pollable) = (*kind, access.clone(), *incarnation, *pollable);
-                let again = Request::CreateInterrupt { number, kind, access, incarnation, pollable };
+                let again =
+                    Request::CreateInterrupt { number, kind, access, incarnation, pollable, again: true };
                 self.add_export(again, kept);
             }
             (Request::SetAvailable { .. } | Request::ShareSegment { .. }, Reply::Done) => {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use link::page::{LinkWord, PageReader};
 use proto::fault::LinkChange;
-use proto::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
-use proto::wire::program::{Access, Incarnation, InterruptKind, Refusal, Reply, Request};
+use proto::ids::{GroupId, NodeId, SegmentKey};
+use proto::wire::program::{Access, Incarnation, Refusal, Reply, Request};
 use proto::wire::status::{NodeInfo, NodeStatus};
 
 use crate::book::Book;
@@ -50,40 +50,6 @@ impl std::fmt::Debug for Client {
         let shared = &self.handle.shared;
         f.debug_struct("Client").field("node", &shared.node).field("cluster", shared.dir.cluster()).finish()
     }
-}
-
-/// An interrupt that was connected.
-#[derive(Debug)]
-pub struct InterruptGrant {
-    /// Its life.
-    pub import: Import,
-    /// Counter or messages.
-    pub kind: InterruptKind,
-    /// Number of this producer in the ring of a data interrupt.
-    pub producer: u16,
-    /// Region that triggers write to.
-    pub trigger: OwnedFd,
-    /// Region that the waiter writes, read-only here.
-    pub waiter: OwnedFd,
-    /// The sending socket of a pollable interrupt.
-    pub event: Option<OwnedFd>,
-}
-
-/// An interrupt to be created.
-#[derive(Debug)]
-pub struct InterruptOffer<'a> {
-    /// A wish, or `None` for any free number.
-    pub number: Option<InterruptNo>,
-    /// Counter or messages.
-    pub kind: InterruptKind,
-    /// Who may connect.
-    pub access: Access,
-    /// Region that triggers write to.
-    pub trigger: BorrowedFd<'a>,
-    /// Region that the waiter writes; sealed for readers.
-    pub waiter: BorrowedFd<'a>,
-    /// The sending socket of a pollable interrupt.
-    pub event: Option<BorrowedFd<'a>>,
 }
 
 impl Client {
@@ -188,7 +154,7 @@ impl Client {
 
     /// An order that ends something: a manager that is gone has forgotten it, and will not be told of it again; one that is
     /// silent is not waited for long, each time anew.
-    fn give_up(&self, body: Request) -> Result<()> {
+    pub(crate) fn give_up(&self, body: Request) -> Result<()> {
         self.handle.shared.check_process()?;
         let limit = self.handle.shared.lock().patience.of_goodbye();
         let answer = self.handle.shared.call(body.clone(), &[], limit, false);
@@ -201,7 +167,7 @@ impl Client {
         }
     }
 
-    fn unexpected(&self, reply: &Reply) -> ClientError {
+    pub(crate) fn unexpected(&self, reply: &Reply) -> ClientError {
         let what = format!("it gave the wrong kind of answer, {reply:?}");
         ClientError::Protocol { node: self.node(), what: what.chars().take(200).collect() }
     }
@@ -285,64 +251,6 @@ impl Client {
             _ => {
                 Err(ClientError::Protocol { node: self.node(), what: "a segment without its memory".into() })
             }
-        }
-    }
-
-    /// Deposits an interrupt; gives its number.
-    pub fn create_interrupt(&self, offer: &InterruptOffer<'_>) -> Result<(InterruptNo, Incarnation)> {
-        let incarnation = draw()?;
-        let request = Request::CreateInterrupt {
-            number: offer.number,
-            kind: offer.kind,
-            access: offer.access.clone(),
-            incarnation,
-            pollable: offer.event.is_some(),
-        };
-        let mut descriptors = vec![offer.trigger, offer.waiter];
-        descriptors.extend(offer.event);
-        match self.ask(request, &descriptors)?.reply {
-            Reply::InterruptCreated { number } => Ok((number, incarnation)),
-            other => Err(self.unexpected(&other)),
-        }
-    }
-
-    /// Forgets an interrupt.
-    pub fn remove_interrupt(&self, number: InterruptNo) -> Result<()> {
-        self.give_up(Request::RemoveInterrupt { number })
-    }
-
-    /// Connects to an interrupt of any node.
-    pub fn connect_interrupt(&self, node: NodeId, number: InterruptNo) -> Result<InterruptGrant> {
-        let answer = self.ask(Request::ConnectInterrupt { node, number }, &[])?;
-        self.interrupt_of(answer)
-    }
-
-    /// As [`Self::connect_interrupt`], with the patience of [`Self::connect_segment_within`].
-    pub fn connect_interrupt_within(
-        &self,
-        node: NodeId,
-        number: InterruptNo,
-        limit: Duration,
-    ) -> Result<InterruptGrant> {
-        let answer = self.ask_until(Request::ConnectInterrupt { node, number }, limit)?;
-        self.interrupt_of(answer)
-    }
-
-    fn interrupt_of(&self, answer: Answer) -> Result<InterruptGrant> {
-        let (kind, producer, pollable) = match &answer.reply {
-            Reply::Interrupt { kind, producer, pollable, .. } => (*kind, *producer, *pollable),
-            other => return Err(self.unexpected(other)),
-        };
-        let mut descriptors = answer.descriptors.into_iter();
-        let (trigger, waiter, event) = (descriptors.next(), descriptors.next(), descriptors.next());
-        match (answer.import, trigger, waiter) {
-            (Some(import), Some(trigger), Some(waiter)) if event.is_some() == pollable => {
-                Ok(InterruptGrant { import, kind, producer, trigger, waiter, event })
-            }
-            _ => Err(ClientError::Protocol {
-                node: self.node(),
-                what: "an interrupt without its regions".into(),
-            }),
         }
     }
 
@@ -450,7 +358,7 @@ fn may_pass(error: &ClientError) -> bool {
 }
 
 /// A random number that tells this object from others of the same name.
-fn draw() -> Result<Incarnation> {
+pub(crate) fn draw() -> Result<Incarnation> {
     let mut bytes = [0u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(io("draw a random number"))?;

@@ -17,6 +17,7 @@ mod client;
 mod error;
 mod event;
 mod import;
+mod interrupts;
 mod library;
 mod line;
 mod options;
@@ -30,10 +31,11 @@ mod visit;
 /// A limit longer than this is as good as none, and the clock could not show its end.
 pub(crate) const LONGEST_LIMIT: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 24 * 3600);
 
-pub use client::{Client, InterruptGrant, InterruptOffer};
+pub use client::Client;
 pub use error::{ClientError, Result};
 pub use event::{ClientEvent, Sender};
 pub use import::{Import, ImportId};
+pub use interrupts::{InterruptCreated, InterruptGrant, InterruptOffer, InterruptSockets};
 pub use link::page::ImportState;
 pub use options::AttachOptions;
 pub use own_lock::OwnLock;

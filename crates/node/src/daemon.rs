@@ -28,6 +28,7 @@ use crate::descriptor::{DescriptorTable, Held};
 use crate::door::Door;
 use crate::error::{NodeError, Result};
 use crate::in_flight::InFlight;
+use crate::interrupt_sockets::InterruptSockets;
 use crate::listener::{Listener, Spare};
 use crate::lock::NodeLock;
 use crate::log_gate::LogGate;
@@ -146,6 +147,7 @@ pub struct Daemon {
     stop_handle: StopHandle,
     spare: Spare,
     descriptors: DescriptorTable,
+    interrupt_sockets: InterruptSockets,
     descriptor_limit: u64,
     in_flight: InFlight,
     /// When it was last looked at who has read what.

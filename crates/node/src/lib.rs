@@ -21,6 +21,7 @@ pub mod descriptor;
 mod door;
 mod error;
 mod in_flight;
+mod interrupt_sockets;
 mod listener;
 pub mod lock;
 mod log_gate;

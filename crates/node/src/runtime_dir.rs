@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, geteuid};
 
 use crate::acl::{self, Acl};
+use crate::interrupt_sockets;
 use crate::listener::early_name;
 use crate::lock::NodeLock;
 
@@ -109,6 +110,11 @@ fn own_link(path: &Path) -> Result<Option<PathBuf>> {
             .map_err(|source| RuntimeDirError::Io { what: "look at", path: path.into(), source }),
         _ => Ok(None),
     }
+}
+
+/// Makes a directory that only this user may enter, if there is none.
+pub(crate) fn make_private(path: &Path) -> Result<()> {
+    Directory::made(path, 0o700).map(drop)
 }
 
 /// A directory that stays the same, whatever takes its name.
@@ -215,7 +221,8 @@ fn not_given(path: &Path, errno: Errno) -> RuntimeDirError {
     RuntimeDirError::Io { what: "give to the group under [access]", path: path.into(), source: errno.into() }
 }
 
-/// Removes what the manager that last held this lock left.
+/// Removes what the manager that last held this lock left. Sockets of interrupts stay while their owners have them: they go on with the
+/// next manager.
 pub fn remove_files(dir: &ClusterDir, node: NodeId, lock: &NodeLock) {
     debug_assert_eq!(lock.node(), node);
     for path in [dir.socket(node), dir.peer_socket(node)].into_iter().flatten() {
@@ -223,6 +230,7 @@ pub fn remove_files(dir: &ClusterDir, node: NodeId, lock: &NodeLock) {
         let _ = std::fs::remove_file(early_name(&path));
         let _ = std::fs::remove_file(path);
     }
+    interrupt_sockets::remove_dead(dir, node);
 }
 
 /// Removes the files of all managers that are dead; gives their nodes. Logs stay: they may say why.

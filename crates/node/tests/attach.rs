@@ -14,6 +14,7 @@ use proto::wire::{MAX_DATAGRAM_BYTES, PROTOCOL_VERSION, encode};
 use rustix::event::epoll;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use shm::process::PidFd;
+use shm::region::{Region, RegionOptions};
 use support::{Place, Raw, await_event, eventually, memory, node};
 
 fn rejected(raw: &Raw) -> Refusal {
@@ -102,7 +103,7 @@ fn garbage_closes_its_own_connection_only() {
     for garbage in [
         &b"x"[..],
         b"TLN1",
-        b"TLN1\x04\x00\xff\xff\xff",
+        b"TLN1\x05\x00\xff\xff\xff",
         b"GET / HTTP/1.0\r\n\r\n",
         &truncated,
         &longer,
@@ -134,15 +135,15 @@ fn the_kernel_says_whose_process_a_program_is_whatever_its_hello_carries() {
         let place = Place::new();
         let _manager = place.start_process_without(4, without);
         let (owner, events) = place.attach_with_events(4);
-        let (trigger, waiter) = (memory(), memory());
-        waiter.seal_for_readers().unwrap();
+        let options = RegionOptions { read_only_for_others: true, ..RegionOptions::new("waiter", 4096) };
+        let (trigger, waiter) = (memory(), Region::create(&options).unwrap());
         let offer = InterruptOffer {
             number: Some(InterruptNo(5)),
             kind: InterruptKind::Data,
             access: Access::default(),
             trigger: trigger.fd(),
             waiter: waiter.fd(),
-            event: None,
+            pollable: false,
         };
         owner.create_interrupt(&offer).unwrap();
         let hello = encode(&ToManager::Hello { name: "x".into(), reattach: false }).unwrap();

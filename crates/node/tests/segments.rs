@@ -7,12 +7,11 @@ mod support;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use node_client::{ClientError, ClientEvent, ImportState, InterruptOffer, Sender};
+use node_client::{ClientError, ClientEvent, ImportState, InterruptCreated, InterruptOffer, Sender};
 use proto::ids::InterruptNo;
 use proto::wire::program::{Access, Imported, InterruptKind, LossReason, Refusal};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use shm::process::PidFd;
 use shm::region::{MapAccess, Region, RegionOptions};
 use support::{Place, await_event, memory, node, offer, segment};
@@ -156,24 +155,23 @@ fn an_interrupt_arrives_with_its_descriptors() {
     let ((owner, events), importer) = (place.attach_with_events(8), place.attach(4));
     let options = RegionOptions { read_only_for_others: true, ..RegionOptions::new("waiter", 4096) };
     let (trigger, waiter) = (memory(), Region::create(&options).unwrap());
-    let (listener, event) =
-        socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
     let offer = InterruptOffer {
         number: Some(InterruptNo(5)),
         kind: InterruptKind::Data,
         access: Access::default(),
         trigger: trigger.fd(),
         waiter: waiter.fd(),
-        event: Some(event.as_fd()),
+        pollable: true,
     };
-    let (number, incarnation) = owner.create_interrupt(&offer).unwrap();
+    let InterruptCreated { number, incarnation, sockets } = owner.create_interrupt(&offer).unwrap();
+    let listener = sockets.unwrap().receiver;
     assert_eq!(number, InterruptNo(5));
     let grant = importer.connect_interrupt(node(8), number).unwrap();
     assert_eq!((grant.kind, grant.import.incarnation()), (InterruptKind::Data, incarnation));
     rustix::io::write(grant.event.unwrap(), &[3]).unwrap();
-    let mut count = [0; 8];
-    rustix::io::read(&listener, &mut count).unwrap();
-    assert_eq!(u64::from_ne_bytes(count), 3);
+    let mut ring = [0; 8];
+    assert_eq!(rustix::io::read(&listener, &mut ring), Ok(1));
+    assert_eq!(ring[0], 3);
     assert!(Region::open(grant.waiter, MapAccess::ReadWrite).is_err());
     let (producer, pid) = await_event(&events, |event| match event {
         ClientEvent::Connected { producer, sender: Some(Sender::Descriptor(pidfd)), .. } => {

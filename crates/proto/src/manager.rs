@@ -273,6 +273,11 @@ impl Manager {
         self.out.push_back(Output::Log { level, text });
     }
 
+    /// It has ended in an orderly way: what it gives back belongs to programs that may go on with the next manager of this node.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Re-attaching programs are still waited for.
     fn in_grace(&self) -> bool {
         self.timers.contains(Timer::Grace)

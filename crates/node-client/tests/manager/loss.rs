@@ -121,7 +121,7 @@ fn an_event_whose_descriptor_finds_no_room_is_told_and_costs_nothing_else() {
                 access: Access::default(),
                 trigger: trigger.fd(),
                 waiter: waiter.fd(),
-                event: None,
+                pollable: false,
             };
             let client = &client;
             let create = scope.spawn(move || client.create_interrupt(&offer).unwrap());

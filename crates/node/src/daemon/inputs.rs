@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use proto::ids::NodeId;
-use proto::manager::{Descriptor, Input, PeerConn, ProgramConn};
+use proto::manager::{Descriptor, DescriptorKind, Input, PeerConn, ProgramConn};
 use proto::wire::peer::PeerMessage;
-use proto::wire::program::{Refusal, ToManager, ToProgram};
+use proto::wire::program::{Refusal, Request, ToManager, ToProgram};
 use proto::wire::{CodecError, MAX_DATAGRAM_BYTES, MAX_DESCRIPTORS, decode};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -208,18 +208,38 @@ impl Daemon {
             _ => None,
         };
         let pid = end.pid;
-        let descriptors = match process {
+        let mut descriptors = match process {
             Some(pidfd) => {
                 datagram.descriptors.into_iter().for_each(|fd| self.closer.close(uid, fd));
                 vec![self.descriptors.admit_process(pidfd, pid, uid)]
             }
             None => self.take_in(decoded.is_ok(), datagram.descriptors, uid),
         };
+        if let Ok(ToManager::Request { body, .. }) = &decoded {
+            self.add_interrupt_sockets(body, uid, &mut descriptors);
+        }
         self.tell(match decoded {
             Ok(message) => Input::ProgramMessage { program, message, descriptors },
             Err(error) => Input::ProgramGarbage { program, error, descriptors },
         });
         true
+    }
+
+    /// What the machine is to have with a new pollable interrupt besides what its owner sent.
+    fn add_interrupt_sockets(&mut self, body: &Request, uid: u32, descriptors: &mut Vec<Descriptor>) {
+        let Request::CreateInterrupt { pollable: true, again, incarnation, .. } = body else { return };
+        match self.interrupt_sockets.make(uid, *incarnation, *again) {
+            Ok(made) => {
+                descriptors.push(made.sender);
+                descriptors.extend(self.descriptors.admit(made.receiver.into_iter().collect(), uid));
+            }
+            Err(failure) => {
+                self.warn(failure.text);
+                // Nothing to be held: the request is refused.
+                let kind = if failure.few { DescriptorKind::Unseen } else { DescriptorKind::Other };
+                descriptors.extend(self.interrupt_sockets.none(kind, 2 - usize::from(*again)));
+            }
+        }
     }
 
     pub(super) fn read_peer(&mut self, peer: PeerConn) {

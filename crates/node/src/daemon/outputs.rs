@@ -84,7 +84,10 @@ impl Daemon {
                     self.warn(format!("state page: {error}"));
                 }
             }
-            Output::CloseDescriptor { token } => self.descriptors.close(token),
+            Output::CloseDescriptor { token } => {
+                self.descriptors.close(token);
+                self.interrupt_sockets.close(token, self.machine.has_stopped());
+            }
             Output::Log { level: LogLevel::Info, text } => self.info(&text),
             Output::Log { level: LogLevel::Warn, text } => self.warn(text),
             Output::Exit => self.ended = true,
@@ -96,6 +99,15 @@ impl Daemon {
             Ok(bytes) => bytes,
             Err(error) => return self.warn(format!("a message could not be sent: {error}")),
         };
+        let mut descriptors = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            match self.interrupt_sockets.sender(*token) {
+                Some(Ok(socket)) => descriptors.push(socket),
+                // Whoever has to do without it is told that something is missing.
+                Some(Err(failure)) => self.warn(failure.text),
+                None => descriptors.extend(self.descriptors.get(&[*token])),
+            }
+        }
         let connection = match key {
             Key::Program(conn) => self.programs.get_mut(&conn).map(|end| &mut end.connection),
             Key::Peer(conn) => self.peers.get_mut(&conn),
@@ -103,7 +115,7 @@ impl Daemon {
         };
         let Some(connection) = connection else { return };
         let went_on = connection.retry_at.is_none();
-        let sent = connection.send(bytes, self.descriptors.get(tokens), topic);
+        let sent = connection.send(bytes, descriptors, topic);
         let is_held = connection.retry_at.is_some();
         self.after_sending(key, sent);
         if went_on && is_held && self.count_in_flight() {

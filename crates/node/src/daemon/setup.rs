@@ -18,6 +18,7 @@ use crate::config::{ENV_FAULTS, Settings, limits};
 use crate::descriptor::Held;
 use crate::error::{NodeError, Result};
 use crate::in_flight::InFlight;
+use crate::interrupt_sockets::InterruptSockets;
 use crate::listener::{Listener, Spare};
 use crate::lock::{LockError, NodeLock};
 use crate::log_gate::LogGate;
@@ -117,6 +118,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         stop_handle,
         spare: Spare::new(),
         descriptors: crate::descriptor::DescriptorTable::new(descriptor_limit, &closer),
+        interrupt_sockets: InterruptSockets::new(dir, node, &closer),
         descriptor_limit,
         in_flight: InFlight::new(own_uid, descriptor_limit),
         counted_at: None,

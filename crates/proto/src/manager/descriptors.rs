@@ -90,7 +90,7 @@ pub(super) fn sealed_memory(
     Ok(descriptor.token)
 }
 
-/// The two regions of an interrupt, and its sending socket if it is pollable.
+/// The two regions of an interrupt, and its sending side if it is pollable.
 pub(super) fn interrupt_parts(
     descriptors: &[Descriptor],
     what: &str,
@@ -106,17 +106,19 @@ pub(super) fn interrupt_parts(
     };
     let trigger = sealed_memory(trigger, &format!("the trigger region of {what}"), 1, false)?;
     let waiter = sealed_memory(waiter, &format!("the waiter region of {what}"), 1, true)?;
-    if event.is_some_and(|event| event.kind == DescriptorKind::Unseen) {
-        return Err(Refusal::NoDescriptors { limit: None });
+    let event = event.map(|event| interrupt_socket(event, what)).transpose()?;
+    Ok((trigger, waiter, event))
+}
+
+/// One side of a pollable interrupt.
+pub(super) fn interrupt_socket(socket: &Descriptor, what: &str) -> Result<FdToken, Refusal> {
+    match socket.kind {
+        DescriptorKind::Event => Ok(socket.token),
+        DescriptorKind::Unseen => Err(Refusal::NoDescriptors { limit: None }),
+        _ => Err(Refusal::Invalid(format!(
+            "the socket of {what} is not there: the log of its node's manager says why"
+        ))),
     }
-    if let Some(event) = event
-        && event.kind != DescriptorKind::Event
-    {
-        return Err(Refusal::Invalid(format!(
-            "the third descriptor of {what} is not a UNIX datagram socket"
-        )));
-    }
-    Ok((trigger, waiter, event.map(|event| event.token)))
 }
 
 /// Fewer descriptors than the message promises.

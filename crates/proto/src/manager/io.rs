@@ -34,7 +34,10 @@ pub enum DescriptorKind {
     },
     /// A pidfd of this process; 0: of one that has no number here, or that was not asked for.
     Pid(u32),
-    /// A UNIX datagram socket: the sending end of a pair whose other end an owner polls. Each send says whether it may block.
+    /// A UNIX datagram socket of a pollable interrupt. Programs have them from a manager only: with a program's
+    /// [`Request::CreateInterrupt`](crate::wire::program::Request::CreateInterrupt) the driver puts them beside what the program
+    /// sent, first the sending side, then, unless the owner has it already, the receiving one. The token of the sending side stands
+    /// for as many sockets as it is sent times: each receiver gets one of its own.
     Event,
     /// Anything else.
     Other,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::descriptors::{interrupt_parts, is_huge, missing, sealed_memory};
+use super::descriptors::{interrupt_parts, interrupt_socket, is_huge, missing, sealed_memory};
 use super::quotas::Shared;
 use super::sharing::{check_sharable, is_attachment};
 use super::{Descriptor, FdToken, Manager, ProgramConn};
@@ -103,6 +103,8 @@ pub(super) struct NewInterrupt {
     pub(super) access: Access,
     pub(super) incarnation: Incarnation,
     pub(super) pollable: bool,
+    /// Its owner has what it polls.
+    pub(super) again: bool,
 }
 
 impl Manager {
@@ -141,12 +143,13 @@ impl Manager {
         Ok(Reply::Done)
     }
 
+    /// Also gives what the owner of a pollable interrupt is sent: the sending side, and the receiving one, if it is new.
     pub(super) fn create_interrupt(
         &mut self,
         program: ProgramConn,
         new: NewInterrupt,
         descriptors: &[Descriptor],
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<(Reply, Vec<FdToken>), Refusal> {
         check_access(&new.access)?;
         if self.interrupts >= self.config.limits.interrupts {
             return Err(limit("interrupts of this node", self.config.limits.interrupts));
@@ -158,7 +161,15 @@ impl Manager {
         };
         let what = Imported::Interrupt(number);
         self.check_free(what)?;
-        let (trigger, waiter, event) = interrupt_parts(descriptors, &what.to_string(), new.pollable)?;
+        let title = what.to_string();
+        let sockets = if new.pollable { 2 - usize::from(new.again) } else { 0 };
+        let regions = descriptors.len().saturating_sub(sockets);
+        if regions != 2 {
+            return Err(missing(&title, 2, regions));
+        }
+        let (shared, receiver) = descriptors.split_at(2 + usize::from(new.pollable));
+        let (trigger, waiter, event) = interrupt_parts(shared, &title, new.pollable)?;
+        let receiver = receiver.first().map(|socket| interrupt_socket(socket, &title)).transpose()?;
         self.interrupts += 1;
         let body = Body::Interrupt {
             kind: new.kind,
@@ -169,7 +180,7 @@ impl Manager {
             next_producer: 0,
         };
         self.insert_object(program, what, new.incarnation, new.access, body);
-        Ok(Reply::InterruptCreated { number })
+        Ok((Reply::InterruptCreated { number }, event.into_iter().chain(receiver).collect()))
     }
 
     /// There are fewer interrupts than numbers, so one is free.

@@ -20,7 +20,15 @@ fn now(result: Result<Reply, Refusal>) -> Answer {
 fn wanted(body: &Request) -> usize {
     match body {
         Request::CreateSegment { .. } => 1,
-        Request::CreateInterrupt { pollable, .. } => 2 + usize::from(*pollable),
+        // The driver's sockets included.
+        Request::CreateInterrupt { pollable: true, again, .. } => {
+            if *again {
+                3
+            } else {
+                4
+            }
+        }
+        Request::CreateInterrupt { pollable: false, .. } => 2,
         _ => 0,
     }
 }
@@ -73,9 +81,14 @@ impl Manager {
             Request::ConnectSegment { node, key } => self.connect(program, id, node, Imported::Segment(key)),
             Request::ShareSegment { key } => now(self.share_segment(program, key)),
             Request::AttachSegment { key } => self.attach_segment(program, key),
-            Request::CreateInterrupt { number, kind, access, incarnation, pollable } => {
-                let new = NewInterrupt { number, kind, access, incarnation, pollable };
-                now(self.create_interrupt(program, new, descriptors))
+            Request::CreateInterrupt { number, kind, access, incarnation, pollable, again } => {
+                let new = NewInterrupt { number, kind, access, incarnation, pollable, again };
+                let (reply, sockets) = self.create_interrupt(program, new, descriptors)?;
+                let receiver = sockets.get(1).copied();
+                self.reply(program, id, Ok(reply), sockets);
+                // Only its owner receives.
+                receiver.into_iter().for_each(|token| self.close_token(token));
+                Ok(None)
             }
             Request::RemoveInterrupt { number } => now(self.remove_interrupt(program, number)),
             Request::ConnectInterrupt { node, number } => {

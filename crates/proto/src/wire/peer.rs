@@ -135,7 +135,7 @@ pub enum PeerReply {
         /// Of the object.
         incarnation: Incarnation,
     },
-    /// Descriptors: trigger region, waiter region, and, if `pollable`, the sending end of a pair of datagram sockets.
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, a sending socket of this connection's own.
     Interrupt {
         /// As the sender counts.
         connection: ConnectionId,

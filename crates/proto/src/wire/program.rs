@@ -114,8 +114,8 @@ pub enum Request {
         /// Which.
         key: SegmentKey,
     },
-    /// Deposits an interrupt. Descriptors: trigger region (shared for writing), waiter region (sealed, for reading),
-    /// and, if `pollable`, the sending end of a pair of datagram sockets. Reply: [`Reply::InterruptCreated`].
+    /// Deposits an interrupt. Descriptors: trigger region (shared for writing) and waiter region (sealed, for reading). The
+    /// sockets of a pollable one are made by the manager. Reply: [`Reply::InterruptCreated`].
     CreateInterrupt {
         /// A wish, or `None` for any free number.
         number: Option<InterruptNo>,
@@ -125,8 +125,10 @@ pub enum Request {
         access: Access,
         /// Owner's random number for this object.
         incarnation: Incarnation,
-        /// A socket comes along.
+        /// It has a descriptor that can be polled.
         pollable: bool,
+        /// The owner has that descriptor already (used when re-attaching).
+        again: bool,
     },
     /// Forgets the interrupt; importers see `Removed`. Reply: `Done`.
     RemoveInterrupt {
@@ -269,12 +271,13 @@ pub enum Reply {
         /// Of the object.
         incarnation: Incarnation,
     },
-    /// The interrupt exists under this number.
+    /// The interrupt exists under this number. Descriptors, if it is pollable: a sending socket, and, unless the owner has it
+    /// already, the receiving one.
     InterruptCreated {
         /// As wished, or drawn.
         number: InterruptNo,
     },
-    /// Descriptors: trigger region, waiter region, and, if `pollable`, the sending end of a pair of datagram sockets.
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, a sending socket of this connection's own.
     Interrupt {
         /// Where its life is shown.
         import: ImportSlot,

@@ -208,7 +208,14 @@ impl Actor {
                     vec![memory(size_bytes)],
                 ),
                 (Imported::Interrupt(number), Shape::Interrupt { kind, pollable }) => (
-                    Request::CreateInterrupt { number: Some(number), kind, access, incarnation, pollable },
+                    Request::CreateInterrupt {
+                        number: Some(number),
+                        kind,
+                        access,
+                        incarnation,
+                        pollable,
+                        again: true,
+                    },
                     interrupt_parts(pollable),
                 ),
                 _ => unreachable!("an object has its own shape"),
@@ -248,9 +255,11 @@ impl Actor {
                 self.note_created(Imported::Segment(*key), *incarnation, access, shape);
             }
             (
-                Request::CreateInterrupt { kind, access, incarnation, pollable, .. },
+                Request::CreateInterrupt { kind, access, incarnation, pollable, again, .. },
                 Ok(Reply::InterruptCreated { number }),
             ) => {
+                let sockets = if *pollable { 2 - usize::from(*again) } else { 0 };
+                assert_eq!(beside, vec![DescriptorKind::Event; sockets], "an owner gets its sockets");
                 let shape = Shape::Interrupt { kind: *kind, pollable: *pollable };
                 self.note_created(Imported::Interrupt(*number), *incarnation, access, shape);
             }
@@ -419,6 +428,15 @@ impl Actor {
 /// A memfd as it should be.
 pub fn memory(size_bytes: u64) -> DescriptorKind {
     DescriptorKind::Memory { size_bytes, size_sealed: true, write_sealed: false }
+}
+
+/// What a driver gives the machine with a new interrupt: its parts, and the receiving side.
+pub fn new_interrupt(pollable: bool) -> Vec<DescriptorKind> {
+    let mut parts = interrupt_parts(pollable);
+    if pollable {
+        parts.push(DescriptorKind::Event);
+    }
+    parts
 }
 
 /// The descriptors of an interrupt as they should be.

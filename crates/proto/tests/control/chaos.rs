@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Incarnation, InterruptKind, Request};
 
-use crate::actor::{interrupt_parts, memory};
+use crate::actor::{memory, new_interrupt};
 use crate::tally::Tally;
 use crate::truth::Truth;
 use crate::world::World;
@@ -206,8 +206,9 @@ impl Chaos {
                 if let Some(number) = number {
                     self.note_contested(actor, Imported::Interrupt(number));
                 }
-                let body = Request::CreateInterrupt { number, kind, access, incarnation, pollable };
-                (body, interrupt_parts(pollable))
+                let body =
+                    Request::CreateInterrupt { number, kind, access, incarnation, pollable, again: false };
+                (body, new_interrupt(pollable))
             }
             Act::SetAvailable(_, key, available, disconnect) => {
                 let Some(key) = self.owned_segment(actor, key) else { return };

@@ -40,7 +40,14 @@ pub fn offer_interrupt(world: &mut World, actor: usize, number: u32, kind: Inter
     let number = InterruptNo(number);
     let incarnation = Incarnation(3000 + u64::from(number.0));
     let access = Access::default();
-    let body = Request::CreateInterrupt { number: Some(number), kind, access, incarnation, pollable: false };
+    let body = Request::CreateInterrupt {
+        number: Some(number),
+        kind,
+        access,
+        incarnation,
+        pollable: false,
+        again: false,
+    };
     let reply = world.ask_with(actor, body, interrupt_parts(false)).expect("created").0;
     assert_eq!(reply, Reply::InterruptCreated { number });
 }

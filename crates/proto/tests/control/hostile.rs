@@ -21,7 +21,7 @@ use proto::wire::program::{
 use proto::wire::status::{AdapterInfo, NodeInfo};
 use proto::wire::{self, CodecError};
 
-use crate::actor::{interrupt_parts, memory};
+use crate::actor::{interrupt_parts, memory, new_interrupt};
 use crate::chaos::config;
 use crate::page::Page;
 use crate::strategies;
@@ -307,7 +307,8 @@ impl Rig {
             *self.unanswered.entry((program, *id)).or_default() += 1;
             match body {
                 Request::CreateSegment { size_bytes, .. } => proper = vec![memory(*size_bytes)],
-                Request::CreateInterrupt { pollable, .. } => proper = interrupt_parts(*pollable),
+                Request::CreateInterrupt { pollable, again: true, .. } => proper = interrupt_parts(*pollable),
+                Request::CreateInterrupt { pollable, .. } => proper = new_interrupt(*pollable),
                 Request::ResumeImport { connection, .. } | Request::ResumeExport { connection, .. } => {
                     self.real(connection);
                 }

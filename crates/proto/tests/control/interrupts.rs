@@ -2,20 +2,27 @@
 
 use std::time::Duration;
 
-use proto::ids::InterruptNo;
+use proto::ids::{InterruptNo, NodeId};
 use proto::manager::DescriptorKind;
 use proto::wire::program::{
     Access, Event, Imported, Incarnation, InterruptKind, LossReason, Refusal, Reply, Request,
 };
 
-use crate::actor::{interrupt_parts, memory};
+use crate::actor::{interrupt_parts, memory, new_interrupt};
 use crate::helpers::{connect_interrupt, node, offer_interrupt};
 use crate::world::World;
 
 fn create(number: Option<u32>, pollable: bool) -> Request {
     let (access, incarnation) = (Access::default(), Incarnation(5));
     let number = number.map(InterruptNo);
-    Request::CreateInterrupt { number, kind: InterruptKind::Data, access, incarnation, pollable }
+    Request::CreateInterrupt {
+        number,
+        kind: InterruptKind::Data,
+        access,
+        incarnation,
+        pollable,
+        again: false,
+    }
 }
 
 #[test]
@@ -34,15 +41,63 @@ fn regions_are_checked() {
         (vec![loose, waiter], false, "the trigger region of interrupt 7 can still be resized"),
         (vec![open, loose], false, "the waiter region of interrupt 7 can still be resized"),
         (vec![open, DescriptorKind::Event], false, "the waiter region of interrupt 7 is not a memfd"),
-        (vec![open, waiter, open], true, "the third descriptor of interrupt 7 is not a UNIX datagram socket"),
-        (vec![open, waiter], true, "interrupt 7 needs 3 descriptor(s) and 2 arrived"),
+        (
+            vec![open, waiter, DescriptorKind::Other, DescriptorKind::Event],
+            true,
+            "the socket of interrupt 7 is not",
+        ),
+        (
+            vec![open, waiter, DescriptorKind::Event, DescriptorKind::Other],
+            true,
+            "the socket of interrupt 7 is not",
+        ),
+        (vec![open, waiter, DescriptorKind::Unseen, DescriptorKind::Unseen], true, "no file descriptor left"),
+        (
+            vec![open, DescriptorKind::Event, DescriptorKind::Event],
+            true,
+            "needs 2 descriptor(s) and 1 arrived",
+        ),
     ] {
         let refusal = world.ask_with(actor, create(Some(7), pollable), beside).expect_err("refused");
         assert!(refusal.to_string().contains(text), "{refusal}");
     }
     assert_eq!(world.status(0).descriptors, 1);
-    world.ask_with(actor, create(Some(7), true), vec![open, waiter, DescriptorKind::Event]).expect("created");
+    world.ask_with(actor, create(Some(7), true), new_interrupt(true)).expect("created");
     assert_eq!(world.status(0).descriptors, 4);
+}
+
+#[test]
+fn the_owner_is_given_both_sides_of_a_pollable_interrupt_and_importers_the_sending_one() {
+    let mut world = World::up(2, 1);
+    let (owner, importer) = (world.attach(0), world.attach(1));
+    let beside = world.ask_with(owner, create(Some(7), true), new_interrupt(true)).expect("created").1;
+    assert_eq!(beside, [DescriptorKind::Event; 2]);
+    // The receiving side is nobody's but the owner's.
+    assert_eq!(world.status(0).descriptors, 4);
+    let body = Request::ConnectInterrupt { node: NodeId::nth(0).expect("a node"), number: InterruptNo(7) };
+    let beside = world.ask_with(importer, body, Vec::new()).expect("connected").1;
+    assert_eq!(beside, interrupt_parts(true));
+    let again = Request::CreateInterrupt {
+        number: Some(InterruptNo(8)),
+        kind: InterruptKind::Plain,
+        access: Access::default(),
+        incarnation: Incarnation(6),
+        pollable: true,
+        again: true,
+    };
+    let beside = world.ask_with(owner, again, interrupt_parts(true)).expect("created").1;
+    assert_eq!(beside, [DescriptorKind::Event]);
+}
+
+#[test]
+fn a_program_that_brings_sockets_of_its_own_is_cut_off() {
+    let mut world = World::up(1, 1);
+    let actor = world.attach(0);
+    // What the driver makes comes behind them.
+    let beside = [new_interrupt(true), vec![DescriptorKind::Event; 2]].concat();
+    world.request(actor, create(Some(7), true), beside);
+    world.run_until("the end of the connection", |world| world.actors[actor].rejected.is_some());
+    assert_eq!(world.status(0).interrupts_total, 0);
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn make_interrupt(world: &mut World, actor: usize, number: u32) -> Result<(), Re
         access: Access::default(),
         incarnation: Incarnation(5),
         pollable: false,
+        again: false,
     };
     world.ask_with(actor, body, interrupt_parts(false)).map(drop)
 }

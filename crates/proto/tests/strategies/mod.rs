@@ -104,9 +104,9 @@ fn object_request() -> impl Strategy<Value = Request> {
         2 => key().prop_map(|key| Request::ShareSegment { key }),
         2 => key().prop_map(|key| Request::AttachSegment { key }),
         2 => (key(), any::<bool>()).prop_map(|(key, force)| Request::RemoveSegment { key, force }),
-        6 => (option::of(number()), kind(), access(), incarnation(), any::<bool>()).prop_map(
-            |(number, kind, access, incarnation, pollable)| Request::CreateInterrupt {
-                number, kind, access, incarnation, pollable
+        6 => (option::of(number()), kind(), access(), incarnation(), any::<bool>(), any::<bool>()).prop_map(
+            |(number, kind, access, incarnation, pollable, again)| Request::CreateInterrupt {
+                number, kind, access, incarnation, pollable, again
             }
         ),
         1 => number().prop_map(|number| Request::RemoveInterrupt { number }),

@@ -85,6 +85,7 @@ fn requests() -> Vec<Request> {
             access,
             incarnation,
             pollable: true,
+            again: true,
         },
         Request::RemoveInterrupt { number },
         Request::ConnectInterrupt { node: node(260), number },

@@ -87,15 +87,15 @@ impl DataInterrupt {
         }
         let spin = new_spin()?;
         let ring = Consumer::create(depth, message_bytes)?;
-        let latch = options.pollable.then(Latch::new).transpose()?;
-        let (number, _) = node.client().create_interrupt(&InterruptOffer {
+        let created = node.client().create_interrupt(&InterruptOffer {
             number: options.number,
             kind: InterruptKind::Data,
             access: options.access.clone(),
             trigger: ring.slots_fd(),
             waiter: ring.fd(),
-            event: latch.as_ref().map(Latch::for_ringers),
+            pollable: options.pollable,
         })?;
+        let (number, latch) = (created.number, created.sockets.map(Latch::new));
         if latch.is_some() {
             ring.waiter().arm_eventfd();
         }

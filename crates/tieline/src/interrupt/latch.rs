@@ -1,23 +1,23 @@
 //! The descriptor of a pollable interrupt: readable after a ring, until the owner clears it.
 //!
-//! It is a pair of datagram sockets, because a socket says with each call whether it may block. Whether an eventfd blocks
-//! is a flag of the open file, which everybody who holds it shares: a hostile peer takes the flag away and fills the
-//! counter, and a trigger of somebody else never returns (looking first only makes the moment short, in which it may do
-//! so). Besides, ringers hold the sending end only: none can swallow what another one has rung.
-//!
-//! Measured on kernel 6.18: a ring and its clearing 570 ns, with an eventfd that is looked at before each step 520 ns.
+//! It is a datagram socket, and each ringer has one of its own to send to it; the node's manager makes them. A socket says with
+//! each call whether it may block. Whether an eventfd blocks is a flag of the open file, which everybody who holds it shares: a
+//! hostile peer takes the flag away and fills the counter, and a trigger of somebody else never returns. A pipe can be opened by
+//! each ringer anew, but a write holds its lock while it copies from memory that may never come, and reader and ringers sleep.
+//! Ringers only send: none can swallow what another one has rung, and what one does to its socket, it does to its own.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use foreign::{Closer, Inbox, Looked};
+use node_client::InterruptSockets;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt};
+use rustix::net::{AddressFamily, SendFlags, SocketType, send, sockopt};
 use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 
-/// Rings that one clearing takes back. Fewer fit into the sockets, unless a hostile peer has enlarged them or rings
-/// without end; then the descriptor stays readable, which is what it has rung for.
+/// Rings that one clearing takes back. Of each ringer a handful fits into the queue; if there are more, the descriptor stays readable
+/// until the next clearing.
 const CLEARED_AT_ONCE: usize = 64;
 
 fn system(what: &'static str) -> impl FnOnce(Errno) -> Error {
@@ -36,7 +36,7 @@ pub(super) struct Latch {
 }
 
 impl LatchRinger {
-    /// Looks at what an owner has sent.
+    /// Takes what the manager has made for this ringer.
     pub(super) fn new(fd: OwnedFd) -> Result<Self> {
         match (sockopt::socket_domain(&fd), sockopt::socket_type(&fd)) {
             // Nothing else: others may block although they are asked not to.
@@ -50,27 +50,20 @@ impl LatchRinger {
         match send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             // Full: it is readable already.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
-            // The owner is gone, which the state page will say, or somebody has shut the socket: as good as clearing it.
-            Err(Errno::PIPE | Errno::CONNREFUSED | Errno::CONNRESET | Errno::NOTCONN) => Ok(()),
+            // The owner is gone, which the state page will say, or has shut its socket or connected it elsewhere: as good as
+            // clearing it.
+            Err(Errno::PIPE | Errno::CONNREFUSED | Errno::CONNRESET | Errno::NOTCONN | Errno::PERM) => Ok(()),
             Err(errno) => Err(system("ringing the descriptor of an interrupt")(errno)),
         }
     }
 }
 
 impl Latch {
-    pub(super) fn new() -> Result<Self> {
-        let pair = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
-        let (listener, fd) = pair.map_err(system("making the sockets of an interrupt"))?;
-        // The smallest there is: one ring says it all, and each that waits costs a system call to clear.
-        sockopt::set_socket_send_buffer_size(&fd, 0).map_err(system("making the sockets of an interrupt"))?;
+    /// Takes what the manager has made for the owner.
+    pub(super) fn new(sockets: InterruptSockets) -> Self {
         // Ringers have nothing to send but rings; what else they send must not hold up the owner when it is closed.
-        let listener = Inbox::new(listener, geteuid().as_raw(), &Closer::of_process());
-        Ok(Self { ringer: LatchRinger(fd), listener })
-    }
-
-    /// What ringers are to be given.
-    pub(super) fn for_ringers(&self) -> BorrowedFd<'_> {
-        self.ringer.0.as_fd()
+        let listener = Inbox::new(sockets.receiver, geteuid().as_raw(), &Closer::of_process());
+        Self { ringer: LatchRinger(sockets.sender), listener }
     }
 
     /// For poll, select and epoll.
@@ -103,7 +96,7 @@ mod tests {
 
     use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
     use rustix::fs::{OFlags, fcntl_setfl};
-    use rustix::net::{RecvFlags, recv};
+    use rustix::net::{RecvFlags, SocketFlags, recv, socketpair};
     use shm::sync::{AtomicBool, Ordering};
 
     use super::*;
@@ -113,13 +106,21 @@ mod tests {
         poll(&mut [PollFd::from_borrowed_fd(latch.descriptor(), PollFlags::IN)], Some(&now)) == Ok(1)
     }
 
+    fn latch() -> Latch {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (receiver, sender) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None).unwrap();
+        sockopt::set_socket_send_buffer_size(&sender, 0).unwrap();
+        Latch::new(InterruptSockets { receiver, sender })
+    }
+
+    /// What an importer may have: even the very same socket must not hold up the others.
     fn shared(latch: &Latch) -> LatchRinger {
         LatchRinger::new(latch.ringer.0.try_clone().unwrap()).unwrap()
     }
 
     #[test]
     fn it_is_readable_from_a_ring_until_it_is_cleared() {
-        let latch = Latch::new().unwrap();
+        let latch = latch();
         let ringer = shared(&latch);
         for rings in [1, 2, 1000] {
             assert!(!is_readable(&latch));
@@ -136,7 +137,7 @@ mod tests {
     /// looks first and then writes sooner or later meets a full one, and would stay there.
     #[test]
     fn a_ring_never_blocks_whatever_others_do_to_the_descriptor() {
-        let latch = Latch::new().unwrap();
+        let latch = latch();
         let (ringer, filler) = (shared(&latch), latch.ringer.0.try_clone().unwrap());
         let (done, going) = (AtomicBool::new(false), AtomicBool::new(true));
         std::thread::scope(|scope| {
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_clearing_ends_although_somebody_rings_without_end_and_nobody_can_swallow_a_ring() {
-        let latch = Latch::new().unwrap();
+        let latch = latch();
         let ringer = shared(&latch);
         sockopt::set_socket_send_buffer_size(&ringer.0, 1 << 20).unwrap();
         (0..CLEARED_AT_ONCE + 5).for_each(|_| ringer.ring().unwrap());
@@ -192,7 +193,7 @@ mod tests {
             let error = LatchRinger::new(other).unwrap_err();
             assert!(error.to_string().contains("no datagram socket"), "{error}");
         }
-        let latch = Latch::new().unwrap();
+        let latch = latch();
         let ringer = shared(&latch);
         drop(latch);
         ringer.ring().unwrap();

@@ -59,9 +59,9 @@ impl OwnerWords {
 
     /// Registers an interrupt of this memory with the node's manager.
     pub(super) fn register(&mut self, node: &Node, options: &InterruptOptions) -> Result<InterruptNo> {
-        self.latch = options.pollable.then(Latch::new).transpose()?;
-        let (number, _) = node.client().create_interrupt(&self.offer(options))?;
-        Ok(number)
+        let created = node.client().create_interrupt(&self.offer(options))?;
+        self.latch = created.sockets.map(Latch::new);
+        Ok(created.number)
     }
 
     fn offer<'a>(&'a self, options: &InterruptOptions) -> InterruptOffer<'a> {
@@ -71,7 +71,7 @@ impl OwnerWords {
             access: options.access.clone(),
             trigger: self.trigger.fd(),
             waiter: self.waiter.fd(),
-            event: self.latch.as_ref().map(Latch::for_ringers),
+            pollable: options.pollable,
         }
     }
 
