@@ -117,7 +117,10 @@ pub(crate) struct Failure {
 impl Failure {
     fn of(what: &'static str, path: &Path) -> impl Fn(Errno) -> Self {
         move |errno| {
-            let text = format!("cannot {what} the socket of an interrupt, {}: {errno}", path.display());
+            let text = format!(
+                "cannot {what} the socket of an interrupt, {}: {errno}: see that this user may write there, then have the interrupt made anew",
+                path.display()
+            );
             Self { text, few: matches!(errno, Errno::MFILE | Errno::NFILE) }
         }
     }
