@@ -37,7 +37,7 @@ impl Repository {
         for (name, says) in [("cargo", ""), ("cc", ""), ("rustc", "rustc 99.0.0 (abc 2026-01-01)")] {
             script(&made.programs().join(name), &format!("#!/bin/sh\necho '{says}'\n"));
         }
-        script(&top.join("crates/sockets/link.sh"), "#!/bin/sh\n");
+        script(&top.join("crates/sockets/build.sh"), "#!/bin/sh\n");
         fs::write(top.join("Cargo.toml"), "rust-version = \"1.0\"\n").unwrap();
         fs::write(top.join(".gitignore"), "/target\n").unwrap();
         // Measures as a stand-in does, and compares as the binary does.

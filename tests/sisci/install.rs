@@ -33,10 +33,8 @@ fn pretended_build(folder: &Path) {
     fs::create_dir_all(&release).unwrap();
     symlink(tieline_binary().unwrap(), release.join("tieline")).unwrap();
     symlink(c::library(), release.join("libsisci.so")).unwrap();
-    // The sockets library is linked from an archive, which may be empty.
-    let inside = folder.join("target/inside");
-    fs::create_dir_all(&inside).unwrap();
-    fs::write(inside.join("libtieline_sockets.rlib"), "!<arch>\n").unwrap();
+    // The sockets library is linked from an object; an empty archive will do.
+    fs::write(release.join("libtieline-sockets.o"), "!<arch>\n").unwrap();
     for (name, says) in [("cargo", ""), ("rustc", "rustc 99.0.0 (abc 2026-01-01)")] {
         let program = folder.join(name);
         fs::write(&program, format!("#!/bin/sh\necho '{says}'\n")).unwrap();

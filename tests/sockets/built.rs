@@ -28,16 +28,16 @@ pub(crate) fn must(command: &mut Command) -> String {
 /// Builds the library as `./run build` does, in a folder of the tests' own.
 fn build(name: &str, features: &[&str]) -> PathBuf {
     let folder = made().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let library = folder.join("libtieline-sockets.so");
     must(
-        Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--profile", "inside", "--package", "sockets"])
+        Command::new(top().join("crates/sockets/build.sh"))
+            .arg(&library)
+            .arg("--quiet")
             .args(features)
-            .current_dir(top())
+            .env("CARGO", env!("CARGO"))
             .env("CARGO_TARGET_DIR", &folder),
     );
-    let library = folder.join("libtieline-sockets.so");
-    let rlib = folder.join("inside/libtieline_sockets.rlib");
-    must(Command::new(top().join("crates/sockets/link.sh")).arg(rlib).arg(&library));
     library
 }
 

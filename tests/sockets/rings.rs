@@ -225,6 +225,23 @@ fn one_thread_that_has_both_ends() {
     assert!(written.percent() >= 95.0, "{written:?}");
 }
 
+/// What was written without waiting comes without a further call of the writer; and one that takes a short write for a full kernel is
+/// told when there is room again.
+#[test]
+fn writers_that_do_not_wait() {
+    let watchdog = Watchdog::usual("writers that do not wait");
+    let tries = program("tries", "tries.c", &[]);
+    for words in [["rest", "1"], ["edges", "1"], ["edges", "2"]] {
+        let file = made().join(format!("tries-{}-{}.statistics", words[0], words[1]));
+        let said = counted(&file, RINGS_FORCED, &[tries.to_str().unwrap(), words[0], words[1]]);
+        assert_eq!(said, "every byte came\n", "{words:?}");
+        let written = Written::of(&file);
+        println!("{words:?}: {written:?}");
+        assert!(written.through_memory + written.handed_back > 0, "{written:?}");
+        watchdog.progress();
+    }
+}
+
 /// While bytes go back to the kernel, and at the end of that.
 #[test]
 fn a_signal_handler_that_writes_in_between() {

@@ -8,14 +8,12 @@
 //! move. Time is a parameter ([`time::Instant`]); descriptors are opaque tokens ([`manager::FdToken`]).
 //!
 //! Where to start reading: [`wire`] (what is said), then [`session`] (is the other manager alive), then
-//! [`manager`] (the directory of a node). [`stream`] stands apart: how a TCP connection changes between the kernel and a
-//! ring; it is called on the data path and allocates nothing.
+//! [`manager`] (the directory of a node).
 #![forbid(unsafe_code)]
 
 pub mod fault;
 pub mod ids;
 pub mod manager;
 pub mod session;
-pub mod stream;
 pub mod time;
 pub mod wire;

@@ -1,18 +1,18 @@
-//! The machines of `proto::stream` on atomics, in every interleaving that the memory model allows.
+//! The calls of crate `stream` on atomics, in every interleaving that the memory model allows.
 //!
-//! `proto` searches the protocol as a whole, with stores that are delayed; here its races run with the orderings that it
-//! names: publishing against going to sleep, opening against withdrawing, recalling against reading. Nobody really sleeps: who
-//! would is left there, armed, and then what was written must be in the kernel by the end, where it wakes.
+//! Its own tests search the protocol as a whole, with stores that are delayed; here its races run with the orderings that it names:
+//! publishing against going to sleep, opening against withdrawing, recalling against reading, a write to the kernel against opening.
+//! Nobody really sleeps: who would is left there, armed, and then what was written must be in the kernel by the end, where it wakes.
 
 use crate::sync::{AtomicU64, Ordering, fence, store_load_fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use proto::stream::reader::Reader;
-use proto::stream::withdraw::Withdraw;
-use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Held, Outcome, Saw, Woken, Word, consent, path};
-
-const WORDS: usize = 10;
+use stream::plain;
+use stream::read::Read;
+use stream::withdraw::Withdraw;
+use stream::words::WORDS;
+use stream::write::{Occasion, Write};
+use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written, consent, path};
 
 #[derive(Default)]
 struct Kernel {
@@ -52,63 +52,53 @@ impl Stream {
         &self.ring[(at % self.ring.len() as u64) as usize]
     }
 
+    /// A write; what is left for the kernel goes there.
     fn write(&self, occasion: Occasion, bytes: &[u64]) -> Outcome {
-        let mut writer = Writer::new(occasion, self.ring.len() as u64, bytes.len() as u64, true, 0);
-        self.run(|saw| writer.step(saw), &mut bytes.to_vec())
+        let want = bytes.len() as u64;
+        loop {
+            let mut write = Write::new(occasion, self.ring.len() as u64, want, true, 0);
+            let outcome = self.run(bytes, |call| write.attempt(call)).0;
+            if outcome != Outcome::Kernel {
+                return outcome;
+            }
+            if let Some(count) = self.plain(bytes) {
+                return Outcome::Moved(count);
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// A write to the kernel; none if that is not the path.
+    fn plain(&self, bytes: &[u64]) -> Option<u64> {
+        let mut call = Call { stream: self, bytes, got: Vec::new() };
+        let sent = plain::write(&mut call, |call| Ok(call.give(&call.bytes[..1])));
+        sent.ok().flatten().map(|_| 1)
     }
 
     fn read(&self, may_wait: bool) -> (Outcome, Vec<u64>) {
-        let mut reader = Reader::new(self.ring.len() as u64, 1, may_wait, true, 0);
-        let mut bytes = Vec::new();
-        (self.run(|saw| reader.step(saw), &mut bytes), bytes)
+        let mut read = Read::new(self.ring.len() as u64, 1, may_wait, true, 0);
+        self.run(&[], |call| read.attempt(call))
     }
 
     fn withdraw(&self) -> Outcome {
         let mut withdraw = Withdraw::new(self.ring.len() as u64);
-        self.run(|saw| withdraw.step(saw), &mut Vec::new())
+        self.run(&[], |call| withdraw.attempt(call)).0
     }
 
-    fn run(&self, mut step: impl FnMut(Saw) -> Do, bytes: &mut Vec<u64>) -> Outcome {
-        let mut saw = Saw::Nothing;
+    /// Attempts a call until it ends, or would sleep.
+    fn run(
+        &self,
+        bytes: &[u64],
+        mut attempt: impl FnMut(&mut Call<'_>) -> Result<Step, Asleep>,
+    ) -> (Outcome, Vec<u64>) {
+        let mut call = Call { stream: self, bytes, got: Vec::new() };
         loop {
-            let what = step(saw);
-            match what {
-                Do::Done(outcome) => return outcome,
-                // Here it stays, armed, or until the writer is through.
-                Do::Sleep(_) => return Outcome::WouldBlock,
-                _ => {}
+            match attempt(&mut call) {
+                Ok(Step::Again) => {}
+                Ok(Step::Ends(outcome)) => return (outcome, call.got),
+                Err(Asleep) => return (Outcome::WouldBlock, call.got),
             }
-            saw = self.act(what, bytes);
         }
-    }
-
-    fn act(&self, what: Do, bytes: &mut Vec<u64>) -> Saw {
-        match what {
-            Do::Lock(word) => {
-                self.word(word).swap(1, Ordering::SeqCst);
-                self.fence();
-            }
-            // Release: the next taker's Acquire sees what was done under the lock, every load's what was stored before.
-            Do::Unlock(word) => self.word(word).store(0, Ordering::Release),
-            Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
-            Do::Store(word, value) => self.word(word).store(value, Ordering::Release),
-            Do::Increase(word) => {
-                self.word(word).fetch_add(1, Ordering::SeqCst);
-                self.fence();
-            }
-            Do::Decrease(word) => {
-                self.word(word).fetch_sub(1, Ordering::SeqCst);
-            }
-            Do::Fence => self.fence(),
-            Do::Put { at, .. } => self.place(at).store(bytes[0], Ordering::Relaxed),
-            Do::Take { at, .. } => bytes.push(self.place(at).load(Ordering::Relaxed)),
-            Do::Pause => {
-                thread::yield_now();
-                return Saw::Woken(Woken::Look);
-            }
-            _ => return self.call(what, bytes),
-        }
-        Saw::Nothing
     }
 
     fn fence(&self) {
@@ -126,34 +116,125 @@ impl Stream {
     fn load(&self, word: Word) -> u64 {
         self.word(word).load(Ordering::Relaxed)
     }
+}
 
-    fn call(&self, what: Do, bytes: &mut Vec<u64>) -> Saw {
-        let mut kernel = self.kernel.lock().unwrap();
-        match what {
-            Do::AskTaken => Saw::Value(kernel.taken),
-            Do::AskWritten => Saw::Value(kernel.written),
-            Do::Count if kernel.queue.is_empty() => Saw::Kernel(Held::Nothing),
-            Do::Count => Saw::Kernel(Held::Bytes(kernel.queue.len() as u64)),
-            Do::Receive { .. } => {
-                let byte = kernel.queue.remove(0);
-                bytes.push(byte);
-                kernel.taken += 1;
-                Saw::Moved(1)
-            }
-            Do::Send { .. } => self.give(&mut kernel, &[bytes[0]]),
-            Do::SendRing { at, len } => {
-                let unread: Vec<u64> =
-                    (at..at + len).map(|at| self.place(at).load(Ordering::Relaxed)).collect();
-                self.give(&mut kernel, &unread)
-            }
-            other => panic!("{other:?} is no call"),
-        }
-    }
+/// It sleeps: here it stays, armed, or until the writer is through.
+struct Asleep;
 
-    fn give(&self, kernel: &mut Kernel, bytes: &[u64]) -> Saw {
+struct Call<'a> {
+    stream: &'a Stream,
+    bytes: &'a [u64],
+    got: Vec<u64>,
+}
+
+impl Call<'_> {
+    fn give(&self, bytes: &[u64]) -> Sent {
+        let mut kernel = self.stream.kernel.lock().unwrap();
         kernel.queue.extend(bytes);
         kernel.written += bytes.len() as u64;
-        Saw::Moved(bytes.len() as u64)
+        Sent::Bytes(bytes.len() as u64)
+    }
+}
+
+impl Shared for Call<'_> {
+    type Stop = Asleep;
+
+    fn load(&mut self, word: Word) -> Result<u64, Asleep> {
+        Ok(self.stream.word(word).load(Ordering::Acquire))
+    }
+
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Asleep> {
+        // Every load of a word is an Acquire one, and sees what was stored before this.
+        self.stream.word(word).store(value, Ordering::Release);
+        Ok(())
+    }
+
+    fn increase(&mut self, count: Word) -> Result<(), Asleep> {
+        self.stream.word(count).fetch_add(1, Ordering::SeqCst);
+        self.stream.fence();
+        Ok(())
+    }
+
+    fn decrease(&mut self, count: Word) -> Result<(), Asleep> {
+        self.stream.word(count).fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn fence(&mut self) -> Result<(), Asleep> {
+        self.stream.fence();
+        Ok(())
+    }
+}
+
+impl Memory for Call<'_> {
+    fn lock(&mut self, lock: Word) -> Result<(), Asleep> {
+        self.stream.word(lock).swap(1, Ordering::SeqCst);
+        self.stream.fence();
+        Ok(())
+    }
+
+    fn unlock(&mut self, lock: Word) -> Result<(), Asleep> {
+        // Release: the next taker's Acquire sees what was done under the lock, every load's what was stored before.
+        self.stream.word(lock).store(0, Ordering::Release);
+        Ok(())
+    }
+
+    fn wait_until_free(&mut self, lock: Word) -> Result<Free, Asleep> {
+        while self.stream.word(lock).load(Ordering::Acquire) != 0 {
+            thread::yield_now();
+        }
+        Ok(Free::Free)
+    }
+
+    fn advance(&mut self, position: Word, _: u64, to: u64) -> Result<bool, Asleep> {
+        self.store(position, to)?;
+        Ok(true)
+    }
+
+    fn put(&mut self, at: u64, _: u64) -> Result<(), Asleep> {
+        self.stream.place(at).store(self.bytes[0], Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn take(&mut self, at: u64, _: u64) -> Result<(), Asleep> {
+        self.got.push(self.stream.place(at).load(Ordering::Relaxed));
+        Ok(())
+    }
+
+    fn taken(&mut self) -> Result<Option<u64>, Asleep> {
+        Ok(Some(self.stream.kernel.lock().unwrap().taken))
+    }
+
+    fn written(&mut self) -> Result<Written, Asleep> {
+        Ok(Written::Bytes(self.stream.kernel.lock().unwrap().written))
+    }
+
+    fn takes_all(&mut self, _: u64) -> Result<bool, Asleep> {
+        Ok(true)
+    }
+
+    fn held(&mut self) -> Result<Held, Asleep> {
+        Ok(match self.stream.kernel.lock().unwrap().queue.len() {
+            0 => Held::Nothing,
+            count => Held::Bytes(count as u64),
+        })
+    }
+
+    fn receive(&mut self, _: u64) -> Result<u64, Asleep> {
+        let mut kernel = self.stream.kernel.lock().unwrap();
+        self.got.push(kernel.queue.remove(0));
+        kernel.taken += 1;
+        Ok(1)
+    }
+
+    fn send_ring(&mut self, at: u64, len: u64) -> Result<Sent, Asleep> {
+        let unread: Vec<u64> =
+            (at..at + len).map(|at| self.stream.place(at).load(Ordering::Relaxed)).collect();
+        Ok(self.give(&unread))
+    }
+
+    fn sleep(&mut self, _: Wait) -> Result<Slept, Asleep> {
+        Err(Asleep)
     }
 }
 
@@ -263,4 +344,38 @@ fn publish_against_renewal(has_fences: bool) {
 #[test]
 fn loom_a_consent_is_given_again_while_bytes_go_back() {
     publish_against_renewal(true);
+}
+
+/// Two writers, one of which writes to the kernel while the other may be opening the ring: where the ring's bytes stand is where the kernel's
+/// end, so both are told by their order.
+fn plain_against_opening(has_fences: bool) {
+    every(move || {
+        let stream = Stream::open(2, 0, has_fences);
+        stream.word(Word::Path).store(path::TCP, Ordering::Relaxed);
+        let theirs = Arc::clone(&stream);
+        let plain = thread::spawn(move || theirs.plain(&[7]));
+        let opened = {
+            let mut write = Write::new(Occasion::WriteNow, 2, 1, true, 0);
+            stream.run(&[8], |call| write.attempt(call)).0
+        };
+        let sent = plain.join().unwrap();
+        let (cut, in_kernel) = (stream.load(Word::Cut), stream.queue().len() as u64);
+        drop(stream);
+        let is_open = opened == Outcome::Moved(1);
+        assert!(
+            !is_open || cut == in_kernel,
+            "{cut} is not the end of {in_kernel} after {sent:?}: a byte behind its place"
+        );
+    });
+}
+
+#[test]
+fn loom_a_write_to_the_kernel_stays_before_the_ring_that_opens() {
+    plain_against_opening(true);
+}
+
+#[test]
+#[should_panic = "a byte behind its place"]
+fn loom_without_fences_a_ring_opens_beside_a_write_to_the_kernel() {
+    plain_against_opening(false);
 }

@@ -14,7 +14,7 @@
 //! through memory. The reasons are in `docs/adr/0005-in-the-program.md`.
 #![no_std]
 
-// For its panic handler alone, which nothing reaches, and for tests. What is installed is linked without it (`link.sh`).
+// For its panic handler alone, which nothing reaches, and for tests. What is installed is linked without it (`build.sh`).
 extern crate std;
 
 mod elf;

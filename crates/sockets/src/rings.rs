@@ -2,7 +2,7 @@
 //!
 //! The kernel's connection stays the descriptor, and whoever sleeps, sleeps there; while both ends are awake, what one
 //! writes goes through a ring that the other one reads. How the stream changes between the two without a byte lost or out of order is
-//! `proto::stream`; how it is carried out is here:
+//! `stream`; how it is carried out is here:
 //!
 //! - [`pair`]: how two ends find each other, and prove who they are;
 //! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;

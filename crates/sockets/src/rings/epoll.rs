@@ -4,7 +4,7 @@
 mod parking;
 
 use libc::{c_int, epoll_event};
-use proto::stream::path;
+use stream::path;
 
 pub(crate) use self::parking::{Epolls, controlled, copied, forget, forked, is_in, wakes};
 use self::parking::{FOREIGN, Interest, for_each_awake, for_each_with_any, park_all, sleepers};

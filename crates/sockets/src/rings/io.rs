@@ -1,5 +1,6 @@
 //! One read or write of the program on a connection that has, or may get, rings.
 
+mod fast;
 mod file;
 mod look;
 mod read;
@@ -22,11 +23,8 @@ use crate::hook::set_errno;
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering};
 
-/// No message stands beside its position.
-const NOTHING_BESIDE: u64 = u64::MAX;
-
 /// How a short way ended.
-enum Fast {
+enum Moves {
     Moved(isize),
     Nothing,
     /// It is for the machine.

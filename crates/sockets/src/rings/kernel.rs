@@ -1,7 +1,7 @@
-//! What the kernel says of a connection: see `proto::stream::count`.
+//! What the kernel says of a connection: see `stream::count`.
 
 use libc::{c_int, c_short, iovec, msghdr};
-use proto::stream::{Held, count};
+use stream::{Held, count};
 
 use super::copy::{Bytes, PARTS};
 use crate::raw;
@@ -71,6 +71,12 @@ pub(crate) fn unread(fd: c_int) -> Option<u64> {
 /// Bytes that were written and are not acknowledged.
 pub(crate) fn unacknowledged(fd: c_int) -> Option<u64> {
     number(fd, libc::TIOCOUTQ)
+}
+
+/// How many bytes the kernel takes at once while it has none: half of its buffer, of which the other half is what it keeps beside bytes.
+pub(crate) fn takes_at_once(fd: c_int) -> u64 {
+    let buffer = raw::socket_option::<c_int>(fd, libc::SO_SNDBUF).unwrap_or(0);
+    u64::try_from(buffer / 2).unwrap_or(0)
 }
 
 /// Whether what comes next stands behind an urgent byte.

@@ -1,10 +1,10 @@
 //! Back to the kernel: before something that the library does not see, and before this process sleeps.
 
 use libc::c_int;
-use proto::stream::withdraw::Withdraw;
-use proto::stream::writer::Occasion;
-use proto::stream::{Outcome, Word, consent, path};
 use sockets_rules::layout::Reason;
+use stream::withdraw::Withdraw;
+use stream::write::Occasion;
+use stream::{Outcome, Word, consent, path};
 
 use super::blocked::{self, Blocked, Goes};
 use super::conn::{self, Conn, state};

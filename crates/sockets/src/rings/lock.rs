@@ -87,12 +87,6 @@ pub(crate) fn release(lock: &AtomicU64) {
     lock.store(0, Ordering::Release);
 }
 
-/// As [`release`]; what is looked at behind it is looked at after all that was stored before.
-#[inline(always)]
-pub(crate) fn release_fenced(lock: &AtomicU64) {
-    lock.swap(0, Ordering::SeqCst);
-}
-
 /// Whether who holds it is proven to be no more. `known` is the process that may be, by a number that means the same here; 0 for none.
 pub(crate) fn is_dead(holder: u64, known: u32) -> bool {
     let process = (holder >> 32) as u32;

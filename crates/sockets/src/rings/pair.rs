@@ -16,8 +16,8 @@ mod registry;
 mod user;
 
 use libc::c_int;
-use proto::stream::consent;
 use sockets_rules::layout::Reason;
+use stream::consent;
 
 use self::address::Address;
 use self::diag::Opposite;
@@ -294,10 +294,9 @@ fn evict(own: &Conn) {
     });
 }
 
-/// How much the kernel takes at once: half of its buffer, of which the other half is what it keeps beside bytes.
+/// How much may be unread in the ring: what the kernel takes at once.
 pub(crate) fn measure(conn: &Conn, fd: c_int) {
-    let buffer = raw::socket_option::<c_int>(fd, libc::SO_SNDBUF).unwrap_or(0);
-    let room = u64::try_from(buffer / 2).unwrap_or(0).clamp(1, CAPACITY);
+    let room = kernel::takes_at_once(fd).clamp(1, CAPACITY);
     conn.room.store(room, Ordering::Relaxed);
 }
 

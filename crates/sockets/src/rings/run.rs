@@ -1,17 +1,19 @@
-//! The machines of `proto::stream`, carried out: on the words of two regions, on the kernel's connection, on the program's bytes.
+//! The calls of crate `stream`, carried out: on the words of two regions, on the kernel's connection, on the program's bytes.
+
+use core::convert::Infallible;
 
 use libc::{c_int, timespec};
-use proto::stream::reader::{Purpose, Reader};
-use proto::stream::withdraw::Withdraw;
-use proto::stream::writer::{Occasion, Writer};
-use proto::stream::{Do, Held, Outcome, Saw, Wait, Woken, Word, path};
+use stream::read::{Purpose, Read};
+use stream::withdraw::Withdraw;
+use stream::write::{Occasion, Write};
+use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Woken, Word, Written};
 
 use super::blocked::{Blocked, Goes};
 use super::conn::Conn;
 use super::copy::{Bytes, each_piece};
 use super::kernel::Ending;
 use super::native::Native;
-use super::words::{CAPACITY, Words, is_writers};
+use super::words::{CAPACITY, Words};
 use super::{flight, kernel, lock, spin};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
@@ -19,7 +21,7 @@ use crate::raw;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// One call of the program, or of the library for it.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call<'a, 'n> {
     pub(crate) conn: &'a Conn,
     pub(crate) own: &'static Words,
     pub(crate) peer: &'static Words,
@@ -33,6 +35,13 @@ pub(crate) struct Call<'a> {
     /// How many milliseconds it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
     patience: u32,
     is_writing: bool,
+    /// Of a read: its flags, and whether its bytes stay where they are.
+    flags: c_int,
+    is_peek: bool,
+    /// Of a read: the program's own call, made once the end has said that it sleeps.
+    native: Option<&'a mut Native<'n>>,
+    /// Of a write: whether it waits for the kernel.
+    waits_for_kernel: bool,
     /// The kernel has told of the other end's end.
     is_finished: bool,
     waits: u32,
@@ -54,7 +63,7 @@ pub(crate) const STUCK: u32 = 8;
 /// Cycles until it is looked for again: some milliseconds, later up to a second.
 const STUCK_CYCLES: u64 = 20_000_000;
 
-impl<'a> Call<'a> {
+impl<'a, 'n> Call<'a, 'n> {
     pub(crate) fn new(conn: &'a Conn, fd: c_int, bytes: &'a Bytes) -> Option<Self> {
         let (own, peer) = conn.words()?;
         Some(Self {
@@ -67,6 +76,10 @@ impl<'a> Call<'a> {
             moving: 0,
             patience: PATIENT,
             is_writing: false,
+            flags: 0,
+            is_peek: false,
+            native: None,
+            waits_for_kernel: false,
             is_finished: false,
             waits: 0,
             limit: 0,
@@ -86,63 +99,31 @@ impl<'a> Call<'a> {
         Self { done, ..self }
     }
 
-    /// Reads; `native` is the program's own call, made once the end has said that it sleeps.
+    /// Reads; `native` is the program's own call.
     pub(crate) fn read(
         mut self,
         purpose: Purpose,
         may_wait: bool,
-        peek: c_int,
-        native: &mut Native<'_>,
+        flags: c_int,
+        native: &'a mut Native<'n>,
     ) -> Outcome {
-        let want = (self.bytes.length as u64).max(1);
         self.limit = libc::SO_RCVTIMEO;
+        self.flags = flags;
+        self.is_peek = purpose != Purpose::Read;
+        self.native = Some(native);
+        let want = (self.bytes.length as u64).max(1);
         let reached = self.conn.reached.load(Ordering::Relaxed);
-        let mut machine = Reader::new(CAPACITY, want, may_wait, true, reached).to(purpose);
-        let mut saw = Saw::Nothing;
-        loop {
-            saw = match machine.step(saw) {
-                Do::Done(outcome) => {
-                    self.conn.reached.fetch_max(machine.reached(), Ordering::Relaxed);
-                    return self.said(outcome);
-                }
-                Do::Receive { most } => {
-                    let flags = libc::MSG_DONTWAIT | peek;
-                    match kernel::receive(self.fd, self.bytes, most as usize, flags) {
-                        count if count > 0 => {
-                            if purpose == Purpose::Read {
-                                page::kernel(self.conn.record(), Way::In, count as u64);
-                            }
-                            self.conn.came(self.fd, self.peer);
-                            Saw::Moved(count as u64)
-                        }
-                        error => {
-                            self.conn.refused(error);
-                            Saw::WouldBlock
-                        }
-                    }
-                }
-                Do::Take { at, len } => {
-                    // SAFETY: the ring of the other end's region; the program's own room.
-                    unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
-                    self.moving = len;
-                    Saw::Nothing
-                }
-                Do::Sleep(Wait::Readable) => match native.call() {
-                    count if count > 0 => {
-                        self.conn.came(self.fd, self.peer);
-                        Saw::Moved(count as u64)
-                    }
-                    0 => Saw::Woken(Woken::Look),
-                    _ => Saw::Broken,
-                },
-                what => self.act(what),
-            };
-        }
+        let mut read = Read::new(CAPACITY, want, may_wait, true, reached).to(purpose);
+        let outcome = self.attempts(|call| read.attempt(call));
+        self.conn.reached.fetch_max(read.reached(), Ordering::Relaxed);
+        self.said(outcome)
     }
 
-    /// Writes, or sees to it that what was written gets through.
+    /// Writes, or sees to it that what was written gets through. What is left to write is left to the program's own call
+    /// ([`Outcome::Kernel`]).
     pub(crate) fn write(mut self, occasion: Occasion, may_open: bool) -> Outcome {
         self.is_writing = true;
+        self.waits_for_kernel = occasion == Occasion::Write;
         self.limit = if occasion == Occasion::Write { libc::SO_SNDTIMEO } else { 0 };
         let want = match occasion {
             Occasion::Write | Occasion::WriteNow => (self.bytes.length - self.done) as u64,
@@ -150,26 +131,24 @@ impl<'a> Call<'a> {
         };
         let head = self.conn.head.load(Ordering::Relaxed);
         let room = self.conn.room.load(Ordering::Relaxed);
-        let mut machine = Writer::new(occasion, CAPACITY, want, may_open, head).limited(room);
-        let mut saw = Saw::Nothing;
-        let outcome = loop {
-            saw = match machine.step(saw) {
-                Do::Done(outcome) => break outcome,
-                // The program's own call does that, behind the lock.
-                Do::Send { .. } => Saw::Broken,
-                Do::Put { at, len } => {
-                    // SAFETY: the ring of this end's region; the program's own bytes.
-                    unsafe { self.bytes.put(self.done, self.own.ring(), at, len as usize) };
-                    self.moving = len;
-                    Saw::Nothing
-                }
-                Do::SendRing { at, len } => self.send_ring(at, len),
-                Do::Sleep(Wait::Writable) => self.wait_for_kernel(occasion),
-                what => self.act(what),
-            };
-        };
-        self.conn.head.store(machine.head(), Ordering::Relaxed);
+        let mut write = Write::new(occasion, CAPACITY, want, may_open, head).limited(room);
+        let outcome = self.attempts(|call| write.attempt(call));
+        self.conn.head.store(write.head(), Ordering::Relaxed);
         self.said(outcome)
+    }
+
+    /// Has everything handed back before this end reads in a way that is not seen.
+    pub(crate) fn withdraw(mut self, mut withdraw: Withdraw) -> Outcome {
+        self.attempts(|call| withdraw.attempt(call))
+    }
+
+    fn attempts(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<Step, Infallible>) -> Outcome {
+        loop {
+            let Ok(step) = attempt(self);
+            if let Step::Ends(outcome) = step {
+                return outcome;
+            }
+        }
     }
 
     /// A wait that has ended without anything ends the program's call, with the reason in errno.
@@ -180,123 +159,10 @@ impl<'a> Call<'a> {
         outcome
     }
 
-    /// Has everything handed back before this end reads in a way that is not seen.
-    pub(crate) fn withdraw(mut self, mut machine: Withdraw) -> Outcome {
-        let mut saw = Saw::Nothing;
-        loop {
-            saw = match machine.step(saw) {
-                Do::Done(outcome) => return outcome,
-                what => self.act(what),
-            };
-        }
-    }
-
     fn word(&self, word: Word) -> &'static AtomicU64 {
-        // Whose word it is depends on which direction the machine is of.
-        let is_own = is_writers(word) == self.is_writing;
+        // Whose word it is depends on which direction the call is of.
+        let is_own = word.is_writers() == self.is_writing;
         if is_own { self.own.word(word) } else { self.peer.word(word) }
-    }
-
-    fn act(&mut self, what: Do) -> Saw {
-        match what {
-            Do::Lock(word) => self.lock = lock::Held::take(self.word(word)),
-            Do::Unlock(word) => {
-                if word == Word::WriteLock {
-                    // Before somebody else has it, or a handler of this thread runs. Pairs with the Acquire of who writes without it.
-                    self.own.way.0.opening.store(0, Ordering::Release);
-                }
-                self.lock.release(self.word(word));
-            }
-            Do::Load(word @ (Word::ReadLock | Word::WriteLock)) => return Saw::Value(self.holder(word)),
-            Do::Load(word) => return Saw::Value(self.word(word).load(Ordering::Acquire)),
-            Do::Store(Word::Tail, tail) => {
-                // What stands beside it is not this message: readers look with Acquire, and find out.
-                self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
-                // The other end, and who has the lock next, look with Acquire.
-                self.own.message.0.tail.store(tail, Ordering::Release);
-                page::memory(self.conn.record(), Way::Out, self.moving);
-                super::leave::owe(self.conn);
-            }
-            Do::Store(Word::Head, head) => {
-                // The other end, and who has the lock next, look with Acquire.
-                self.own.head.0.store(head, Ordering::Release);
-                page::memory(self.conn.record(), Way::In, self.moving);
-            }
-            // The other end, and who has the lock next, look with Acquire.
-            Do::Store(word, value) => self.word(word).store(value, Ordering::Release),
-            Do::Increase(word) => {
-                self.word(word).fetch_add(1, Ordering::SeqCst);
-            }
-            Do::Decrease(word) => {
-                self.word(word).fetch_sub(1, Ordering::SeqCst);
-            }
-            Do::Fence => fence(Ordering::SeqCst),
-            Do::AskTaken => {
-                let ending = Ending { is_finished: self.is_finished, ..self.conn.ending(self.peer) };
-                return kernel::taken(self.fd, ending).map_or(Saw::Unknown, Saw::Value);
-            }
-            Do::AskWritten => return self.written(),
-            Do::Count => {
-                let ending = self.conn.ending(self.peer);
-                let held = kernel::held(self.fd, ending);
-                // With what was given known, all of it having come need not be a FIN.
-                self.is_finished |= held == Held::End && ending.given.is_none();
-                return Saw::Kernel(held);
-            }
-            Do::Pause => return Saw::Woken(self.pause()),
-            Do::Sleep(Wait::Room) => return Saw::Woken(self.wait_for_room()),
-            Do::Sleep(_) => return Saw::Woken(self.wait_for_return()),
-            _ => {}
-        }
-        Saw::Nothing
-    }
-
-    /// What the kernel has got from this end; not to be had while somebody writes there without the lock.
-    fn written(&self) -> Saw {
-        self.own.way.0.opening.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out that it is not the way.
-        let is_plain = self.own.way.0.path.load(Ordering::Relaxed) == path::TCP
-            && (self.own.way.0.plain.load(Ordering::SeqCst) != 0 || flight::is_any(self.conn.fd()));
-        let Some(extra) = self.own.extra().filter(|_| !is_plain) else { return Saw::Unknown };
-        match kernel::written(self.fd, extra) {
-            Some(given) => Saw::Value(given),
-            None if kernel::takes_more(self.fd) => Saw::Unknown,
-            None => Saw::Broken,
-        }
-    }
-
-    fn send_ring(&self, at: u64, length: u64) -> Saw {
-        if !kernel::takes_more(self.fd) {
-            // Whoever asks the kernel first is told why: that is to be the program.
-            return Saw::Broken;
-        }
-        self.own.way.0.given.store(0, Ordering::SeqCst);
-        let mut sent = Saw::WouldBlock;
-        each_piece(at, length as usize, |place, done, piece| {
-            if done > 0 && sent != Saw::Moved(done as u64) {
-                return;
-            }
-            let ring = self.own.ring().wrapping_add(place);
-            match kernel::send(self.fd, ring, piece) {
-                count if count > 0 => {
-                    page::returned(self.conn.record(), count as u64);
-                    sent = Saw::Moved((done as isize + count) as u64);
-                }
-                error if error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) => {
-                    self.conn.refused(error);
-                    if done == 0 {
-                        sent = Saw::Broken;
-                    }
-                }
-                _ => {}
-            }
-        });
-        if sent == Saw::WouldBlock {
-            // It may take long, and this process may be killed meanwhile.
-            super::leave::says_given(self.conn, self.fd);
-        }
-        sent
     }
 
     /// Who holds a lock of the other end; 0 if nobody does or it is proven dead.
@@ -374,18 +240,200 @@ impl<'a> Call<'a> {
     }
 
     /// Bytes on their way back do not fit into the kernel.
-    fn wait_for_kernel(&mut self, occasion: Occasion) -> Saw {
+    fn wait_for_kernel(&mut self) -> Woken {
         self.waits += 1;
-        let may_wait = matches!(occasion, Occasion::Write);
+        let may_wait = self.waits_for_kernel;
         if !may_wait && self.waits > 1 {
             // The reader finds the rest where it is.
-            return Saw::Woken(Woken::Stop);
+            return Woken::Stop;
         }
         let mut one = libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };
         let most: usize = if may_wait { 100 } else { 0 };
         // SAFETY: one entry, which is the call's to write.
         let slept = unsafe { raw::call(libc::SYS_poll, [(&raw mut one) as usize, 1, most, 0, 0, 0]) };
-        Saw::Woken(if self.ends(slept) { Woken::Stop } else { Woken::Look })
+        if self.ends(slept) { Woken::Stop } else { Woken::Look }
+    }
+
+    /// The program's own read, with this end among the sleepers.
+    fn wait_for_bytes(&mut self) -> Slept {
+        let Some(native) = self.native.as_mut() else { return Slept::Broken };
+        match native.call() {
+            count if count > 0 => {
+                self.conn.came(self.fd, self.peer);
+                Slept::Moved(count as u64)
+            }
+            0 => Slept::Woken(Woken::Look),
+            _ => Slept::Broken,
+        }
+    }
+}
+
+impl Shared for Call<'_, '_> {
+    type Stop = Infallible;
+
+    fn load(&mut self, word: Word) -> Result<u64, Infallible> {
+        let value = self.word(word).load(Ordering::Acquire);
+        if word == Word::Plain {
+            // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out that it is not the path.
+            return Ok(value + u64::from(flight::is_any(self.conn.fd())));
+        }
+        Ok(value)
+    }
+
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Infallible> {
+        // The other end, and who has the lock next, look with Acquire.
+        self.word(word).store(value, Ordering::Release);
+        Ok(())
+    }
+
+    fn increase(&mut self, count: Word) -> Result<(), Infallible> {
+        self.word(count).fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn decrease(&mut self, count: Word) -> Result<(), Infallible> {
+        self.word(count).fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn fence(&mut self) -> Result<(), Infallible> {
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Memory for Call<'_, '_> {
+    fn lock(&mut self, lock: Word) -> Result<(), Infallible> {
+        self.lock = lock::Held::take(self.word(lock));
+        Ok(())
+    }
+
+    fn unlock(&mut self, lock: Word) -> Result<(), Infallible> {
+        self.lock.release(self.word(lock));
+        Ok(())
+    }
+
+    fn wait_until_free(&mut self, lock: Word) -> Result<Free, Infallible> {
+        while self.holder(lock) != 0 {
+            if self.pause() == Woken::Timer {
+                return Ok(Free::Stopped);
+            }
+        }
+        Ok(Free::Free)
+    }
+
+    fn advance(&mut self, position: Word, _: u64, to: u64) -> Result<bool, Infallible> {
+        let way = if self.is_writing { Way::Out } else { Way::In };
+        if self.is_writing {
+            // What stands beside it is not this message: readers look with Acquire, and find out.
+            self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
+        }
+        // No handler of this thread runs while it holds the lock.
+        self.store(position, to)?;
+        page::memory(self.conn.record(), way, self.moving);
+        if self.is_writing {
+            super::leave::owe(self.conn);
+        }
+        Ok(true)
+    }
+
+    fn put(&mut self, at: u64, len: u64) -> Result<(), Infallible> {
+        // SAFETY: the ring of this end's region; the program's own bytes.
+        unsafe { self.bytes.put(self.done, self.own.ring(), at, len as usize) };
+        self.moving = len;
+        Ok(())
+    }
+
+    fn take(&mut self, at: u64, len: u64) -> Result<(), Infallible> {
+        // SAFETY: the ring of the other end's region; the program's own room.
+        unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
+        self.moving = len;
+        Ok(())
+    }
+
+    fn taken(&mut self) -> Result<Option<u64>, Infallible> {
+        let ending = Ending { is_finished: self.is_finished, ..self.conn.ending(self.peer) };
+        Ok(kernel::taken(self.fd, ending))
+    }
+
+    fn written(&mut self) -> Result<Written, Infallible> {
+        let Some(extra) = self.own.extra() else { return Ok(Written::Unknown) };
+        Ok(match kernel::written(self.fd, extra) {
+            Some(given) => Written::Bytes(given),
+            None if kernel::takes_more(self.fd) => Written::Unknown,
+            None => Written::Broken,
+        })
+    }
+
+    fn takes_all(&mut self, len: u64) -> Result<bool, Infallible> {
+        let queued = kernel::unacknowledged(self.fd).unwrap_or(u64::MAX);
+        Ok(queued.saturating_add(len) <= kernel::takes_at_once(self.fd))
+    }
+
+    fn held(&mut self) -> Result<Held, Infallible> {
+        let ending = self.conn.ending(self.peer);
+        let held = kernel::held(self.fd, ending);
+        // With what was given known, all of it having come need not be a FIN.
+        self.is_finished |= held == Held::End && ending.given.is_none();
+        Ok(held)
+    }
+
+    fn receive(&mut self, most: u64) -> Result<u64, Infallible> {
+        let flags = libc::MSG_DONTWAIT | self.flags;
+        let count = kernel::receive(self.fd, self.bytes, most as usize, flags);
+        if count <= 0 {
+            self.conn.refused(count);
+            return Ok(0);
+        }
+        if !self.is_peek {
+            page::kernel(self.conn.record(), Way::In, count as u64);
+        }
+        self.conn.came(self.fd, self.peer);
+        Ok(count as u64)
+    }
+
+    fn send_ring(&mut self, at: u64, len: u64) -> Result<Sent, Infallible> {
+        if !kernel::takes_more(self.fd) {
+            // Whoever asks the kernel first is told why: that is to be the program.
+            return Ok(Sent::Broken);
+        }
+        self.own.way.0.given.store(0, Ordering::SeqCst);
+        let mut sent = Sent::WouldBlock;
+        each_piece(at, len as usize, |place, done, piece| {
+            if done > 0 && sent != Sent::Bytes(done as u64) {
+                return;
+            }
+            let ring = self.own.ring().wrapping_add(place);
+            match kernel::send(self.fd, ring, piece) {
+                count if count > 0 => {
+                    page::returned(self.conn.record(), count as u64);
+                    sent = Sent::Bytes((done as isize + count) as u64);
+                }
+                error if error != -(libc::EAGAIN as isize) && error != -(libc::EINTR as isize) => {
+                    self.conn.refused(error);
+                    if done == 0 {
+                        sent = Sent::Broken;
+                    }
+                }
+                _ => {}
+            }
+        });
+        if sent == Sent::WouldBlock {
+            // It may take long, and this process may be killed meanwhile.
+            super::leave::says_given(self.conn, self.fd);
+        }
+        Ok(sent)
+    }
+
+    // Inlined, so that it can be seen that no write makes the program's own read.
+    #[inline(always)]
+    fn sleep(&mut self, wait: Wait) -> Result<Slept, Infallible> {
+        Ok(match wait {
+            Wait::Readable => self.wait_for_bytes(),
+            Wait::Writable => Slept::Woken(self.wait_for_kernel()),
+            Wait::Room => Slept::Woken(self.wait_for_room()),
+            Wait::Return => Slept::Woken(self.wait_for_return()),
+        })
     }
 }
 

@@ -1,10 +1,10 @@
 //! What an end of a connection shows to the other: its words and its ring, in a region that it alone writes.
 //!
-//! The protocol is `proto::stream`, described in `docs/stream-cut-over.md`. A region has the writer's words of one direction
+//! The protocol is crate `stream`, described in `docs/stream-cut-over.md`. A region has the writer's words of one direction
 //! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it
 //! changes seldom.
 
-use proto::stream::{Word, path};
+use stream::{Word, path};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -89,6 +89,8 @@ impl Words {
             Word::Base => &self.way.0.base,
             Word::Path => &self.way.0.path,
             Word::Recall => &self.way.0.recall,
+            Word::Opening => &self.way.0.opening,
+            Word::Plain => &self.way.0.plain,
             Word::WriteLock => &self.write_lock.0,
             Word::Head => &self.head.0,
             Word::Consent => &self.will.0.consent,
@@ -123,9 +125,4 @@ impl Words {
     pub(crate) fn tail(&self) -> u64 {
         self.message.0.tail.load(Ordering::Acquire)
     }
-}
-
-/// Whether the writer of a direction has the word (else its reader).
-pub(crate) fn is_writers(word: Word) -> bool {
-    matches!(word, Word::Tail | Word::Cut | Word::Base | Word::Path | Word::Recall | Word::WriteLock)
 }

@@ -1,7 +1,7 @@
 //! How a read waits for bytes: whether it looks, at what, and for how long; and what a connection needs on which looking does not pay.
 
 use libc::c_int;
-use proto::stream::consent;
+use stream::consent;
 
 use super::is_empty;
 use crate::rings::blocked::Limit;

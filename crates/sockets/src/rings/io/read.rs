@@ -3,23 +3,24 @@
 use core::cell::Cell;
 
 use libc::c_int;
-use proto::stream::reader::Purpose;
-use proto::stream::{Held, Outcome, path};
+use stream::read::{Purpose, Read};
+use stream::{Held, Outcome, Step, path};
 
+use super::fast::Takes;
 use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
-use super::{Fast, commit, is_empty, is_nonblocking, reads_unready, with_errno};
+use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::{BULK, Conn, counts_down, state};
-use crate::rings::copy::{Bytes, PARTS, copy};
+use crate::rings::copy::{Bytes, PARTS};
 use crate::rings::kernel::Ending;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::spin;
-use crate::rings::words::{BESIDE, CAPACITY, Words};
+use crate::rings::words::{CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, lock};
-use crate::sync::{Ordering, compiler_fence};
+use crate::sync::Ordering;
 
 /// Reads: `native` is the program's own call.
 #[inline(never)]
@@ -80,17 +81,17 @@ pub(crate) fn read(
             return -1;
         }
         match take(conn, own, peer, bytes, is_peek) {
-            Fast::Moved(count) => {
+            Moves::Moved(count) => {
                 promises(conn, is_peek);
                 return with_more(conn, fd, bytes, flags, count, peer);
             }
-            Fast::Slow => {
+            Moves::Slow => {
                 if let Some(result) = machine(conn, fd, bytes, flags, false, native) {
                     promises(conn, is_peek && result > 0);
                     return with_more(conn, fd, bytes, flags, result, peer);
                 }
             }
-            Fast::Nothing => {}
+            Moves::Nothing => {}
         }
         if finds_at_once(conn, own, peer, flags) {
             continue;
@@ -390,61 +391,20 @@ fn machine(
 
 /// Takes bytes of the ring, if that is all there is to it.
 #[inline(always)]
-fn take(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Fast {
+fn take(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Moves {
     if is_empty(own, peer) {
-        return Fast::Nothing;
+        return Moves::Nothing;
     }
-    if !lock::try_take(&own.read_lock.0, lock::own()) {
-        return Fast::Slow;
+    let purpose = if is_peek { Purpose::Peek } else { Purpose::Read };
+    let reached = conn.reached.load(Ordering::Relaxed);
+    let mut read = Read::new(CAPACITY, bytes.length as u64, false, true, reached).to(purpose);
+    let mut fast = Takes::new(conn, own, peer, bytes);
+    let ended = read.attempt(&mut fast);
+    fast.ends();
+    match ended {
+        Ok(Step::Ends(Outcome::Moved(count))) => Moves::Moved(count as isize),
+        // Another thread was faster.
+        _ if is_empty(own, peer) => Moves::Nothing,
+        _ => Moves::Slow,
     }
-    let taken = take_locked(conn, own, peer, bytes, is_peek);
-    if let Fast::Moved(count) = taken
-        && !is_peek
-    {
-        page::memory(conn.record(), Way::In, count as u64);
-    }
-    lock::release(&own.read_lock.0);
-    taken
-}
-
-#[inline(always)]
-fn take_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Fast {
-    // In the order in which the machine looks.
-    let recall = peer.way.0.recall.load(Ordering::Acquire);
-    let base = peer.way.0.base.load(Ordering::Acquire);
-    let beside_at = peer.message.0.beside_at.load(Ordering::Acquire);
-    let tail = peer.tail();
-    let cut = peer.way.0.cut.load(Ordering::Acquire);
-    let head = own.head.0.load(Ordering::Relaxed);
-    if tail == head || tail == base {
-        return Fast::Nothing;
-    }
-    // What went back to the kernel is not here any more.
-    let from = head.max(base);
-    let is_sound = from < tail && tail - from <= CAPACITY;
-    if recall != 0 || !is_sound || cut > conn.reached.load(Ordering::Relaxed) {
-        return Fast::Slow;
-    }
-    let length = ((tail - from) as usize).min(bytes.length);
-    let is_beside = beside_at == from && (tail - from) as usize <= BESIDE;
-    if !is_beside || !take_beside(peer, bytes, from, length) {
-        // SAFETY: the ring of the other end's region; the program's own room, of which no more than its length is used.
-        unsafe { bytes.take(0, peer.ring(), from, length) };
-    }
-    // A handler of this thread may have read meanwhile.
-    if is_peek || commit(&own.head.0, head, from + length as u64) {
-        Fast::Moved(length as isize)
-    } else {
-        Fast::Slow
-    }
-}
-
-/// Takes a small message from beside its position, if it is still there.
-#[inline(always)]
-fn take_beside(peer: &Words, bytes: &Bytes, from: u64, length: usize) -> bool {
-    let Some(to) = bytes.place() else { return false };
-    // SAFETY: the words' own bytes; the program's own room, of which no more than its length is used.
-    unsafe { copy(peer.message.0.beside.as_ptr().cast(), to, length) };
-    compiler_fence(Ordering::SeqCst);
-    peer.message.0.beside_at.load(Ordering::Acquire) == from
 }

@@ -1,19 +1,22 @@
 //! One write of the program.
 
-use libc::c_int;
-use proto::stream::writer::{Occasion, WHOLE};
-use proto::stream::{Outcome, consent, path};
+use core::convert::Infallible;
 
-use super::{Fast, NOTHING_BESIDE, commit, is_nonblocking, with_errno, writes_unready};
+use libc::c_int;
+use stream::write::{Occasion, WHOLE, Write};
+use stream::{Outcome, Shared, Word, consent, path, plain};
+
+use super::fast::Puts;
+use super::{Moves, is_nonblocking, with_errno, writes_unready};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, state};
-use crate::rings::copy::{Bytes, copy};
+use crate::rings::copy::Bytes;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::words::{BESIDE, Words};
-use crate::rings::{kernel, leave, lock, pair, spin};
-use crate::sync::{Ordering, compiler_fence};
+use crate::rings::words::{CAPACITY, Words};
+use crate::rings::{kernel, leave, pair, spin};
+use crate::sync::{Ordering, fence};
 
 /// Writes: `native` is the program's own call.
 #[inline(never)]
@@ -48,33 +51,30 @@ pub(crate) fn write(
     let mut done = 0;
     loop {
         match put(conn, own, peer, bytes, done) {
-            Fast::Moved(count) => {
+            Moves::Moved(count) => {
                 done += count as usize;
                 if done == bytes.length {
                     return done as isize;
                 }
                 continue;
             }
-            Fast::Nothing if !may_open(conn, own, peer, fd) => {
+            Moves::Nothing if !may_open(conn, own, peer, fd) => {
                 // Else the way is changing, which the lock tells: its holder may be dead.
                 if let Some(result) = rest(conn, fd, bytes, done, flags, native) {
                     return result;
                 }
             }
-            _ if done == 0 && gets_room(conn, own, peer, least(conn, bytes)) => continue,
+            _ if gets_room(conn, own, peer, least(conn, bytes)) => continue,
             _ => {}
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
         let occasion = if may_wait { Occasion::Write } else { Occasion::WriteNow };
-        if !may_wait && done > 0 {
-            return done as isize;
-        }
         let Some(call) = Call::new(conn, fd, bytes) else { return native.call() };
         match call.behind(done).write(occasion, conn.sealed.load(Ordering::Relaxed) == 0) {
             Outcome::Moved(count) => {
                 acknowledge(conn);
                 done += count as usize;
-                if done == bytes.length || !may_wait {
+                if done == bytes.length {
                     return done as isize;
                 }
             }
@@ -112,29 +112,36 @@ fn native_said(conn: &Conn, native: &mut Native<'_>) -> isize {
 
 /// Puts bytes into the ring, if that is all there is to it. `Nothing`: the way is the kernel's.
 #[inline(always)]
-fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fast {
+fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Moves {
     if own.way.0.path.load(Ordering::Relaxed) == path::TCP {
-        return Fast::Nothing;
+        return Moves::Nothing;
     }
-    if !lock::try_take(&own.write_lock.0, lock::own()) {
-        return Fast::Slow;
+    let (head, room) = (conn.head.load(Ordering::Relaxed), conn.room.load(Ordering::Relaxed));
+    let want = (bytes.length - done) as u64;
+    let mut write =
+        Write::new(Occasion::WriteNow, CAPACITY, want, false, head).limited(room).in_pieces(PIECE);
+    let mut fast = Puts::new(conn, own, peer, bytes, done);
+    let ended = write.attempt(&mut fast);
+    fast.ends();
+    if write.head() != head {
+        conn.head.store(write.head(), Ordering::Relaxed);
     }
-    let put = put_locked(conn, own, peer, bytes, done);
-    // Also the fence behind which the other end is looked at.
-    lock::release_fenced(&own.write_lock.0);
-    if let Fast::Moved(_) = put {
-        // Behind the fence: another thread that unsets it has seen what was written, or is seen here.
-        if conn.owes.load(Ordering::Relaxed) == 0 {
-            leave::owe(conn);
-        }
-        acknowledge(conn);
-        let will = &peer.will.0;
-        if will.asleep.load(Ordering::Acquire) != 0 || will.consent.load(Ordering::Acquire) != consent::OPEN {
-            // They went to sleep without having seen it.
-            leave::overdue(conn, conn.fd());
-        }
+    if !write.is_published() {
+        return Moves::Slow;
     }
-    put
+    // Behind the fence that follows what was published: another thread that unsets it has seen that, or is seen here.
+    if conn.owes.load(Ordering::Relaxed) == 0 {
+        leave::owe(conn);
+    }
+    if conn.stream.load(Ordering::Relaxed) != 0 {
+        conn.stream.store(0, Ordering::Relaxed);
+    }
+    acknowledge(conn);
+    if ended.is_err() {
+        // Readers went to sleep without having seen it.
+        leave::overdue(conn, conn.fd());
+    }
+    Moves::Moved(write.moved() as isize)
 }
 
 /// What came through the kernel is acknowledged when it is answered, also if the answer goes through the ring.
@@ -146,50 +153,6 @@ fn acknowledge(conn: &Conn) {
     }
 }
 
-#[inline(always)]
-fn put_locked(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Fast {
-    let will = &peer.will.0;
-    let is_ring = own.way.0.path.load(Ordering::Relaxed) == path::RING
-        && own.way.0.recall.load(Ordering::Relaxed) == 0
-        && will.consent.load(Ordering::Acquire) == consent::OPEN
-        && will.asleep.load(Ordering::Acquire) == 0;
-    if !is_ring {
-        return Fast::Slow;
-    }
-    let tail = own.message.0.tail.load(Ordering::Relaxed);
-    let base = own.way.0.base.load(Ordering::Relaxed);
-    let want = bytes.length - done;
-    let room = |head: u64| {
-        let from = head.max(base);
-        let limit = conn.room.load(Ordering::Relaxed);
-        if from <= tail && tail - from <= limit { (limit - (tail - from)) as usize } else { 0 }
-    };
-    let mut free = room(conn.head.load(Ordering::Relaxed));
-    if free < want {
-        let head = peer.head.0.load(Ordering::Acquire);
-        free = room(head);
-        conn.head.store(head, Ordering::Relaxed);
-    }
-    let length = want.min(free).min(PIECE);
-    if length < least(conn, bytes) {
-        return Fast::Slow;
-    }
-    // SAFETY: the ring of this end's region; the program's own bytes.
-    unsafe { bytes.put(done, own.ring(), tail, length) };
-    put_beside(own, bytes, done, tail, length);
-    let published = tail + length as u64;
-    // An ordinary store right behind those of the message: with a locked one a reader that looks meanwhile would take the line away in
-    // between. It fails if a handler of this thread has written meanwhile.
-    if !commit(&own.message.0.tail, tail, published) {
-        return Fast::Slow;
-    }
-    page::memory(conn.record(), Way::Out, length as u64);
-    if conn.stream.load(Ordering::Relaxed) != 0 {
-        conn.stream.store(0, Ordering::Relaxed);
-    }
-    Fast::Moved(length as isize)
-}
-
 /// The room below which nothing of these bytes is put into the ring: a small message goes whole. See [`WHOLE`].
 #[inline(always)]
 fn least(conn: &Conn, bytes: &Bytes) -> usize {
@@ -198,7 +161,7 @@ fn least(conn: &Conn, bytes: &Bytes) -> usize {
 }
 
 /// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
-const PIECE: usize = 32 << 10;
+const PIECE: u64 = 32 << 10;
 
 /// Cycles to look for room in a full ring, also for a write that may not wait: some hundred microseconds, as long as a reader at work may
 /// take for what the kernel holds before it. What such a write says then costs more.
@@ -229,31 +192,6 @@ fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize) -> bool {
             return false;
         }
         spin::relax();
-    }
-}
-
-/// Puts a small message beside its position, too.
-#[inline(always)]
-fn put_beside(own: &Words, bytes: &Bytes, done: usize, tail: u64, length: usize) {
-    let message = &own.message.0;
-    match bytes.place() {
-        Some(from) if length <= BESIDE => {
-            // Readers of the last one look with Acquire, and find out that it is gone.
-            message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
-            compiler_fence(Ordering::SeqCst);
-            let beside = message.beside.as_ptr().cast_mut().cast::<u8>();
-            // SAFETY: the words' own room, which is long enough; the program's own bytes.
-            unsafe { copy(from.wrapping_add(done), beside, length) };
-            compiler_fence(Ordering::SeqCst);
-            // Unless a handler of this thread has written another one here.
-            commit(&message.beside_at, NOTHING_BESIDE, tail);
-        }
-        _ => {
-            if message.beside_at.load(Ordering::Relaxed) != NOTHING_BESIDE {
-                // Readers look with Acquire: they find out that the last one is gone.
-                message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
-            }
-        }
     }
 }
 
@@ -310,16 +248,49 @@ pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
 fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
     let Some((own, _)) = conn.words() else { return Some(native.call()) };
     let way = &own.way.0;
-    way.plain.fetch_add(1, Ordering::SeqCst);
-    let is_kernels = way.opening.load(Ordering::SeqCst) == 0
-        && matches!(way.path.load(Ordering::SeqCst), path::TCP | path::SHUT);
-    if is_kernels && way.given.load(Ordering::Relaxed) != 0 && way.path.load(Ordering::Relaxed) == path::TCP {
-        way.given.store(0, Ordering::SeqCst);
-    }
-    let result = is_kernels.then(|| native.call());
-    if let Some(result) = result {
+    let Ok(result) = plain::write(&mut WithoutLock(own), |_| {
+        if way.given.load(Ordering::Relaxed) != 0 && way.path.load(Ordering::Relaxed) == path::TCP {
+            way.given.store(0, Ordering::SeqCst);
+        }
+        let result = native.call();
         conn.said(result);
-    }
-    way.plain.fetch_sub(1, Ordering::SeqCst);
+        Ok(result)
+    });
     result
+}
+
+/// The words of a writing end, for a call that holds no lock.
+struct WithoutLock<'a>(&'a Words);
+
+impl Shared for WithoutLock<'_> {
+    type Stop = Infallible;
+
+    #[inline(always)]
+    fn load(&mut self, word: Word) -> Result<u64, Infallible> {
+        Ok(self.0.word(word).load(Ordering::SeqCst))
+    }
+
+    #[inline(always)]
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Infallible> {
+        self.0.word(word).store(value, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn increase(&mut self, count: Word) -> Result<(), Infallible> {
+        self.0.word(count).fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn decrease(&mut self, count: Word) -> Result<(), Infallible> {
+        self.0.word(count).fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn fence(&mut self) -> Result<(), Infallible> {
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
 }

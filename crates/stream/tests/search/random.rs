@@ -1,7 +1,8 @@
 //! Large cases at random: many bytes, many cuts, every kind of call, seeds that a failure names.
 
 use crate::cases::{case, small};
-use crate::steps::{Choice, apply, choices};
+use crate::choices::{Choice, choices};
+use crate::steps::apply;
 use crate::world::{Case, Op, World};
 
 /// A small generator of its own, so that a seed means the same for ever (xorshift64*).
@@ -76,6 +77,7 @@ fn random_case(seed: u64) -> Case {
         may_abort: withdraws,
         buffered: dice.one_in(2),
         hurries: dice.one_in(2),
+        is_asked: dice.one_in(2),
         ..case("random", &[], &[])
     }
 }
@@ -103,7 +105,7 @@ fn no_byte_is_lost_doubled_or_moved() {
 }
 
 fn run(seed: u64, seen: &mut Seen) {
-    use proto::stream::{Word, path};
+    use stream::{Word, path};
     let case = random_case(seed);
     let mut dice = Dice(seed | 1 << 40);
     let mut world = World::new(&case);

@@ -1,15 +1,17 @@
 //! Small messages go into the ring whole, as several writers of one connection rely on.
 
 use proptest::prelude::*;
-use proto::stream::writer::{Occasion, WHOLE, Writer};
-use proto::stream::{Do, Saw, Word, consent, path};
+use stream::write::{Occasion, WHOLE, Write};
+use stream::{Word, consent, path};
+
+use crate::replay::{Call, Do, Running, Saw};
 
 /// What a write does first with a ring of which so much is unread: puts so many bytes there, or something else.
 fn put(occasion: Occasion, capacity: u64, unread: u64, want: u64) -> Option<u64> {
-    let mut writer = Writer::new(occasion, capacity, want, true, 0);
-    let mut saw = Saw::Nothing;
+    let mut running = Running::new(Call::Writing(Write::new(occasion, capacity, want, true, 0)));
+    let mut next = running.begin();
     for _ in 0..50 {
-        saw = match writer.step(saw) {
+        next = running.step(match next {
             Do::Put { len, .. } => return Some(len),
             Do::Load(Word::Path) => Saw::Value(path::RING),
             Do::Load(Word::Consent) => Saw::Value(consent::OPEN),
@@ -18,7 +20,7 @@ fn put(occasion: Occasion, capacity: u64, unread: u64, want: u64) -> Option<u64>
             // It waits for room, or takes back what is unread.
             Do::Sleep(_) | Do::Store(Word::Recall, 1) | Do::Done(_) => return None,
             _ => Saw::Nothing,
-        };
+        });
     }
     None
 }

@@ -1,12 +1,13 @@
-//! What a machine wants done, done to the world: the library's part, which the mutants get wrong.
+//! A step of a call, done to the world: the library's part, which the mutants get wrong.
 
-use proto::stream::{Do, Held, Saw, Woken, Word, path};
+use stream::{Free, Held, Sent, Slept, Woken, Word, Written, path};
 
 use crate::mutants::{self, Mutant};
+use crate::replay::{Do, Saw};
 use crate::steps::{Broken, deliver};
 use crate::world::{Case, Op, World};
 
-/// Does it and says what the machine sees of it.
+/// Does it and says what the call sees of it.
 pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
     let is = |mutant| case.mutant == Some(mutant);
     Ok(match what {
@@ -24,7 +25,8 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             Saw::Nothing
         }
         Do::Load(word) => Saw::Value(mutants::load(case, world, who, word)),
-        Do::Store(word, value) => {
+        Do::WaitUntilFree(_) => Saw::Free(Free::Free),
+        Do::Store(word, value) | Do::Advance(word, value) => {
             store(case, world, who, word, value)?;
             Saw::Nothing
         }
@@ -47,7 +49,6 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             }
             Saw::Nothing
         }
-        Do::Pause => Saw::Woken(Woken::Look),
         Do::Put { at, len } => {
             for i in 0..len {
                 let place = ((at + i) % u64::from(case.ring)) as usize;
@@ -68,11 +69,12 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
         }
         Do::Sleep(_) => {
             world.processes[who].memory.seen[Word::Head as usize] = None;
-            Saw::Woken(Woken::Look)
+            Saw::Slept(Slept::Woken(Woken::Look))
         }
         Do::Done(_) => Saw::Nothing,
         Do::AskTaken
         | Do::AskWritten
+        | Do::AskRoom(_)
         | Do::Count
         | Do::Receive { .. }
         | Do::Send { .. }
@@ -140,21 +142,26 @@ fn ring_bytes(case: &Case, world: &World, at: u64, len: u64) -> Vec<u32> {
 fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
     let kernel = &world.kernel;
     Ok(match what {
-        Do::AskTaken if kernel.reset && kernel.arrived > 0 => Saw::Unknown,
-        Do::AskTaken => Saw::Value(match case.mutant {
+        Do::AskTaken if kernel.reset && kernel.arrived > 0 => Saw::Taken(None),
+        Do::AskTaken => Saw::Taken(Some(match case.mutant {
             Some(Mutant::CountsOwnReadsOnly) => world.processes[who].memory.took,
             Some(Mutant::FinIsAByte) => kernel.taken + u64::from(kernel.fin_arrived),
             Some(Mutant::UnreadIsTaken) => kernel.taken + kernel.arrived as u64,
             _ => kernel.taken,
-        }),
+        })),
         Do::AskWritten if kernel.finished || world.end_is_gone(case, false) => {
             if case.mutant == Some(Mutant::RefusedIsDone) && path::is_back(world.load(who, Word::Path)) {
                 world.store(case, who, Word::Path, path::SHUT);
             }
-            Saw::Broken
+            Saw::Written(Written::Broken)
         }
-        Do::AskWritten => Saw::Value(kernel.written),
-        Do::Count => Saw::Kernel(match kernel.arrived {
+        Do::AskWritten => Saw::Written(Written::Bytes(kernel.written)),
+        // What others write past the library may take the room away afterwards.
+        Do::AskRoom(len) => {
+            let has_room = kernel.queue.len() as u64 + len <= u64::from(case.pipe);
+            Saw::Room(has_room || !case.is_asked || case.mutant == Some(Mutant::OpenWithoutRoom))
+        }
+        Do::Count => Saw::Held(match kernel.arrived {
             0 if kernel.reset => Held::Error,
             0 if kernel.fin_arrived => Held::End,
             0 => Held::Nothing,
@@ -167,26 +174,23 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
             if is_peek(case, world, who) {
                 let bytes: Vec<u32> = world.kernel.queue.iter().copied().take(most as usize).collect();
                 peeked(world, bytes)?;
-                return Ok(Saw::Moved(most));
+                return Ok(Saw::Received(most));
             }
-            match crate::steps::receive(case, world, who, most as usize)? {
-                0 => Saw::WouldBlock,
-                count => Saw::Moved(count),
-            }
+            Saw::Received(crate::steps::receive(case, world, who, most as usize)?)
         }
         Do::Send { most } => {
             let room = room(case, world, most, all);
             let bytes: Vec<u32> = (world.committed..).take(room).collect();
-            let saw = send(case, world, &bytes);
-            if let Saw::Moved(count) = saw {
+            let sent = send(case, world, &bytes);
+            if let Sent::Bytes(count) = sent {
                 world.committed += count as u32;
             }
-            saw
+            Saw::Sent(sent)
         }
         Do::SendRing { at, len } => {
             let room = room(case, world, len, all);
             let bytes = ring_bytes(case, world, at, room as u64);
-            send(case, world, &bytes)
+            Saw::Sent(send(case, world, &bytes))
         }
         _ => Saw::Nothing,
     })
@@ -197,14 +201,14 @@ fn room(case: &Case, world: &World, most: u64, all: bool) -> usize {
     (case.pipe as usize - world.kernel.queue.len()).min(most as usize)
 }
 
-fn send(case: &Case, world: &mut World, bytes: &[u32]) -> Saw {
+fn send(case: &Case, world: &mut World, bytes: &[u32]) -> Sent {
     if world.end_is_gone(case, false) || world.kernel.finished {
-        return Saw::Broken;
+        return Sent::Broken;
     }
     if bytes.is_empty() {
-        return Saw::WouldBlock;
+        return Sent::WouldBlock;
     }
     world.kernel.queue.extend(bytes);
     world.kernel.written += bytes.len() as u64;
-    Saw::Moved(bytes.len() as u64)
+    Sent::Bytes(bytes.len() as u64)
 }

@@ -1,6 +1,9 @@
 //! Each way to get it wrong is found: the search can see.
 
-use Op::{Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ShutDown, TryRead, TryWrite, Withdraw, Write};
+use Op::{
+    Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ReadWritten, ShutDown, TryRead, TryWrite, Withdraw,
+    Write,
+};
 
 use crate::cases::case;
 use crate::mutants::Mutant;
@@ -147,6 +150,33 @@ fn room_given_back_before_it_was_read() {
 fn locks_that_exclude_nobody() {
     let base = case("two readers", &[&[Write(1), Close]], &[&[ReadToEnd(1)], &[TryRead]]);
     is_found(Mutant::NoLock, &Case { ring: 1, pipe: 1, ..unbuffered(base) });
+}
+
+#[test]
+fn a_ring_opened_for_more_than_the_kernel_takes() {
+    let base =
+        case("tries, and no further call", &[&[TryWrite(2), TryWrite(2), TryWrite(2)]], &[&[ReadWritten]]);
+    is_found(Mutant::OpenWithoutRoom, &Case { is_asked: true, ..unbuffered(base) });
+}
+
+/// One writes to the kernel, because nobody reads yet, while the other finds a reader and opens the ring.
+fn plain_beside_opening() -> Case {
+    let base = case(
+        "a write to the kernel beside an opening",
+        &[&[Write(1), Close], &[Write(1), Close]],
+        &[&[ReadToEnd(1)]],
+    );
+    Case { ring: 1, pipe: 1, ..unbuffered(base) }
+}
+
+#[test]
+fn a_ring_opened_beside_a_write_to_the_kernel() {
+    is_found(Mutant::OpenIgnoresPlain, &plain_beside_opening());
+}
+
+#[test]
+fn a_write_to_the_kernel_beside_an_opening() {
+    is_found(Mutant::PlainIgnoresOpening, &plain_beside_opening());
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! The cut-over of a stream between the kernel and a ring, in all interleavings of small cases and at random in large ones.
 //!
-//! Start with `world` (what there is), then `steps` (what can happen), then `cases`.
+//! Start with `world` (what there is), then `choices` (what can happen) and `steps` (what comes of it), then `cases`.
 // What is not as expected ends the test; how much was searched is printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod acts;
 mod cases;
+mod choices;
 mod hostile;
 mod mutant_cases;
 mod mutants;
 mod outcomes;
 mod random;
+mod replay;
 mod search;
 mod steps;
 mod whole;

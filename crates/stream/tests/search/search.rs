@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::steps::{Choice, apply, choices};
+use crate::choices::{Choice, choices};
+use crate::steps::apply;
 use crate::world::{Case, World};
 
 /// What a search found.

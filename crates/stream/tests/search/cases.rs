@@ -18,6 +18,7 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
         spurious: false,
         stops: false,
         hurries: false,
+        is_asked: false,
         buffered: true,
         may_abort: false,
         mutant: None,
@@ -45,8 +46,8 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, Renew, Seen,
-    ShutDown, TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
+    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ReadWritten, Renew,
+    Seen, ShutDown, TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
 };
 
 #[test]
@@ -300,6 +301,20 @@ fn a_writer_that_never_comes_back() {
     let mixed = [RawWrite(1), Write(1), RawWrite(1), Close];
     let base = case("unseen writes before and after", &[&mixed], &[&[ReadToEnd(2)]]);
     holds(&Case { buffered: false, ..base });
+}
+
+/// What was written without waiting arrives without any further call of the writer.
+#[test]
+fn a_writer_that_tries_and_never_comes_back() {
+    let tries = [TryWrite(2), TryWrite(2), TryWrite(2)];
+    let base = Case { is_asked: true, ..case("tries, and no further call", &[&tries], &[&[ReadWritten]]) };
+    holds(&Case { buffered: false, ..base.clone() });
+    holds(&Case {
+        name: "two try",
+        buffered: false,
+        writers: vec![tries[1..].into(), tries[2..].into()],
+        ..base
+    });
 }
 
 /// The kernel is full when the writer ends, and a reader that has left the ring comes late.

@@ -2,14 +2,11 @@
 
 use std::collections::VecDeque;
 
-use proto::stream::reader::Reader;
-use proto::stream::withdraw::Withdraw;
-use proto::stream::writer::Writer;
-use proto::stream::{Do, Saw, Word};
+use stream::Word;
+use stream::words::WORDS;
 
 use crate::mutants::Mutant;
-
-pub(crate) const WORDS: usize = 10;
+use crate::replay::{Do, Running};
 
 /// What a process does, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,6 +49,8 @@ pub(crate) enum Op {
     RawRead(u32),
     /// Reads past the library until the end.
     RawToEnd,
+    /// Reads, without waiting, until it has all that writers were told is written, and they are through.
+    ReadWritten,
 }
 
 /// A case: who does what, and what may happen.
@@ -80,29 +79,11 @@ pub(crate) struct Case {
     pub(crate) buffered: bool,
     /// Who closes or shuts down may not wait until the kernel takes what goes back, unless a reader has left the library.
     pub(crate) hurries: bool,
+    /// The kernel is asked whether it has room for what the ring may hold; else it says so in any case, as it does before others fill it.
+    pub(crate) is_asked: bool,
     /// A withdrawal may fail, and so end the connection.
     pub(crate) may_abort: bool,
     pub(crate) mutant: Option<Mutant>,
-}
-
-/// The machine that a process is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Machine {
-    Idle,
-    Writing(Writer),
-    Reading(Reader),
-    Withdrawing(Withdraw),
-}
-
-impl Machine {
-    pub(crate) fn step(&mut self, saw: Saw) -> Option<Do> {
-        match self {
-            Self::Idle => None,
-            Self::Writing(machine) => Some(machine.step(saw)),
-            Self::Reading(machine) => Some(machine.step(saw)),
-            Self::Withdrawing(machine) => Some(machine.step(saw)),
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -112,15 +93,16 @@ pub(crate) struct Process {
     /// Index of the operation, and what it has moved.
     pub(crate) op: usize,
     pub(crate) moved: u32,
-    pub(crate) machine: Machine,
+    /// The call that it is in, and that call's next step.
+    pub(crate) running: Option<Running>,
     pub(crate) next: Option<Do>,
     /// It ends without waiting for the kernel.
     pub(crate) is_hurried: bool,
-    /// The machine does the operation, and is not only there on a visit.
+    /// The call does the operation, and is not only there on a visit.
     pub(crate) is_of_op: bool,
-    /// What [`Reader::reached`] said last.
+    /// What [`stream::read::Read::reached`] said last.
     pub(crate) reached: u64,
-    /// What [`Writer::head`] said last.
+    /// What [`stream::write::Write::head`] said last.
     pub(crate) head: u64,
     /// Stores that the others do not see yet.
     pub(crate) stores: VecDeque<(Word, u64)>,
@@ -170,7 +152,7 @@ impl World {
             has_closed: false,
             op: 0,
             moved: 0,
-            machine: Machine::Idle,
+            running: None,
             next: None,
             is_hurried: false,
             is_of_op: false,
@@ -259,6 +241,11 @@ impl Case {
     pub(crate) fn has_visits(&self) -> bool {
         self.readers.iter().flatten().any(|op| matches!(op, Op::Withdraw | Op::Seen))
             && !self.writers.iter().flatten().any(|op| *op == Op::BeforeSleep)
+    }
+
+    /// How many processes an end has.
+    pub(crate) fn of_end(&self, is_writing: bool) -> usize {
+        if is_writing { self.writers.len() } else { self.readers.len() }
     }
 
     pub(crate) fn is_writer(&self, who: usize) -> bool {

@@ -1,9 +1,10 @@
-//! Ways to get the protocol wrong. The machines stay as they are; what is wrong is how their wishes are carried out: a fence
+//! Ways to get the protocol wrong. The calls stay as they are; what is wrong is how their steps are carried out: a fence
 //! that is none, a look that repeats what was seen before, a count that leaves somebody out.
 
-use proto::stream::{Word, path};
+use stream::words::WORDS;
+use stream::{Word, path};
 
-use crate::world::{Case, WORDS, World};
+use crate::world::{Case, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
@@ -47,6 +48,12 @@ pub(crate) enum Mutant {
     CopyAfterHead,
     /// Locks exclude nobody.
     NoLock,
+    /// The ring is opened although the kernel may not take back what it may hold.
+    OpenWithoutRoom,
+    /// The ring is opened although somebody writes to the kernel without the lock.
+    OpenIgnoresPlain,
+    /// Who writes to the kernel without the lock does not look whether the ring is being opened.
+    PlainIgnoresOpening,
     /// Who could not hand everything back, because the kernel refuses it, says that nothing is left.
     RefusedIsDone,
 }
@@ -101,7 +108,7 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
         {
             return old;
         }
-        (Mutant::RecallIgnoresLock, Word::ReadLock) => return 0,
+        (Mutant::OpenIgnoresPlain, Word::Plain) | (Mutant::PlainIgnoresOpening, Word::Opening) => return 0,
         (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {
             return world.load(who, Word::Tail);
         }

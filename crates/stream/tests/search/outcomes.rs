@@ -1,8 +1,9 @@
 //! What a call ended with: is it true, and what does the process do next?
 
-use proto::stream::Outcome;
+use stream::Outcome;
 
-use crate::steps::{Broken, end_of_writers, finish_op, has_hung_up};
+use crate::choices::has_hung_up;
+use crate::steps::{Broken, end_of_writers, finish_op};
 use crate::world::{Case, Op, World};
 
 /// A reader is told the end: has everything been read, but for the last `unsure` bytes?
@@ -79,6 +80,7 @@ pub(crate) fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome)
                 return Err(format!("{count} bytes to read, and that many are not there"));
             }
         }
+        Outcome::Moved(_) | Outcome::WouldBlock if op == Some(Op::ReadWritten) => {}
         Outcome::Moved(_) if matches!(op, Some(Op::Peek(_))) => finish_op(world, who),
         Outcome::Moved(count) => {
             world.processes[who].moved += count as u32;

@@ -1,0 +1,276 @@
+//! Calls of crate `stream` without a system call and without a wait: they stop where one would be needed, and are then attempted again by
+//! [`Call`](crate::rings::run::Call).
+
+use stream::{Free, Held, Memory, Sent, Shared, Slept, Wait, Word, Written};
+
+use super::commit;
+use crate::page::{self, Way};
+use crate::rings::conn::Conn;
+use crate::rings::copy::{Bytes, copy};
+use crate::rings::lock;
+use crate::rings::words::{BESIDE, Words};
+use crate::sync::{Ordering, compiler_fence, fence};
+
+/// Why such a call stopped: what comes next takes longer.
+pub(super) struct Slow;
+
+/// A write that puts bytes into the ring.
+pub(super) struct Puts<'a> {
+    conn: &'a Conn,
+    own: &'a Words,
+    peer: &'a Words,
+    bytes: &'a Bytes,
+    /// How many of them were moved before.
+    done: usize,
+    /// How many are being moved now.
+    moving: u64,
+    is_locked: bool,
+}
+
+/// A read that takes bytes from the ring.
+pub(super) struct Takes<'a> {
+    conn: &'a Conn,
+    own: &'a Words,
+    peer: &'a Words,
+    bytes: &'a Bytes,
+    /// How many are being moved now.
+    moving: u64,
+    is_locked: bool,
+}
+
+impl<'a> Puts<'a> {
+    #[inline(always)]
+    pub(super) fn new(
+        conn: &'a Conn,
+        own: &'a Words,
+        peer: &'a Words,
+        bytes: &'a Bytes,
+        done: usize,
+    ) -> Self {
+        Self { conn, own, peer, bytes, done, moving: 0, is_locked: false }
+    }
+
+    /// It has stopped: its lock is free again.
+    #[inline(always)]
+    pub(super) fn ends(&mut self) {
+        if self.is_locked {
+            self.is_locked = false;
+            lock::release(&self.own.write_lock.0);
+        }
+    }
+
+    /// Puts a small message beside its position, too.
+    #[inline(always)]
+    fn put_beside(&self, at: u64, length: usize) {
+        let message = &self.own.message.0;
+        match self.bytes.place() {
+            Some(from) if length <= BESIDE => {
+                // Readers of the last one look with Acquire, and find out that it is gone.
+                message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
+                compiler_fence(Ordering::SeqCst);
+                let beside = message.beside.as_ptr().cast_mut().cast::<u8>();
+                // SAFETY: the words' own room, which is long enough; the program's own bytes.
+                unsafe { copy(from.wrapping_add(self.done), beside, length) };
+                compiler_fence(Ordering::SeqCst);
+                // Unless a handler of this thread has written another one here.
+                commit(&message.beside_at, NOTHING_BESIDE, at);
+            }
+            _ => {
+                if message.beside_at.load(Ordering::Relaxed) != NOTHING_BESIDE {
+                    // Readers look with Acquire: they find out that the last one is gone.
+                    message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Takes<'a> {
+    #[inline(always)]
+    pub(super) fn new(conn: &'a Conn, own: &'a Words, peer: &'a Words, bytes: &'a Bytes) -> Self {
+        Self { conn, own, peer, bytes, moving: 0, is_locked: false }
+    }
+
+    /// It has stopped: its lock is free again.
+    #[inline(always)]
+    pub(super) fn ends(&mut self) {
+        if self.is_locked {
+            self.is_locked = false;
+            lock::release(&self.own.read_lock.0);
+        }
+    }
+
+    /// Takes a small message from beside its position, if it is there.
+    #[inline(always)]
+    fn take_beside(&self, from: u64, length: usize) -> bool {
+        let message = &self.peer.message.0;
+        // Behind the look at the tail: what stands here is the last message that it shows, or a later one.
+        if message.beside_at.load(Ordering::Acquire) != from || length > BESIDE {
+            return false;
+        }
+        let Some(to) = self.bytes.place() else { return false };
+        // SAFETY: the words' own bytes; the program's own room, of which no more than its length is used.
+        unsafe { copy(message.beside.as_ptr().cast(), to, length) };
+        compiler_fence(Ordering::SeqCst);
+        message.beside_at.load(Ordering::Acquire) == from
+    }
+}
+
+/// No message stands beside its position.
+const NOTHING_BESIDE: u64 = u64::MAX;
+
+/// What both do alike, and where both stop.
+macro_rules! stops {
+    ($call:ident, $is_writing:literal) => {
+        impl Shared for $call<'_> {
+            type Stop = Slow;
+
+            #[inline(always)]
+            fn load(&mut self, word: Word) -> Result<u64, Slow> {
+                let whose = if word.is_writers() == $is_writing { self.own } else { self.peer };
+                Ok(whose.word(word).load(Ordering::Acquire))
+            }
+
+            #[inline(always)]
+            fn store(&mut self, _: Word, _: u64) -> Result<(), Slow> {
+                Err(Slow)
+            }
+
+            #[inline(always)]
+            fn increase(&mut self, _: Word) -> Result<(), Slow> {
+                Err(Slow)
+            }
+
+            #[inline(always)]
+            fn decrease(&mut self, _: Word) -> Result<(), Slow> {
+                Err(Slow)
+            }
+
+            #[inline(always)]
+            fn fence(&mut self) -> Result<(), Slow> {
+                fence(Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    };
+    () => {
+        #[inline(always)]
+        fn unlock(&mut self, _: Word) -> Result<(), Slow> {
+            self.ends();
+            Ok(())
+        }
+
+        #[inline(always)]
+        fn wait_until_free(&mut self, _: Word) -> Result<Free, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn taken(&mut self) -> Result<Option<u64>, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn written(&mut self) -> Result<Written, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn takes_all(&mut self, _: u64) -> Result<bool, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn held(&mut self) -> Result<Held, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn receive(&mut self, _: u64) -> Result<u64, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn send_ring(&mut self, _: u64, _: u64) -> Result<Sent, Slow> {
+            Err(Slow)
+        }
+
+        #[inline(always)]
+        fn sleep(&mut self, _: Wait) -> Result<Slept, Slow> {
+            Err(Slow)
+        }
+    };
+}
+
+stops!(Puts, true);
+stops!(Takes, false);
+
+impl Memory for Puts<'_> {
+    stops!();
+
+    #[inline(always)]
+    fn lock(&mut self, _: Word) -> Result<(), Slow> {
+        self.is_locked = lock::try_take(&self.own.write_lock.0, lock::own());
+        if self.is_locked { Ok(()) } else { Err(Slow) }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, _: Word, from: u64, to: u64) -> Result<bool, Slow> {
+        // An ordinary store right behind those of the message: with a locked one a reader that looks meanwhile would take the line away
+        // in between. It fails if a handler of this thread has written meanwhile.
+        let is_moved = commit(&self.own.message.0.tail, from, to);
+        if is_moved {
+            page::memory(self.conn.record(), Way::Out, self.moving);
+        }
+        Ok(is_moved)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, at: u64, len: u64) -> Result<(), Slow> {
+        self.moving = len;
+        // SAFETY: the ring of this end's region; the program's own bytes.
+        unsafe { self.bytes.put(self.done, self.own.ring(), at, len as usize) };
+        self.put_beside(at, len as usize);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take(&mut self, _: u64, _: u64) -> Result<(), Slow> {
+        Err(Slow)
+    }
+}
+
+impl Memory for Takes<'_> {
+    stops!();
+
+    #[inline(always)]
+    fn lock(&mut self, _: Word) -> Result<(), Slow> {
+        self.is_locked = lock::try_take(&self.own.read_lock.0, lock::own());
+        if self.is_locked { Ok(()) } else { Err(Slow) }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, _: Word, from: u64, to: u64) -> Result<bool, Slow> {
+        // It fails if a handler of this thread has read meanwhile.
+        let is_moved = commit(&self.own.head.0, from, to);
+        if is_moved {
+            page::memory(self.conn.record(), Way::In, self.moving);
+        }
+        Ok(is_moved)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, _: u64, _: u64) -> Result<(), Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at: u64, len: u64) -> Result<(), Slow> {
+        self.moving = len;
+        if !self.take_beside(at, len as usize) {
+            // SAFETY: the ring of the other end's region; the program's own room, of which no more than its length is used.
+            unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
+        }
+        Ok(())
+    }
+}

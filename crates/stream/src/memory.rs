@@ -1,0 +1,158 @@
+//! What a call sees of its connection: the shared words, the ring, the kernel's connection and the caller's bytes.
+
+use crate::Word;
+
+/// The words that both ends share, one step at a time. In programs these are atomics; in tests also loom's atomics, and a world in which
+/// every interleaving is tried.
+///
+/// Every load is an Acquire (or sequentially consistent) one, every store a Release one; counts are changed by sequentially consistent
+/// read-modify-writes.
+pub trait Shared {
+    /// Why a step was not made: then the call ends at once with this, its locks as they are. Programs that carry out each step have
+    /// [`core::convert::Infallible`] here.
+    type Stop;
+
+    /// Loads a word.
+    fn load(&mut self, word: Word) -> Result<u64, Self::Stop>;
+
+    /// Stores a word of the own end.
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Self::Stop>;
+
+    /// Adds 1 to a count of the own end.
+    fn increase(&mut self, count: Word) -> Result<(), Self::Stop>;
+
+    /// Takes 1 from a count of the own end.
+    fn decrease(&mut self, count: Word) -> Result<(), Self::Stop>;
+
+    /// A full fence: stores before it are visible before loads after it look.
+    fn fence(&mut self) -> Result<(), Self::Stop>;
+}
+
+/// What else a call may do: take locks, copy bytes of the ring, ask the kernel, wait.
+pub trait Memory: Shared {
+    /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that is proven dead is free.
+    fn lock(&mut self, lock: Word) -> Result<(), Self::Stop>;
+
+    /// Releases it.
+    fn unlock(&mut self, lock: Word) -> Result<(), Self::Stop>;
+
+    /// Waits until the other end's lock is free (or its holder proven dead): who holds it is at work, and through in a moment.
+    fn wait_until_free(&mut self, lock: Word) -> Result<Free, Self::Stop>;
+
+    /// Moves a position that only the holder of its lock moves: [`Word::Tail`] behind bytes that were put, [`Word::Head`] behind bytes
+    /// that were taken. False: a signal handler of this thread has moved it since it was loaded; nothing was stored.
+    fn advance(&mut self, position: Word, from: u64, to: u64) -> Result<bool, Self::Stop>;
+
+    /// Copies bytes of the caller to this position of the ring.
+    fn put(&mut self, at: u64, len: u64) -> Result<(), Self::Stop>;
+
+    /// Copies ring bytes from this position to the caller's buffer.
+    fn take(&mut self, at: u64, len: u64) -> Result<(), Self::Stop>;
+
+    /// Asks the kernel how many bytes this end has taken from it ([`crate::count::taken`]). `None`: its counters do not say.
+    fn taken(&mut self) -> Result<Option<u64>, Self::Stop>;
+
+    /// Asks the kernel how many bytes this end has given to it ([`crate::count::written`]).
+    fn written(&mut self) -> Result<Written, Self::Stop>;
+
+    /// Asks whether the kernel surely takes so many bytes at once, for as long as it is given nothing else.
+    fn takes_all(&mut self, len: u64) -> Result<bool, Self::Stop>;
+
+    /// Asks what the kernel holds for the reader, taking nothing, not even an error (`FIONREAD`; if that says nothing, `poll`, and
+    /// `FIONREAD` again if it says readable; never `recv`, which takes the error also with `MSG_PEEK`).
+    fn held(&mut self) -> Result<Held, Self::Stop>;
+
+    /// Reads at most so many bytes from the kernel, without waiting; 0 if it had none.
+    fn receive(&mut self, most: u64) -> Result<u64, Self::Stop>;
+
+    /// Gives bytes of the ring to the kernel, without waiting.
+    fn send_ring(&mut self, at: u64, len: u64) -> Result<Sent, Self::Stop>;
+
+    /// Waits, holding no lock.
+    fn sleep(&mut self, wait: Wait) -> Result<Slept, Self::Stop>;
+}
+
+/// What a wait for a lock of the other end came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Free {
+    /// It is free.
+    Free,
+    /// Its holder must have been stopped over it, by a debugger, say.
+    Stopped,
+}
+
+/// What the kernel was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Written {
+    /// So many bytes in all.
+    Bytes(u64),
+    /// That cannot be told now.
+    Unknown,
+    /// It takes no more: the connection is dead, or its writing half was shut down.
+    Broken,
+}
+
+/// What the kernel holds for a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Held {
+    /// Nothing yet.
+    Nothing,
+    /// So many bytes (not 0).
+    Bytes(u64),
+    /// No bytes, and the other end has finished.
+    End,
+    /// No bytes, and an error.
+    Error,
+}
+
+/// What the kernel took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// So many bytes (not 0).
+    Bytes(u64),
+    /// Nothing now.
+    WouldBlock,
+    /// Nothing, for good.
+    Broken,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// The kernel has bytes, an end or an error to read. The readers have said that they sleep, so everything comes that way: the
+    /// program's own blocking call does.
+    Readable,
+    /// The kernel takes bytes.
+    Writable,
+    /// Readers, who are awake, take bytes of the ring ([`Word::Head`] moves): a short while, spinning. [`Woken::Timer`] when it was
+    /// long enough.
+    Room,
+    /// The writer, who is at work, hands bytes back, or the kernel delivers what comes before the ring's bytes: a short while, spinning
+    /// or sleeping. Look at [`Word::Recall`] and [`Word::Path`] meanwhile, without the lock: a reader that takes its lock all the time
+    /// starves the writer that waits for it. [`Woken::Timer`] when it was too long (readers take it as a reason to look).
+    Return,
+}
+
+/// What came of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Slept {
+    /// It ended, for this reason.
+    Woken(Woken),
+    /// Only of [`Wait::Readable`]: the program's call took so many bytes.
+    Moved(u64),
+    /// Only of [`Wait::Readable`]: the program's call took an error.
+    Broken,
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Woken {
+    /// What was waited for, or no reason.
+    Look,
+    /// The other end hung up.
+    Hangup,
+    /// The caller's timer: the call does what it does then, and may sleep again.
+    Timer,
+    /// A signal handler ran, or the call's own time-out passed: the call ends with [`crate::Outcome::WouldBlock`].
+    Stop,
+}

@@ -1,0 +1,222 @@
+//! Calls that go on one step at a time, although they are ordinary functions.
+//!
+//! A call's attempt does nothing but what its steps tell it, so it is where its answers so far have brought it. It is run from the
+//! beginning with these answers, and stopped at the first step for which there is none yet: that is the next one.
+
+use stream::plain;
+use stream::read::Read;
+use stream::withdraw::Withdraw;
+use stream::write::Write;
+use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written};
+
+/// A step of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Do {
+    Lock(Word),
+    Unlock(Word),
+    WaitUntilFree(Word),
+    Load(Word),
+    Store(Word, u64),
+    Advance(Word, u64),
+    Increase(Word),
+    Decrease(Word),
+    Fence,
+    Put { at: u64, len: u64 },
+    Take { at: u64, len: u64 },
+    AskTaken,
+    AskWritten,
+    AskRoom(u64),
+    Count,
+    Receive { most: u64 },
+    Send { most: u64 },
+    SendRing { at: u64, len: u64 },
+    Sleep(Wait),
+    Done(Outcome),
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Saw {
+    Nothing,
+    Free(Free),
+    Value(u64),
+    Taken(Option<u64>),
+    Written(Written),
+    Room(bool),
+    Held(Held),
+    Received(u64),
+    Sent(Sent),
+    Slept(Slept),
+}
+
+/// The answers so far.
+struct Replay<'a> {
+    answers: &'a [Saw],
+    at: usize,
+}
+
+/// Two steps in one line: the step, and how its answer is read.
+macro_rules! answered {
+    ($self:ident, $step:expr, $saw:pat => $value:expr) => {
+        match $self.ask($step)? {
+            $saw => Ok($value),
+            other => panic!("{:?} answered by {other:?}", $step),
+        }
+    };
+}
+
+impl Replay<'_> {
+    fn ask(&mut self, step: Do) -> Result<Saw, Do> {
+        let answer = self.answers.get(self.at).copied().ok_or(step)?;
+        self.at += 1;
+        Ok(answer)
+    }
+
+    /// The program's own call.
+    fn send(&mut self, most: u64) -> Result<Sent, Do> {
+        answered!(self, Do::Send { most }, Saw::Sent(sent) => sent)
+    }
+}
+
+impl Shared for Replay<'_> {
+    type Stop = Do;
+
+    fn load(&mut self, word: Word) -> Result<u64, Do> {
+        answered!(self, Do::Load(word), Saw::Value(value) => value)
+    }
+
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Do> {
+        answered!(self, Do::Store(word, value), Saw::Nothing => ())
+    }
+
+    fn increase(&mut self, count: Word) -> Result<(), Do> {
+        answered!(self, Do::Increase(count), Saw::Nothing => ())
+    }
+
+    fn decrease(&mut self, count: Word) -> Result<(), Do> {
+        answered!(self, Do::Decrease(count), Saw::Nothing => ())
+    }
+
+    fn fence(&mut self) -> Result<(), Do> {
+        answered!(self, Do::Fence, Saw::Nothing => ())
+    }
+}
+
+impl Memory for Replay<'_> {
+    fn lock(&mut self, lock: Word) -> Result<(), Do> {
+        answered!(self, Do::Lock(lock), Saw::Nothing => ())
+    }
+
+    fn unlock(&mut self, lock: Word) -> Result<(), Do> {
+        answered!(self, Do::Unlock(lock), Saw::Nothing => ())
+    }
+
+    fn wait_until_free(&mut self, lock: Word) -> Result<Free, Do> {
+        answered!(self, Do::WaitUntilFree(lock), Saw::Free(free) => free)
+    }
+
+    fn advance(&mut self, position: Word, _: u64, to: u64) -> Result<bool, Do> {
+        answered!(self, Do::Advance(position, to), Saw::Nothing => true)
+    }
+
+    fn put(&mut self, at: u64, len: u64) -> Result<(), Do> {
+        answered!(self, Do::Put { at, len }, Saw::Nothing => ())
+    }
+
+    fn take(&mut self, at: u64, len: u64) -> Result<(), Do> {
+        answered!(self, Do::Take { at, len }, Saw::Nothing => ())
+    }
+
+    fn taken(&mut self) -> Result<Option<u64>, Do> {
+        answered!(self, Do::AskTaken, Saw::Taken(taken) => taken)
+    }
+
+    fn written(&mut self) -> Result<Written, Do> {
+        answered!(self, Do::AskWritten, Saw::Written(written) => written)
+    }
+
+    fn takes_all(&mut self, len: u64) -> Result<bool, Do> {
+        answered!(self, Do::AskRoom(len), Saw::Room(is_room) => is_room)
+    }
+
+    fn held(&mut self) -> Result<Held, Do> {
+        answered!(self, Do::Count, Saw::Held(held) => held)
+    }
+
+    fn receive(&mut self, most: u64) -> Result<u64, Do> {
+        answered!(self, Do::Receive { most }, Saw::Received(count) => count)
+    }
+
+    fn send_ring(&mut self, at: u64, len: u64) -> Result<Sent, Do> {
+        answered!(self, Do::SendRing { at, len }, Saw::Sent(sent) => sent)
+    }
+
+    fn sleep(&mut self, wait: Wait) -> Result<Slept, Do> {
+        answered!(self, Do::Sleep(wait), Saw::Slept(slept) => slept)
+    }
+}
+
+/// How a write to the kernel ends that has found another path.
+pub(crate) const CHANGED: Outcome = Outcome::Withdrawn;
+
+/// A call of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Writing(Write),
+    /// A write of so many bytes to the kernel.
+    Plain(u64),
+    Reading(Read),
+    Withdrawing(Withdraw),
+}
+
+impl Call {
+    fn attempt(&mut self, m: &mut Replay<'_>) -> Result<Step, Do> {
+        match self {
+            Self::Writing(call) => call.attempt(m),
+            Self::Reading(call) => call.attempt(m),
+            Self::Withdrawing(call) => call.attempt(m),
+            Self::Plain(want) => Ok(Step::Ends(match plain::write(m, |m| m.send(*want))? {
+                Some(Sent::Bytes(count)) => Outcome::Moved(count),
+                Some(Sent::WouldBlock) => Outcome::WouldBlock,
+                Some(Sent::Broken) => Outcome::Kernel,
+                None => CHANGED,
+            })),
+        }
+    }
+}
+
+/// A call under way: how it stood when its present attempt began, and the answers since.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Running {
+    pub(crate) call: Call,
+    answers: Vec<Saw>,
+}
+
+impl Running {
+    pub(crate) fn new(call: Call) -> Self {
+        Self { call, answers: Vec::new() }
+    }
+
+    /// The first step.
+    pub(crate) fn begin(&mut self) -> Do {
+        loop {
+            let mut call = self.call;
+            match call.attempt(&mut Replay { answers: &self.answers, at: 0 }) {
+                Err(step) => return step,
+                Ok(step) => {
+                    self.call = call;
+                    self.answers.clear();
+                    if let Step::Ends(outcome) = step {
+                        return Do::Done(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the answer to the last step and says the next.
+    pub(crate) fn step(&mut self, saw: Saw) -> Do {
+        self.answers.push(saw);
+        self.begin()
+    }
+}
