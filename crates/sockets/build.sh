@@ -9,7 +9,7 @@ folder=$(cd -- "$(dirname -- "$0")" && pwd)
 output=$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")
 shift
 object=${output%.so}.o
-"${CARGO:-cargo}" rustc --locked --profile inside --manifest-path "$folder/Cargo.toml" "$@" -- "--emit=obj=$object"
+cargo rustc --locked --profile inside --manifest-path "$folder/Cargo.toml" "$@" -- "--emit=obj=$object"
 exec "${CC:-cc}" -shared -nostdlib -nostartfiles -o "$output" "$object" \
     -Wl,--version-script="$folder/exported.map" \
     -Wl,-soname,libtieline-sockets.so -Wl,--gc-sections -Wl,--eh-frame-hdr \

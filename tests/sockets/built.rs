@@ -35,7 +35,6 @@ fn build(name: &str, features: &[&str]) -> PathBuf {
             .arg(&library)
             .arg("--quiet")
             .args(features)
-            .env("CARGO", env!("CARGO"))
             .env("CARGO_TARGET_DIR", &folder),
     );
     library

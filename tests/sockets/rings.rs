@@ -174,8 +174,17 @@ fn what_programs_seldom_do() {
     let watchdog = Watchdog::usual("odd calls");
     let odd = program("odd", "odd.c", &["-pthread"]);
     let odd = odd.to_str().unwrap();
-    for way in ["reconnects", "clones", "sends a file", "peeks", "filters", "is limited", "executes", "forks"]
-    {
+    for way in [
+        "reconnects",
+        "clones",
+        "sends a file",
+        "peeks",
+        "filters",
+        "is limited",
+        "executes",
+        "forks",
+        "ends both",
+    ] {
         let plain = must(std::process::Command::new(odd).arg(way));
         for rings in ["1", RINGS_FORCED] {
             let mut command = tieline(&["run", "--rings", "--", odd, way]);

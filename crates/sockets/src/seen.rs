@@ -312,6 +312,9 @@ pub(crate) fn shutting_down(fd: c_int, how: c_int) {
         if how != libc::SHUT_RD {
             rings::leave::shutting_down(conn, fd);
         }
+        if how == libc::SHUT_RDWR {
+            rings::leave::reads_no_more(conn, fd);
+        }
     }
 }
 

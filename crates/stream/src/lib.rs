@@ -16,7 +16,7 @@
 //! - The reader has one rule: *count what the kernel holds, then look at the ring; if nothing of the ring is due, what was counted may
 //!   be read.* End of stream and errors of the kernel obey the same rule, so they come in TCP's place.
 //!
-//! Where to start reading: [`words`], then [`write`], [`open`] and [`back`], then [`read`]. [`plain`] is a write that goes to the
+//! Where to start reading: [`words`], then [`mod@write`], [`open`] and [`back`], then [`read`]. [`plain`] is a write that goes to the
 //! kernel; [`withdraw`] is for a reader that is about to do what the library cannot see.
 #![forbid(unsafe_code)]
 

@@ -120,6 +120,19 @@ static void peeks(void)
         if (recv(here, got, 4, MSG_PEEK) != 4 || memcmp(got, look ? "efgh" : "abcd", 4)) FAIL("look %d: %s", look, got);
 }
 
+// Who writes to an end that has shut down both halves is told so by the second write.
+static void ends_both(void)
+{
+    char got[9] = "";
+    if (write(here, "before", 6) != 6) FAIL("write");
+    gets(there, "before");
+    if (shutdown(there, SHUT_RDWR)) FAIL("shutdown");
+    if (send(here, "1234", 4, MSG_NOSIGNAL) != 4) FAIL("the first write");
+    usleep(50000);
+    if (send(here, "1234", 4, MSG_NOSIGNAL) != -1 || errno != EPIPE) FAIL("the second write");
+    if (recv(there, got, 8, MSG_DONTWAIT) != -1 || errno != ECONNRESET) FAIL("`%s` came", got);
+}
+
 // A filter that forbids what the program does not do itself.
 static void filters(void)
 {
@@ -244,7 +257,7 @@ static void forks(void)
 int main(int count, char **words)
 {
     static const struct { const char *name; void (*does)(void); } ways[] = {
-        { "reconnects", reconnects }, { "clones", clones }, { "sends a file", sends_a_file }, { "peeks", peeks }, { "filters", filters }, { "is limited", is_limited }, { "executes", executes }, { "forks", forks },
+        { "reconnects", reconnects }, { "clones", clones }, { "sends a file", sends_a_file }, { "peeks", peeks }, { "filters", filters }, { "is limited", is_limited }, { "executes", executes }, { "forks", forks }, { "ends both", ends_both },
     };
     alarm(60);
     if (count == 3) accepts(atoi(words[2]));

@@ -47,7 +47,7 @@ fn build(sockets: &Path, planted: bool) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("no folder for what is built");
     let linked = folder.join("libtieline-sockets.so");
     let mut build = Command::new(sockets.join("build.sh"));
-    build.arg(&linked).args(["--quiet", "--target-dir"]).arg(&folder).env("CARGO", env!("CARGO"));
+    build.arg(&linked).args(["--quiet", "--target-dir"]).arg(&folder);
     if planted {
         build.args(["--features", "planted"]);
     }

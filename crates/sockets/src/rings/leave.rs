@@ -260,6 +260,17 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
     }
 }
 
+/// Both halves are about to be shut down: what is written from now on the kernel answers with a reset. What was written before can still be
+/// read; as long as that is in the ring, nobody is asked to give it back, as the kernel would refuse it, too.
+pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
+    if conn.is(state::READY)
+        && let Some((own, peer)) = conn.words()
+        && is_empty(own, peer)
+    {
+        withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), 0);
+    }
+}
+
 /// Before an end, of which some bytes stay in the ring: readers are told how many came before them, because a connection that both ends have
 /// closed and one that was reset look the same to them.
 ///
