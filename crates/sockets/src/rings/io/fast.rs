@@ -9,13 +9,13 @@ use crate::rings::conn::Conn;
 use crate::rings::copy::{Bytes, copy};
 use crate::rings::lock;
 use crate::rings::words::{BESIDE, Words};
-use crate::sync::{Ordering, compiler_fence, fence};
+use crate::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Why such a call stopped: what comes next takes longer.
 pub(super) struct Slow;
 
-/// A write that puts bytes into the ring.
-pub(super) struct Puts<'a> {
+/// A call that puts bytes into the ring of its end, if it `WRITES`, or takes them from the other one's.
+pub(super) struct Fast<'a, const WRITES: bool> {
     conn: &'a Conn,
     own: &'a Words,
     peer: &'a Words,
@@ -27,18 +27,10 @@ pub(super) struct Puts<'a> {
     is_locked: bool,
 }
 
-/// A read that takes bytes from the ring.
-pub(super) struct Takes<'a> {
-    conn: &'a Conn,
-    own: &'a Words,
-    peer: &'a Words,
-    bytes: &'a Bytes,
-    /// How many are being moved now.
-    moving: u64,
-    is_locked: bool,
-}
+pub(super) type Puts<'a> = Fast<'a, true>;
+pub(super) type Takes<'a> = Fast<'a, false>;
 
-impl<'a> Puts<'a> {
+impl<'a, const WRITES: bool> Fast<'a, WRITES> {
     #[inline(always)]
     pub(super) fn new(
         conn: &'a Conn,
@@ -50,12 +42,16 @@ impl<'a> Puts<'a> {
         Self { conn, own, peer, bytes, done, moving: 0, is_locked: false }
     }
 
+    fn own_lock(&self) -> &'a AtomicU64 {
+        if WRITES { &self.own.write_lock.0 } else { &self.own.read_lock.0 }
+    }
+
     /// It has stopped: its lock is free again.
     #[inline(always)]
     pub(super) fn ends(&mut self) {
         if self.is_locked {
             self.is_locked = false;
-            lock::release(&self.own.write_lock.0);
+            lock::release(self.own_lock());
         }
     }
 
@@ -83,22 +79,6 @@ impl<'a> Puts<'a> {
             }
         }
     }
-}
-
-impl<'a> Takes<'a> {
-    #[inline(always)]
-    pub(super) fn new(conn: &'a Conn, own: &'a Words, peer: &'a Words, bytes: &'a Bytes) -> Self {
-        Self { conn, own, peer, bytes, moving: 0, is_locked: false }
-    }
-
-    /// It has stopped: its lock is free again.
-    #[inline(always)]
-    pub(super) fn ends(&mut self) {
-        if self.is_locked {
-            self.is_locked = false;
-            lock::release(&self.own.read_lock.0);
-        }
-    }
 
     /// Takes a small message from beside its position, if it is there.
     #[inline(always)]
@@ -119,108 +99,62 @@ impl<'a> Takes<'a> {
 /// No message stands beside its position.
 const NOTHING_BESIDE: u64 = u64::MAX;
 
-/// What both do alike, and where both stop.
-macro_rules! stops {
-    ($call:ident, $is_writing:literal) => {
-        impl Shared for $call<'_> {
-            type Stop = Slow;
-
-            #[inline(always)]
-            fn load(&mut self, word: Word) -> Result<u64, Slow> {
-                let whose = if word.is_writers() == $is_writing { self.own } else { self.peer };
-                Ok(whose.word(word).load(Ordering::Acquire))
-            }
-
-            #[inline(always)]
-            fn store(&mut self, _: Word, _: u64) -> Result<(), Slow> {
-                Err(Slow)
-            }
-
-            #[inline(always)]
-            fn increase(&mut self, _: Word) -> Result<(), Slow> {
-                Err(Slow)
-            }
-
-            #[inline(always)]
-            fn decrease(&mut self, _: Word) -> Result<(), Slow> {
-                Err(Slow)
-            }
-
-            #[inline(always)]
-            fn fence(&mut self) -> Result<(), Slow> {
-                fence(Ordering::SeqCst);
-                Ok(())
-            }
-        }
-    };
-    () => {
-        #[inline(always)]
-        fn unlock(&mut self, _: Word) -> Result<(), Slow> {
-            self.ends();
-            Ok(())
-        }
-
-        #[inline(always)]
-        fn wait_until_free(&mut self, _: Word) -> Result<Free, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn taken(&mut self) -> Result<Option<u64>, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn written(&mut self) -> Result<Written, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn takes_all(&mut self, _: u64) -> Result<bool, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn held(&mut self) -> Result<Held, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn receive(&mut self, _: u64) -> Result<u64, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn send_ring(&mut self, _: u64, _: u64) -> Result<Sent, Slow> {
-            Err(Slow)
-        }
-
-        #[inline(always)]
-        fn sleep(&mut self, _: Wait) -> Result<Slept, Slow> {
-            Err(Slow)
-        }
-    };
-}
-
-stops!(Puts, true);
-stops!(Takes, false);
-
-impl Memory for Puts<'_> {
-    stops!();
+impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
+    type Stop = Slow;
 
     #[inline(always)]
+    fn load(&mut self, word: Word) -> Result<u64, Slow> {
+        let whose = if word.is_writers() == WRITES { self.own } else { self.peer };
+        Ok(whose.word(word).load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn store(&mut self, _: Word, _: u64) -> Result<(), Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn increase(&mut self, _: Word) -> Result<(), Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn decrease(&mut self, _: Word) -> Result<(), Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn fence(&mut self) -> Result<(), Slow> {
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
+    #[inline(always)]
     fn lock(&mut self, _: Word) -> Result<(), Slow> {
-        self.is_locked = lock::try_take(&self.own.write_lock.0, lock::own());
+        self.is_locked = lock::try_take(self.own_lock(), lock::own());
         if self.is_locked { Ok(()) } else { Err(Slow) }
     }
 
     #[inline(always)]
-    fn advance(&mut self, _: Word, from: u64, to: u64) -> Result<bool, Slow> {
+    fn unlock(&mut self, _: Word) -> Result<(), Slow> {
+        self.ends();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn wait_until_free(&mut self, _: Word) -> Result<Free, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, position: Word, from: u64, to: u64) -> Result<bool, Slow> {
         // An ordinary store right behind those of the message: with a locked one a reader that looks meanwhile would take the line away
-        // in between. It fails if a handler of this thread has written meanwhile.
-        let is_moved = commit(&self.own.message.0.tail, from, to);
+        // in between. It fails if a handler of this thread has moved it meanwhile.
+        let is_moved = commit(self.own.word(position), from, to);
         if is_moved {
-            page::memory(self.conn.record(), Way::Out, self.moving);
+            page::memory(self.conn.record(), if WRITES { Way::Out } else { Way::In }, self.moving);
         }
         Ok(is_moved)
     }
@@ -235,36 +169,6 @@ impl Memory for Puts<'_> {
     }
 
     #[inline(always)]
-    fn take(&mut self, _: u64, _: u64) -> Result<(), Slow> {
-        Err(Slow)
-    }
-}
-
-impl Memory for Takes<'_> {
-    stops!();
-
-    #[inline(always)]
-    fn lock(&mut self, _: Word) -> Result<(), Slow> {
-        self.is_locked = lock::try_take(&self.own.read_lock.0, lock::own());
-        if self.is_locked { Ok(()) } else { Err(Slow) }
-    }
-
-    #[inline(always)]
-    fn advance(&mut self, _: Word, from: u64, to: u64) -> Result<bool, Slow> {
-        // It fails if a handler of this thread has read meanwhile.
-        let is_moved = commit(&self.own.head.0, from, to);
-        if is_moved {
-            page::memory(self.conn.record(), Way::In, self.moving);
-        }
-        Ok(is_moved)
-    }
-
-    #[inline(always)]
-    fn put(&mut self, _: u64, _: u64) -> Result<(), Slow> {
-        Err(Slow)
-    }
-
-    #[inline(always)]
     fn take(&mut self, at: u64, len: u64) -> Result<(), Slow> {
         self.moving = len;
         if !self.take_beside(at, len as usize) {
@@ -272,5 +176,40 @@ impl Memory for Takes<'_> {
             unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn taken(&mut self) -> Result<Option<u64>, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn written(&mut self) -> Result<Written, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn takes_all(&mut self, _: u64) -> Result<bool, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn held(&mut self) -> Result<Held, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, _: u64) -> Result<u64, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn send_ring(&mut self, _: u64, _: u64) -> Result<Sent, Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
+    fn sleep(&mut self, _: Wait) -> Result<Slept, Slow> {
+        Err(Slow)
     }
 }

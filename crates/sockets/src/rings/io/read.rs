@@ -398,7 +398,7 @@ fn take(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) ->
     let purpose = if is_peek { Purpose::Peek } else { Purpose::Read };
     let reached = conn.reached.load(Ordering::Relaxed);
     let mut read = Read::new(CAPACITY, bytes.length as u64, false, true, reached).to(purpose);
-    let mut fast = Takes::new(conn, own, peer, bytes);
+    let mut fast = Takes::new(conn, own, peer, bytes, 0);
     let ended = read.attempt(&mut fast);
     fast.ends();
     match ended {

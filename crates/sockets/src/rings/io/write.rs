@@ -49,6 +49,7 @@ pub(crate) fn write(
         return plain(conn, native);
     }
     let mut done = 0;
+    let mut full_since = None;
     loop {
         match put(conn, own, peer, bytes, done) {
             Moves::Moved(count) => {
@@ -64,7 +65,7 @@ pub(crate) fn write(
                     return result;
                 }
             }
-            _ if gets_room(conn, own, peer, least(conn, bytes)) => continue,
+            _ if gets_room(conn, own, peer, least(conn, bytes), &mut full_since) => continue,
             _ => {}
         }
         let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
@@ -163,21 +164,28 @@ fn least(conn: &Conn, bytes: &Bytes) -> usize {
 /// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
 const PIECE: u64 = 32 << 10;
 
-/// Cycles to look for room in a full ring, also for a write that may not wait: some hundred microseconds, as long as a reader at work may
-/// take for what the kernel holds before it. What such a write says then costs more.
+/// Cycles that one write looks for room in a full ring, also one that may not wait: some hundred microseconds, as long as a reader at work
+/// may take for what the kernel holds before it. What such a write says then costs more. They are counted from when the ring was first full,
+/// or a reader that takes one byte now and then would keep a write that may not wait.
 const ROOM_CYCLES: u64 = 1_000_000;
 
-/// Whether a ring that has no room for `least` bytes gets some soon: its readers are awake, and on another processor.
+/// Whether a ring that has no room for `least` bytes gets some soon: its readers are awake, and on another processor. `since` is when this
+/// write has first found it full.
 #[cold]
 #[inline(never)]
-fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize) -> bool {
+fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize, since: &mut Option<u64>) -> bool {
     let will = &peer.will.0;
-    let (start, here) = spin::clock();
+    let (now, here) = spin::clock();
     let head = peer.head.0.load(Ordering::Acquire);
     let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head);
     let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
         && unread.saturating_add(least as u64) > conn.room.load(Ordering::Relaxed);
-    if !is_full || !spin::is_elsewhere(own, peer, here) || conn.full.cycles() == 0 {
+    if !is_full {
+        return false;
+    }
+    let start = *since.get_or_insert(now);
+    let is_over = || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES;
+    if is_over() || !spin::is_elsewhere(own, peer, here) || conn.full.cycles() == 0 {
         return false;
     }
     loop {
@@ -187,7 +195,7 @@ fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize) -> bool {
             conn.full.paid();
             return true;
         }
-        if !is_awake || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES {
+        if !is_awake || is_over() {
             conn.full.in_vain();
             return false;
         }
