@@ -131,6 +131,7 @@ impl Tally {
                 if said.busy.is_some() {
                     assert!(said.advice.contains("the machine was busy"), "{}", said.advice);
                 }
+                println!("healthy, left open: {}", said.why);
                 self.inconclusive.push(said.why);
             }
             _ => {}

@@ -6,8 +6,8 @@
 //! so again in a second pass.
 //!
 //! What the machine does (a host that takes the processor away, firmware) hits whatever is under way. So stores to plain
-//! memory take part, too, and the time that each took is known: a link is called bad when it was held up more often than
-//! its share of the time explains.
+//! memory fill nearly all of the time, and the time that each link took is known: a link is called bad when it was held up
+//! more often than its share of the time explains, counted among events of that length.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -31,11 +31,13 @@ const ALIKE: f64 = 2.5;
 const REPEATED: usize = 2;
 /// So unlikely it must be that what the machine does hit one link that often.
 const CHANCE: f64 = 0.001;
-/// Stores to plain memory for each put, and how many at least and at most: what the machine does mostly falls on them, although
-/// each takes a fraction of what a put takes.
-const MEMORY_FOR_EACH: usize = 16;
-const MEMORY_MIN: usize = 64;
-const MEMORY_MAX: usize = 1024;
+/// Stores to plain memory after a round of puts take so many times as long as the puts: what the machine does mostly falls
+/// on them, so that even a few stalls of one link are no chance …
+const MEMORY_TIMES: u64 = 100;
+/// … but at most this share of a stall: the next put must come while the link still stands.
+const STALL_SHARE: u64 = 10;
+/// Rounds between two looks at the time that the tester had no processor.
+const ROUNDS: usize = 16;
 
 /// A put that was held up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -107,18 +109,36 @@ impl Stalls {
     }
 }
 
-/// Where a store goes.
-enum Way<'a> {
-    Link(&'a RemoteSegment, usize),
-    Memory(Window<'a>, usize),
-}
-
 /// What stores of one kind met.
 #[derive(Debug, Default, Clone)]
 struct Held {
     stalls: Vec<Stall>,
     /// Time of stores that were not held up.
     spent_ticks: u64,
+}
+
+impl Held {
+    /// A store took from `before` to `after`; `absence` was last asked before it.
+    fn count(&mut self, before: u64, after: u64, course: &mut Course) {
+        if after - before <= course.limit_ticks {
+            self.spent_ticks += after - before;
+            return;
+        }
+        let lasted_ns = course.clock.ns(after - before) - course.absence.of(course.clock).1;
+        if lasted_ns > STALL_NS {
+            self.stalls.push(Stall { at_ns: course.clock.ns(before - course.start_ticks), lasted_ns });
+        }
+        course.absence = Absence::since_now();
+    }
+}
+
+/// Where a watch stands.
+struct Course<'a> {
+    clock: &'a Clock,
+    start_ticks: u64,
+    limit_ticks: u64,
+    /// Since when the time without a processor counts.
+    absence: Absence,
 }
 
 /// What a watch has seen.
@@ -128,8 +148,8 @@ pub(super) struct Watched {
     pub(super) stalls: Vec<Stalls>,
     /// Share of the time that each was under way.
     shares: Vec<f64>,
-    /// Stalls of everything, plain memory included.
-    total: usize,
+    /// Stalls of plain memory: the machine's.
+    memory: Vec<Stall>,
     waited_percent: f64,
 }
 
@@ -137,6 +157,21 @@ impl Watched {
     /// What other work took from the watching thread.
     pub(super) fn load(&self) -> Load {
         Load { waited_percent: Some(self.waited_percent), ..Load::default() }
+    }
+
+    /// How likely it is that what the machine does hit this link, of all, as often as it stalled.
+    fn chance_of(&self, link: [NodeId; 2], stalls: &Stalls) -> f64 {
+        let alike = stalls.alike();
+        let lengths = alike.iter().map(|stall| stall.lasted_ns);
+        let (shortest, longest) =
+            lengths.fold((f64::MAX, 0.0f64), |(low, high), ns| (low.min(ns), high.max(ns)));
+        let all = self.stalls.iter().flat_map(|stalls| &stalls.stalls).chain(&self.memory);
+        // What it was hit by may be a little shorter or longer than what it was not.
+        let of_this_length = (shortest / ALIKE)..=(longest * ALIKE);
+        let events = all.filter(|stall| of_this_length.contains(&stall.lasted_ns)).count();
+        let shares = self.stalls.iter().zip(&self.shares);
+        let of_link = shares.filter(|(stalls, _)| unordered(stalls.pair) == link);
+        at_least(events, of_link.map(|(_, share)| share).sum(), alike.len())
     }
 }
 
@@ -148,62 +183,60 @@ pub(super) fn watch(
     duration: Duration,
     stop: &dyn Fn() -> bool,
 ) -> Watched {
-    let ways = ways(arena, pairs);
-    let mut held = vec![Held::default(); ways.len()];
-    let (begin, start_ticks) = (Instant::now(), now_ticks());
+    let links = links(arena, pairs);
+    let memory = memory(arena);
+    let (mut of_links, mut of_memory) = (vec![Held::default(); links.len()], Held::default());
     let limit_ticks = clock.ticks(STALL_NS as u64);
+    let begin = Instant::now();
+    let mut course = Course { clock, start_ticks: now_ticks(), limit_ticks, absence: Absence::since_now() };
     let (mut number, whole) = (0u64, Absence::since_now());
     while begin.elapsed() < duration && !stop() {
-        let mut absence = Absence::since_now();
-        for _ in 0..64 {
+        course.absence = Absence::since_now();
+        for _ in 0..ROUNDS {
             number += 1;
-            let mut before = now_ticks();
-            for (way, held) in ways.iter().zip(&mut held) {
+            let start = now_ticks();
+            let mut before = start;
+            for ((remote, at), held) in links.iter().zip(&mut of_links) {
                 // What fails is another test's business.
-                match way {
-                    Way::Link(remote, at) => drop(remote.put(*at, &number.to_le_bytes())),
-                    Way::Memory(window, at) => drop(window.put(*at, &number.to_le_bytes())),
-                }
+                drop(remote.put(*at, &number.to_le_bytes()));
+                held.count(before, now_ticks(), &mut course);
+                before = now_ticks();
+            }
+            let until = before + ((before - start) * MEMORY_TIMES).min(limit_ticks / STALL_SHARE);
+            for (window, at) in memory.iter().cycle() {
+                let _ = window.put(*at, &number.to_le_bytes());
                 let after = now_ticks();
-                if after - before > limit_ticks {
-                    let lasted_ns = clock.ns(after - before) - absence.of(clock).1;
-                    if lasted_ns > STALL_NS {
-                        held.stalls.push(Stall { at_ns: clock.ns(before - start_ticks), lasted_ns });
-                    }
-                    absence = Absence::since_now();
-                    before = now_ticks();
-                } else {
-                    held.spent_ticks += after - before;
-                    before = after;
+                of_memory.count(before, after, &mut course);
+                before = after;
+                if after > until {
+                    break;
                 }
             }
         }
     }
-    let all: u64 = held.iter().map(|held| held.spent_ticks).sum();
-    let share = |held: &Held| held.spent_ticks as f64 / all.max(1) as f64;
-    let of_pairs = || pairs.iter().zip(&held);
+    let all = of_links.iter().chain([&of_memory]).map(|held| held.spent_ticks).sum::<u64>().max(1);
     Watched {
-        stalls: of_pairs()
-            .map(|(pair, held)| Stalls { pair: arena.nodes_of(*pair), stalls: held.stalls.clone() })
+        shares: of_links.iter().map(|held| held.spent_ticks as f64 / all as f64).collect(),
+        stalls: pairs
+            .iter()
+            .zip(of_links)
+            .map(|(pair, held)| Stalls { pair: arena.nodes_of(*pair), stalls: held.stalls })
             .collect(),
-        shares: of_pairs().map(|(_, held)| share(held)).collect(),
-        total: held.iter().map(|held| held.stalls.len()).sum(),
+        memory: of_memory.stalls,
         waited_percent: whole.percent(clock),
     }
 }
 
-/// The pairs first, in their order; then plain memory.
-fn ways<'a>(arena: &'a Arena, pairs: &[(usize, usize)]) -> Vec<Way<'a>> {
-    let links = pairs.iter().filter_map(|(from, to)| {
-        let remote = arena.remote(*from, *to)?;
-        Some(Way::Link(remote, line_at(*from) + 64))
-    });
-    let mut ways: Vec<Way<'a>> = links.collect();
-    let memory = (ways.len() * MEMORY_FOR_EACH).clamp(MEMORY_MIN, MEMORY_MAX);
-    // A line that no peer writes.
-    let own = arena.seats.iter().enumerate().map(|(at, seat)| (seat.segment.window(), line_at(at) + 64));
-    ways.extend(own.cycle().take(memory).map(|(window, at)| Way::Memory(window, at)));
-    ways
+/// Where puts through the pairs go, in their order.
+fn links<'a>(arena: &'a Arena, pairs: &[(usize, usize)]) -> Vec<(&'a RemoteSegment, usize)> {
+    let of =
+        |(from, to): &(usize, usize)| arena.remote(*from, *to).map(|remote| (remote, line_at(*from) + 64));
+    pairs.iter().filter_map(of).collect()
+}
+
+/// Lines of the nodes' own memory that no peer writes.
+fn memory(arena: &Arena) -> Vec<(Window<'_>, usize)> {
+    arena.seats.iter().enumerate().map(|(at, seat)| (seat.segment.window(), line_at(at) + 64)).collect()
 }
 
 /// What a further watch says of links that were suspected.
@@ -239,10 +272,7 @@ pub(super) fn beside_others(
     let of_links = of_links(&watched.stalls);
     let judged = links.iter().filter_map(|link| {
         let stalls = of_links.iter().find(|stalls| unordered(stalls.pair) == *link)?;
-        let shares = watched.stalls.iter().zip(&watched.shares);
-        let share =
-            shares.filter(|(stalls, _)| unordered(stalls.pair) == *link).map(|(_, share)| share).sum();
-        let chance = at_least(watched.total, share, stalls.alike().len()) * links.len() as f64;
+        let chance = watched.chance_of(*link, stalls) * links.len() as f64;
         Some((*link, verdict(stalls, chance), stalls.describe()))
     });
     Confirmed { links: judged.collect(), load: watched.load() }
@@ -302,6 +332,23 @@ mod tests {
         assert_eq!(verdict(&regular, at_least(4, 1.0 / 13.0, 4)), Verdict::Fail);
         assert_eq!(verdict(&regular, at_least(40, 1.0 / 13.0, 4)), Verdict::Inconclusive);
         assert_eq!(verdict(&stalls(&[(10.0, 5.0)]), 0.0), Verdict::Pass);
+    }
+
+    /// A link that stood still twice, on a machine whose host takes the processor away now and then without saying so.
+    #[test]
+    fn what_the_machine_does_is_counted_where_it_is_as_long_as_what_hit_the_link() {
+        let link = stalls(&[(100.0, 5.0), (1100.0, 4.9)]);
+        let interrupts = |lasted_ms: f64| stalls(&vec![(50.0, lasted_ms); 40]).stalls;
+        let watched = |memory, share| Watched {
+            stalls: vec![link.clone()],
+            shares: vec![share],
+            memory,
+            waited_percent: 0.0,
+        };
+        let verdict = |memory, share| verdict(&link, watched(memory, share).chance_of(link.pair, &link));
+        assert_eq!(verdict(interrupts(1.2), 0.01), Verdict::Fail, "too short to be the same");
+        assert_eq!(verdict(interrupts(4.0), 0.01), Verdict::Inconclusive, "two of 42 may be chance");
+        assert_eq!(verdict(interrupts(4.0), 0.0005), Verdict::Fail, "two of 42 on so small a share are not");
     }
 
     #[test]
