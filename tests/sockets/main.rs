@@ -8,6 +8,7 @@ mod counters;
 mod ended;
 mod equal;
 mod file;
+mod holders;
 mod hostile;
 mod killed;
 mod launcher;

@@ -28,19 +28,31 @@ pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     result
 }
 
-/// A word of the program's memory, if there is memory at this address: the kernel reads it, so nothing can go wrong.
+/// A word of the program's memory, if there is memory at this address.
 pub(crate) fn peek(address: usize) -> Option<u64> {
-    if !crate::state::may_ask() {
-        return None;
-    }
-    let mut word = 0_u64;
-    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<u64>() };
-    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size_of::<u64>() };
-    let arguments = [getpid() as usize, (&raw const to) as usize, 1, (&raw const from) as usize, 1, 0];
-    // SAFETY: writes the word at most; what cannot be read is an error.
-    let read = unsafe { call(libc::SYS_process_vm_readv, arguments) };
-    (read == size_of::<u64>() as isize).then_some(word)
+    let mut word = [0_u64];
+    peek_at(address, &mut word).then_some(word[0])
 }
+
+/// Reads the program's memory, if there is as much at this address: the kernel does it, so nothing can go wrong.
+pub(crate) fn peek_at<T: Number>(address: usize, into: &mut [T]) -> bool {
+    if !crate::state::may_ask() {
+        return false;
+    }
+    let bytes = size_of_val(into);
+    let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
+    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
+    let arguments = [getpid() as usize, (&raw const to) as usize, 1, (&raw const from) as usize, 1, 0];
+    // SAFETY: writes so many bytes at most, of numbers; what cannot be read is an error.
+    let read = unsafe { call(libc::SYS_process_vm_readv, arguments) };
+    read == bytes as isize
+}
+
+/// What may have any bytes.
+pub(crate) trait Number: Copy {}
+
+impl Number for u64 {}
+impl Number for c_int {}
 
 /// The number of this process.
 pub(crate) fn getpid() -> u32 {

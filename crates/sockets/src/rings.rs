@@ -8,10 +8,12 @@
 //! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;
 //! - [`wait`] and [`epoll`]: waiting for many; [`spin`]: how long they look before they sleep; [`blocked`]: waits on the other end's part;
 //! - [`leave`]: before something that the library does not see; [`flight`]: writes that have begun before there was a ring;
+//! - [`own`]: descriptors that the library opens for a moment; [`closing`]: numbers that the program is about to close;
 //! - [`forced`]: a ring on each connection at once, for tests;
 //! - [`tables`], [`conn`]: what is known, in memory that there is only with `--rings`.
 
 pub(crate) mod blocked;
+pub(crate) mod closing;
 pub(crate) mod conn;
 mod copy;
 pub(crate) mod epoll;
@@ -22,6 +24,7 @@ mod kernel;
 pub(crate) mod leave;
 mod lock;
 mod native;
+pub(crate) mod own;
 pub(crate) mod pair;
 mod proc;
 pub(crate) mod reach;

@@ -41,6 +41,11 @@ pub(crate) fn is_connection(fd: c_int) -> bool {
     !state::outside() && table::kind(fd) == Kind::Tcp
 }
 
+/// Whether it is known what the program has under this number.
+pub(crate) fn is_somebodys(fd: c_int) -> bool {
+    !state::outside() && table::kind(fd) != Kind::Unknown
+}
+
 /// Whether it may be one: of a child that borrows this memory nothing is known.
 pub(crate) fn may_be_connection(fd: c_int) -> bool {
     state::outside() || table::brief(fd) != table::NO_CONNECTION
@@ -306,15 +311,17 @@ pub(crate) fn starting() {
 /// One or both halves of a connection are about to be shut down.
 pub(crate) fn shutting_down(fd: c_int, how: c_int) {
     if !state::outside()
-        && let Some(conn) = rings::conn::of(fd)
+        && let Some(known) = rings::conn::known(fd)
     {
-        // What is in the ring can still be read, as what the kernel holds.
-        if how != libc::SHUT_RD {
-            rings::leave::shutting_down(conn, fd);
-        }
-        if how == libc::SHUT_RDWR {
-            rings::leave::reads_no_more(conn, fd);
-        }
+        // What is in the ring can still be read, as what the kernel holds. Of one that is closed meanwhile nothing is shut down.
+        let _ = known.moving(|conn| {
+            if how != libc::SHUT_RD {
+                rings::leave::shutting_down(conn, fd);
+            }
+            if how == libc::SHUT_RDWR {
+                rings::leave::reads_no_more(conn, fd);
+            }
+        });
     }
 }
 
@@ -333,33 +340,51 @@ pub(crate) unsafe fn asked(fd: c_int, request: libc::c_ulong, argument: *mut c_i
     }
 }
 
-/// A message is about to be sent: descriptors in it get another holder.
-pub(crate) fn passing(message: *const libc::msghdr) {
-    if !rings::conn::met() || state::outside() {
-        return;
+/// A message is about to be sent: descriptors in it get another holder. Whether there is a message.
+pub(crate) fn passing(message: *const libc::msghdr) -> bool {
+    if !rings::conn::met()
+        || state::outside()
+        || !rings::reach::is_readable(message.cast(), size_of::<libc::msghdr>())
+    {
+        return false;
     }
-    // Nothing is known of the message yet: the kernel reads it.
-    let at = message as usize;
-    let field = |offset: usize| raw::peek(at + offset);
-    let control = field(core::mem::offset_of!(libc::msghdr, msg_control)).unwrap_or(0) as usize;
-    let length = field(core::mem::offset_of!(libc::msghdr, msg_controllen)).unwrap_or(0) as usize;
-    if control == 0 || length < size_of::<libc::cmsghdr>() {
-        return;
-    }
-    // Whichever they are: seldom enough for all of the control data to be taken for descriptors.
-    for place in (0..length.min(4096)).step_by(4) {
-        if let Some(word) = raw::peek(control + place) {
-            unusual(word as u32 as c_int);
+    // SAFETY: it can be read; the program's own message, which need not be aligned.
+    let message = unsafe { message.read_unaligned() };
+    let (control, length) = (message.msg_control as usize, message.msg_controllen);
+    // Nothing is known of that address: the kernel reads it.
+    let mut at = 0_usize;
+    while control != 0 && at.saturating_add(HEADER) <= length {
+        let (mut bytes, mut kind) = ([0_u64], [0; 2]);
+        let is_there = raw::peek_at(control + at, &mut bytes) && raw::peek_at(control + at + 8, &mut kind);
+        let Some(end) = at.checked_add(bytes[0] as usize).filter(|&end| end <= length && end >= at + HEADER)
+        else {
+            break;
+        };
+        if !is_there {
+            break;
         }
+        if kind == [libc::SOL_SOCKET, libc::SCM_RIGHTS] {
+            for place in (at + HEADER..end).step_by(size_of::<c_int>()) {
+                let mut fd = [0];
+                if raw::peek_at(control + place, &mut fd) {
+                    unusual(fd[0]);
+                }
+            }
+        }
+        let Some(next) = end.checked_next_multiple_of(align_of::<usize>()) else { break };
+        at = next;
     }
+    true
 }
+
+/// Bytes of a header of control data (`struct cmsghdr`).
+const HEADER: usize = size_of::<libc::cmsghdr>();
 
 /// Calls `each` with the descriptors in a message; says whether there were any.
 ///
 /// # Safety
 /// The message's control data must be readable, to the length that it says.
 unsafe fn for_each_passed(message: *const libc::msghdr, each: impl Fn(c_int)) -> bool {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
     // SAFETY: the caller's promise.
     let (control, length) = unsafe { ((*message).msg_control.cast::<u8>(), (*message).msg_controllen) };
     if control.is_null() {

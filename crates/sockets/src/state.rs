@@ -128,6 +128,8 @@ fn begin() {
         table::forked();
         crate::rings::conn::forked();
         crate::rings::epoll::forked();
+        crate::rings::own::forked();
+        crate::rings::closing::forked();
     }
     WIPED.slot.store(core::ptr::null_mut(), Ordering::Relaxed);
     if may_ask() {

@@ -33,6 +33,14 @@ pub trait Memory: Shared {
     /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that is proven dead is free.
     fn lock(&mut self, lock: Word) -> Result<(), Self::Stop>;
 
+    /// With the lock, what the caller keeps from call to call: of a write [`Write::head`](crate::write::Write::head), of a read
+    /// [`Read::reached`](crate::read::Read::reached). `given` is what it was when the call was made. Asked before any byte is put or taken: if the
+    /// stream has ended meanwhile, the call stops here.
+    #[inline(always)]
+    fn kept(&mut self, given: u64) -> Result<u64, Self::Stop> {
+        Ok(given)
+    }
+
     /// Releases it.
     fn unlock(&mut self, lock: Word) -> Result<(), Self::Stop>;
 

@@ -152,6 +152,7 @@ impl Read {
         if due.is_empty() && !(is_over && look.tail > look.head) {
             return Ok(Next::Kernel { most: u64::MAX });
         }
+        self.reached = m.kept(self.reached)?;
         if look.cut > self.reached {
             let Some(taken) = m.taken()? else { return Ok(Next::Ends(Outcome::Corrupt)) };
             if taken < look.cut {

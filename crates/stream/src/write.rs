@@ -180,6 +180,7 @@ impl Write {
     ) -> Result<Step, M::Stop> {
         let leaves = is_asleep || self.is_published;
         let most = self.want.min(self.limit).min(self.piece);
+        self.head = m.kept(self.head)?;
         if self.occasion.is_write() && !leaves && self.room(own, self.head) >= most {
             return self.put(m, own, most);
         }

@@ -4,39 +4,36 @@ use libc::{c_int, c_uint, c_ulong, c_void};
 use sockets_rules::layout::Note;
 
 use crate::hook::{hooks, system};
+use crate::rings::closing::closes;
+use crate::rings::own::changing;
 use crate::{seen, state};
 
 hooks! {
-    fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| {
-        seen::closing(fd);
-        next(fd)
-    }
-    fn __close(fd: c_int) -> c_int, as libc::SYS_close; |next| {
-        seen::closing(fd);
-        next(fd)
-    }
+    fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
+    fn __close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, as libc::SYS_close_range; |next| {
-        closing_range(first, last, flags);
-        next(first, last, flags)
+        closes(first as c_int, last as c_int, || {
+            closing_range(first, last, flags);
+            changing(|| next(first, last, flags))
+        })
     }
     fn closefrom(first: c_int) -> (), else closed_from(first); |next| {
-        seen::closing_range(first.max(0) as c_uint, c_uint::MAX);
-        next(first)
+        closes(first, c_int::MAX, || {
+            seen::closing_range(first.max(0) as c_uint, c_uint::MAX);
+            changing(|| next(first))
+        });
     }
 
     fn dup(fd: c_int) -> c_int, as libc::SYS_dup;
         |next| seen::copied(fd, next(fd))
     fn dup2(fd: c_int, to: c_int) -> c_int, as libc::SYS_dup2; |next| {
-        replacing(fd, to);
-        seen::copied(fd, next(fd, to))
+        seen::copied(fd, replaces(fd, to, || next(fd, to)))
     }
     fn __dup2(fd: c_int, to: c_int) -> c_int, as libc::SYS_dup2; |next| {
-        replacing(fd, to);
-        seen::copied(fd, next(fd, to))
+        seen::copied(fd, replaces(fd, to, || next(fd, to)))
     }
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int, as libc::SYS_dup3; |next| {
-        replacing(fd, to);
-        seen::copied(fd, next(fd, to, flags))
+        seen::copied(fd, replaces(fd, to, || next(fd, to, flags)))
     }
 
     // The argument is there only with some commands, and then it is a number or a pointer: a register in any case.
@@ -66,6 +63,23 @@ hooks! {
             unsafe { seen::asked(fd, request, argument.cast(), result) };
             result
         }
+}
+
+/// Closes a number, by the C library's function.
+fn close_by(fd: c_int, next: impl FnOnce(c_int) -> c_int) -> c_int {
+    closes(fd, fd, || {
+        let is_somebodys = seen::is_somebodys(fd);
+        seen::closing(fd);
+        if is_somebodys { next(fd) } else { changing(|| next(fd)) }
+    })
+}
+
+/// Makes `to` another number for `fd`.
+fn replaces(fd: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
+    closes(to, to, || {
+        replacing(fd, to);
+        changing(next)
+    })
 }
 
 /// As `closefrom`, where the C library has none: a program that looks for it finds it here.
@@ -111,10 +125,7 @@ pub(crate) fn controlled(fd: c_int, command: c_int, result: c_int) -> c_int {
 }
 
 hooks! {
-    fn fclose(stream: *mut c_void) -> c_int, else -1; |next| {
-        super::stream::closing(stream);
-        next(stream)
-    }
+    fn fclose(stream: *mut c_void) -> c_int, else -1; |next| super::stream::closes(stream, || next(stream))
     fn shutdown(fd: c_int, how: c_int) -> c_int, as libc::SYS_shutdown; |next| {
         seen::shutting_down(fd, how);
         next(fd, how)

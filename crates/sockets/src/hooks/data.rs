@@ -5,6 +5,7 @@ use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
 use crate::page::{self, Way};
+use crate::rings::closing;
 use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
@@ -12,9 +13,9 @@ use crate::{seen, state, table};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]
-fn ring(fd: c_int) -> Option<&'static rings::conn::Conn> {
+fn ring(fd: c_int) -> Option<rings::conn::Known> {
     let is_forced = || forced::is_on() && !state::outside();
-    let conn = rings::conn::of(fd).or_else(|| if is_forced() { forced::begins(fd) } else { None });
+    let conn = rings::conn::known(fd).or_else(|| if is_forced() { forced::begins(fd) } else { None });
     conn.filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
 }
 
@@ -37,7 +38,7 @@ fn through_kernel(record: u16, way: Way, result: ssize_t) -> ssize_t {
 #[inline(always)]
 pub(crate) fn got(
     fd: c_int,
-    bytes: impl FnOnce() -> Option<Bytes>,
+    bytes: impl Fn() -> Option<Bytes>,
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
@@ -46,13 +47,24 @@ pub(crate) fn got(
         let result = next();
         return if takes { through_kernel(record, Way::In, result) } else { result };
     }
-    if let Some(conn) = ring(fd) {
-        let record = conn.record();
+    loop {
+        let Some(known) = ring(fd) else {
+            if closing::waits(fd) {
+                continue;
+            }
+            break;
+        };
+        let conn = known.conn;
         let mut native = || {
+            let record = conn.record();
             let result = next();
             if takes { through_kernel(record, Way::In, result) } else { result }
         };
-        return rings::io::read(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut native));
+        let bytes = bytes();
+        // A connection that is closed before the call has got anything is not the number's any more.
+        if let Ok(result) = rings::io::read(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
+            return result;
+        }
     }
     let result = next();
     if takes {
@@ -65,56 +77,62 @@ pub(crate) fn got(
 #[inline(always)]
 pub(crate) fn gave(
     fd: c_int,
-    bytes: impl FnOnce() -> Option<Bytes>,
+    bytes: impl Fn() -> Option<Bytes>,
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     if let Some(record) = settled(fd) {
         return through_kernel(record, Way::Out, next());
     }
-    let conn = match ring(fd) {
-        Some(conn) => conn,
-        None => {
-            if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
-                seen::unusual(fd);
-            }
-            match Flight::begin(fd) {
-                Ok(flight) => {
-                    let result = next();
-                    flight.land();
-                    seen::output(fd, result);
-                    return result;
+    loop {
+        let known = match ring(fd) {
+            Some(known) => known,
+            None => {
+                if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
+                    seen::unusual(fd);
                 }
-                Err(conn) => conn,
+                match Flight::begin(fd) {
+                    Ok(flight) => {
+                        let result = next();
+                        flight.land();
+                        seen::output(fd, result);
+                        return result;
+                    }
+                    Err(known) => known,
+                }
             }
+        };
+        let conn = known.conn;
+        let mut native = || {
+            let (record, is_slept_over) = (conn.record(), conn.is_slept_over());
+            let result = through_kernel(record, Way::Out, next());
+            if is_slept_over && result > 0 {
+                page::asleep(record, result as u64);
+            }
+            result
+        };
+        let bytes = bytes();
+        // As in `got`.
+        if let Ok(result) = rings::io::write(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
+            return result;
         }
-    };
-    let record = conn.record();
-    let mut native = || {
-        let is_slept_over = conn.is_slept_over();
-        let result = through_kernel(record, Way::Out, next());
-        if is_slept_over && result > 0 {
-            page::asleep(record, result as u64);
-        }
-        result
-    };
-    rings::io::write(conn, fd, bytes().as_ref(), flags, &mut Native::of(&mut native))
+    }
 }
 
 #[inline(always)]
-pub(crate) fn flat(at: *const c_void, length: size_t) -> impl FnOnce() -> Option<Bytes> {
+pub(crate) fn flat(at: *const c_void, length: size_t) -> impl Fn() -> Option<Bytes> {
     move || Some(Bytes::flat(at, length))
 }
 
 #[inline(always)]
-pub(crate) fn parts(vector: *const iovec, count: c_int) -> impl FnOnce() -> Option<Bytes> {
+pub(crate) fn parts(vector: *const iovec, count: c_int) -> impl Fn() -> Option<Bytes> {
     // SAFETY: the program's own vector, which its own call reads.
     move || unsafe { Bytes::parts(vector, usize::try_from(count).ok()?) }
 }
 
 /// Of calls that end the program if there is less room than they are to fill.
 #[inline(always)]
-fn checked(at: *const c_void, length: size_t, room: size_t) -> impl FnOnce() -> Option<Bytes> {
+fn checked(at: *const c_void, length: size_t, room: size_t) -> impl Fn() -> Option<Bytes> {
     move || (length <= room).then(|| Bytes::flat(at, length))
 }
 
@@ -129,7 +147,7 @@ fn addressed(
     length: size_t,
     address: *const sockaddr,
     its: socklen_t,
-) -> impl FnOnce() -> Option<Bytes> {
+) -> impl Fn() -> Option<Bytes> {
     move || is_address(address.cast(), its as usize).then(|| Bytes::flat(at, length))
 }
 
@@ -146,7 +164,7 @@ fn none() -> Option<Bytes> {
 /// As [`got`], for calls that say where the bytes came from: of a connection, nothing.
 fn got_from(
     fd: c_int,
-    bytes: impl FnOnce() -> Option<Bytes>,
+    bytes: impl Fn() -> Option<Bytes>,
     flags: c_int,
     its: *mut socklen_t,
     mut next: impl FnMut() -> ssize_t,
@@ -187,17 +205,17 @@ fn sent_file(
     length: size_t,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
-    let conn = match ring(to).map_or_else(|| Flight::begin(to), Err) {
+    let known = match ring(to).map_or_else(|| Flight::begin(to), Err) {
         Ok(flight) => {
             let sent = next();
             flight.land();
             return moved(from, to, sent);
         }
-        Err(conn) => conn,
+        Err(known) => known,
     };
-    let record = conn.record();
+    let record = known.record();
     let mut native = || through_kernel(record, Way::Out, next());
-    let sent = rings::io::send_file(conn, to, from, at, length, &mut Native::of(&mut native));
+    let sent = rings::io::send_file(known, to, from, at, length, &mut Native::of(&mut native));
     sent.unwrap_or_else(|| {
         moving(from, to);
         moved(from, to, next())

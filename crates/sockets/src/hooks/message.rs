@@ -51,6 +51,21 @@ pub(crate) unsafe fn gave_several(fd: c_int, messages: *const mmsghdr, count: c_
     }
 }
 
+/// Several messages are about to be sent: descriptors in them get another holder.
+pub(crate) fn passing_several(fd: c_int, messages: *const mmsghdr, count: c_uint) {
+    /// The most that the kernel takes (`UIO_MAXIOV`).
+    const MOST: usize = 1024;
+    if seen::is_connection(fd) {
+        return;
+    }
+    for at in 0..MOST.min(count as usize) {
+        // An address, which need not be one.
+        if !seen::passing(messages.wrapping_add(at).cast()) {
+            return;
+        }
+    }
+}
+
 hooks! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
         let mut is_native = false;
@@ -73,11 +88,10 @@ hooks! {
         }
         result
     }
-    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, quick any hot 5; |next| {
-        // The message is not looked at, unless of a connection with a ring: before the call it may be no address at all, and after it
-        // belongs to whoever was told.
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, quick none hot 5; |next| {
+        // Never past this: any message of a UNIX socket may hand a connection on.
         if !seen::is_connection(fd) {
-            seen::passing(message);
+            let _ = seen::passing(message);
         }
         gave(fd, || plain_parts(message), flags, || next(fd, message, flags))
     }
@@ -92,7 +106,8 @@ hooks! {
         unsafe { got_several(fd, messages, result, flags) };
         result
     }
-    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg, quick any; |next| {
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, as libc::SYS_sendmmsg; |next| {
+        passing_several(fd, messages, count);
         seen::unusual(fd);
         let result = next(fd, messages, count, flags);
         // SAFETY: so many lengths the kernel has just written.

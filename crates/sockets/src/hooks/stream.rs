@@ -4,6 +4,7 @@ use libc::{c_char, c_int, c_void};
 use sockets_rules::layout::Note;
 
 use crate::hook::{Name, Slot, get_errno, hooks, set_errno};
+use crate::rings::closing;
 use crate::seen;
 
 hooks! {
@@ -13,12 +14,10 @@ hooks! {
         next(fd, mode)
     }
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void, else core::ptr::null_mut(); |next| {
-        closing(stream);
-        next(path, mode, stream)
+        closes(stream, || next(path, mode, stream))
     }
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void, else core::ptr::null_mut(); |next| {
-        closing(stream);
-        next(path, mode, stream)
+        closes(stream, || next(path, mode, stream))
     }
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int, else -1; |next| {
         seen::note(Note::Streamed);
@@ -32,18 +31,27 @@ hooks! {
     }
 }
 
-/// A stream is about to close its descriptor.
-pub(crate) fn closing(stream: *mut c_void) {
+/// Closes a stream, and its descriptor.
+pub(crate) fn closes<T>(stream: *mut c_void, next: impl FnOnce() -> T) -> T {
+    match descriptor(stream) {
+        Some(fd) => closing::closes(fd, fd, || {
+            seen::closing(fd);
+            next()
+        }),
+        None => next(),
+    }
+}
+
+/// The descriptor of a stream, if it has one.
+fn descriptor(stream: *mut c_void) -> Option<c_int> {
     static FILENO: Slot<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> = Slot::new();
     const NAME: Name = Name::new(c"fileno");
-    let Some(fileno) = FILENO.of_the_c_library(NAME).filter(|_| !stream.is_null()) else { return };
+    let fileno = FILENO.of_the_c_library(NAME).filter(|_| !stream.is_null())?;
     let errno = get_errno();
     // SAFETY: the program hands the stream to a function that looks into it just as this one does.
     let fd = unsafe { fileno(stream) };
-    if fd >= 0 {
-        seen::closing(fd);
-    } else if get_errno() != errno {
-        // A stream without a descriptor.
+    if fd < 0 && get_errno() != errno {
         set_errno(errno);
     }
+    (fd >= 0).then_some(fd)
 }

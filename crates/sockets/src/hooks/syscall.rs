@@ -8,11 +8,13 @@ use sockets_rules::layout::Note;
 use super::close::{closing_range, controlled, replacing};
 use super::data::{flat, gave, got, moved, parts};
 use super::limits::{filtering, filters, limiting};
-use super::message::{gave_several, got_several};
+use super::message::{gave_several, got_several, passing_several};
 use super::process::{replaced, stayed};
 use super::wait::{epolled, polled};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
 use crate::rings::blocked::Limit;
+use crate::rings::closing::closes;
+use crate::rings::own::changing;
 use crate::table::Kind;
 use crate::{raw, seen, state};
 
@@ -166,8 +168,19 @@ unsafe extern "C-unwind" fn by_number(
         libc::SYS_recvfrom => seen::unusual(fd),
         _ => {}
     }
-    before(number, a, b, c);
-    let result = next(a, b, c, d);
+    let changes = || {
+        before(number, a, b, c);
+        changing(|| next(a, b, c, d))
+    };
+    let result = match number {
+        libc::SYS_close => closes(fd, fd, changes),
+        libc::SYS_close_range => closes(fd, b as c_int, changes),
+        libc::SYS_dup2 | libc::SYS_dup3 => closes(b as c_int, b as c_int, changes),
+        _ => {
+            before(number, a, b, c);
+            next(a, b, c, d)
+        }
+    };
     if result >= 0 {
         after(number, [a, b, c, d], result);
     } else if matches!(number, libc::SYS_execve | libc::SYS_execveat) {
@@ -180,7 +193,6 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
     match number {
         libc::SYS_recvmsg
         | libc::SYS_recvmmsg
-        | libc::SYS_sendmmsg
         | libc::SYS_sendfile
         | libc::SYS_shutdown
         | libc::SYS_ioctl
@@ -191,7 +203,11 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         | libc::SYS_fcntl => seen::unusual(a as c_int),
         libc::SYS_getsockopt if c as c_int != libc::SO_ERROR => seen::unusual(a as c_int),
         libc::SYS_sendmsg => {
-            seen::passing(b as *const libc::msghdr);
+            let _ = seen::passing(b as *const libc::msghdr);
+            seen::unusual(a as c_int);
+        }
+        libc::SYS_sendmmsg => {
+            passing_several(a as c_int, b as *const libc::mmsghdr, c as c_uint);
             seen::unusual(a as c_int);
         }
         libc::SYS_splice => {

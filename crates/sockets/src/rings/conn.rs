@@ -6,6 +6,7 @@
 
 mod mapped;
 pub(crate) mod parked;
+mod users;
 mod waiting;
 
 use libc::c_int;
@@ -14,13 +15,14 @@ use sockets_rules::layout::Reason;
 
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
+pub(crate) use self::users::{Gone, Known, Mover, Use, forks, takes_away};
 use super::kernel::Ending;
 use super::tables;
 use super::words::Words;
 use crate::hook::get_errno;
-use crate::page;
-use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
+use crate::{page, raw};
 
 /// Connections of a process that may have rings at the same time.
 pub(crate) const CONNECTIONS: usize = 1024;
@@ -41,6 +43,9 @@ pub(crate) mod state {
 
 pub(crate) struct Conn {
     pub(crate) state: AtomicU32,
+    pub(crate) users: users::Users,
+    /// Plus 1: which place this is.
+    pub(crate) place: AtomicU16,
     /// A number of it, and how many there are.
     pub(crate) fd: AtomicU32,
     pub(crate) numbers: AtomicU32,
@@ -81,6 +86,8 @@ pub(crate) struct Conn {
     pub(crate) nonblocking: AtomicU32,
     /// Reads in a row, up to some, that found something soon, since the last write.
     pub(crate) stream: AtomicU32,
+    /// Something was read from the ring since the last write.
+    pub(crate) asked: AtomicU32,
     /// Reads until it is asked again whether both ends are on one processor.
     pub(crate) together: AtomicU32,
     /// As that, for good: somebody reads in a way that is not seen.
@@ -252,8 +259,16 @@ static ANY: AtomicU32 = AtomicU32::new(0);
 #[inline(always)]
 pub(crate) fn of(fd: c_int) -> Option<&'static Conn> {
     let conns = conns()?;
-    let place = conns.by_fd.get(usize::try_from(fd).ok()?)?.load(Ordering::Relaxed);
+    // As in `Known::by`.
+    let place = conns.by_fd.get(usize::try_from(fd).ok()?)?.load(Ordering::Acquire);
     if place == 0 { None } else { conns.all.get(usize::from(place) - 1) }
+}
+
+/// The same, with the number by which it was found: see [`users`].
+#[inline(always)]
+pub(crate) fn known(fd: c_int) -> Option<Known> {
+    let conns = conns()?;
+    Known::by(conns.by_fd.get(usize::try_from(fd).ok()?)?, &conns.all)
 }
 
 #[inline(always)]
@@ -286,6 +301,14 @@ pub(crate) fn ready(fd: c_int) -> Option<&'static Conn> {
 #[inline(always)]
 pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed) != 0
+}
+
+/// Calls `each` with all that are ready, as a mover of each.
+pub(crate) fn for_each_moving(mut each: impl FnMut(&'static Conn)) {
+    for_each_ready(|conn| {
+        // One that was closed meanwhile is nobody's business any more.
+        let _ = conn.known().and_then(|known| known.moving(&mut each));
+    });
 }
 
 /// Calls `each` with all that are ready.
@@ -341,10 +364,12 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         if taken.is_err() {
             if conn.cookie.load(Ordering::Relaxed) == cookie {
                 copied(conn, fd);
+                believes(fd, cookie);
                 return Err(Reason::Inherited);
             }
             continue;
         }
+        conn.place.store(place(conn) as u16 + 1, Ordering::Relaxed);
         conn.fd.store(fd as u32, Ordering::Relaxed);
         conn.numbers.store(1, Ordering::Relaxed);
         conn.cookie.store(cookie, Ordering::Relaxed);
@@ -362,6 +387,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.bulk,
             &conn.dry,
             &conn.stream,
+            &conn.asked,
             &conn.nonblocking,
             &conn.together,
             &conn.sealed,
@@ -390,12 +416,25 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         conn.spin.reset();
         conn.full.reset();
         MEETINGS.store(1, Ordering::Relaxed);
-        by_fd.store(place(conn) as u16 + 1, Ordering::Relaxed);
+        // Pairs with the Acquire of `known`.
+        by_fd.store(place(conn) as u16 + 1, Ordering::Release);
         // Pairs with the Acquire of `is`: who finds it finds it empty.
         conn.state.store(state::MEETING, Ordering::Release);
-        return Ok(conn);
+        return if believes(fd, cookie) { Ok(conn) } else { Err(Reason::Inherited) };
     }
     Err(Reason::TooMany)
+}
+
+/// Whether the number, which has just got a connection, still is of the socket with this cookie; else it gets none. Who closes it from here on
+/// finds the connection.
+fn believes(fd: c_int, cookie: u64) -> bool {
+    fence(Ordering::SeqCst);
+    let is_its = !super::closing::is_closing(fd)
+        && raw::socket_option::<u64>(fd, libc::SO_COOKIE).is_ok_and(|now| now == cookie);
+    if !is_its {
+        closing(fd);
+    }
+    is_its
 }
 
 /// Another number for it.
@@ -403,35 +442,46 @@ pub(crate) fn copied(conn: &Conn, fd: c_int) {
     if let Some(by_fd) = by_fd(fd)
         && by_fd.load(Ordering::Relaxed) == 0
     {
-        by_fd.store(place(conn) as u16 + 1, Ordering::Relaxed);
         conn.numbers.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the Acquire of `known`, as in `claim`.
+        by_fd.store(place(conn) as u16 + 1, Ordering::Release);
     }
 }
 
-/// The number is no longer of its connection. Gives the connection if that was its last.
-pub(crate) fn forget(fd: c_int) -> Option<&'static Conn> {
-    let by_fd = by_fd(fd)?;
+/// The number is no longer of its connection. With its last number the connection is closed.
+pub(crate) fn closing(fd: c_int) {
+    let Some(by_fd) = by_fd(fd) else { return };
     if by_fd.load(Ordering::Relaxed) == 0 {
-        return None;
+        return;
     }
-    let conn = all().get(usize::from(by_fd.swap(0, Ordering::Relaxed)).checked_sub(1)?)?;
-    (conn.numbers.fetch_sub(1, Ordering::Relaxed) == 1).then_some(conn)
+    let at = usize::from(by_fd.swap(0, Ordering::SeqCst)).checked_sub(1);
+    let Some(conn) = at.and_then(|at| all().get(at)) else { return };
+    if conn.numbers.fetch_sub(1, Ordering::Relaxed) == 1 {
+        // Nobody finds it by what it was any more.
+        conn.cookie.store(0, Ordering::Relaxed);
+        if let Some((bits, bit)) = ready_bit(place(conn)) {
+            bits.fetch_and(!bit, Ordering::Relaxed);
+        }
+        conn.closes(fd);
+    } else if conn.fd() == fd {
+        for_each_number(0, u32::MAX, |other| {
+            if of(other).is_some_and(|of| core::ptr::eq(of, conn)) {
+                conn.fd.store(other as u32, Ordering::Relaxed);
+            }
+        });
+    }
 }
 
 /// Gives its place back.
-pub(crate) fn release(conn: &Conn) {
-    let at = place(conn);
-    if let Some((bits, bit)) = ready_bit(at) {
-        bits.fetch_and(!bit, Ordering::Relaxed);
-    }
+fn release(conn: &Conn) {
     conn.state.store(state::BUSY, Ordering::Relaxed);
-    conn.cookie.store(0, Ordering::Relaxed);
     for region in [&conn.own, &conn.peer] {
         let address = region.load(Ordering::Relaxed);
         if !address.is_null() {
             empty(address as usize);
         }
     }
+    conn.users.are_none();
     // Pairs with the Acquire in `claim`.
     conn.state.store(state::FREE, Ordering::Release);
 }
@@ -441,7 +491,9 @@ pub(crate) fn forked() {
     if MEETINGS.load(Ordering::Relaxed) == 0 {
         return;
     }
+    users::forked();
     for conn in all() {
+        conn.users.forked();
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
             // Both would look for the other end. Its region's words are shared with the parent, which says there that it has given up.
             conn.over(state::MEETING, Reason::Inherited);

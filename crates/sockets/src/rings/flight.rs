@@ -5,8 +5,8 @@
 
 use libc::c_int;
 
-use super::conn::{self, Conn, state};
-use super::tables;
+use super::conn::{self, Known, state};
+use super::{closing, tables};
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::table::NUMBERS;
 
@@ -23,18 +23,31 @@ pub(crate) struct Flight(Option<&'static AtomicU32>);
 impl Flight {
     /// A write begins; none if the connection has got a ring by now.
     #[inline(always)]
-    pub(crate) fn begin(fd: c_int) -> Result<Self, &'static Conn> {
-        let Some(count) = count(fd) else { return Ok(Self(None)) };
-        count.fetch_add(1, Ordering::SeqCst);
-        // Who opens the ring either finds this write, or has made the connection ready before the look at it.
-        fence(Ordering::SeqCst);
-        match conn::of(fd).filter(|conn| conn.is(state::READY)) {
-            Some(conn) => {
-                count.fetch_sub(1, Ordering::SeqCst);
-                Err(conn)
+    pub(crate) fn begin(fd: c_int) -> Result<Self, Known> {
+        loop {
+            let flight = Self::over(fd);
+            // Who opens the ring either finds this write, or has made the connection ready before the look at it.
+            fence(Ordering::SeqCst);
+            if let Some(conn) = conn::known(fd).filter(|conn| conn.is(state::READY)) {
+                flight.land();
+                return Err(conn);
             }
-            None => Ok(Self(Some(count))),
+            if !closing::is_closing(fd) {
+                return Ok(flight);
+            }
+            flight.land();
+            closing::waits(fd);
         }
+    }
+
+    /// A write of a connection that has had a ring: who gets the number after it gets none meanwhile.
+    #[inline(always)]
+    pub(crate) fn over(fd: c_int) -> Self {
+        let count = count(fd);
+        if let Some(count) = count {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        Self(count)
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@
 
 use libc::c_int;
 
-use super::conn::{self, Conn, state as stage};
+use super::conn::{self, Conn, Known, state as stage};
 use super::{epoll, pair};
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::table::{self, Kind};
@@ -20,15 +20,15 @@ pub(crate) fn is_on() -> bool {
 
 /// The connection of a number that has none yet, if it is one that may get a ring: it gets it, if the other end is there.
 #[cold]
-pub(crate) fn begins(fd: c_int) -> Option<&'static Conn> {
+pub(crate) fn begins(fd: c_int) -> Option<Known> {
     if !state::may_ask() || table::kind(fd) != Kind::Tcp || conn::of(fd).is_some() || !pair::is_connected(fd)
     {
         return None;
     }
     table::look_again(fd);
-    let conn = conn::of(fd)?;
-    pair::step(conn, fd);
-    Some(conn)
+    let known = conn::known(fd)?;
+    pair::step(known, fd);
+    Some(known)
 }
 
 /// Uses of a connection up to which an end waits for one that has been accepted and says nothing yet, and for one that has said something: two and some twenty
@@ -39,7 +39,7 @@ const USES: u32 = 1600;
 /// The program uses a connection whose ends have not met: it waits a moment for that. It does not sleep, so that a call that may not wait is not
 /// taken for one that does.
 #[cold]
-pub(crate) fn meets(conn: &'static Conn, fd: c_int) {
+pub(crate) fn meets(conn: Known, fd: c_int) {
     loop {
         let before = conn.uses.load(Ordering::Relaxed);
         pair::step(conn, fd);
@@ -48,7 +48,7 @@ pub(crate) fn meets(conn: &'static Conn, fd: c_int) {
         let waits = conn.is(stage::MEETING)
             && uses != before
             && uses < USES
-            && (pair::is_proven(conn) || uses < USES_ALONE && pair::is_accepted(conn, fd));
+            && (pair::is_proven(&conn) || uses < USES_ALONE && pair::is_accepted(&conn, fd));
         if !waits {
             return;
         }
@@ -64,7 +64,11 @@ pub(crate) fn yields() {
 
 /// As [`meets`], of all, before the program waits for many.
 fn all_meet() {
-    conn::for_each_meeting(|conn| meets(conn, conn.fd()));
+    conn::for_each_meeting(|conn| {
+        if let Ok(known) = conn.known() {
+            meets(known, conn.fd());
+        }
+    });
 }
 
 /// How many threads are in a call that may sleep, and that may not know of a ring that opens meanwhile.
@@ -106,7 +110,7 @@ impl Wait {
 }
 
 /// The connection has got a ring. It begins awake, unless a thread may sleep over it.
-pub(crate) fn opened(conn: &Conn) {
+pub(crate) fn opened(conn: &'static Conn) {
     fence(Ordering::SeqCst);
     if is_on()
         && WAITS.load(Ordering::SeqCst) == 0

@@ -13,7 +13,7 @@ use libc::c_int;
 pub(crate) use self::file::send_file;
 pub(crate) use self::read::read;
 pub(crate) use self::write::write;
-use super::conn::{Conn, state};
+use super::conn::{Known, state};
 use super::flight::Flight;
 use super::forced::{self, Wait};
 use super::native::Native;
@@ -32,7 +32,7 @@ enum Moves {
 }
 
 /// A write on a connection that has no ring: its ends may be looking for each other. None: it has got one.
-fn writes_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
+fn writes_unready(conn: Known, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
     if forced::is_on() {
         forced::meets(conn, fd);
     }
@@ -44,7 +44,7 @@ fn writes_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Op
 }
 
 /// A read of a connection that has no ring. None: it has got one.
-fn reads_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
+fn reads_unready(conn: Known, fd: c_int, native: &mut Native<'_>) -> Option<isize> {
     if forced::is_on() {
         forced::meets(conn, fd);
     }
@@ -60,8 +60,8 @@ fn reads_unready(conn: &'static Conn, fd: c_int, native: &mut Native<'_>) -> Opt
 }
 
 /// A call on a connection that has no ring has come back: its ends may be looking for each other.
-fn used(conn: &'static Conn, fd: c_int, result: isize) -> isize {
-    if result > 0 && conn.is(state::MEETING) {
+fn used(conn: Known, fd: c_int, result: isize) -> isize {
+    if result > 0 && conn.is(state::MEETING) && conn.is_still() {
         pair::step(conn, fd);
     }
     result

@@ -171,9 +171,17 @@ pub(crate) fn extra(fd: c_int, received: u64) -> Option<u64> {
 /// What the kernel would say of a descriptor to somebody who polls it.
 pub(crate) fn polled(fd: c_int, events: c_short, wait_ms: c_int) -> c_short {
     let mut one = libc::pollfd { fd, events, revents: 0 };
+    if poll(&mut one, wait_ms) == 1 { one.revents } else { 0 }
+}
+
+/// Sleeps until the descriptor is so, or for so long; what the kernel says of that.
+pub(crate) fn sleeps(fd: c_int, events: c_short, wait_ms: c_int) -> isize {
+    poll(&mut libc::pollfd { fd, events, revents: 0 }, wait_ms)
+}
+
+fn poll(one: &mut libc::pollfd, wait_ms: c_int) -> isize {
     // SAFETY: one entry, which is the call's to write.
-    let found = unsafe { raw::call(libc::SYS_poll, [(&raw mut one) as usize, 1, wait_ms as usize, 0, 0, 0]) };
-    if found == 1 { one.revents } else { 0 }
+    unsafe { raw::call(libc::SYS_poll, [(&raw mut *one) as usize, 1, wait_ms as usize, 0, 0, 0]) }
 }
 
 /// What the kernel holds for a reader, without taking anything.

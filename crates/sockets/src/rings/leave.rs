@@ -7,12 +7,12 @@ use stream::write::Occasion;
 use stream::{Outcome, Word, consent, path};
 
 use super::blocked::{self, Blocked, Goes};
-use super::conn::{self, Conn, state};
+use super::conn::{self, Conn, Known, state};
 use super::copy::Bytes;
 use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
 use super::words::{CAPACITY, Words};
-use super::{kernel, spin};
+use super::{kernel, own, spin};
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -26,11 +26,12 @@ fn visit(conn: &Conn, fd: c_int, occasion: Occasion) -> Option<Outcome> {
     Some(Call::new(conn, fd, &bytes)?.write(occasion, false))
 }
 
-/// Readers sleep, or this process is about to: what they have not read goes to them through the kernel.
+/// Readers sleep: what they have not read goes to them through the kernel.
 #[cold]
 #[inline(never)]
-pub(crate) fn overdue(conn: &Conn, fd: c_int) {
-    visit(conn, fd, Occasion::Overdue);
+pub(crate) fn overdue(known: Known) {
+    // Who has closed it sees to that.
+    let _ = known.moving(|conn| visit(conn, conn.fd(), Occasion::Overdue));
 }
 
 /// Before this process sleeps nothing that it has written may be left in a ring. Whether that is so.
@@ -41,9 +42,16 @@ pub(crate) fn settle() -> bool {
     }
     let mut all = true;
     conn::for_each_ready(|conn| {
-        if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) && !is_given_up(conn) {
-            overdue(conn, conn.fd());
-            all &= is_settled(conn) || is_given_up(conn);
+        if conn.owes.load(Ordering::Relaxed) != 0 && !is_given_up(conn) {
+            let settles = |conn: &'static Conn| {
+                if !is_settled(conn) {
+                    visit(conn, conn.fd(), Occasion::Overdue);
+                }
+                is_settled(conn) || is_given_up(conn)
+            };
+            let settled = conn.known().and_then(|known| known.moving(settles));
+            // Who has closed it sees to what it owes.
+            all &= settled.unwrap_or(true);
         }
     });
     all
@@ -102,7 +110,7 @@ fn is_settled(conn: &Conn) -> bool {
         return true;
     }
     // Nothing can go back any more: that is nobody's business from here on.
-    if !kernel::takes_more(conn.fd()) {
+    if !conn.asks(conn.fd(), kernel::takes_more) {
         return true;
     }
     owe(conn);
@@ -237,9 +245,9 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
 
 /// Of this number something is about to be read, or written, that is not seen.
 pub(crate) fn unseen(fd: c_int, is_read: bool) {
-    match conn::of(fd) {
-        Some(conn) if is_read => reading(conn, fd),
-        Some(conn) => writing(conn, fd),
+    let leaves = |conn: &Conn| if is_read { reading(conn, fd) } else { writing(conn, fd) };
+    match conn::known(fd) {
+        Some(known) => drop(known.moving(leaves)),
         // Another thread's use must not give it a ring meanwhile.
         None => crate::table::stays(fd),
     }
@@ -316,8 +324,20 @@ pub(crate) fn closing(fd: c_int) {
     if !conn::met() {
         return;
     }
-    super::pair::closing(fd, fd);
-    let Some(conn) = conn::forget(fd) else { return };
+    taking_away(fd, fd);
+    conn::closing(fd);
+}
+
+/// Numbers from `first` to `last` are about to be the program's to use: what this library has under them it has no more.
+fn taking_away(first: c_int, last: c_int) {
+    super::pair::closing(first, last);
+    if own::keeps_any() {
+        conn::takes_away(first, last);
+    }
+}
+
+/// A connection is closed, and nobody is going to use its descriptor any more.
+pub(super) fn ends(conn: &Conn, fd: c_int) {
     if conn.is(state::READY)
         && let Some((own, _)) = conn.words()
     {
@@ -330,7 +350,6 @@ pub(crate) fn closing(fd: c_int) {
         }
     }
     super::pair::end(conn);
-    conn::release(conn);
 }
 
 /// What this process has written goes back before it lets go, or it is said how much stays in the ring. What another process could not
@@ -367,7 +386,7 @@ fn resets_if_unread(conn: &Conn, fd: c_int) {
 /// The process ends, and with it all its descriptors.
 pub(crate) fn ending() {
     let mut patience = Patience::new();
-    conn::for_each_ready(|conn| {
+    conn::for_each_moving(|conn| {
         let fd = conn.fd();
         // What others have open, they or the readers see to.
         let is_left = conn.shared.load(Ordering::Relaxed) != 0 && !is_on_its_way_back(conn);
@@ -384,7 +403,7 @@ pub(crate) fn ending() {
 pub(crate) fn closing_range(first: u32, last: u32) {
     if conn::met() {
         conn::for_each_number(first, last, closing);
-        super::pair::closing(first as c_int, last.min(c_int::MAX as u32) as c_int);
+        taking_away(first as c_int, last.min(c_int::MAX as u32) as c_int);
     }
 }
 
@@ -392,6 +411,10 @@ pub(crate) fn closing_range(first: u32, last: u32) {
 #[cold]
 pub(crate) fn broken(conn: &Conn, fd: c_int) {
     conn.sealed.store(1, Ordering::Relaxed);
+    conn.asks(fd, resets);
+}
+
+fn resets(fd: c_int) {
     let unspecified = [0_u8; 16];
     // SAFETY: an address of no family, of 16 bytes: it ends a connection.
     let ended =
@@ -406,7 +429,7 @@ pub(crate) fn broken(conn: &Conn, fd: c_int) {
 /// Another program will have the descriptors that are not closed when it is executed; with `replaced` it takes this one's place.
 pub(crate) fn executing(replaced: bool) {
     let mut patience = Patience::new();
-    conn::for_each_ready(|conn| {
+    conn::for_each_moving(|conn| {
         let fd = conn.fd();
         // SAFETY: takes no pointer.
         let flags = unsafe { raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) };
@@ -421,8 +444,8 @@ pub(crate) fn executing(replaced: bool) {
 
 /// Of this number something is about to be done that is not seen.
 pub(crate) fn number(fd: c_int) {
-    match conn::of(fd) {
-        Some(conn) => all(conn, fd),
+    match conn::known(fd) {
+        Some(known) => drop(known.moving(|conn| all(conn, fd))),
         None => crate::table::stays(fd),
     }
 }
@@ -436,6 +459,6 @@ pub(crate) fn everything() {
 /// All connections that have rings, or may get them, stay with the kernel.
 pub(crate) fn those_there_are() {
     let mut patience = Patience::new();
-    conn::for_each_ready(|conn| all_within(conn, conn.fd(), &mut patience));
+    conn::for_each_moving(|conn| all_within(conn, conn.fd(), &mut patience));
     super::pair::shared();
 }

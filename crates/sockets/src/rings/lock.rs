@@ -13,38 +13,62 @@ const LOOKS: u32 = 1000;
 /// This thread, as locks name it; never 0.
 #[inline(always)]
 pub(crate) fn own() -> u64 {
-    u64::from(state::owner()) << 32 | u64::from((state::thread() >> 6) as u32) | 1
+    u64::from(state::owner()) << 32 | u64::from((state::thread() >> 6) as u32) & !SHORT
 }
 
-/// Takes it if it is free.
+/// The lock is held for as long as a copy takes: nobody waits with it.
+const SHORT: u64 = 1;
+
+/// Takes it if it is free, for a moment.
 #[inline(always)]
-pub(crate) fn try_take(lock: &AtomicU64, own: u64) -> bool {
-    lock.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+pub(crate) fn try_take(lock: &AtomicU64) -> bool {
+    lock.compare_exchange(0, own() | SHORT, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+}
+
+/// Whether another thread of this process has it for a moment.
+pub(crate) fn is_held_shortly(lock: &AtomicU64) -> bool {
+    let holder = lock.load(Ordering::SeqCst);
+    holder & SHORT != 0 && (holder >> 32) as u32 == state::owner() && holder & !SHORT != own()
 }
 
 /// A lock that is held over what is not short: no signal handler of the program runs meanwhile.
 pub(crate) struct Held {
-    signals: u64,
+    masked: Masked,
     /// It was this thread's before, which a signal has interrupted.
     is_nested: bool,
 }
 
 impl Held {
     pub(crate) fn none() -> Self {
-        Self { signals: 0, is_nested: false }
+        Self { masked: Masked { signals: 0 }, is_nested: false }
     }
 
     pub(crate) fn take(lock: &AtomicU64) -> Self {
-        let mut signals = 0_u64;
-        let all = u64::MAX;
-        mask(&raw const all, &raw mut signals);
-        Self { signals, is_nested: take(lock) }
+        Self { masked: Masked::begin(), is_nested: take(lock) }
     }
 
     pub(crate) fn release(&self, lock: &AtomicU64) {
         if !self.is_nested {
             release(lock);
         }
+        self.masked.end();
+    }
+}
+
+/// A time in which no signal handler of the program runs in this thread.
+pub(super) struct Masked {
+    signals: u64,
+}
+
+impl Masked {
+    pub(super) fn begin() -> Self {
+        let mut signals = 0_u64;
+        let all = u64::MAX;
+        mask(&raw const all, &raw mut signals);
+        Self { signals }
+    }
+
+    pub(super) fn end(&self) {
         mask(&raw const self.signals, core::ptr::null_mut());
     }
 }
@@ -64,7 +88,7 @@ fn take(lock: &AtomicU64) -> bool {
         let Err(holder) = lock.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed) else {
             return false;
         };
-        if holder == own {
+        if holder & !SHORT == own {
             return true;
         }
         looks += 1;
@@ -93,6 +117,11 @@ pub(crate) fn is_dead(holder: u64, known: u32) -> bool {
     if known == 0 || process != known || process == state::owner() {
         return false;
     }
+    super::own::with_descriptors(|| has_ended(process)).unwrap_or(false)
+}
+
+/// Whether there is no such process any more.
+fn has_ended(process: u32) -> bool {
     // SAFETY: a new descriptor, closed below.
     let pidfd = unsafe { raw::call(libc::SYS_pidfd_open, [process as usize, 0, 0, 0, 0, 0]) };
     if pidfd < 0 {

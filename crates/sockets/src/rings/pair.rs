@@ -25,9 +25,9 @@ use self::entry::Entry;
 pub(crate) use self::offer::Offer;
 use self::offer::Refused;
 use self::registry::Registry;
-use super::conn::{self, Conn, parked, state as stage};
+use super::conn::{self, Conn, Known, parked, state as stage};
 use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
-use super::{forced, kernel, proc};
+use super::{forced, kernel, own, proc};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{page, raw, state};
 
@@ -73,7 +73,7 @@ pub(crate) fn begin(fd: c_int, cookie: u64, record: u16, is_own: bool) -> bool {
 /// The program has used a connection whose ends have not met yet.
 #[cold]
 #[inline(never)]
-pub(crate) fn step(conn: &'static Conn, fd: c_int) {
+pub(crate) fn step(conn: Known, fd: c_int) {
     if forced::is_on() {
         for _ in 0..4 {
             step_all();
@@ -83,7 +83,14 @@ pub(crate) fn step(conn: &'static Conn, fd: c_int) {
     once(conn, fd);
 }
 
-fn once(conn: &'static Conn, fd: c_int) {
+fn once(known: Known, fd: c_int) {
+    // One that is closed meets nobody, and its place waits for this.
+    let Ok(user) = known.enter() else { return };
+    once_as_user(known.conn, fd);
+    user.leave();
+}
+
+fn once_as_user(conn: &'static Conn, fd: c_int) {
     if conn.at_it.swap(1, Ordering::Acquire) != 0 {
         return;
     }
@@ -92,7 +99,8 @@ fn once(conn: &'static Conn, fd: c_int) {
     let result = if is_stopped() || uses > MAX_USES {
         None
     } else if conn.has_done(PROVEN) || is_due(uses) || forced::is_on() {
-        proceed(conn, fd)
+        // What cannot be done now is done at another use.
+        own::with_descriptors(|| proceed(conn, fd)).unwrap_or(Some(()))
     } else {
         Some(())
     };
@@ -118,7 +126,11 @@ fn is_due(uses: u32) -> bool {
 
 /// As [`step`], for all: their ends may both be here.
 fn step_all() {
-    conn::for_each_meeting(|conn| once(conn, conn.fd()));
+    conn::for_each_meeting(|conn| {
+        if let Ok(known) = conn.known() {
+            once(known, conn.fd());
+        }
+    });
 }
 
 /// Whether the other end has proven who it is.
@@ -128,7 +140,8 @@ pub(crate) fn is_proven(conn: &Conn) -> bool {
 
 /// Whether the opposite end is of the same user, and a program has it: it may come.
 pub(crate) fn is_accepted(conn: &Conn, fd: c_int) -> bool {
-    conn.has_done(SAME_USER) && opposite(fd).is_some_and(|end| end.inode != 0)
+    let accepted = || opposite(fd).is_some_and(|end| end.inode != 0);
+    conn.has_done(SAME_USER) && own::with_descriptors(accepted).unwrap_or(false)
 }
 
 /// Whether the socket is a connection that both ends have.
@@ -358,7 +371,8 @@ pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
     if !uses.is_multiple_of(4) && uses > 64 && !forced::is_on() {
         return false;
     }
-    let known = opposite(fd).and_then(|opposite| kernel::extra(fd, opposite.info?.received));
+    let ask = || opposite(fd).and_then(|opposite| kernel::extra(fd, opposite.info?.received));
+    let known = own::with_descriptors(ask).flatten();
     if let Some(extra) = known {
         own.way.0.extra.store(extra + 1, Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@ use stream::write::{Occasion, Write};
 use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Woken, Word, Written};
 
 use super::blocked::{Blocked, Goes};
-use super::conn::Conn;
+use super::conn::{Conn, Gone, Mover, Use};
 use super::copy::{Bytes, each_piece};
 use super::kernel::Ending;
 use super::native::Native;
@@ -40,6 +40,9 @@ pub(crate) struct Call<'a, 'n> {
     is_peek: bool,
     /// Of a read: the program's own call, made once the end has said that it sleeps.
     native: Option<&'a mut Native<'n>>,
+    /// Of a read: who makes it, a mover but for the time of that call.
+    user: Option<Use>,
+    mover: Option<Mover>,
     /// Of a write: whether it waits for the kernel.
     waits_for_kernel: bool,
     /// The kernel has told of the other end's end.
@@ -79,6 +82,8 @@ impl<'a, 'n> Call<'a, 'n> {
             flags: 0,
             is_peek: false,
             native: None,
+            user: None,
+            mover: None,
             waits_for_kernel: false,
             is_finished: false,
             waits: 0,
@@ -105,8 +110,11 @@ impl<'a, 'n> Call<'a, 'n> {
         purpose: Purpose,
         may_wait: bool,
         flags: c_int,
+        user: Use,
         native: &'a mut Native<'n>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Gone> {
+        self.mover = Some(user.moves()?);
+        self.user = Some(user);
         self.limit = libc::SO_RCVTIMEO;
         self.flags = flags;
         self.is_peek = purpose != Purpose::Read;
@@ -116,7 +124,10 @@ impl<'a, 'n> Call<'a, 'n> {
         let mut read = Read::new(CAPACITY, want, may_wait, true, reached).to(purpose);
         let outcome = self.attempts(|call| read.attempt(call));
         self.conn.reached.fetch_max(read.reached(), Ordering::Relaxed);
-        self.said(outcome)
+        if let Some(mover) = self.mover.take() {
+            mover.rests();
+        }
+        Ok(self.said(outcome))
     }
 
     /// Writes, or sees to it that what was written gets through. What is left to write is left to the program's own call
@@ -157,6 +168,11 @@ impl<'a, 'n> Call<'a, 'n> {
             set_errno(self.goes.errno());
         }
         outcome
+    }
+
+    /// What the kernel says, asked by the number that the socket has now.
+    fn asks<T>(&self, call: impl FnOnce(c_int) -> T) -> T {
+        self.conn.asks(self.fd, call)
     }
 
     fn word(&self, word: Word) -> &'static AtomicU64 {
@@ -208,7 +224,7 @@ impl<'a, 'n> Call<'a, 'n> {
             let will = &self.peer.will.0;
             let is_asleep = will.asleep.load(Ordering::Acquire) != 0;
             if is_asleep || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES {
-                return if kernel::has_hung_up(self.fd) { Woken::Hangup } else { Woken::Timer };
+                return if self.asks(kernel::has_hung_up) { Woken::Hangup } else { Woken::Timer };
             }
             spin::relax();
         }
@@ -217,7 +233,7 @@ impl<'a, 'n> Call<'a, 'n> {
     /// The other end hands back what this one waits for.
     fn wait_for_return(&mut self) -> Woken {
         self.waits += 1;
-        if kernel::has_hung_up(self.fd) {
+        if self.asks(kernel::has_hung_up) {
             return Woken::Hangup;
         }
         if self.limit == 0 && self.blocked.spent_milliseconds() >= self.patience {
@@ -234,7 +250,7 @@ impl<'a, 'n> Call<'a, 'n> {
     /// Whether the program's call has waited for long enough, or was interrupted. `slept` is what the kernel said of a part of that.
     fn ends(&mut self, slept: isize) -> bool {
         if self.limit != 0 {
-            self.goes = self.blocked.moves(self.fd, self.limit, slept);
+            self.goes = self.conn.asks(self.fd, |fd| self.blocked.moves(fd, self.limit, slept));
         }
         self.goes != Goes::On
     }
@@ -247,22 +263,26 @@ impl<'a, 'n> Call<'a, 'n> {
             // The reader finds the rest where it is.
             return Woken::Stop;
         }
-        let mut one = libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };
-        let most: usize = if may_wait { 100 } else { 0 };
-        // SAFETY: one entry, which is the call's to write.
-        let slept = unsafe { raw::call(libc::SYS_poll, [(&raw mut one) as usize, 1, most, 0, 0, 0]) };
+        let most = if may_wait { 100 } else { 0 };
+        let slept = kernel::sleeps(self.conn.number(self.fd), libc::POLLOUT, most);
         if self.ends(slept) { Woken::Stop } else { Woken::Look }
     }
 
     /// The program's own read, with this end among the sleepers.
     fn wait_for_bytes(&mut self) -> Slept {
-        let Some(native) = self.native.as_mut() else { return Slept::Broken };
-        match native.call() {
-            count if count > 0 => {
-                self.conn.came(self.fd, self.peer);
-                Slept::Moved(count as u64)
-            }
-            0 => Slept::Woken(Woken::Look),
+        let (Some(native), Some(user)) = (self.native.as_mut(), self.user) else { return Slept::Broken };
+        // In that call its thread may be cancelled.
+        if let Some(mover) = self.mover.take() {
+            mover.rests();
+        }
+        let count = native.call();
+        self.mover = user.moves().ok();
+        if self.mover.is_some() && count > 0 {
+            self.asks(|fd| self.conn.came(fd, self.peer));
+        }
+        match count {
+            count if count > 0 => Slept::Moved(count as u64),
+            0 if self.mover.is_some() => Slept::Woken(Woken::Look),
             _ => Slept::Broken,
         }
     }
@@ -353,26 +373,26 @@ impl Memory for Call<'_, '_> {
 
     fn taken(&mut self) -> Result<Option<u64>, Infallible> {
         let ending = Ending { is_finished: self.is_finished, ..self.conn.ending(self.peer) };
-        Ok(kernel::taken(self.fd, ending))
+        Ok(self.asks(|fd| kernel::taken(fd, ending)))
     }
 
     fn written(&mut self) -> Result<Written, Infallible> {
         let Some(extra) = self.own.extra() else { return Ok(Written::Unknown) };
-        Ok(match kernel::written(self.fd, extra) {
+        Ok(match self.asks(|fd| kernel::written(fd, extra)) {
             Some(given) => Written::Bytes(given),
-            None if kernel::takes_more(self.fd) => Written::Unknown,
+            None if self.asks(kernel::takes_more) => Written::Unknown,
             None => Written::Broken,
         })
     }
 
     fn takes_all(&mut self, len: u64) -> Result<bool, Infallible> {
-        let queued = kernel::unacknowledged(self.fd).unwrap_or(u64::MAX);
-        Ok(queued.saturating_add(len) <= kernel::takes_at_once(self.fd))
+        let queued = self.asks(kernel::unacknowledged).unwrap_or(u64::MAX);
+        Ok(queued.saturating_add(len) <= self.asks(kernel::takes_at_once))
     }
 
     fn held(&mut self) -> Result<Held, Infallible> {
         let ending = self.conn.ending(self.peer);
-        let held = kernel::held(self.fd, ending);
+        let held = self.asks(|fd| kernel::held(fd, ending));
         // With what was given known, all of it having come need not be a FIN.
         self.is_finished |= held == Held::End && ending.given.is_none();
         Ok(held)
@@ -380,7 +400,7 @@ impl Memory for Call<'_, '_> {
 
     fn receive(&mut self, most: u64) -> Result<u64, Infallible> {
         let flags = libc::MSG_DONTWAIT | self.flags;
-        let count = kernel::receive(self.fd, self.bytes, most as usize, flags);
+        let count = self.asks(|fd| kernel::receive(fd, self.bytes, most as usize, flags));
         if count <= 0 {
             self.conn.refused(count);
             return Ok(0);
@@ -388,12 +408,12 @@ impl Memory for Call<'_, '_> {
         if !self.is_peek {
             page::kernel(self.conn.record(), Way::In, count as u64);
         }
-        self.conn.came(self.fd, self.peer);
+        self.asks(|fd| self.conn.came(fd, self.peer));
         Ok(count as u64)
     }
 
     fn send_ring(&mut self, at: u64, len: u64) -> Result<Sent, Infallible> {
-        if !kernel::takes_more(self.fd) {
+        if !self.asks(kernel::takes_more) {
             // Whoever asks the kernel first is told why: that is to be the program.
             return Ok(Sent::Broken);
         }
@@ -404,7 +424,7 @@ impl Memory for Call<'_, '_> {
                 return;
             }
             let ring = self.own.ring().wrapping_add(place);
-            match kernel::send(self.fd, ring, piece) {
+            match self.asks(|fd| kernel::send(fd, ring, piece)) {
                 count if count > 0 => {
                     page::returned(self.conn.record(), count as u64);
                     sent = Sent::Bytes((done as isize + count) as u64);
@@ -420,7 +440,7 @@ impl Memory for Call<'_, '_> {
         });
         if sent == Sent::WouldBlock {
             // It may take long, and this process may be killed meanwhile.
-            super::leave::says_given(self.conn, self.fd);
+            self.asks(|fd| super::leave::says_given(self.conn, fd));
         }
         Ok(sent)
     }

@@ -3,7 +3,7 @@
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 
 use super::blocked::{self, Blocked, Goes, Limit};
-use super::conn::{self, CONNECTIONS, Conn};
+use super::conn::{self, CONNECTIONS, Conn, Use};
 use super::epoll;
 use super::io::offers;
 use super::spin::{self, Look};
@@ -193,7 +193,7 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
     let found = if !has_any && may_wait { finds(wanted, limit, &mut looked, native) } else { Finds::Ring };
     if let Finds::Nothing = found {
         let mut places = Places([0; CONNECTIONS / 64]);
-        arm(wanted, &mut places);
+        let forks = arm(wanted, &mut places);
         let is_empty = wanted.ready(has_bytes, false) == 0;
         let mut sleeps = || blocked::sleep(limit, native, part);
         let slept = match (is_empty, may_open) {
@@ -201,7 +201,7 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
             (true, false) => Some(sleeps()),
             (true, true) => unless_opened(wanted, sleeps),
         };
-        awake(&places);
+        awake(&places, forks);
         if let Some(result) = slept {
             if let Some(look) = looked.filter(|_| result > 0) {
                 look.slept();
@@ -249,27 +249,34 @@ fn unless_opened(wanted: &mut impl Wanted, sleeps: impl FnOnce() -> c_int) -> Op
     slept
 }
 
-/// From here on the kernel wakes who waits for these.
-fn arm(wanted: &mut impl Wanted, places: &mut Places) {
+/// From here on the kernel wakes who waits for these. Gives what [`awake`] takes.
+fn arm(wanted: &mut impl Wanted, places: &mut Places) -> u32 {
+    let forks = conn::forks();
     wanted.ready(
         |fd| {
-            if let Some(conn) = conn::ready(fd)
-                && let Some((own, _)) = conn.words()
-                && places.add(conn)
+            if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY))
+                && let Some((own, _)) = known.words()
+                && let Ok(user) = known.enter()
             {
-                own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+                if places.add(known.conn) {
+                    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+                } else {
+                    user.leave();
+                }
             }
             false
         },
         false,
     );
+    forks
 }
 
-fn awake(places: &Places) {
+fn awake(places: &Places, forks: u32) {
     places.for_each(|conn| {
         if let Some((own, _)) = conn.words() {
             own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
         }
+        Use::since(conn, forks).leave();
     });
 }
 

@@ -6,7 +6,7 @@
 
 use libc::{c_int, epoll_event};
 
-use crate::rings::conn::{self, Conn, counts_down, parked};
+use crate::rings::conn::{self, Conn, Known, counts_down, parked};
 use crate::rings::io::is_empty;
 use crate::rings::words::Words;
 use crate::rings::{leave, proc, spin, tables};
@@ -68,11 +68,12 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
             interest.data.store(event.u64, Ordering::Relaxed);
             // Pairs with the Acquire in `wakes`: who finds the epoll finds what for.
             interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
-            if let Some(conn) = conn::ready(fd) {
+            if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
+                let conn = known.conn;
                 if is_other || is_odd || conn.shared.load(Ordering::Relaxed) != 0 {
                     // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
                     // the kernel's to say.
-                    leave::waiting(conn, fd);
+                    let _ = known.moving(|conn| leave::waiting(conn, fd));
                     return;
                 }
                 // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
@@ -106,7 +107,15 @@ pub(crate) fn forget(fd: c_int) {
 }
 
 /// This end sleeps, as far as the other can see.
-fn park(conn: &Conn) {
+fn park(conn: &'static Conn) {
+    // One that is closed meanwhile nobody sleeps over; its place is not another's before this is through.
+    if let Ok(user) = conn.known().and_then(Known::enter) {
+        park_as_user(conn);
+        user.leave();
+    }
+}
+
+fn park_as_user(conn: &Conn) {
     let Some((own, peer)) = conn.words() else { return };
     let some = parked::some();
     if conn.parked.compare_exchange(0, some, Ordering::SeqCst, Ordering::Relaxed).is_err() {
@@ -129,8 +138,9 @@ fn park(conn: &Conn) {
 /// So often in a row being awake may bring nothing until it makes no difference any more.
 const MOST_FUTILE: u32 = 9;
 
-/// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does.
-pub(crate) fn wakes(conn: &Conn, own: &Words) {
+/// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does. For
+/// users of it.
+pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
     if conn.waiting.load(Ordering::SeqCst) != 0 {
         // They are woken by the kernel alone.
         return;
@@ -215,7 +225,7 @@ pub(crate) fn copied(epoll: c_int) {
         |_| true,
         |conn, _| {
             is_one = true;
-            leave::waiting(conn, conn.fd());
+            let _ = conn.known().and_then(|known| known.moving(|conn| leave::waiting(conn, conn.fd())));
         },
     );
     if is_one || proc::is_epoll(epoll) {

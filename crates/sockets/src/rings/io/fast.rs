@@ -5,7 +5,7 @@ use stream::{Free, Held, Memory, Sent, Shared, Slept, Wait, Word, Written};
 
 use super::commit;
 use crate::page::{self, Way};
-use crate::rings::conn::Conn;
+use crate::rings::conn::Known;
 use crate::rings::copy::{Bytes, copy};
 use crate::rings::lock;
 use crate::rings::words::{BESIDE, Words};
@@ -16,7 +16,7 @@ pub(super) struct Slow;
 
 /// A call that puts bytes into the ring of its end, if it `WRITES`, or takes them from the other one's.
 pub(super) struct Fast<'a, const WRITES: bool> {
-    conn: &'a Conn,
+    conn: Known,
     own: &'a Words,
     peer: &'a Words,
     bytes: &'a Bytes,
@@ -32,13 +32,7 @@ pub(super) type Takes<'a> = Fast<'a, false>;
 
 impl<'a, const WRITES: bool> Fast<'a, WRITES> {
     #[inline(always)]
-    pub(super) fn new(
-        conn: &'a Conn,
-        own: &'a Words,
-        peer: &'a Words,
-        bytes: &'a Bytes,
-        done: usize,
-    ) -> Self {
+    pub(super) fn new(conn: Known, own: &'a Words, peer: &'a Words, bytes: &'a Bytes, done: usize) -> Self {
         Self { conn, own, peer, bytes, done, moving: 0, is_locked: false }
     }
 
@@ -105,7 +99,12 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
     #[inline(always)]
     fn load(&mut self, word: Word) -> Result<u64, Slow> {
         let whose = if word.is_writers() == WRITES { self.own } else { self.peer };
-        Ok(whose.word(word).load(Ordering::Acquire))
+        let value = whose.word(word).load(Ordering::Acquire);
+        if WRITES && word == Word::Head {
+            // With the lock: the place may be another connection's as soon as that is free.
+            self.conn.head.store(value, Ordering::Relaxed);
+        }
+        Ok(value)
     }
 
     #[inline(always)]
@@ -133,8 +132,19 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
 impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     #[inline(always)]
     fn lock(&mut self, _: Word) -> Result<(), Slow> {
-        self.is_locked = lock::try_take(self.own_lock(), lock::own());
+        self.is_locked = lock::try_take(self.own_lock());
+        // Else another thread is at work.
         if self.is_locked { Ok(()) } else { Err(Slow) }
+    }
+
+    #[inline(always)]
+    fn kept(&mut self, _: u64) -> Result<u64, Slow> {
+        // Not right behind the lock: there the words are fetched, for which everything else would wait.
+        if !self.conn.is_still() {
+            return Err(Slow);
+        }
+        let kept = if WRITES { &self.conn.head } else { &self.conn.reached };
+        Ok(kept.load(Ordering::Relaxed))
     }
 
     #[inline(always)]

@@ -2,12 +2,12 @@
 
 use libc::{c_int, off_t};
 
-use super::write::{goes_to_kernel, plain, write};
+use super::write::{goes_to_kernel, plain, used_plainly, write};
 use super::{with_errno, writes_unready};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::raw;
-use crate::rings::conn::{Conn, state};
+use crate::rings::conn::{Known, state};
 use crate::rings::copy::Bytes;
 use crate::rings::native::Native;
 use crate::rings::reach;
@@ -29,15 +29,16 @@ fn map() -> Option<*mut u8> {
 /// Sends bytes of a file that begin at a position; `native` is the program's own call. None: it is for the kernel, which will move bytes
 /// that nobody sees.
 pub(crate) fn send_file(
-    conn: &'static Conn,
+    known: Known,
     fd: c_int,
     from: c_int,
     at: *mut off_t,
     length: usize,
     native: &mut Native<'_>,
 ) -> Option<isize> {
+    let conn = known.conn;
     if !conn.is(state::READY)
-        && let Some(result) = writes_unready(conn, fd, native)
+        && let Some(result) = writes_unready(known, fd, native)
     {
         return Some(result);
     }
@@ -45,14 +46,15 @@ pub(crate) fn send_file(
         return None;
     }
     if goes_to_kernel(conn, fd) {
-        return Some(plain(conn, native));
+        // One that is closed by now is no connection.
+        return used_plainly(known, fd, || plain(conn, native)).ok();
     }
     // Room for what is read, which need not be anything before.
     let mut room = core::mem::MaybeUninit::<[u8; PIECE]>::uninit();
     let Some(mapped) = (length > PIECE).then(map).flatten() else {
-        return send_pieces(conn, fd, from, at, length, (room.as_mut_ptr().cast(), PIECE));
+        return send_pieces(known, fd, from, at, length, (room.as_mut_ptr().cast(), PIECE));
     };
-    let sent = send_pieces(conn, fd, from, at, length, (mapped, LARGE_PIECE));
+    let sent = send_pieces(known, fd, from, at, length, (mapped, LARGE_PIECE));
     // SAFETY: mapped above, and used by nobody any more.
     unsafe { raw::call(libc::SYS_munmap, [mapped as usize, LARGE_PIECE, 0, 0, 0, 0]) };
     sent
@@ -60,7 +62,7 @@ pub(crate) fn send_file(
 
 /// By pieces of so many bytes, in this room.
 fn send_pieces(
-    conn: &'static Conn,
+    known: Known,
     fd: c_int,
     from: c_int,
     at: *mut off_t,
@@ -89,12 +91,15 @@ fn send_pieces(
             // SAFETY: what was read, and is not changed meanwhile.
             let sent = unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) };
             if sent > 0 {
-                page::kernel(conn.record(), Way::Out, sent as u64);
+                page::kernel(known.record(), Way::Out, sent as u64);
             }
             with_errno(sent)
         };
         let bytes = Bytes::flat(piece.cast(), got);
-        let written = write(conn, fd, Some(&bytes), 0, &mut Native::of(&mut rest));
+        let Ok(written) = write(known, fd, Some(&bytes), 0, &mut Native::of(&mut rest)) else {
+            // Closed meanwhile.
+            return if sent == 0 { None } else { Some(sent as isize) };
+        };
         if written < 0 && sent == 0 {
             return Some(written);
         }

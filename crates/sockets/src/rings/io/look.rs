@@ -14,8 +14,11 @@ use crate::sync::Ordering;
 
 /// Looks without a pause between them, which would be as long as what a message takes.
 const EAGER: u32 = 400;
-/// Looks before anything is asked, as long as they keep paying: about as long as an answer takes, also one that was held up a little.
-const AT_ONCE: u32 = 1000;
+/// Cycles of looking before anything is asked, as long as that keeps paying: as long as an answer takes, also one that was held up a little. How many looks
+/// that are depends on the processor.
+const AT_ONCE_CYCLES: u64 = 10_000;
+/// Looks between two at the clock.
+const AT_ONCE: u32 = 250;
 /// Looks at a ring between two looks at the kernel.
 const LOOKS: u32 = 200;
 
@@ -26,12 +29,19 @@ pub(super) fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int
     if conn.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
         return false;
     }
-    for look in 0..AT_ONCE {
-        if !is_empty(own, peer) {
-            if look >= SOON {
-                conn.stream.store(0, Ordering::Relaxed);
+    let mut start = None;
+    loop {
+        for look in 0..AT_ONCE {
+            if !is_empty(own, peer) {
+                if look >= SOON || start.is_some() {
+                    conn.stream.store(0, Ordering::Relaxed);
+                }
+                return true;
             }
-            return true;
+        }
+        let (now, _) = spin::clock();
+        if now.wrapping_sub(*start.get_or_insert(now)) > AT_ONCE_CYCLES {
+            break;
         }
     }
     conn.at_once.store(0, Ordering::Relaxed);
@@ -87,21 +97,17 @@ pub(super) fn stays_asleep(conn: &Conn) -> bool {
 }
 
 /// A read on a connection that is known to have nothing in its ring, unless it is time to see whether that is still for the best. An
-/// end may have something left before it.
+/// end may have something left before it. For users of it.
 #[inline(always)]
 pub(super) fn read_parked(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
     if !conn.is_quiet() || leave::owes() {
         return None;
     }
     // Nobody may wake it under who sleeps here. Whoever wakes it now either sees this one, or is seen here.
-    let cookie = conn.cookie.load(Ordering::Relaxed);
     conn.inside.fetch_add(1, Ordering::SeqCst);
     let is_still = conn.parked.load(Ordering::SeqCst) == parked::EMPTY;
     let result = if is_still { native.call() } else { 0 };
-    if conn.cookie.load(Ordering::Relaxed) == cookie {
-        // Else the number was closed meanwhile, and the place is another connection's.
-        conn.inside.fetch_sub(1, Ordering::SeqCst);
-    }
+    conn.inside.fetch_sub(1, Ordering::SeqCst);
     if !is_still {
         return None;
     }

@@ -12,12 +12,12 @@ use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::blocked::Goes;
-use crate::rings::conn::{BULK, Conn, counts_down, state};
+use crate::rings::conn::{BULK, Conn, Gone, Known, Use, counts_down, state};
 use crate::rings::copy::{Bytes, PARTS};
 use crate::rings::kernel::Ending;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::spin;
+use crate::rings::spin::{self, Look};
 use crate::rings::words::{CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, lock};
 use crate::sync::Ordering;
@@ -25,16 +25,17 @@ use crate::sync::Ordering;
 /// Reads: `native` is the program's own call.
 #[inline(never)]
 pub(crate) fn read(
-    conn: &'static Conn,
+    known: Known,
     fd: c_int,
     bytes: Option<&Bytes>,
     flags: c_int,
     native: &mut Native<'_>,
-) -> isize {
+) -> Result<isize, Gone> {
+    let conn = known.conn;
     if !conn.is(state::READY)
-        && let Some(result) = reads_unready(conn, fd, native)
+        && let Some(result) = reads_unready(known, fd, native)
     {
-        return result;
+        return Ok(result);
     }
     let usual = libc::MSG_DONTWAIT
         | libc::MSG_PEEK
@@ -44,9 +45,9 @@ pub(crate) fn read(
         | libc::MSG_TRUNC;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
         if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
-            leave::reading(conn, fd);
+            known.moving(|conn| leave::reading(conn, fd))?;
         }
-        return native.call();
+        return Ok(native.call());
     };
     let discarding;
     let bytes = if flags & libc::MSG_TRUNC != 0 {
@@ -55,125 +56,274 @@ pub(crate) fn read(
     } else {
         bytes
     };
-    let Some((own, peer)) = conn.words() else { return native.call() };
+    let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
     if conn.parked.load(Ordering::Relaxed) != 0 {
-        if let Some(result) = read_parked(conn, native) {
-            return result;
+        let user = known.enter()?;
+        let result = read_parked(conn, native);
+        if result.is_none() {
+            epoll::wakes(conn, own);
         }
-        epoll::wakes(conn, own);
+        user.leave();
+        if let Some(result) = result {
+            return Ok(result);
+        }
     }
     let is_peek = flags & libc::MSG_PEEK != 0;
     let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0 && !is_peek;
     if wants_all && !is_nonblocking(fd) {
         // Rare, and it may have to go on reading from both sides.
-        return all(conn, fd, bytes, flags, native);
+        return all(known, fd, bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
     lets_stream_go(conn, own, peer);
     // This read is the one that they were promised to.
-    let mut promised = conn.promised.load(Ordering::Relaxed) != 0;
+    let promised = conn.promised.load(Ordering::Relaxed) != 0;
     if promised && !is_peek {
         conn.promised.store(0, Ordering::Relaxed);
     }
+    // Only where it is needed, or every read would write it down.
+    let call = || Reading { known, own, peer, fd, bytes, flags };
     loop {
         if !is_there && !is_empty(own, peer) {
             set_errno(libc::EFAULT);
-            return -1;
+            return Ok(-1);
         }
-        match take(conn, own, peer, bytes, is_peek) {
+        match take(known, own, peer, bytes, is_peek) {
             Moves::Moved(count) => {
                 promises(conn, is_peek);
-                return with_more(conn, fd, bytes, flags, count, peer);
+                conn.asked.store(1, Ordering::Relaxed);
+                return Ok(call().with_more(count));
             }
-            Moves::Slow => {
-                if let Some(result) = machine(conn, fd, bytes, flags, false, native) {
-                    promises(conn, is_peek && result > 0);
-                    return with_more(conn, fd, bytes, flags, result, peer);
-                }
+            Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
+            moves => {
+                let user = known.enter()?;
+                let result = call().waiting(user, moves, is_there, promised, native);
+                user.leave();
+                return result;
             }
-            Moves::Nothing => {}
         }
+    }
+}
+
+/// A read.
+struct Reading<'a> {
+    known: Known,
+    own: &'static Words,
+    peer: &'static Words,
+    fd: c_int,
+    bytes: &'a Bytes,
+    flags: c_int,
+}
+
+/// Whether a read may wait, which is asked once.
+struct MayWait(Cell<Option<bool>>);
+
+impl MayWait {
+    fn get(&self, call: &Reading<'_>) -> bool {
+        let ask = || call.flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(call.fd);
+        let known = self.0.get().unwrap_or_else(ask);
+        self.0.set(Some(known));
+        known
+    }
+}
+
+/// How a part of a read ended.
+enum Part {
+    Ends(isize),
+    Again,
+}
+
+impl Reading<'_> {
+    fn is_peek(&self) -> bool {
+        self.flags & libc::MSG_PEEK != 0
+    }
+
+    /// A read that has found nothing by a short call. `moves` is what that has said.
+    #[inline(never)]
+    fn waiting(
+        &self,
+        user: Use,
+        moves: Moves,
+        is_there: bool,
+        mut promised: bool,
+        native: &mut Native<'_>,
+    ) -> Result<isize, Gone> {
+        let Self { known, own, peer, bytes, .. } = *self;
+        let may_wait = MayWait(Cell::new(None));
+        let mut next = Some(moves);
+        loop {
+            if !is_there && !is_empty(own, peer) {
+                set_errno(libc::EFAULT);
+                return Ok(-1);
+            }
+            let moves = next.take().unwrap_or_else(|| take(known, own, peer, bytes, self.is_peek()));
+            let part = match moves {
+                Moves::Moved(count) => {
+                    promises(known.conn, self.is_peek());
+                    return Ok(self.with_more(count));
+                }
+                Moves::Slow => self.by_machine(user, false, native)?.map(Part::Ends),
+                Moves::Nothing => None,
+            };
+            let part = match part {
+                Some(part) => part,
+                None => self.without(user, &may_wait, &mut promised, native)?,
+            };
+            if let Part::Ends(result) = part {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// There was nothing in the ring.
+    fn without(
+        &self,
+        user: Use,
+        may_wait: &MayWait,
+        promised: &mut bool,
+        native: &mut Native<'_>,
+    ) -> Result<Part, Gone> {
+        let Self { own, peer, fd, flags, .. } = *self;
+        let conn = self.known.conn;
         if finds_at_once(conn, own, peer, flags) {
-            continue;
+            return Ok(Part::Again);
         }
         let mut looked = None;
         let begins = is_empty(own, peer) && may_look(conn, own, peer, flags);
-        let may_wait = Cell::new(None);
-        let may_wait = || {
-            let known =
-                may_wait.get().unwrap_or_else(|| flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd));
-            may_wait.set(Some(known));
-            known
-        };
         if begins && conn.may_be_blocking() {
-            if !may_wait() {
+            if !may_wait.get(self) {
                 conn.nonblocking.store(NONBLOCKING, Ordering::Relaxed);
             } else if finds(conn, own, peer, fd, &mut looked) {
                 conn.at_once.store(1, Ordering::Relaxed);
-                continue;
+                return Ok(Part::Again);
             }
         }
         if conn.bulk.load(Ordering::Relaxed) != 0
             && conn.together.load(Ordering::Relaxed) == 0
-            && let Some(result) = machine(conn, fd, bytes, flags, false, native)
+            && let Some(result) = self.by_machine(user, false, native)?
         {
-            promises(conn, is_peek && result > 0);
             conn.sees_bulk(result);
-            return with_more(conn, fd, bytes, flags, result, peer);
+            return Ok(Part::Ends(result));
         }
-        if !promised && is_of_stream(conn, own) && has_nothing(own, peer, fd) && !may_wait() {
+        if !*promised && is_of_stream(conn, own) && has_nothing(own, peer, fd) && !may_wait.get(self) {
             set_errno(libc::EAGAIN);
-            return -1;
+            return Ok(Part::Ends(-1));
         }
+        self.sleeping(user, may_wait, promised, looked, native)
+    }
+
+    /// As a machine does that is about to sleep: says so, looks again, and lets the kernel do it.
+    fn sleeping(
+        &self,
+        user: Use,
+        may_wait: &MayWait,
+        promised: &mut bool,
+        looked: Option<Look<'static>>,
+        native: &mut Native<'_>,
+    ) -> Result<Part, Gone> {
+        let Self { own, peer, fd, .. } = *self;
+        let conn = self.known.conn;
         let errno = get_errno();
-        // As a machine does that is about to sleep: say so, look again, and let the kernel do it.
         own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
         let is_empty = peer.way.0.recall.load(Ordering::Acquire) == 0 && is_empty(own, peer);
-        if is_empty {
-            let goes = if leave::owes() && may_wait() { leave::settle_or_poll(fd) } else { Goes::On };
-            let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
-            if result <= 0 || !stays_asleep(conn) {
-                own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        if !is_empty {
+            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+            if let Some(result) = self.by_machine(user, may_wait.get(self), native)? {
+                return Ok(Part::Ends(result));
             }
-            conn.said(result);
-            conn.sees_bulk(result);
-            if result > 0 {
-                conn.came(fd, peer);
-                if let Some(look) = looked {
-                    look.slept();
+            if !may_wait.get(self) {
+                if waits_for_told(conn, own, peer, fd, core::mem::take(promised)) {
+                    return Ok(Part::Again);
                 }
-            } else if result < 0
-                && promised
-                && !may_wait()
-                && get_errno() == libc::EAGAIN
-                && waits_for_told(conn, own, peer, fd, core::mem::take(&mut promised))
-            {
-                set_errno(errno);
-                continue;
+                set_errno(libc::EAGAIN);
             }
-            // Before its end a dead writer may have left something. The number may have been closed meanwhile: the end was said.
-            let mut end = || 0;
-            if result == 0
-                && peer.tail() != own.head.0.load(Ordering::Acquire)
-                && let Some(left) = machine(conn, fd, bytes, flags, false, &mut Native::of(&mut end))
-            {
-                return left;
+            // Of one that may wait, errno says why it has ended.
+            return Ok(Part::Ends(-1));
+        }
+        let goes = if leave::owes() && may_wait.get(self) { leave::settle_or_poll(fd) } else { Goes::On };
+        let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
+        if result <= 0 || !stays_asleep(conn) {
+            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        }
+        if user.is_closed() {
+            // What the kernel has said of the connection that it was.
+            return Ok(Part::Ends(result));
+        }
+        conn.said(result);
+        conn.sees_bulk(result);
+        if result > 0 {
+            conn.came(fd, peer);
+            if let Some(look) = looked {
+                look.slept();
             }
-            return result;
+        } else if result < 0
+            && *promised
+            && !may_wait.get(self)
+            && get_errno() == libc::EAGAIN
+            && waits_for_told(conn, own, peer, fd, core::mem::take(promised))
+        {
+            set_errno(errno);
+            return Ok(Part::Again);
         }
-        own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-        if let Some(result) = machine(conn, fd, bytes, flags, may_wait(), native) {
-            promises(conn, is_peek && result > 0);
-            return with_more(conn, fd, bytes, flags, result, peer);
+        // Before its end a dead writer may have left something. The number may have been closed meanwhile: the end was said.
+        let mut end = || 0;
+        if result == 0
+            && peer.tail() != own.head.0.load(Ordering::Acquire)
+            && let Ok(Some(left)) = self.by_machine(user, false, &mut Native::of(&mut end))
+        {
+            return Ok(Part::Ends(left));
         }
-        if !may_wait() {
-            if waits_for_told(conn, own, peer, fd, core::mem::take(&mut promised)) {
-                continue;
+        Ok(Part::Ends(result))
+    }
+
+    /// What a machine says; none for nothing now.
+    #[cold]
+    fn by_machine(&self, user: Use, may_wait: bool, native: &mut Native<'_>) -> Result<Option<isize>, Gone> {
+        let Self { fd, bytes, flags, .. } = *self;
+        let conn = self.known.conn;
+        let purpose = if self.is_peek() { Purpose::Peek } else { Purpose::Read };
+        let peek = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
+        let mut last = None;
+        let mut kept = || {
+            let result = native.call();
+            last = Some(result);
+            result
+        };
+        let Some(call) = Call::new(conn, fd, bytes) else { return Ok(None) };
+        let outcome = call.read(purpose, may_wait, peek, user, &mut Native::of(&mut kept))?;
+        let result = match outcome {
+            Outcome::Moved(count) => count as isize,
+            Outcome::WouldBlock => return Ok(None),
+            Outcome::Kernel => {
+                let result = match last {
+                    Some(result) if result < 0 || user.is_closed() => result,
+                    _ => native.call(),
+                };
+                conn.said(result);
+                result
             }
-            set_errno(libc::EAGAIN);
+            _ => {
+                let mover = user.moves()?;
+                leave::broken(conn, fd);
+                mover.rests();
+                native.call()
+            }
+        };
+        promises(conn, self.is_peek() && result > 0);
+        Ok(Some(self.with_more(result)))
+    }
+
+    /// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may
+    /// have left some on the other.
+    #[inline(always)]
+    fn with_more(&self, got: isize) -> isize {
+        let Self { known, peer, fd, bytes, flags, .. } = *self;
+        let is_one = peer.way.0.path.load(Ordering::Relaxed) == path::RING
+            && peer.way.0.cut.load(Ordering::Relaxed) <= known.told_cut.load(Ordering::Relaxed);
+        if is_one || got <= 0 || got as usize >= bytes.length {
+            return got;
         }
-        // Of one that may wait, errno says why it has ended.
-        return -1;
+        more(known, fd, bytes, flags, got, peer)
     }
 }
 
@@ -246,21 +396,17 @@ fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: b
     is_there
 }
 
-/// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may
-/// have left some on the other.
-#[inline(always)]
-fn with_more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
-    let is_one = peer.way.0.path.load(Ordering::Relaxed) == path::RING
-        && peer.way.0.cut.load(Ordering::Relaxed) <= conn.told_cut.load(Ordering::Relaxed);
-    if is_one || got <= 0 || got as usize >= bytes.length {
-        return got;
-    }
-    more(conn, fd, bytes, flags, got, peer)
-}
-
 #[cold]
 #[inline(never)]
-fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+fn more(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let Ok(user) = known.enter() else { return got };
+    let got = more_as_user(user, fd, bytes, flags, got, peer);
+    user.leave();
+    got
+}
+
+fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let conn = user.conn;
     if kernel::is_at_mark(fd) {
         // A read ends before an urgent byte.
         return got;
@@ -280,9 +426,9 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
     // It does not wait, so nobody sleeps.
     let mut nothing = || -1;
     let call = Call::new(conn, fd, &rest);
-    let outcome = call.map(|call| call.read(purpose, false, truncates, &mut Native::of(&mut nothing)));
+    let outcome = call.map(|call| call.read(purpose, false, truncates, user, &mut Native::of(&mut nothing)));
     match outcome {
-        Some(Outcome::Moved(count)) => got + count as isize,
+        Some(Ok(Outcome::Moved(count))) => got + count as isize,
         _ => got,
     }
 }
@@ -291,7 +437,7 @@ fn more(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: isize,
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     let Some((own, peer)) = conn.words() else { return 0 };
     let Some(taken) = kernel::taken(fd, conn.ending(peer)) else { return 0 };
-    if !lock::try_take(&own.read_lock.0, lock::own()) {
+    if !lock::try_take(&own.read_lock.0) {
         return 0;
     }
     let recall = peer.way.0.recall.load(Ordering::Acquire);
@@ -312,93 +458,60 @@ fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
 
 /// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
 #[cold]
-fn all(conn: &'static Conn, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut Native<'_>) -> isize {
-    let Some((own, peer)) = conn.words() else { return native.call() };
+fn all(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut Native<'_>) -> Result<isize, Gone> {
+    let Some((own, peer)) = known.words() else { return Ok(native.call()) };
     let errno = get_errno();
     let mut done = 0_usize;
     loop {
         let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
         let used = bytes.slice(done, usize::MAX, &mut slices);
         // SAFETY: the parts are here.
-        let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return done as isize };
+        let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return Ok(done as isize) };
         let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
         let is_whole =
             done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
         let some = flags & !libc::MSG_WAITALL;
         let got = if is_whole {
             // Nothing but the kernel has any: the program's own call waits for all of it.
-            read(conn, fd, Some(&rest), some, native)
+            read(known, fd, Some(&rest), some, native)
         } else {
             let mut part = || {
                 let got = kernel::receive(fd, &rest, usize::MAX, some);
                 if got > 0 {
-                    page::kernel(conn.record(), Way::In, got as u64);
+                    page::kernel(known.record(), Way::In, got as u64);
                 }
                 with_errno(got)
             };
-            read(conn, fd, Some(&rest), some, &mut Native::of(&mut part))
+            read(known, fd, Some(&rest), some, &mut Native::of(&mut part))
+        };
+        let got = match got {
+            Err(Gone) if done > 0 => return Ok(done as isize),
+            got => got?,
         };
         match usize::try_from(got) {
             Ok(0) | Err(_) if done > 0 => {
                 set_errno(errno);
-                return done as isize;
+                return Ok(done as isize);
             }
-            Ok(0) | Err(_) => return got,
+            Ok(0) | Err(_) => return Ok(got),
             Ok(count) => done += count,
         }
         if done >= bytes.length || is_whole && done == 0 || kernel::is_at_mark(fd) {
-            return done as isize;
-        }
-    }
-}
-
-/// What a machine says; none for nothing now.
-#[cold]
-fn machine(
-    conn: &'static Conn,
-    fd: c_int,
-    bytes: &Bytes,
-    flags: c_int,
-    may_wait: bool,
-    native: &mut Native<'_>,
-) -> Option<isize> {
-    let purpose = if flags & libc::MSG_PEEK != 0 { Purpose::Peek } else { Purpose::Read };
-    let peek = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
-    let mut last = None;
-    let mut kept = || {
-        let result = native.call();
-        last = Some(result);
-        result
-    };
-    let outcome = Call::new(conn, fd, bytes)?.read(purpose, may_wait, peek, &mut Native::of(&mut kept));
-    match outcome {
-        Outcome::Moved(count) => Some(count as isize),
-        Outcome::Kernel => {
-            let result = match last {
-                Some(result) if result < 0 => result,
-                _ => native.call(),
-            };
-            conn.said(result);
-            Some(result)
-        }
-        Outcome::WouldBlock => None,
-        _ => {
-            leave::broken(conn, fd);
-            Some(native.call())
+            return Ok(done as isize);
         }
     }
 }
 
 /// Takes bytes of the ring, if that is all there is to it.
 #[inline(always)]
-fn take(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Moves {
+fn take(known: Known, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Moves {
     if is_empty(own, peer) {
         return Moves::Nothing;
     }
     let purpose = if is_peek { Purpose::Peek } else { Purpose::Read };
-    let reached = conn.reached.load(Ordering::Relaxed);
-    let mut read = Read::new(CAPACITY, bytes.length as u64, false, true, reached).to(purpose);
-    let mut fast = Takes::new(conn, own, peer, bytes, 0);
+    // What was reached is read with the lock.
+    let mut read = Read::new(CAPACITY, bytes.length as u64, false, true, 0).to(purpose);
+    let mut fast = Takes::new(known, own, peer, bytes, 0);
     let ended = read.attempt(&mut fast);
     fast.ends();
     match ended {

@@ -1,5 +1,6 @@
 //! One write of the program.
 
+use core::arch::asm;
 use core::convert::Infallible;
 
 use libc::c_int;
@@ -10,97 +11,303 @@ use super::fast::Puts;
 use super::{Moves, is_nonblocking, with_errno, writes_unready};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
-use crate::rings::conn::{Conn, state};
+use crate::rings::blocked::{Blocked, Goes};
+use crate::rings::conn::{Conn, Gone, Known, Mover, Use, state};
 use crate::rings::copy::Bytes;
+use crate::rings::flight::Flight;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::words::{CAPACITY, Words};
+use crate::rings::words::{BESIDE, CAPACITY, Words};
 use crate::rings::{kernel, leave, pair, spin};
 use crate::sync::{Ordering, fence};
 
 /// Writes: `native` is the program's own call.
 #[inline(never)]
 pub(crate) fn write(
-    conn: &'static Conn,
+    known: Known,
     fd: c_int,
     bytes: Option<&Bytes>,
     flags: c_int,
     native: &mut Native<'_>,
-) -> isize {
+) -> Result<isize, Gone> {
+    let conn = known.conn;
     if !conn.is(state::READY)
-        && let Some(result) = writes_unready(conn, fd, native)
+        && let Some(result) = writes_unready(known, fd, native)
     {
-        return result;
+        return Ok(result);
     }
     let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
         if flags & !usual != 0 || bytes.is_none() {
-            leave::writing(conn, fd);
+            known.moving(|conn| leave::writing(conn, fd))?;
         }
-        return plain(conn, native);
+        return used_plainly(known, fd, || plain(conn, native));
     };
-    let Some((own, peer)) = conn.words() else { return native.call() };
+    let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
+    if conn.asked.load(Ordering::Relaxed) != 0 {
+        conn.asked.store(0, Ordering::Relaxed);
+        if bytes.length <= BESIDE {
+            answers(own);
+        }
+    }
     if conn.is_quiet()
-        && let Some(result) = plain_once(conn, native)
+        && let Some(result) = used_plainly(known, fd, || plain_once(conn, native))?
     {
-        return result;
+        return Ok(result);
     }
     if !bytes.is_there(false) {
-        return plain(conn, native);
+        return used_plainly(known, fd, || plain(conn, native));
     }
-    let mut done = 0;
-    let mut full_since = None;
-    loop {
-        match put(conn, own, peer, bytes, done) {
-            Moves::Moved(count) => {
-                done += count as usize;
-                if done == bytes.length {
-                    return done as isize;
-                }
-                continue;
+    // One that may take several parts is a user before the first: it goes on with the connection that got that.
+    let first = fits(conn, own, bytes.length).then(|| put(known, own, peer, bytes, 0));
+    let moved = match first {
+        Some(Moves::Moved(count)) => count,
+        _ => 0,
+    };
+    if moved as usize == bytes.length {
+        return Ok(moved);
+    }
+    let written = used(known, |user| Writing { known, user, own, peer, fd, bytes, flags }.all(first, native));
+    match written {
+        Ok(Ok(result)) => Ok(result),
+        // Only if another thread has taken the room meanwhile.
+        _ if moved > 0 => Ok(moved),
+        _ => Err(Gone),
+    }
+}
+
+/// A short message follows a read: its reader looks for it already, and has the line of the cache where it stands. That is fetched for writing
+/// while the rest is looked at. (Of a stream it would take the line away from a reader that has yet to see what is there.)
+#[inline(always)]
+fn answers(own: &Words) {
+    // SAFETY: a hint, which reads and writes nothing; processors that do not know it do nothing.
+    unsafe {
+        asm!("prefetchw [{0}]", in(reg) &raw const own.message.0, options(nostack, readonly, preserves_flags));
+    }
+}
+
+/// Whether a short call finds room for all of a write, or moves nothing.
+#[inline(always)]
+fn fits(conn: &Conn, own: &Words, length: usize) -> bool {
+    let length = length as u64;
+    let unread = || {
+        let head = conn.head.load(Ordering::Relaxed);
+        own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head)
+    };
+    length <= WHOLE || length <= PIECE && unread().saturating_add(length) <= conn.room.load(Ordering::Relaxed)
+}
+
+/// Acts as a user of the connection.
+#[inline(always)]
+fn used<T>(known: Known, act: impl FnOnce(Use) -> T) -> Result<T, Gone> {
+    let user = known.enter()?;
+    let acted = act(user);
+    user.leave();
+    Ok(acted)
+}
+
+/// The same by a call of the program's, of which the kernel may first hear when the number is another connection's.
+#[inline(always)]
+pub(super) fn used_plainly<T>(known: Known, fd: c_int, act: impl FnOnce() -> T) -> Result<T, Gone> {
+    // Begun before the look whose number it is.
+    let flight = Flight::over(fd);
+    let acted = used(known, |_| act());
+    flight.land();
+    acted
+}
+
+/// A write that takes more than one short call. It goes on with the connection that it began with: as a mover, but for the time of the
+/// program's own call.
+struct Writing<'a> {
+    known: Known,
+    user: Use,
+    own: &'static Words,
+    peer: &'static Words,
+    fd: c_int,
+    bytes: &'a Bytes,
+    flags: c_int,
+}
+
+/// How a part of a write ended.
+enum Part {
+    /// So many further bytes were written.
+    Wrote(usize),
+    /// That is what the program is told.
+    Ends(isize),
+    /// The way has changed.
+    Again,
+}
+
+impl Writing<'_> {
+    /// All of it; `first` is what came of its first part, if that was tried.
+    #[inline(never)]
+    fn all(&self, first: Option<Moves>, native: &mut Native<'_>) -> Result<isize, Gone> {
+        let mut mover = Some(self.user.moves()?);
+        let mut next = first;
+        let (mut done, mut full_since) = (0, None);
+        let result = loop {
+            let moves = next.take().unwrap_or_else(|| put(self.known, self.own, self.peer, self.bytes, done));
+            match self.part(moves, done, &mut full_since, &mut mover, native) {
+                Ok(Part::Wrote(count)) => done += count,
+                Ok(Part::Again) => {}
+                Ok(Part::Ends(result)) => break Ok(result),
+                Err(Gone) if done == 0 => break Err(Gone),
+                Err(Gone) => break Ok(done as isize),
             }
+            if done == self.bytes.length {
+                break Ok(done as isize);
+            }
+        };
+        if let Some(mover) = mover {
+            mover.rests();
+        }
+        result
+    }
+
+    /// What comes behind `done` bytes; `moves` is what a short call has said of them.
+    fn part(
+        &self,
+        moves: Moves,
+        done: usize,
+        full_since: &mut Option<u64>,
+        mover: &mut Option<Mover>,
+        native: &mut Native<'_>,
+    ) -> Result<Part, Gone> {
+        let Self { own, peer, fd, bytes, .. } = *self;
+        let conn = self.known.conn;
+        match moves {
+            Moves::Moved(count) => return Ok(Part::Wrote(count as usize)),
             Moves::Nothing if !may_open(conn, own, peer, fd) => {
                 // Else the way is changing, which the lock tells: its holder may be dead.
-                if let Some(result) = rest(conn, fd, bytes, done, flags, native) {
-                    return result;
+                if let Some(result) = self.rest(done, mover, native)? {
+                    return Ok(Part::Ends(result));
                 }
             }
-            _ if gets_room(conn, own, peer, least(conn, bytes), &mut full_since) => continue,
+            _ if gets_room(conn, own, peer, least(conn, bytes), full_since) => return Ok(Part::Again),
             _ => {}
         }
-        let may_wait = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
+        self.by_machine(done, mover, native)
+    }
+
+    /// By the machine.
+    fn by_machine(
+        &self,
+        done: usize,
+        mover: &mut Option<Mover>,
+        native: &mut Native<'_>,
+    ) -> Result<Part, Gone> {
+        let conn = self.known.conn;
+        let may_wait = self.may_wait();
         let occasion = if may_wait { Occasion::Write } else { Occasion::WriteNow };
-        let Some(call) = Call::new(conn, fd, bytes) else { return native.call() };
+        let Some(call) = Call::new(conn, self.fd, self.bytes) else { return Ok(Part::Ends(native.call())) };
+        let ends = |result| Ok(Part::Ends(result));
         match call.behind(done).write(occasion, conn.sealed.load(Ordering::Relaxed) == 0) {
             Outcome::Moved(count) => {
                 acknowledge(conn);
-                done += count as usize;
-                if done == bytes.length {
-                    return done as isize;
+                Ok(Part::Wrote(count as usize))
+            }
+            Outcome::WouldBlock if done > 0 => ends(done as isize),
+            Outcome::WouldBlock => {
+                // Of one that may wait, errno says why it has ended.
+                if !may_wait {
+                    set_errno(libc::EAGAIN);
                 }
+                ends(-1)
             }
-            Outcome::WouldBlock if done > 0 => return done as isize,
-            Outcome::WouldBlock if !may_wait => {
-                set_errno(libc::EAGAIN);
-                return -1;
-            }
-            // Errno says why it has ended.
-            Outcome::WouldBlock => return -1,
-            Outcome::Kernel => {
-                if let Some(result) = rest(conn, fd, bytes, done, flags, native) {
-                    return result;
-                }
-            }
+            Outcome::Kernel => Ok(self.rest(done, mover, native)?.map_or(Part::Again, Part::Ends)),
             // The kernel refuses what comes before this: the program is told why. It takes no more from whoever has shut down; else it
             // might, and bytes would be missing.
-            Outcome::Unreturned if !kernel::takes_more(fd) => {
-                return if done > 0 { done as isize } else { native_said(conn, native) };
+            Outcome::Unreturned if !conn.asks(self.fd, kernel::takes_more) => {
+                ends(if done > 0 { done as isize } else { self.refused(native) })
             }
             _ => {
-                leave::broken(conn, fd);
-                return if done > 0 { done as isize } else { native.call() };
+                leave::broken(conn, self.fd);
+                ends(if done > 0 { done as isize } else { self.refused(native) })
             }
         }
+    }
+
+    fn may_wait(&self) -> bool {
+        self.flags & libc::MSG_DONTWAIT == 0 && !self.known.conn.asks(self.fd, is_nonblocking)
+    }
+
+    /// A write that the kernel refuses: it says why.
+    fn refused(&self, native: &mut Native<'_>) -> isize {
+        if self.user.is_closed() {
+            return self.known.conn.asks(self.fd, |fd| {
+                with_errno(kernel::send_rest(fd, self.bytes, 0, self.flags | libc::MSG_DONTWAIT))
+            });
+        }
+        native_said(self.known.conn, native)
+    }
+
+    /// The rest goes to the kernel. None: the way has changed.
+    fn rest(
+        &self,
+        done: usize,
+        mover: &mut Option<Mover>,
+        native: &mut Native<'_>,
+    ) -> Result<Option<isize>, Gone> {
+        let conn = self.known.conn;
+        // As in `used_plainly`.
+        let flight = Flight::over(self.fd);
+        let is_plain = done == 0 && !self.user.is_closed();
+        if is_plain {
+            // In the program's own call its thread may be cancelled.
+            if let Some(mover) = mover.take() {
+                mover.rests();
+            }
+            let result = plain_once(conn, native);
+            flight.land();
+            if result.is_none() {
+                *mover = Some(self.user.moves()?);
+            }
+            return Ok(result);
+        }
+        flight.land();
+        let mut parts = || with_errno(self.sends(done));
+        let Some(result) = plain_once(conn, &mut Native::of(&mut parts)) else { return Ok(None) };
+        Ok(Some(if result < 0 && done > 0 { done as isize } else { done as isize + result }))
+    }
+
+    /// Sends what is behind `done` bytes as a call of the program would that waits, or does not; the result is the kernel's. Between its
+    /// parts the number may become another's, so the library waits for room, and the kernel in no call that moves bytes.
+    fn sends(&self, done: usize) -> isize {
+        let conn = self.known.conn;
+        let (mut sent, mut waited) = (0, Blocked::new());
+        loop {
+            let flags = self.flags | libc::MSG_DONTWAIT;
+            let count = conn.asks(self.fd, |fd| kernel::send_rest(fd, self.bytes, done + sent, flags));
+            if count > 0 {
+                page::kernel(conn.record(), Way::Out, count as u64);
+                sent += count as usize;
+                if done + sent == self.bytes.length || !conn.asks(self.fd, kernel::takes_more) {
+                    return sent as isize;
+                }
+                continue;
+            }
+            conn.refused(count);
+            let is_full = count == -(libc::EAGAIN as isize);
+            let goes = if is_full && self.may_wait() { self.waits(&mut waited) } else { Goes::Over };
+            // Why the kernel refuses what is left it says once: to the program's next call.
+            if goes != Goes::On || sent > 0 && !conn.asks(self.fd, kernel::takes_more) {
+                let error = if is_full { -(goes.errno() as isize) } else { count };
+                return if sent > 0 { sent as isize } else { error };
+            }
+        }
+    }
+
+    /// Waits for room in the kernel, for a while.
+    fn waits(&self, waited: &mut Blocked) -> Goes {
+        const PART_MILLISECONDS: c_int = 100;
+        let conn = self.known.conn;
+        // Counted from before the first sleep.
+        let goes = conn.asks(self.fd, |fd| waited.moves(fd, libc::SO_SNDTIMEO, 0));
+        if goes != Goes::On {
+            return goes;
+        }
+        let slept = kernel::sleeps(conn.number(self.fd), libc::POLLOUT, PART_MILLISECONDS);
+        conn.asks(self.fd, |fd| waited.moves(fd, libc::SO_SNDTIMEO, slept))
     }
 }
 
@@ -113,20 +320,18 @@ fn native_said(conn: &Conn, native: &mut Native<'_>) -> isize {
 
 /// Puts bytes into the ring, if that is all there is to it. `Nothing`: the way is the kernel's.
 #[inline(always)]
-fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Moves {
+fn put(known: Known, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Moves {
+    let conn = known.conn;
     if own.way.0.path.load(Ordering::Relaxed) == path::TCP {
         return Moves::Nothing;
     }
-    let (head, room) = (conn.head.load(Ordering::Relaxed), conn.room.load(Ordering::Relaxed));
+    let room = conn.room.load(Ordering::Relaxed);
     let want = (bytes.length - done) as u64;
-    let mut write =
-        Write::new(Occasion::WriteNow, CAPACITY, want, false, head).limited(room).in_pieces(PIECE);
-    let mut fast = Puts::new(conn, own, peer, bytes, done);
+    // What the reader has taken is read with the lock.
+    let mut write = Write::new(Occasion::WriteNow, CAPACITY, want, false, 0).limited(room).in_pieces(PIECE);
+    let mut fast = Puts::new(known, own, peer, bytes, done);
     let ended = write.attempt(&mut fast);
     fast.ends();
-    if write.head() != head {
-        conn.head.store(write.head(), Ordering::Relaxed);
-    }
     if !write.is_published() {
         return Moves::Slow;
     }
@@ -140,7 +345,7 @@ fn put(conn: &Conn, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Mo
     acknowledge(conn);
     if ended.is_err() {
         // Readers went to sleep without having seen it.
-        leave::overdue(conn, conn.fd());
+        leave::overdue(known);
     }
     Moves::Moved(write.moved() as isize)
 }
@@ -213,31 +418,6 @@ fn may_open(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
         conn.sealed.load(Ordering::Relaxed) == 0 && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
     // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it does in the kernel.
     is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, own, fd)
-}
-
-/// The rest of a write goes to the kernel. None: the way has changed.
-fn rest(
-    conn: &Conn,
-    fd: c_int,
-    bytes: &Bytes,
-    done: usize,
-    flags: c_int,
-    native: &mut Native<'_>,
-) -> Option<isize> {
-    if done == 0 {
-        return plain_once(conn, native);
-    }
-    let result = {
-        let mut part = || {
-            let sent = kernel::send_rest(fd, bytes, done, flags);
-            if sent > 0 {
-                page::kernel(conn.record(), Way::Out, sent as u64);
-            }
-            with_errno(sent)
-        };
-        plain_once(conn, &mut Native::of(&mut part))?
-    };
-    Some(if result < 0 { done as isize } else { done as isize + result })
 }
 
 /// Whether what is written now goes to the kernel anyway.

@@ -9,6 +9,7 @@ use libc::c_int;
 use super::{close, stat};
 use crate::raw;
 use crate::rings::conn::{self, Conn};
+use crate::rings::own;
 use crate::rings::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -102,7 +103,7 @@ fn region(conn: &'static Conn, other: u64) -> Option<c_int> {
     let low =
         unsafe { raw::call(libc::SYS_memfd_create, [c"tieline-ring".as_ptr() as usize, flags, 0, 0, 0, 0]) };
     let low = c_int::try_from(low).ok().filter(|&fd| fd >= 0)?;
-    let above = lowest_own() as usize;
+    let above = own::lowest() as usize;
     // SAFETY: numbers only; a new descriptor.
     let fd =
         unsafe { raw::call(libc::SYS_fcntl, [low as usize, libc::F_DUPFD_CLOEXEC as usize, above, 0, 0, 0]) };
@@ -133,13 +134,4 @@ fn region(conn: &'static Conn, other: u64) -> Option<c_int> {
     // Pairs with the Acquire of who maps it.
     words.magic.store(MAGIC ^ CAPACITY, Ordering::Release);
     Some(fd)
-}
-
-/// Numbers of this library's own descriptors begin at most so far below the limit.
-const BELOW: u64 = 512;
-
-/// The lowest number that descriptors of this library may get.
-fn lowest_own() -> u64 {
-    let limit = raw::limit(libc::RLIMIT_NOFILE);
-    limit.min(1 << 20).saturating_sub(BELOW.min(limit / 2))
 }

@@ -1,0 +1,45 @@
+//! Connections that get other holders, or whose numbers become others'.
+
+use sockets_rules::{ENV_RINGS, RINGS_FORCED};
+use tieline_tests::Watchdog;
+
+use crate::built::{must, program};
+use crate::launcher::tieline;
+
+/// Runs a program with rings, forced or not; what it printed.
+fn says(name: &'static str, rings: &str, arguments: &[&str]) -> String {
+    let _watchdog = Watchdog::usual(name);
+    let program = program(name, &format!("{name}.c"), &[]);
+    let mut command = tieline(&["run", "--rings", "--", program.to_str().unwrap()]);
+    must(command.args(arguments).env(ENV_RINGS, rings))
+}
+
+#[test]
+fn connections_that_are_handed_on_over_one_socket_lose_nothing() {
+    let said = says("passed", RINGS_FORCED, &[]);
+    assert!(said.contains("and every byte came"), "{said}");
+}
+
+#[test]
+fn the_librarys_own_descriptors_are_in_nobodys_way() {
+    for _ in 0..3 {
+        let said = says("numbers", "1", &[]);
+        assert!(said.contains("the number was what was put there"), "{said}");
+    }
+}
+
+#[test]
+fn messages_to_a_number_that_is_closed_and_used_again_each_go_to_one_connection() {
+    for rings in ["1", RINGS_FORCED] {
+        for _ in 0..3 {
+            let said = says("reused", rings, &[]);
+            assert!(said.contains("messages arrived whole"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_polls_a_closed_connection_leaves_the_next_one_alone() {
+    let said = says("polled", RINGS_FORCED, &[]);
+    assert!(said.contains("each message was seen"), "{said}");
+}
