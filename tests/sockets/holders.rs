@@ -43,3 +43,11 @@ fn a_thread_that_polls_a_closed_connection_leaves_the_next_one_alone() {
     let said = says("polled", RINGS_FORCED, &[]);
     assert!(said.contains("each message was seen"), "{said}");
 }
+
+#[test]
+fn a_close_that_lingers_holds_up_nobody_who_gets_the_number() {
+    for rings in ["1", RINGS_FORCED] {
+        let said = says("lingers", rings, &[]);
+        assert!(said.contains("during the close"), "{said}");
+    }
+}

@@ -4,7 +4,7 @@ use libc::{c_int, c_uint, c_ulong, c_void};
 use sockets_rules::layout::Note;
 
 use crate::hook::{hooks, system};
-use crate::rings::closing::closes;
+use crate::rings::closing::{closes, closes_range};
 use crate::rings::own::changing;
 use crate::{seen, state};
 
@@ -12,16 +12,13 @@ hooks! {
     fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
     fn __close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, as libc::SYS_close_range; |next| {
-        closes(first as c_int, last as c_int, || {
-            closing_range(first, last, flags);
-            changing(|| next(first, last, flags))
-        })
+        closes_range(first, last, || closing_range(first, last, flags));
+        changing(|| next(first, last, flags))
     }
     fn closefrom(first: c_int) -> (), else closed_from(first); |next| {
-        closes(first, c_int::MAX, || {
-            seen::closing_range(first.max(0) as c_uint, c_uint::MAX);
-            changing(|| next(first))
-        });
+        let first_number = first.max(0) as c_uint;
+        closes_range(first_number, c_uint::MAX, || seen::closing_range(first_number, c_uint::MAX));
+        changing(|| next(first));
     }
 
     fn dup(fd: c_int) -> c_int, as libc::SYS_dup;
@@ -67,7 +64,7 @@ hooks! {
 
 /// Closes a number, by the C library's function.
 fn close_by(fd: c_int, next: impl FnOnce(c_int) -> c_int) -> c_int {
-    closes(fd, fd, || {
+    closes(fd, || {
         let is_somebodys = seen::is_somebodys(fd);
         seen::closing(fd);
         if is_somebodys { next(fd) } else { changing(|| next(fd)) }
@@ -76,7 +73,7 @@ fn close_by(fd: c_int, next: impl FnOnce(c_int) -> c_int) -> c_int {
 
 /// Makes `to` another number for `fd`.
 fn replaces(fd: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
-    closes(to, to, || {
+    closes(to, || {
         replacing(fd, to);
         changing(next)
     })

@@ -34,7 +34,7 @@ hooks! {
 /// Closes a stream, and its descriptor.
 pub(crate) fn closes<T>(stream: *mut c_void, next: impl FnOnce() -> T) -> T {
     match descriptor(stream) {
-        Some(fd) => closing::closes(fd, fd, || {
+        Some(fd) => closing::closes(fd, || {
             seen::closing(fd);
             next()
         }),

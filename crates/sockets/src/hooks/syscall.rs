@@ -13,7 +13,7 @@ use super::process::{replaced, stayed};
 use super::wait::{epolled, polled};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
 use crate::rings::blocked::Limit;
-use crate::rings::closing::closes;
+use crate::rings::closing::{closes, closes_range};
 use crate::rings::own::changing;
 use crate::table::Kind;
 use crate::{raw, seen, state};
@@ -173,9 +173,12 @@ unsafe extern "C-unwind" fn by_number(
         changing(|| next(a, b, c, d))
     };
     let result = match number {
-        libc::SYS_close => closes(fd, fd, changes),
-        libc::SYS_close_range => closes(fd, b as c_int, changes),
-        libc::SYS_dup2 | libc::SYS_dup3 => closes(b as c_int, b as c_int, changes),
+        libc::SYS_close => closes(fd, changes),
+        libc::SYS_dup2 | libc::SYS_dup3 => closes(b as c_int, changes),
+        libc::SYS_close_range => {
+            closes_range(a as c_uint, b as c_uint, || before(number, a, b, c));
+            changing(|| next(a, b, c, d))
+        }
         _ => {
             before(number, a, b, c);
             next(a, b, c, d)
