@@ -22,6 +22,15 @@ fn says_that_all_came(name: &'static str, way: &str) {
 }
 
 #[test]
+fn a_reader_that_is_killed_with_bytes_unread_is_a_reset() {
+    let _watchdog = Watchdog::usual("unread");
+    let program = program("unread", "unread.c", &[]);
+    let mut plain = std::process::Command::new(&program);
+    let mut forced = tieline(&["run", "--rings", "--", program.to_str().unwrap()]);
+    assert_eq!(must(forced.env("TIELINE_SOCKETS_RINGS", "2")), must(&mut plain));
+}
+
+#[test]
 fn a_writer_that_exits_after_its_reader_has_shut_down() {
     holds("half");
 }

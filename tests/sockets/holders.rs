@@ -1,4 +1,4 @@
-//! Connections that get other holders, or whose numbers become others'.
+//! Connections that get other holders, or whose numbers become others', or that a signal handler uses beside what it interrupts.
 
 use sockets_rules::{ENV_RINGS, RINGS_FORCED};
 use tieline_tests::Watchdog;
@@ -35,6 +35,26 @@ fn messages_to_a_number_that_is_closed_and_used_again_each_go_to_one_connection(
             let said = says("reused", rings, &[]);
             assert!(said.contains("messages arrived whole"), "{said}");
         }
+    }
+}
+
+#[test]
+fn a_number_that_was_closed_unseen_reads_what_is_its_own() {
+    let said = says("unseen", RINGS_FORCED, &[]);
+    assert!(said.contains(r#"has read "of the second""#), "{said}");
+}
+
+#[test]
+fn two_writers_in_two_namespaces_of_process_numbers_write_in_order() {
+    let said = says("spaces", RINGS_FORCED, &[]);
+    assert!(said.contains("arrived in order") || said.contains("not tried"), "{said}");
+}
+
+#[test]
+fn a_handler_that_writes_under_a_write_tears_nothing() {
+    for rings in ["1", RINGS_FORCED] {
+        let said = says("handles", rings, &[]);
+        assert!(said.contains("each frame arrived whole"), "{said}");
     }
 }
 

@@ -12,7 +12,9 @@ use stream::read::Read;
 use stream::withdraw::Withdraw;
 use stream::words::WORDS;
 use stream::write::{Occasion, Write};
-use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written, consent, path};
+use stream::{
+    Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written, consent, path,
+};
 
 #[derive(Default)]
 struct Kernel {
@@ -167,9 +169,14 @@ impl Shared for Call<'_> {
 }
 
 impl Memory for Call<'_> {
-    fn lock(&mut self, lock: Word) -> Result<(), Asleep> {
+    fn lock(&mut self, lock: Word) -> Result<Locked, Asleep> {
         self.stream.word(lock).swap(1, Ordering::SeqCst);
         self.stream.fence();
+        Ok(Locked::Fresh)
+    }
+
+    fn interrupts(&mut self) -> Result<(), Asleep> {
+        // No signal handlers here.
         Ok(())
     }
 

@@ -20,6 +20,7 @@ extern crate std;
 mod elf;
 mod environment;
 mod filter;
+mod holder;
 mod hook;
 mod hooks;
 mod page;

@@ -37,3 +37,4 @@ mod words;
 pub(crate) use copy::{Bytes, copy};
 pub(crate) use native::Native;
 pub(crate) use run::sleep;
+pub(crate) use spin::clock;

@@ -54,6 +54,7 @@ pub(crate) fn may_be_connection(fd: c_int) -> bool {
 /// A call made a descriptor, or failed. Hands its result on.
 pub(crate) fn made(fd: c_int, kind: Kind) -> c_int {
     if fd >= 0 && !state::outside() {
+        rings::conn::was_closed(fd);
         table::made(fd, kind);
     }
     fd
@@ -70,6 +71,7 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
             Kind::Listener | Kind::Tcp => Kind::Tcp,
             _ => Kind::Unknown,
         };
+        rings::conn::was_closed(fd);
         table::made(fd, kind);
         if rings::forced::is_on() {
             rings::forced::begins(fd);
@@ -96,6 +98,9 @@ pub(crate) fn connected(fd: c_int, result: c_int) -> c_int {
 /// A call made another number for a descriptor, or failed. Hands its result on.
 pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
     if to >= 0 && !state::outside() {
+        if from != to {
+            rings::conn::was_closed(to);
+        }
         unusual(from);
         if crate::environment::has_rings() && table::kind(from) == Kind::Other {
             rings::epoll::copied(from);

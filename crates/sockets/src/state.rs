@@ -126,6 +126,7 @@ fn begin() {
         page::forked(SLOT.swap(core::ptr::null_mut(), Ordering::Relaxed));
         shares_descriptors();
         table::forked();
+        crate::holder::forked();
         crate::rings::conn::forked();
         crate::rings::epoll::forked();
         crate::rings::own::forked();

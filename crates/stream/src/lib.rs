@@ -30,8 +30,8 @@ pub mod withdraw;
 pub mod words;
 pub mod write;
 
-pub use self::memory::{Free, Held, Memory, Sent, Shared, Slept, Wait, Woken, Written};
-pub use self::words::{Word, consent, is_reset, path};
+pub use self::memory::{Free, Held, Locked, Memory, Sent, Shared, Slept, Wait, Woken, Written};
+pub use self::words::{Word, consent, path};
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

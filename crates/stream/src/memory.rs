@@ -31,7 +31,10 @@ pub trait Shared {
 /// What else a call may do: take locks, copy bytes of the ring, ask the kernel, wait.
 pub trait Memory: Shared {
     /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that is proven dead is free.
-    fn lock(&mut self, lock: Word) -> Result<(), Self::Stop>;
+    fn lock(&mut self, lock: Word) -> Result<Locked, Self::Stop>;
+
+    /// From here on the interrupted call cannot [`advance`](Memory::advance) a position that it has loaded. Only with [`Locked::Nested`].
+    fn interrupts(&mut self) -> Result<(), Self::Stop>;
 
     /// With the lock, what the caller keeps from call to call: of a write [`Write::head`](crate::write::Write::head), of a read
     /// [`Read::reached`](crate::read::Read::reached). `given` is what it was when the call was made. Asked before any byte is put or taken: if the
@@ -48,7 +51,8 @@ pub trait Memory: Shared {
     fn wait_until_free(&mut self, lock: Word) -> Result<Free, Self::Stop>;
 
     /// Moves a position that only the holder of its lock moves: [`Word::Tail`] behind bytes that were put, [`Word::Head`] behind bytes
-    /// that were taken. False: a signal handler of this thread has moved it since it was loaded; nothing was stored.
+    /// that were taken. False: since it was loaded a call of a signal handler of this thread has moved it, or has said that it
+    /// [`interrupts`](Memory::interrupts); nothing was stored.
     fn advance(&mut self, position: Word, from: u64, to: u64) -> Result<bool, Self::Stop>;
 
     /// Copies bytes of the caller to this position of the ring.
@@ -78,6 +82,15 @@ pub trait Memory: Shared {
 
     /// Waits, holding no lock.
     fn sleep(&mut self, wait: Wait) -> Result<Slept, Self::Stop>;
+}
+
+/// How a call has got a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Locked {
+    /// It was free.
+    Fresh,
+    /// A call of the same thread holds it, which is interrupted by the signal handler that makes this one. It stays the holder.
+    Nested,
 }
 
 /// What a wait for a lock of the other end came to.

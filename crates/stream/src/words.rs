@@ -114,30 +114,9 @@ pub(crate) fn unread(head: u64, base: u64, tail: u64, capacity: u64) -> Option<S
     is_sound.then_some(Span { from, to: tail })
 }
 
-/// The kernel says that the other end has finished writing: was it closed with bytes unread, which TCP would call a reset?
-///
-/// `its_path` is [`Word::Path`] of the direction that ended; the three positions are of the opposite one, which this end writes. An end
-/// that only shuts down its writing half says so in its path first, and may go on reading.
-#[must_use]
-#[inline]
-pub fn is_reset(its_path: u64, head: u64, base: u64, tail: u64, capacity: u64) -> bool {
-    !matches!(its_path, path::SHUT | path::LAST)
-        && unread(head, base, tail, capacity).is_none_or(|unread| !unread.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_end_is_a_reset_if_bytes_were_left_unread() {
-        assert!(is_reset(path::TCP, 3, 0, 5, 4));
-        assert!(!is_reset(path::TCP, 5, 0, 5, 4), "all read");
-        assert!(!is_reset(path::RING, 3, 5, 5, 4), "all handed back, so the kernel knows");
-        assert!(!is_reset(path::SHUT, 3, 0, 5, 4), "only half closed");
-        assert!(!is_reset(path::LAST, 3, 0, 5, 4), "only half closed, with a full kernel");
-        assert!(is_reset(path::RING, 6, 0, 5, 4), "words that make no sense");
-    }
 
     #[test]
     fn positions_are_checked_against_each_other() {

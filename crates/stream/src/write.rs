@@ -15,7 +15,7 @@
 //! [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process sleeps it recalls.
 
 use crate::words::unread;
-use crate::{Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, path};
+use crate::{Locked, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, path};
 
 /// Messages of so many bytes and less are put into the ring whole, if they fit into an empty one: as many as a pipe takes whole.
 pub const WHOLE: u64 = 4096;
@@ -143,17 +143,36 @@ impl Write {
     /// One attempt.
     #[inline(always)]
     pub fn attempt<M: Memory>(&mut self, m: &mut M) -> Result<Step, M::Stop> {
-        m.lock(Word::WriteLock)?;
+        let is_nested = m.lock(Word::WriteLock)? == Locked::Nested;
         let own = Own {
             path: m.load(Word::Path)?,
             tail: m.load(Word::Tail)?,
             base: m.load(Word::Base)?,
             recall: m.load(Word::Recall)?,
         };
+        if is_nested {
+            return self.nested(m, own);
+        }
         match own.path {
             path::RING if own.recall == 0 => self.through_ring(m, own),
             // Whoever recalled died over it: once more from the beginning.
             path::RING => self.recall(m, own),
+            path::BACK | path::LAST => self.resume(m, own),
+            _ => self.kernel(m, own),
+        }
+    }
+
+    /// A call of a signal handler, between two steps of a call of the same thread, which may be copying bytes to behind the tail. It must not
+    /// publish them once these here are under way, nor may anything else be put there before it has noticed: so these go through
+    /// the kernel, and the interrupted call fails to advance the tail and begins again.
+    #[cold]
+    fn nested<M: Memory>(&mut self, m: &mut M, own: Own) -> Result<Step, M::Stop> {
+        self.may_open = false;
+        match own.path {
+            path::RING => {
+                m.interrupts()?;
+                if self.occasion.is_write() { self.recall(m, own) } else { self.through_ring(m, own) }
+            }
             path::BACK | path::LAST => self.resume(m, own),
             _ => self.kernel(m, own),
         }

@@ -113,6 +113,8 @@ pub(crate) struct Conn {
     /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
     pub(crate) stuck: AtomicU32,
     pub(crate) again: AtomicU64,
+    /// Bytes went back from the ring when the other end had ended, unread.
+    pub(crate) unread: AtomicU32,
     /// The program was told of a reset.
     pub(crate) reset: AtomicU32,
     pub(crate) spin: super::spin::Spin,
@@ -397,6 +399,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
             &conn.unacknowledged,
             &conn.stuck,
             &conn.reset,
+            &conn.unread,
             &conn.shared,
         ] {
             word.store(0, Ordering::Relaxed);
@@ -416,6 +419,8 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         conn.spin.reset();
         conn.full.reset();
         MEETINGS.store(1, Ordering::Relaxed);
+        // Before a child of this process may share the locks of a ring.
+        crate::holder::holder();
         // Pairs with the Acquire of `known`.
         by_fd.store(place(conn) as u16 + 1, Ordering::Release);
         // Pairs with the Acquire of `is`: who finds it finds it empty.
@@ -448,8 +453,19 @@ pub(crate) fn copied(conn: &Conn, fd: c_int) {
     }
 }
 
+/// The number has become something else: it was closed unseen, and what it was is nobody's.
+pub(crate) fn was_closed(fd: c_int) {
+    if met() && of(fd).is_some() {
+        gives_up(fd, true);
+    }
+}
+
 /// The number is no longer of its connection. With its last number the connection is closed.
 pub(crate) fn closing(fd: c_int) {
+    gives_up(fd, false);
+}
+
+fn gives_up(fd: c_int, is_gone: bool) {
     let Some(by_fd) = by_fd(fd) else { return };
     if by_fd.load(Ordering::Relaxed) == 0 {
         return;
@@ -462,7 +478,7 @@ pub(crate) fn closing(fd: c_int) {
         if let Some((bits, bit)) = ready_bit(place(conn)) {
             bits.fetch_and(!bit, Ordering::Relaxed);
         }
-        conn.closes(fd);
+        conn.closes(fd, is_gone);
     } else if conn.fd() == fd {
         for_each_number(0, u32::MAX, |other| {
             if of(other).is_some_and(|of| core::ptr::eq(of, conn)) {

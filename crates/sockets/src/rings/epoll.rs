@@ -51,7 +51,7 @@ fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
 /// Whether the kernel would take more of this end: it has nothing to send as long as the ring is the way, and the ring holds less than
 /// the kernel surely has room for.
 fn takes_more(conn: &Conn, own: &Words) -> bool {
-    let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(conn.head.load(Ordering::Relaxed));
+    let unread = own.tail().wrapping_sub(conn.head.load(Ordering::Relaxed));
     own.way.0.path.load(Ordering::Relaxed) == path::RING
         && own.way.0.recall.load(Ordering::Relaxed) == 0
         && (unread < conn.room.load(Ordering::Relaxed) || has_room(conn))
@@ -60,7 +60,7 @@ fn takes_more(conn: &Conn, own: &Words) -> bool {
 #[cold]
 fn has_room(conn: &Conn) -> bool {
     let Some((own, peer)) = conn.words() else { return false };
-    let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(peer.head.0.load(Ordering::Acquire));
+    let unread = own.tail().wrapping_sub(peer.head.0.load(Ordering::Acquire));
     unread < conn.room.load(Ordering::Relaxed)
 }
 

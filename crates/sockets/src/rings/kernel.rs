@@ -43,7 +43,7 @@ impl Info {
     }
 
     /// No end, and no reset: the writing half is open.
-    fn is_writable(self) -> bool {
+    fn is_writable(&self) -> bool {
         self.state == 1 || self.state == CLOSE_WAIT
     }
 
@@ -154,13 +154,15 @@ pub(crate) fn written(fd: c_int, extra: u64) -> Option<u64> {
     None
 }
 
-/// What the kernel counts too many as acknowledged, if that can be told: `received` is what the other end says that it has
-/// received.
-pub(crate) fn extra(fd: c_int, received: u64) -> Option<u64> {
+/// What the kernel counts too many as acknowledged, if that can be told: `received` asks the other end what it has received.
+pub(crate) fn extra(fd: c_int, received: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let unacked = unacknowledged(fd)?;
     let info = Info::ask(fd)?;
+    let received = received()?;
     if let Some(extra) = count::extra_acked(info.acked, unacked, received) {
-        return Some(extra);
+        // Another thread may have written meanwhile.
+        let is_of_one_moment = unacknowledged(fd)? == unacked && Info::ask(fd)?.acked == info.acked;
+        return is_of_one_moment.then_some(extra);
     }
     // Bytes are on their way. The kernel's other count is too high by what it had to send again after a failure of its own, never
     // too low: if it is below, that is the SYN.
@@ -219,7 +221,25 @@ pub(crate) fn has_hung_up(fd: c_int) -> bool {
 /// Whether the kernel may take more from this end, now or later: the connection lives, and this half of it was not shut down. The
 /// other end, which may only have shut down its own half, says nothing about that.
 pub(crate) fn takes_more(fd: c_int) -> bool {
-    Info::ask(fd).is_some_and(Info::is_writable)
+    takes(fd) != Takes::Nothing
+}
+
+/// What the kernel takes from this end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    More,
+    /// As that, but the other end has closed, or shut down its writing half.
+    ForAnEnded,
+    Nothing,
+}
+
+/// See [`takes_more`].
+pub(crate) fn takes(fd: c_int) -> Takes {
+    match Info::ask(fd).filter(|info| info.is_writable()) {
+        Some(Info { state: CLOSE_WAIT, .. }) => Takes::ForAnEnded,
+        Some(_) => Takes::More,
+        None => Takes::Nothing,
+    }
 }
 
 /// A message around some parts.

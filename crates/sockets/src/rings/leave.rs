@@ -396,7 +396,18 @@ pub(crate) fn ending() {
             finishes(conn, fd, &mut patience);
         }
         resets_if_unread(conn, fd);
+        is_ending(conn);
     });
+}
+
+/// What the other end writes from here on nobody reads, as behind a close.
+fn is_ending(conn: &Conn) {
+    if conn.shared.load(Ordering::Relaxed) == 0
+        && let Some((own, _)) = conn.words()
+    {
+        // The other end, which looks with Acquire, has seen the kernel's end before.
+        own.will.0.ends.store(1, Ordering::Release);
+    }
 }
 
 /// As [`closing`], of many.
@@ -437,6 +448,7 @@ pub(crate) fn executing(replaced: bool) {
             all_within(conn, fd, &mut patience);
         } else if replaced {
             finishes(conn, fd, &mut patience);
+            is_ending(conn);
         }
     });
     super::pair::shared();

@@ -1,8 +1,10 @@
 //! Locks in shared memory, of those who hold one end: threads of a process, and the children that it had since.
 //!
-//! A lock is the number of its holder's process and a part of the address that the thread has for itself. Who is interrupted by
-//! a signal while it holds one, and comes here again in the handler, holds it already.
+//! A lock names its holder: the process ([`holder`](crate::holder::holder)) and a part of the address that the thread has for itself. A short call, which makes
+//! no system call, holds it with the program's signals open; so a signal handler of the thread may come to a lock that its own thread holds.
+//! Every other call holds it with signals blocked.
 
+use crate::holder;
 use crate::raw;
 use crate::state;
 use crate::sync::{AtomicU64, Ordering};
@@ -10,31 +12,119 @@ use crate::sync::{AtomicU64, Ordering};
 /// Looks before a wait.
 const LOOKS: u32 = 1000;
 
+/// One of them.
+#[repr(C)]
+pub(crate) struct Lock {
+    /// Who holds it; 0 if nobody does.
+    pub(crate) holder: AtomicU64,
+    /// Where the stack was when a short call took it, of this end's processes alone.
+    stack: AtomicU64,
+}
+
 /// This thread, as locks name it; never 0.
 #[inline(always)]
 pub(crate) fn own() -> u64 {
-    u64::from(state::owner()) << 32 | u64::from((state::thread() >> 6) as u32) & !SHORT
+    u64::from(holder::holder()) << 32 | u64::from((state::thread() >> 6) as u32) & !SHORT
 }
 
-/// The lock is held for as long as a copy takes: nobody waits with it.
+/// A short call holds it: for as long as a copy takes.
 const SHORT: u64 = 1;
 
-/// Takes it if it is free, for a moment.
+/// Where the stack is. It grows downwards.
 #[inline(always)]
-pub(crate) fn try_take(lock: &AtomicU64) -> bool {
-    lock.compare_exchange(0, own() | SHORT, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+fn stack() -> u64 {
+    let here: u64;
+    // SAFETY: reads a register.
+    unsafe { core::arch::asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags)) };
+    here
 }
 
-/// Whether another thread of this process has it for a moment.
-pub(crate) fn is_held_shortly(lock: &AtomicU64) -> bool {
-    let holder = lock.load(Ordering::SeqCst);
-    holder & SHORT != 0 && (holder >> 32) as u32 == state::owner() && holder & !SHORT != own()
+impl Lock {
+    /// Takes it for a short call, if it is free.
+    #[inline(always)]
+    pub(crate) fn try_take(&self) -> bool {
+        let here = stack();
+        if self.changes(0, own() | SHORT) || self.is_taken_from_jump(here) {
+            self.stack.store(here, Ordering::Relaxed);
+            return true;
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn changes(&self, from: u64, to: u64) -> bool {
+        self.holder.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline(always)]
+    pub(crate) fn release(&self) {
+        // Pairs with the Acquire of the next to take it.
+        self.holder.store(0, Ordering::Release);
+    }
+
+    /// Whether a short call of another thread of this process has it.
+    pub(crate) fn is_held_shortly(&self) -> bool {
+        let holder = self.holder.load(Ordering::SeqCst);
+        holder & SHORT != 0 && (holder >> 32) as u32 == holder::holder() && holder & !SHORT != own()
+    }
+
+    /// Whether a short call of this thread has it that will not go on, because a signal handler has jumped out of it: then it is this one's.
+    #[cold]
+    #[inline(never)]
+    fn is_taken_from_jump(&self, here: u64) -> bool {
+        // What is interrupted stands above its handler on the stack.
+        let is_above = || here < self.stack.load(Ordering::Relaxed);
+        self.holder.load(Ordering::Relaxed) == own() | SHORT && !is_above() && !is_on_signal_stack()
+    }
+
+    /// Takes it for a call with signals blocked, if it is free or this thread's own.
+    fn try_take_long(&self) -> Option<Held> {
+        let masked = Masked::begin();
+        let is_nested = !self.changes(0, own());
+        if is_nested && self.holder.load(Ordering::Relaxed) & !SHORT != own() {
+            masked.end();
+            return None;
+        }
+        Some(Held { masked, is_nested })
+    }
+
+    /// Waits until it may be free.
+    fn waits(&self) {
+        let mut looks = 0_u32;
+        loop {
+            let holder = self.holder.load(Ordering::SeqCst);
+            if holder == 0 {
+                return;
+            }
+            looks += 1;
+            if looks < LOOKS {
+                super::spin::relax();
+                continue;
+            }
+            if is_dead(holder, (holder >> 32) as u32) {
+                // Whoever takes it goes on from the words. Another one may have found out, too.
+                self.changes(holder, 0);
+                return;
+            }
+            super::run::sleep(100_000);
+        }
+    }
+}
+
+/// Whether this thread runs on the stack that it has for signal handlers: where that is says nothing about what it interrupts.
+fn is_on_signal_stack() -> bool {
+    let mut now = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: libc::SS_ONSTACK, ss_size: 0 };
+    if state::may_ask() {
+        // SAFETY: room for what is written; nothing is changed.
+        unsafe { raw::call(libc::SYS_sigaltstack, [0, (&raw mut now) as usize, 0, 0, 0, 0]) };
+    }
+    now.ss_flags & libc::SS_ONSTACK != 0
 }
 
 /// A lock that is held over what is not short: no signal handler of the program runs meanwhile.
 pub(crate) struct Held {
     masked: Masked,
-    /// It was this thread's before, which a signal has interrupted.
+    /// The call of this thread that a signal has interrupted holds it, too, and goes on holding it.
     is_nested: bool,
 }
 
@@ -43,13 +133,23 @@ impl Held {
         Self { masked: Masked { signals: 0 }, is_nested: false }
     }
 
-    pub(crate) fn take(lock: &AtomicU64) -> Self {
-        Self { masked: Masked::begin(), is_nested: take(lock) }
+    /// Takes a lock. While it waits for it, signals are not blocked.
+    pub(crate) fn take(lock: &Lock) -> Self {
+        loop {
+            if let Some(held) = lock.try_take_long() {
+                return held;
+            }
+            lock.waits();
+        }
     }
 
-    pub(crate) fn release(&self, lock: &AtomicU64) {
+    pub(crate) fn is_nested(&self) -> bool {
+        self.is_nested
+    }
+
+    pub(crate) fn release(&self, lock: &Lock) {
         if !self.is_nested {
-            release(lock);
+            lock.release();
         }
         self.masked.end();
     }
@@ -80,41 +180,14 @@ fn mask(set: *const u64, old: *mut u64) {
     unsafe { raw::call(libc::SYS_rt_sigprocmask, [how, set as usize, old as usize, 8, 0, 0]) };
 }
 
-/// Takes it; whether this thread had it already.
-fn take(lock: &AtomicU64) -> bool {
-    let own = own();
-    let mut looks = 0_u32;
-    loop {
-        let Err(holder) = lock.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed) else {
-            return false;
-        };
-        if holder & !SHORT == own {
-            return true;
-        }
-        looks += 1;
-        if looks < LOOKS {
-            super::spin::relax();
-            continue;
-        }
-        if is_dead(holder, (holder >> 32) as u32)
-            && lock.compare_exchange(holder, own, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-        {
-            return false;
-        }
-        super::run::sleep(100_000);
-    }
-}
-
-#[inline(always)]
-pub(crate) fn release(lock: &AtomicU64) {
-    // Pairs with the Acquire of who takes it next.
-    lock.store(0, Ordering::Release);
-}
-
-/// Whether who holds it is proven to be no more. `known` is the process that may be, by a number that means the same here; 0 for none.
+/// Whether who holds a lock is proven to be no more. `known` is the process that may be, by a number that means the same here; 0 for none.
 pub(crate) fn is_dead(holder: u64, known: u32) -> bool {
     let process = (holder >> 32) as u32;
-    if known == 0 || process != known || process == state::owner() {
+    if known == 0 || process != known || process == holder::holder() {
+        return false;
+    }
+    if !holder::is_number(process) || !holder::is_number(holder::holder()) {
+        // Numbers of one of them mean nothing to the other.
         return false;
     }
     super::own::with_descriptors(|| has_ended(process)).unwrap_or(false)
@@ -132,4 +205,62 @@ fn has_ended(process: u32) -> bool {
     // SAFETY: the descriptor from above.
     unsafe { raw::call(libc::SYS_close, [pidfd as usize, 0, 0, 0, 0, 0]) };
     has_ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free() -> Lock {
+        Lock { holder: AtomicU64::new(0), stack: AtomicU64::new(0) }
+    }
+
+    /// Takes it further down the stack, as what a signal handler calls does.
+    #[inline(never)]
+    fn is_taken_below(lock: &Lock) -> bool {
+        let room = core::hint::black_box([0_u8; 4096]);
+        let is_taken = lock.try_take();
+        core::hint::black_box(room);
+        is_taken
+    }
+
+    #[test]
+    fn what_a_handler_interrupts_keeps_its_lock() {
+        let lock = free();
+        assert!(lock.try_take());
+        assert!(!is_taken_below(&lock));
+        let nested = Held::take(&lock);
+        assert!(nested.is_nested());
+        nested.release(&lock);
+        assert_eq!(
+            lock.holder.load(Ordering::Relaxed),
+            own() | SHORT,
+            "the interrupted call goes on holding it"
+        );
+        lock.release();
+        assert!(is_taken_below(&lock));
+    }
+
+    #[test]
+    fn a_call_that_was_jumped_out_of_holds_nothing_up() {
+        let lock = free();
+        assert!(is_taken_below(&lock));
+        assert!(lock.try_take());
+    }
+
+    #[test]
+    fn a_lock_of_another_thread_is_neither_nested_nor_free() {
+        let lock = free();
+        lock.holder.store((own() | SHORT) + 2, Ordering::Relaxed);
+        lock.stack.store(0, Ordering::Relaxed);
+        assert!(!lock.try_take());
+        assert!(lock.try_take_long().is_none());
+        assert!(lock.is_held_shortly());
+    }
+
+    #[test]
+    fn a_name_that_is_no_number_proves_no_death() {
+        let nobody = 1_u32 << 31 | 4;
+        assert!(!is_dead(u64::from(nobody) << 32, nobody));
+    }
 }

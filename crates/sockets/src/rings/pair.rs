@@ -201,6 +201,11 @@ fn opposite(fd: c_int) -> Option<Opposite> {
     diag::opposite(own, peer)
 }
 
+/// Whether nobody has the other end any more: it is not only half closed.
+pub(crate) fn is_alone(fd: c_int) -> bool {
+    own::with_descriptors(|| opposite(fd).is_none_or(|end| end.inode == 0)).unwrap_or(false)
+}
+
 /// Looks for what the other end says, does what it allows, and says it. None: these two will not meet.
 fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
     let cookie = conn.cookie.load(Ordering::Relaxed);
@@ -371,7 +376,7 @@ pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
     if !uses.is_multiple_of(4) && uses > 64 && !forced::is_on() {
         return false;
     }
-    let ask = || opposite(fd).and_then(|opposite| kernel::extra(fd, opposite.info?.received));
+    let ask = || kernel::extra(fd, || Some(opposite(fd)?.info?.received));
     let known = own::with_descriptors(ask).flatten();
     if let Some(extra) = known {
         own.way.0.extra.store(extra + 1, Ordering::Relaxed);

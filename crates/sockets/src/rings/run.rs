@@ -6,14 +6,14 @@ use libc::{c_int, timespec};
 use stream::read::{Purpose, Read};
 use stream::withdraw::Withdraw;
 use stream::write::{Occasion, Write};
-use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Woken, Word, Written};
+use stream::{Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Woken, Word, Written};
 
 use super::blocked::{Blocked, Goes};
 use super::conn::{Conn, Gone, Mover, Use};
 use super::copy::{Bytes, each_piece};
-use super::kernel::Ending;
+use super::kernel::{Ending, Takes};
 use super::native::Native;
-use super::words::{CAPACITY, Words};
+use super::words::{CAPACITY, Words, moved, position};
 use super::{flight, kernel, lock, spin};
 use crate::hook::set_errno;
 use crate::page::{self, Way};
@@ -293,6 +293,9 @@ impl Shared for Call<'_, '_> {
 
     fn load(&mut self, word: Word) -> Result<u64, Infallible> {
         let value = self.word(word).load(Ordering::Acquire);
+        if word == Word::Tail {
+            return Ok(position(value));
+        }
         if word == Word::Plain {
             // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out that it is not the path.
             return Ok(value + u64::from(flight::is_any(self.conn.fd())));
@@ -323,13 +326,18 @@ impl Shared for Call<'_, '_> {
 }
 
 impl Memory for Call<'_, '_> {
-    fn lock(&mut self, lock: Word) -> Result<(), Infallible> {
-        self.lock = lock::Held::take(self.word(lock));
+    fn lock(&mut self, lock: Word) -> Result<Locked, Infallible> {
+        self.lock = lock::Held::take(self.own.lock(lock));
+        Ok(if self.lock.is_nested() { Locked::Nested } else { Locked::Fresh })
+    }
+
+    fn interrupts(&mut self) -> Result<(), Infallible> {
+        self.own.message.0.interrupts();
         Ok(())
     }
 
     fn unlock(&mut self, lock: Word) -> Result<(), Infallible> {
-        self.lock.release(self.word(lock));
+        self.lock.release(self.own.lock(lock));
         Ok(())
     }
 
@@ -342,14 +350,20 @@ impl Memory for Call<'_, '_> {
         Ok(Free::Free)
     }
 
-    fn advance(&mut self, position: Word, _: u64, to: u64) -> Result<bool, Infallible> {
+    fn advance(&mut self, word: Word, _: u64, to: u64) -> Result<bool, Infallible> {
         let way = if self.is_writing { Way::Out } else { Way::In };
         if self.is_writing {
             // What stands beside it is not this message: readers look with Acquire, and find out.
             self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
         }
         // No handler of this thread runs while it holds the lock.
-        self.store(position, to)?;
+        if self.is_writing {
+            let tail = self.own.message.0.tail_word();
+            // Readers look with Acquire: they find what stands before it.
+            tail.store(moved(tail.load(Ordering::Relaxed), to), Ordering::Release);
+        } else {
+            self.store(word, to)?;
+        }
         page::memory(self.conn.record(), way, self.moving);
         if self.is_writing {
             super::leave::owe(self.conn);
@@ -413,9 +427,12 @@ impl Memory for Call<'_, '_> {
     }
 
     fn send_ring(&mut self, at: u64, len: u64) -> Result<Sent, Infallible> {
-        if !self.asks(kernel::takes_more) {
+        match self.asks(kernel::takes) {
+            Takes::More => {}
+            // See `Reading::ended`.
+            Takes::ForAnEnded => self.conn.unread.store(1, Ordering::Relaxed),
             // Whoever asks the kernel first is told why: that is to be the program.
-            return Ok(Sent::Broken);
+            Takes::Nothing => return Ok(Sent::Broken),
         }
         self.own.way.0.given.store(0, Ordering::SeqCst);
         let mut sent = Sent::WouldBlock;

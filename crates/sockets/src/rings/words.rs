@@ -6,6 +6,7 @@
 
 use stream::{Word, path};
 
+use super::lock::Lock;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a ring.
@@ -15,7 +16,7 @@ pub(crate) const WORDS_BYTES: usize = 4096;
 /// Bytes of a region.
 pub(crate) const REGION_BYTES: usize = WORDS_BYTES + CAPACITY as usize;
 /// First word of a region: its kind and version.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring2");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring3");
 /// Bytes of a message that may stand beside its position.
 pub(crate) const BESIDE: usize = 40;
 
@@ -26,7 +27,8 @@ pub(crate) struct Line<T>(pub(crate) T);
 /// What the writer changes with every message.
 #[repr(C)]
 pub(crate) struct Message {
-    pub(crate) tail: AtomicU64,
+    /// The position, and above it how often, modulo 256, a signal handler has written under a write that was putting bytes behind it.
+    tail: AtomicU64,
     /// The last message once more, if it is small: where it begins (`tail` is where it ends), and its bytes. A reader that takes
     /// them from here waits for one line only.
     pub(crate) beside_at: AtomicU64,
@@ -59,6 +61,8 @@ pub(crate) struct Will {
     pub(crate) asleep: AtomicU64,
     /// The processor on which this end was last seen waiting, plus 1.
     pub(crate) processor: AtomicU32,
+    /// Not 0: its process has begun to end by itself.
+    pub(crate) ends: AtomicU32,
 }
 
 /// The first page of a region.
@@ -72,16 +76,52 @@ pub(crate) struct Words {
     pub(crate) has_mapped: AtomicU64,
     pub(crate) message: Line<Message>,
     pub(crate) way: Line<Way>,
-    pub(crate) write_lock: Line<AtomicU64>,
+    pub(crate) write_lock: Line<Lock>,
     pub(crate) will: Line<Will>,
     pub(crate) head: Line<AtomicU64>,
-    pub(crate) read_lock: Line<AtomicU64>,
+    pub(crate) read_lock: Line<Lock>,
 }
 
 const _: () = assert!(size_of::<Words>() <= WORDS_BYTES && size_of::<Message>() <= 64);
 
+/// A tail above its position: no stream is that long.
+const POSITION: u64 = (1 << 56) - 1;
+const ONE_INTERRUPTION: u64 = 1 << 56;
+
+/// The position that a tail has.
+#[inline(always)]
+pub(crate) fn position(tail: u64) -> u64 {
+    tail & POSITION
+}
+
+/// The tail at another position.
+#[inline(always)]
+pub(crate) fn moved(tail: u64, to: u64) -> u64 {
+    tail & !POSITION | to & POSITION
+}
+
+impl Message {
+    /// The tail as a whole. Acquire: what was written before it was stored is seen.
+    #[inline(always)]
+    pub(crate) fn whole_tail(&self) -> u64 {
+        self.tail.load(Ordering::Acquire)
+    }
+
+    /// The tail, for the holder of the lock to change.
+    #[inline(always)]
+    pub(crate) fn tail_word(&self) -> &AtomicU64 {
+        &self.tail
+    }
+
+    /// A signal handler has written under a write. It holds the lock, as what it interrupts does.
+    pub(crate) fn interrupts(&self) {
+        // The position is as it was: readers, who look with Acquire, see nothing new.
+        self.tail.store(self.whole_tail().wrapping_add(ONE_INTERRUPTION), Ordering::Release);
+    }
+}
+
 impl Words {
-    /// The word of this region.
+    /// The word of this region. Of the tail see [`position`].
     pub(crate) fn word(&self, word: Word) -> &AtomicU64 {
         match word {
             Word::Tail => &self.message.0.tail,
@@ -91,11 +131,11 @@ impl Words {
             Word::Recall => &self.way.0.recall,
             Word::Opening => &self.way.0.opening,
             Word::Plain => &self.way.0.plain,
-            Word::WriteLock => &self.write_lock.0,
+            Word::WriteLock => &self.write_lock.0.holder,
             Word::Head => &self.head.0,
             Word::Consent => &self.will.0.consent,
             Word::Asleep => &self.will.0.asleep,
-            Word::ReadLock => &self.read_lock.0,
+            Word::ReadLock => &self.read_lock.0.holder,
         }
     }
 
@@ -120,9 +160,15 @@ impl Words {
         (&raw const *self).cast::<u8>().cast_mut().wrapping_add(WORDS_BYTES)
     }
 
-    /// Acquire: what was written before the word was stored is seen.
+    /// The position of the tail. Acquire: what was written before it was stored is seen.
     #[inline(always)]
     pub(crate) fn tail(&self) -> u64 {
-        self.message.0.tail.load(Ordering::Acquire)
+        position(self.message.0.whole_tail())
+    }
+
+    /// One of its locks.
+    #[inline(always)]
+    pub(crate) fn lock(&self, lock: Word) -> &Lock {
+        if lock == Word::WriteLock { &self.write_lock.0 } else { &self.read_lock.0 }
     }
 }

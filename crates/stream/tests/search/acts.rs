@@ -2,6 +2,7 @@
 
 use stream::{Free, Held, Sent, Slept, Woken, Word, Written, path};
 
+use crate::handlers;
 use crate::mutants::{self, Mutant};
 use crate::replay::{Do, Saw};
 use crate::steps::{Broken, deliver};
@@ -13,8 +14,21 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
     Ok(match what {
         Do::Lock(word) => {
             world.flush(who);
+            if handlers::is_nested(case, world, who, word) {
+                return Ok(Saw::Nested);
+            }
             world.words[word as usize] = who as u64 + 1;
+            world.processes[who].is_interrupted = false;
             Saw::Nothing
+        }
+        Do::Unlock(word) if handlers::is_nested(case, world, who, word) => Saw::Nothing,
+        Do::Interrupt => {
+            world.processes[handlers::INTERRUPTED].is_interrupted = !is(Mutant::NothingInterrupts);
+            Saw::Nothing
+        }
+        Do::Advance(..) if world.processes[who].is_interrupted => {
+            world.processes[who].is_short = false;
+            Saw::Interrupted
         }
         Do::Unlock(word) => {
             late_copy(case, world, who)?;

@@ -11,6 +11,7 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
         pipe: 2,
         writers: owned(writers),
         readers: owned(readers),
+        has_handler: false,
         kill: vec![],
         reset_on_death: false,
         overdue: false,
@@ -89,6 +90,30 @@ fn several_holders() {
         name: "two readers",
         writers: vec![vec![Write(small(1, 2)), Close]],
         readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
+        ..base
+    });
+}
+
+/// A signal handler writes to the connection that it interrupts a write on, between any two steps of that.
+#[test]
+fn a_handler_writes() {
+    let base = Case {
+        buffered: false,
+        has_handler: true,
+        ..case("a handler writes", &[&[Write(1), Close], &[Write(1), Close]], &[&[ReadToEnd(1)]])
+    };
+    // The one without a death is searched with the mutant that says nothing of the interruption.
+    holds(&Case { name: "a handler writes, and is killed", kill: vec![0], ..base.clone() });
+    holds(&Case {
+        name: "a handler writes twice, without waiting",
+        writers: vec![vec![TryWrite(2), BeforeSleep], vec![TryWrite(1), TryWrite(1)]],
+        readers: vec![vec![TryRead, ReadWritten]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "a handler shuts down",
+        writers: vec![vec![Write(1), Close], vec![ShutDown]],
+        readers: vec![vec![ReadToEnd(1)]],
         ..base
     });
 }

@@ -2,6 +2,7 @@
 
 use stream::{Wait, Word, consent};
 
+use crate::handlers;
 use crate::mutants::Mutant;
 use crate::replay::{Call, Do};
 use crate::world::{Case, Op, World};
@@ -67,7 +68,7 @@ pub(crate) fn choices(case: &Case, world: &World, out: &mut Vec<Choice>) {
 
 fn of_process(case: &Case, world: &World, who: usize, out: &mut Vec<Choice>) {
     let process = &world.processes[who];
-    if !process.is_alive {
+    if !process.is_alive || !handlers::may_go_on(case, world, who) {
         return;
     }
     if !process.stores.is_empty() {
@@ -166,7 +167,7 @@ fn may_begin(case: &Case, world: &World, op: Op) -> bool {
 fn is_enabled(case: &Case, world: &World, who: usize, next: Do) -> bool {
     match next {
         Do::Lock(_) if case.mutant == Some(Mutant::NoLock) => true,
-        Do::Lock(word) => world.lock_holder(who, word) == 0,
+        Do::Lock(word) => world.lock_holder(who, word) == 0 || handlers::is_nested(case, world, who, word),
         Do::WaitUntilFree(_) if case.mutant == Some(Mutant::RecallIgnoresLock) => true,
         Do::WaitUntilFree(word) => world.lock_holder(who, word) == 0,
         Do::Send { .. } if may_wait(case, world, who) => wakes(case, world, who, Wait::Writable),

@@ -7,6 +7,7 @@
 mod acts;
 mod cases;
 mod choices;
+mod handlers;
 mod hostile;
 mod mutant_cases;
 mod mutants;

@@ -1,8 +1,8 @@
 //! Each way to get it wrong is found: the search can see.
 
 use Op::{
-    Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ReadWritten, ShutDown, TryRead, TryWrite, Withdraw,
-    Write,
+    BeforeSleep, Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ReadWritten, ShutDown, TryRead,
+    TryWrite, Withdraw, Write,
 };
 
 use crate::cases::case;
@@ -183,6 +183,13 @@ fn a_write_to_the_kernel_beside_an_opening() {
 fn a_reader_past_the_library_needs_the_recall() {
     let base = case("unseen reader", &[&[Write(2), Close]], &[&[Read(1), RawToEnd]]);
     is_found(Mutant::RecallIgnoresLock, &Case { timers: true, overdue: true, ..unbuffered(base) });
+}
+
+#[test]
+fn a_call_that_is_not_told_of_its_interruption() {
+    let base =
+        case("a handler writes", &[&[Write(1), Write(1), BeforeSleep], &[Write(1)]], &[&[Read(1), Read(2)]]);
+    is_found(Mutant::NothingInterrupts, &Case { has_handler: true, ..unbuffered(base) });
 }
 
 #[test]

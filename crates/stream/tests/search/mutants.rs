@@ -54,6 +54,8 @@ pub(crate) enum Mutant {
     OpenIgnoresPlain,
     /// Who writes to the kernel without the lock does not look whether the ring is being opened.
     PlainIgnoresOpening,
+    /// A call of a signal handler does not tell the one that it interrupts.
+    NothingInterrupts,
     /// Who could not hand everything back, because the kernel refuses it, says that nothing is left.
     RefusedIsDone,
 }

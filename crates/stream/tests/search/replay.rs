@@ -7,13 +7,14 @@ use stream::plain;
 use stream::read::Read;
 use stream::withdraw::Withdraw;
 use stream::write::Write;
-use stream::{Free, Held, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written};
+use stream::{Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written};
 
 /// A step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Do {
     Lock(Word),
     Unlock(Word),
+    Interrupt,
     WaitUntilFree(Word),
     Load(Word),
     Store(Word, u64),
@@ -38,6 +39,10 @@ pub(crate) enum Do {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Saw {
     Nothing,
+    /// The lock is held by the call that this one interrupts.
+    Nested,
+    /// It was interrupted.
+    Interrupted,
     Free(Free),
     Value(u64),
     Taken(Option<u64>),
@@ -103,8 +108,14 @@ impl Shared for Replay<'_> {
 }
 
 impl Memory for Replay<'_> {
-    fn lock(&mut self, lock: Word) -> Result<(), Do> {
-        answered!(self, Do::Lock(lock), Saw::Nothing => ())
+    fn lock(&mut self, lock: Word) -> Result<Locked, Do> {
+        answered!(self, Do::Lock(lock), saw @ (Saw::Nothing | Saw::Nested) => {
+            if saw == Saw::Nested { Locked::Nested } else { Locked::Fresh }
+        })
+    }
+
+    fn interrupts(&mut self) -> Result<(), Do> {
+        answered!(self, Do::Interrupt, Saw::Nothing => ())
     }
 
     fn unlock(&mut self, lock: Word) -> Result<(), Do> {
@@ -116,7 +127,7 @@ impl Memory for Replay<'_> {
     }
 
     fn advance(&mut self, position: Word, _: u64, to: u64) -> Result<bool, Do> {
-        answered!(self, Do::Advance(position, to), Saw::Nothing => true)
+        answered!(self, Do::Advance(position, to), saw @ (Saw::Nothing | Saw::Interrupted) => saw == Saw::Nothing)
     }
 
     fn put(&mut self, at: u64, len: u64) -> Result<(), Do> {
@@ -212,6 +223,12 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// Begins its present attempt again.
+    pub(crate) fn again(&mut self) -> Do {
+        self.answers.clear();
+        self.begin()
     }
 
     /// Takes the answer to the last step and says the next.

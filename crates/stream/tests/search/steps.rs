@@ -7,6 +7,7 @@ use stream::{Free, Outcome, Slept, Woken, Word, consent, path};
 
 use crate::acts::act;
 use crate::choices::Choice;
+use crate::handlers;
 use crate::mutants::Mutant;
 use crate::outcomes::{at_end, read, wrote};
 use crate::replay::{CHANGED, Call, Do, Running, Saw};
@@ -38,9 +39,13 @@ pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<()
 /// Looks at words that only the holder of its lock changes, bytes that nobody knows of yet, the way to the lock, and words that only the other
 /// processes of its end would look at.
 fn is_private(case: &Case, world: &World, who: usize) -> bool {
+    if handlers::may_begin(case, world) && who == handlers::INTERRUPTED {
+        return false;
+    }
     let process = &world.processes[who];
     let is_writer = case.is_writer(who);
-    let is_alone = case.of_end(is_writer) == 1;
+    // A handler runs while what it interrupts does not.
+    let is_alone = case.of_end(is_writer) - usize::from(is_writer && case.has_handler) == 1;
     let is_locked = world.words[Word::WriteLock as usize] == who as u64 + 1;
     match process.next {
         Some(Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall) | Do::Put { .. }) => {
@@ -125,16 +130,23 @@ fn arrive(world: &mut World) {
 }
 
 fn kill(case: &Case, world: &mut World, who: usize) {
+    world.has_killed = true;
+    ends(world, who);
+    if handlers::is_interrupted_one(case, who) {
+        ends(world, case.writers.len() - 1);
+    }
+    end_of_writers(case, world, case.reset_on_death);
+}
+
+fn ends(world: &mut World, who: usize) {
     // What the processor has retired becomes visible, whoever dies.
     world.flush(who);
-    world.has_killed = true;
     let process = &mut world.processes[who];
     process.is_alive = false;
     process.next = None;
     process.running = None;
     process.copied.clear();
     world.unsure += std::mem::take(&mut process.published);
-    end_of_writers(case, world, case.reset_on_death);
 }
 
 /// The kernel counts who holds the descriptor.
@@ -160,8 +172,28 @@ fn visit(case: &Case, world: &mut World, who: usize, occasion: Occasion) -> Resu
 fn enter(case: &Case, world: &mut World, who: usize, call: Call) -> Result<(), Broken> {
     let mut running = Running::new(call);
     let next = running.begin();
+    world.processes[who].is_short =
+        handlers::is_interrupted_one(case, who) && matches!(call, Call::Writing(_));
     world.processes[who].running = Some(running);
     wants(case, world, who, next)
+}
+
+/// A short call has come to a step that it does not make: it gives the lock back, and begins again with signals blocked; what it has
+/// published is written, and is only seen to.
+fn is_no_longer_short(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
+    world.processes[who].is_short = false;
+    world.flush(who);
+    world.words[Word::WriteLock as usize] = 0;
+    let published = world.processes[who].published;
+    if published == 0 {
+        let running = world.processes[who].running.as_mut().ok_or("a step of no call")?;
+        world.processes[who].next = Some(running.again());
+        return Ok(());
+    }
+    wants(case, world, who, Do::Done(Outcome::Moved(u64::from(published))))?;
+    visit(case, world, who, Occasion::Overdue)?;
+    world.processes[who].is_short = false;
+    Ok(())
 }
 
 fn woken(case: &Case, world: &mut World, who: usize, why: Woken) -> Result<(), Broken> {
@@ -311,6 +343,9 @@ fn go_on(case: &Case, world: &mut World, who: usize, saw: Saw) -> Result<(), Bro
 
 fn wants(case: &Case, world: &mut World, who: usize, next: Do) -> Result<(), Broken> {
     world.processes[who].next = Some(next);
+    if world.processes[who].is_short && !handlers::is_step_of_short(next) {
+        return is_no_longer_short(case, world, who);
+    }
     let Do::Done(outcome) = next else { return Ok(()) };
     let process = &mut world.processes[who];
     process.next = None;

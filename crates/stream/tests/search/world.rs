@@ -62,6 +62,9 @@ pub(crate) struct Case {
     pub(crate) pipe: u32,
     pub(crate) writers: Vec<Vec<Op>>,
     pub(crate) readers: Vec<Vec<Op>>,
+    /// The last writer is a signal handler of the first one: it begins between two calls of that, or between two steps of a short one,
+    /// and then runs to its end.
+    pub(crate) has_handler: bool,
     /// Processes (writers first) of which one may be killed, at any step.
     pub(crate) kill: Vec<usize>,
     /// The death of the last writer is a reset: bytes on their way are lost, what arrived is not.
@@ -96,6 +99,10 @@ pub(crate) struct Process {
     /// The call that it is in, and that call's next step.
     pub(crate) running: Option<Running>,
     pub(crate) next: Option<Do>,
+    /// Its call makes no system call: where one is needed it begins again, with signals blocked.
+    pub(crate) is_short: bool,
+    /// A handler has interrupted it since it has the lock.
+    pub(crate) is_interrupted: bool,
     /// It ends without waiting for the kernel.
     pub(crate) is_hurried: bool,
     /// The call does the operation, and is not only there on a visit.
@@ -154,6 +161,8 @@ impl World {
             moved: 0,
             running: None,
             next: None,
+            is_short: false,
+            is_interrupted: false,
             is_hurried: false,
             is_of_op: false,
             reached: 0,

@@ -14,7 +14,7 @@ use libc::c_int;
 use super::{CONNECTIONS, Conn};
 use crate::rings::blocked::Blocked;
 use crate::rings::forced::yields;
-use crate::rings::{leave, lock, own};
+use crate::rings::{leave, own};
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Users, movers and flags of a place, in one word.
@@ -253,7 +253,8 @@ impl Conn {
     }
 
     /// Its last number is about to be closed. Calls on it go on until they are through.
-    pub(super) fn closes(&'static self, fd: c_int) {
+    /// With `is_gone` the number is something else already, which nobody may touch.
+    pub(super) fn closes(&'static self, fd: c_int, is_gone: bool) {
         self.fd.store(fd as u32, Ordering::Relaxed);
         let users = &self.users;
         let forks = forks();
@@ -261,7 +262,9 @@ impl Conn {
         // No mover is added from here on; short calls that come later find the number gone.
         let before = users.word.fetch_or(CLOSED, Ordering::SeqCst);
         let is_moved = movers(before) > 1;
-        if is_moved {
+        if is_gone {
+            users.kept.store(NONE, Ordering::SeqCst);
+        } else if is_moved {
             let kept = own::keeps(fd).map_or(NONE, |kept| kept as u32 + 1);
             users.kept.store(kept, Ordering::SeqCst);
         }
@@ -280,7 +283,7 @@ impl Conn {
         let mut waited = Blocked::new();
         let is_busy = || {
             let is_short = self.words().is_some_and(|(own, _)| {
-                lock::is_held_shortly(&own.write_lock.0) || lock::is_held_shortly(&own.read_lock.0)
+                own.write_lock.0.is_held_shortly() || own.read_lock.0.is_held_shortly()
             });
             is_short || is_moved && self.users.asking.load(Ordering::SeqCst) != 0
         };

@@ -1,15 +1,15 @@
 //! Calls of crate `stream` without a system call and without a wait: they stop where one would be needed, and are then attempted again by
 //! [`Call`](crate::rings::run::Call).
 
-use stream::{Free, Held, Memory, Sent, Shared, Slept, Wait, Word, Written};
+use stream::{Free, Held, Locked, Memory, Sent, Shared, Slept, Wait, Word, Written};
 
 use super::commit;
 use crate::page::{self, Way};
 use crate::rings::conn::Known;
 use crate::rings::copy::{Bytes, copy};
-use crate::rings::lock;
-use crate::rings::words::{BESIDE, Words};
-use crate::sync::{AtomicU64, Ordering, compiler_fence, fence};
+use crate::rings::lock::Lock;
+use crate::rings::words::{BESIDE, Words, moved, position};
+use crate::sync::{Ordering, compiler_fence, fence};
 
 /// Why such a call stopped: what comes next takes longer.
 pub(super) struct Slow;
@@ -24,6 +24,8 @@ pub(super) struct Fast<'a, const WRITES: bool> {
     done: usize,
     /// How many are being moved now.
     moving: u64,
+    /// Of a call that writes: the tail as it was found.
+    tail: u64,
     is_locked: bool,
 }
 
@@ -33,11 +35,11 @@ pub(super) type Takes<'a> = Fast<'a, false>;
 impl<'a, const WRITES: bool> Fast<'a, WRITES> {
     #[inline(always)]
     pub(super) fn new(conn: Known, own: &'a Words, peer: &'a Words, bytes: &'a Bytes, done: usize) -> Self {
-        Self { conn, own, peer, bytes, done, moving: 0, is_locked: false }
+        Self { conn, own, peer, bytes, done, moving: 0, tail: 0, is_locked: false }
     }
 
-    fn own_lock(&self) -> &'a AtomicU64 {
-        if WRITES { &self.own.write_lock.0 } else { &self.own.read_lock.0 }
+    fn own_lock(&self) -> &'a Lock {
+        self.own.lock(if WRITES { Word::WriteLock } else { Word::ReadLock })
     }
 
     /// It has stopped: its lock is free again.
@@ -45,7 +47,7 @@ impl<'a, const WRITES: bool> Fast<'a, WRITES> {
     pub(super) fn ends(&mut self) {
         if self.is_locked {
             self.is_locked = false;
-            lock::release(self.own_lock());
+            self.own_lock().release();
         }
     }
 
@@ -62,8 +64,8 @@ impl<'a, const WRITES: bool> Fast<'a, WRITES> {
                 // SAFETY: the words' own room, which is long enough; the program's own bytes.
                 unsafe { copy(from.wrapping_add(self.done), beside, length) };
                 compiler_fence(Ordering::SeqCst);
-                // Unless a handler of this thread has written another one here.
-                commit(&message.beside_at, NOTHING_BESIDE, at);
+                // Nobody looks at it before the tail is behind it; before another one gets there, it is gone again.
+                message.beside_at.store(at, Ordering::Release);
             }
             _ => {
                 if message.beside_at.load(Ordering::Relaxed) != NOTHING_BESIDE {
@@ -99,6 +101,10 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
     #[inline(always)]
     fn load(&mut self, word: Word) -> Result<u64, Slow> {
         let whose = if word.is_writers() == WRITES { self.own } else { self.peer };
+        if word == Word::Tail {
+            self.tail = whose.message.0.whole_tail();
+            return Ok(position(self.tail));
+        }
         let value = whose.word(word).load(Ordering::Acquire);
         if WRITES && word == Word::Head {
             // With the lock: the place may be another connection's as soon as that is free.
@@ -131,10 +137,15 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
 
 impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     #[inline(always)]
-    fn lock(&mut self, _: Word) -> Result<(), Slow> {
-        self.is_locked = lock::try_take(self.own_lock());
-        // Else another thread is at work.
-        if self.is_locked { Ok(()) } else { Err(Slow) }
+    fn lock(&mut self, _: Word) -> Result<Locked, Slow> {
+        self.is_locked = self.own_lock().try_take();
+        // Else another thread is at work, or this is in a signal handler.
+        if self.is_locked { Ok(Locked::Fresh) } else { Err(Slow) }
+    }
+
+    #[inline(always)]
+    fn interrupts(&mut self) -> Result<(), Slow> {
+        Err(Slow)
     }
 
     #[inline(always)]
@@ -159,10 +170,14 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     }
 
     #[inline(always)]
-    fn advance(&mut self, position: Word, from: u64, to: u64) -> Result<bool, Slow> {
+    fn advance(&mut self, word: Word, from: u64, to: u64) -> Result<bool, Slow> {
         // An ordinary store right behind those of the message: with a locked one a reader that looks meanwhile would take the line away
-        // in between. It fails if a handler of this thread has moved it meanwhile.
-        let is_moved = commit(self.own.word(position), from, to);
+        // in between. It fails if a handler of this thread has moved it meanwhile, or has said that it has come in between.
+        let is_moved = if WRITES {
+            commit(self.own.message.0.tail_word(), self.tail, moved(self.tail, to))
+        } else {
+            commit(self.own.word(word), from, to)
+        };
         if is_moved {
             page::memory(self.conn.record(), if WRITES { Way::Out } else { Way::In }, self.moving);
         }

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use libc::c_int;
 use stream::read::{Purpose, Read};
-use stream::{Held, Outcome, Step, path};
+use stream::{Held, Outcome, Step, consent, path};
 
 use super::fast::Takes;
 use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
@@ -19,7 +19,7 @@ use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::spin::{self, Look};
 use crate::rings::words::{CAPACITY, Words};
-use crate::rings::{epoll, kernel, leave, lock};
+use crate::rings::{epoll, kernel, leave, pair};
 use crate::sync::Ordering;
 
 /// Reads: `native` is the program's own call.
@@ -273,7 +273,26 @@ impl Reading<'_> {
         {
             return Ok(Part::Ends(left));
         }
-        Ok(Part::Ends(result))
+        Ok(Part::Ends(self.ended(result)))
+    }
+
+    /// What the program is told of an end. An end that died with bytes unread was reset, of which the kernel does not know if they were in the
+    /// ring.
+    fn ended(&self, result: isize) -> isize {
+        let Self { known: Known { conn, .. }, own, peer, fd, .. } = *self;
+        let was_left = result == 0 && (!is_empty(peer, own) || conn.unread.load(Ordering::Relaxed) != 0);
+        if !was_left || conn.reset.load(Ordering::Relaxed) != 0 {
+            return result;
+        }
+        // An end that closes in the library withdraws, and sees to it that the kernel resets it.
+        let will = &peer.will.0;
+        let is_seen =
+            will.consent.load(Ordering::Acquire) != consent::OPEN || will.ends.load(Ordering::Acquire) != 0;
+        let is_half_closed = matches!(peer.way.0.path.load(Ordering::Acquire), path::SHUT | path::LAST);
+        if is_seen || is_half_closed || !pair::is_alone(fd) || conn.reset.swap(1, Ordering::Relaxed) != 0 {
+            return result;
+        }
+        with_errno(-(libc::ECONNRESET as isize))
     }
 
     /// What a machine says; none for nothing now.
@@ -300,7 +319,7 @@ impl Reading<'_> {
                     _ => native.call(),
                 };
                 conn.said(result);
-                result
+                if user.is_closed() { result } else { self.ended(result) }
             }
             _ => {
                 let mover = user.moves()?;
@@ -437,7 +456,7 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     let Some((own, peer)) = conn.words() else { return 0 };
     let Some(taken) = kernel::taken(fd, conn.ending(peer)) else { return 0 };
-    if !lock::try_take(&own.read_lock.0) {
+    if !own.read_lock.0.try_take() {
         return 0;
     }
     let recall = peer.way.0.recall.load(Ordering::Acquire);
@@ -452,7 +471,7 @@ fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     };
     // SAFETY: the ring of the other end's region; the program's own room, behind what was written of it.
     unsafe { bytes.take(got, peer.ring(), from, length) };
-    lock::release(&own.read_lock.0);
+    own.read_lock.0.release();
     length as isize
 }
 

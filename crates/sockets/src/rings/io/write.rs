@@ -92,7 +92,7 @@ fn fits(conn: &Conn, own: &Words, length: usize) -> bool {
     let length = length as u64;
     let unread = || {
         let head = conn.head.load(Ordering::Relaxed);
-        own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head)
+        own.tail().wrapping_sub(head)
     };
     length <= WHOLE || length <= PIECE && unread().saturating_add(length) <= conn.room.load(Ordering::Relaxed)
 }
@@ -382,7 +382,7 @@ fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize, since: &mut O
     let will = &peer.will.0;
     let (now, here) = spin::clock();
     let head = peer.head.0.load(Ordering::Acquire);
-    let unread = own.message.0.tail.load(Ordering::Relaxed).wrapping_sub(head);
+    let unread = own.tail().wrapping_sub(head);
     let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
         && unread.saturating_add(least as u64) > conn.room.load(Ordering::Relaxed);
     if !is_full {
