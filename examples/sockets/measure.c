@@ -12,6 +12,7 @@
  *     epoll N         N times a byte there and back over 64 connections, which both ends wait for with epoll: one message
  *     latency BYTES N     N times so many bytes there and back over one connection: half of one round trip, median and 99.9 %
  *     request N           N times connect, 64 bytes there and back, close: one of them
+ *     short M BYTES N     N times connect, read M messages of so many bytes that the other end sends, up to its end, close: one of them
  *     idle N              N connections, each used a little, then let alone: how many there are, and the process at their other ends
  *     inside TEXT     1 if a library with this text in its name is loaded, or 0
  *
@@ -36,10 +37,10 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-enum { MESSAGE_BYTES = 64, CONNECTIONS = 64, LATENCY_BYTES = 4096, USES = 32, SPARE = 256 };
+enum { MESSAGE_BYTES = 64, CONNECTIONS = 64, LATENCY_BYTES = 4096, USES = 32, MANY_USES = 600, USED_MUCH = 1024, SPARE = 256 };
 
 static int echo_connection, epoll_of_all, all[CONNECTIONS], other_cpu;
-static struct sockaddr_in connect_address, request_address;
+static struct sockaddr_in connect_address, request_address, short_address;
 
 static double now_ns(void)
 {
@@ -138,6 +139,20 @@ static void request_service(int listener)
         int fd = check("accept", accept(listener, NULL, NULL));
         if (read_all(fd, bytes, sizeof bytes))
             write_all(fd, bytes, sizeof bytes);
+        close(fd);
+    }
+}
+
+/* What each connection is to get comes first: how many messages, of how many bytes. */
+static void short_service(int listener)
+{
+    static char bytes[LATENCY_BYTES];
+    for (;;) {
+        uint32_t wanted[2];
+        int fd = check("accept", accept(listener, NULL, NULL));
+        if (read_all(fd, (char *)wanted, sizeof wanted) && wanted[1] <= sizeof bytes)
+            for (uint32_t message = 0; message < wanted[0]; message++)
+                write_all(fd, bytes, wanted[1]);
         close(fd);
     }
 }
@@ -260,6 +275,27 @@ static double request(long rounds)
     return (now_ns() - start) / (double)rounds;
 }
 
+static double short_connections(uint32_t messages, uint32_t size, long rounds)
+{
+    static uint32_t number;
+    static char bytes[LATENCY_BYTES];
+    uint32_t wanted[2] = {messages, size};
+    double start = now_ns();
+    for (long round = 0; round < rounds; round++) {
+        long got = 0;
+        int fd = connected(short_address, number++);
+        write_all(fd, (char *)wanted, sizeof wanted);
+        for (int count; (count = check("read", (int)read(fd, bytes, sizeof bytes))) > 0; got += count)
+            continue;
+        close(fd);
+        if (got != (long)messages * size) {
+            printf("error %ld bytes came\n", got);
+            exit(1);
+        }
+    }
+    return (now_ns() - start) / (double)rounds;
+}
+
 /* As many connections as there is room for. The child inherits the limit. */
 static void idle(long wanted)
 {
@@ -274,7 +310,9 @@ static void idle(long wanted)
     for (long number = 0; number < wanted; number++) {
         char bytes[MESSAGE_BYTES] = {0};
         int fd = connected(address, (uint32_t)number);
-        for (int use = 0; use < USES; use++) {
+        /* Enough for a ring, on as many as may have one. */
+        int uses = number < USED_MUCH ? MANY_USES : USES;
+        for (int use = 0; use < uses; use++) {
             write_all(fd, bytes, sizeof bytes);
             read_all(fd, bytes, sizeof bytes);
         }
@@ -331,6 +369,7 @@ static void begin(void)
     serve(listening(&echo_address), echo_service);
     serve(listening(&connect_address), close_service);
     serve(listening(&request_address), request_service);
+    serve(listening(&short_address), short_service);
     serve(listening(&epoll_address), epoll_service);
     /* Now that no child is made any more which would have them too. */
     echo_connection = connected(echo_address, 0);
@@ -344,7 +383,7 @@ static void begin(void)
 int main(int argc, char **argv)
 {
     char line[256], word[32], text[128];
-    long number, size;
+    long number, size, messages;
     if (argc != 2 && argc != 3) {
         fprintf(stderr, "usage: measure CPU [CPU]\n");
         return 2;
@@ -360,6 +399,8 @@ int main(int argc, char **argv)
             printf("%d\n", inside(text));
         else if (sscanf(line, "latency %ld %ld", &size, &number) == 2 && size > 0 && number > 0)
             latency(size, number);
+        else if (sscanf(line, "short %ld %ld %ld", &messages, &size, &number) == 3 && size > 0 && size <= LATENCY_BYTES)
+            printf("%.1f\n", short_connections((uint32_t)messages, (uint32_t)size, number));
         else if (sscanf(line, "%31s %ld", word, &number) != 2 || number < 1)
             printf("error not understood: %s", line);
         else if (strcmp(word, "echo") == 0)

@@ -4,7 +4,7 @@
 //! writes goes through a ring that the other one reads. How the stream changes between the two without a byte lost or out of order is
 //! `stream`; how it is carried out is here:
 //!
-//! - [`pair`]: how two ends find each other, and prove who they are;
+//! - [`late`]: when a connection is worth it; [`pair`]: how two ends find each other, and prove who they are;
 //! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;
 //! - [`wait`] and [`epoll`]: waiting for many; [`spin`]: how long they look before they sleep; [`blocked`]: waits on the other end's part;
 //! - [`leave`]: before something that the library does not see; [`flight`]: writes that have begun before there was a ring;
@@ -21,6 +21,7 @@ pub(crate) mod flight;
 pub(crate) mod forced;
 pub(crate) mod io;
 mod kernel;
+pub(crate) mod late;
 pub(crate) mod leave;
 mod lock;
 mod native;

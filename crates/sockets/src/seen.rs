@@ -271,7 +271,7 @@ pub(crate) fn told(fd: c_int) {
         && let Some(conn) = rings::conn::ready(fd)
         && rings::io::is_hung_up(fd)
     {
-        conn.reset.store(1, crate::sync::Ordering::Relaxed);
+        conn.told.reset.store(1, crate::sync::Ordering::Relaxed);
     }
 }
 

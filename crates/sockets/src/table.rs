@@ -11,6 +11,7 @@
 use libc::c_int;
 
 use crate::raw;
+use crate::rings::late::Use;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::{page, rings, state};
 
@@ -179,6 +180,7 @@ fn become_new(fd: c_int, kind: Kind, maker: u8) {
         brief.store(0, Ordering::Relaxed);
     }
     reaches(fd);
+    rings::late::ends(fd);
     page::release(old.record);
 }
 
@@ -303,6 +305,20 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
     }
     if known.record != 0 {
         page::kernel(known.record, way, bytes);
+        match rings::late::counts(fd) {
+            Use::Early => return,
+            Use::Due
+                if rings::pair::begin(
+                    fd,
+                    entry.cookie.load(Ordering::Relaxed),
+                    known.record,
+                    is_own(known),
+                ) =>
+            {
+                return;
+            }
+            _ => {}
+        }
         if rings::conn::of(fd).is_none_or(|conn| conn.is(rings::conn::state::OVER)) {
             keep_brief(fd, entry, word);
         }
@@ -390,6 +406,20 @@ impl Early {
     }
 }
 
+/// Whether this process has made it, and nobody else has it.
+fn is_own(known: Word) -> bool {
+    known.maker != 0 && known.maker == state::holders()
+}
+
+/// A connection has a record: whether it may get a ring, now or when it has been used for longer.
+fn may_get_ring(fd: c_int, cookie: u64, known: Word) -> bool {
+    let is_now = rings::forced::is_on() || rings::conn::of(fd).is_some() || !is_own(known);
+    if is_now {
+        return rings::pair::begin(fd, cookie, known.record, is_own(known));
+    }
+    rings::late::begins(fd)
+}
+
 /// Asks the kernel what the number is, and whether what was known of it still holds.
 #[cold]
 #[inline(never)]
@@ -440,8 +470,7 @@ pub(crate) fn look_again(fd: c_int) {
             _ => {}
         }
     }
-    let is_own = maker != 0 && maker == state::holders();
-    if kind != Kind::Tcp || !rings::pair::begin(fd, cookie, record, is_own) {
+    if kind != Kind::Tcp || !may_get_ring(fd, cookie, Word::unpack(after)) {
         keep_brief(fd, entry, after);
     }
 }

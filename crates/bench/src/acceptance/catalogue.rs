@@ -65,7 +65,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 97] = [
+pub const ALL: [Entry; 99] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -279,6 +279,16 @@ pub const ALL: [Entry; 97] = [
         "sockets.connect_request_close",
         "connect, 64 bytes there and back, close, with rings",
         Twin::Request { goal: Goal::at_least(0.95) },
+    ),
+    twin(
+        "sockets.short.8x500B",
+        "connect, read 8 messages of 500 bytes up to the end, close, with rings",
+        Twin::Short { messages: 8, size_bytes: 500, goal: Goal::at_least(0.98) },
+    ),
+    twin(
+        "sockets.short.64x1000B",
+        "connect, read 64 messages of 1,000 bytes up to the end, close, with rings",
+        Twin::Short { messages: 64, size_bytes: 1000, goal: Goal::at_least(0.98) },
     ),
     twin(
         "sockets.idle10k",

@@ -59,7 +59,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. })) => Dimension::Processor,
         Kind::Sockets(Sockets::Twin(Twin::IdleMemory { .. })) => Dimension::Memory,
         Kind::Sockets(Sockets::Twin(
-            Twin::OneCore { .. } | Twin::Oversubscribed { .. } | Twin::Request { .. },
+            Twin::OneCore { .. } | Twin::Oversubscribed { .. } | Twin::Request { .. } | Twin::Short { .. },
         )) => Dimension::Rate,
         Kind::Ring { .. }
         | Kind::Sockets(Sockets::Passthrough { .. })

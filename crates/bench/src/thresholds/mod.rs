@@ -226,7 +226,8 @@ fn builtin(entry: &Entry) -> Threshold {
                 | Twin::EchoTail { goal, .. }
                 | Twin::OneCore { goal }
                 | Twin::Oversubscribed { goal }
-                | Twin::Request { goal },
+                | Twin::Request { goal }
+                | Twin::Short { goal, .. },
             ),
         )
         | Kind::Sleeping { goal } => {

@@ -184,7 +184,7 @@ pub(crate) fn part(fd: c_int) -> isize {
     let mut used = 1;
     let mut is_all = true;
     conn::for_each_ready(|conn| {
-        if conn.owes.load(Ordering::Relaxed) == 0 {
+        if conn.owed.owes.load(Ordering::Relaxed) == 0 {
             return;
         }
         match watched.get_mut(used) {

@@ -6,6 +6,7 @@
 
 mod mapped;
 pub(crate) mod parked;
+mod parts;
 mod users;
 mod waiting;
 
@@ -15,6 +16,7 @@ use sockets_rules::layout::Reason;
 
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
+use self::parts::{Kept, Meeting, Owed, Pace, Sleep, Standing, Told};
 pub(crate) use self::users::{Gone, Known, Mover, Use, forks, takes_away};
 use super::kernel::Ending;
 use super::tables;
@@ -54,72 +56,13 @@ pub(crate) struct Conn {
     pub(crate) record: AtomicU32,
     pub(crate) own: AtomicPtr<Words>,
     pub(crate) peer: AtomicPtr<Words>,
-    /// While the ends look for each other: somebody is at it, uses so far, what has been done, and the other end's cookie, if it is known.
-    pub(crate) at_it: AtomicU32,
-    pub(crate) uses: AtomicU32,
-    pub(crate) done: AtomicU32,
-    pub(crate) other: AtomicU64,
-    pub(crate) offer: super::pair::Offer,
-    /// The other end's process, if its number means the same here.
-    pub(crate) peer_pid: AtomicU32,
-    /// What the machines keep from call to call.
-    pub(crate) reached: AtomicU64,
-    pub(crate) head: AtomicU64,
-    /// See [`parked`]; 0 if it does not.
-    pub(crate) parked: AtomicU32,
-    /// Threads that wait for it in the kernel since before it had a ring.
-    pub(crate) waiting: AtomicU32,
-    /// Threads that read from the kernel, and rely on that.
-    pub(crate) inside: AtomicU32,
-    /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
-    pub(crate) woken_at: AtomicU64,
-    pub(crate) futile: AtomicU32,
-    pub(crate) stays: AtomicU32,
-    /// A look has paid, and looking without asking first has since.
-    pub(crate) at_once: AtomicU32,
-    /// The last read from the kernel was a large one: there may be more, for which nobody has to sleep.
-    pub(crate) bulk: AtomicU32,
-    /// Where the reader was when it last found nothing, and such reads that are taken for pauses of a stream.
-    pub(crate) dry_at: AtomicU64,
-    pub(crate) dry: AtomicU32,
-    /// Reads until it is asked again whether they may wait.
-    pub(crate) nonblocking: AtomicU32,
-    /// Reads in a row, up to some, that found something soon, since the last write.
-    pub(crate) stream: AtomicU32,
-    /// Something was read from the ring since the last write.
-    pub(crate) asked: AtomicU32,
-    /// Reads until it is asked again whether both ends are on one processor.
-    pub(crate) together: AtomicU32,
-    /// As that, for good: somebody reads in a way that is not seen.
-    pub(crate) sealed: AtomicU32,
-    /// Another process has it, too.
-    pub(crate) shared: AtomicU32,
-    /// The tail that an edge was last told for.
-    pub(crate) told: AtomicU64,
-    /// The most that may be unread in the ring: what the kernel surely takes at once, should it have to go back.
-    pub(crate) room: AtomicU64,
-    /// The cut around which a read has last put bytes of both ways together.
-    pub(crate) told_cut: AtomicU64,
-    /// A wait has said that there are bytes, because they were in the ring, and the program has read none since.
-    pub(crate) promised: AtomicU32,
-    /// How often in a row bytes that were told of did not come in time.
-    pub(crate) unkept: AtomicU32,
-    /// Something was written to the ring since it was last looked whether it was read.
-    pub(crate) owes: AtomicU32,
-    /// Bytes came through the kernel, which counts on the answer to acknowledge them.
-    pub(crate) unacknowledged: AtomicU32,
-    /// Where the ring began for readers when such bytes were last acknowledged at once.
-    pub(crate) acknowledged_base: AtomicU64,
-    /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
-    pub(crate) stuck: AtomicU32,
-    pub(crate) again: AtomicU64,
-    /// Bytes went back from the ring when the other end had ended, unread.
-    pub(crate) unread: AtomicU32,
-    /// The program was told of a reset.
-    pub(crate) reset: AtomicU32,
-    pub(crate) spin: super::spin::Spin,
-    /// As that, for room.
-    pub(crate) full: super::spin::Spin,
+    pub(crate) meeting: Meeting,
+    pub(crate) kept: Kept,
+    pub(crate) pace: Pace,
+    pub(crate) sleep: Sleep,
+    pub(crate) told: Told,
+    pub(crate) owed: Owed,
+    pub(crate) standing: Standing,
 }
 
 impl Conn {
@@ -129,7 +72,7 @@ impl Conn {
 
     /// Whether all of this was done for the ends to meet.
     pub(crate) fn has_done(&self, what: u32) -> bool {
-        self.done.load(Ordering::Relaxed) & what == what
+        self.meeting.done.load(Ordering::Relaxed) & what == what
     }
 
     /// From `state` on it stays with the kernel, for this reason.
@@ -163,14 +106,15 @@ impl Conn {
     /// What the kernel has said, which it says once.
     pub(crate) fn refused(&self, error: isize) {
         if error == -(libc::ECONNRESET as isize) || error == -(libc::ETIMEDOUT as isize) {
-            self.reset.store(1, Ordering::Relaxed);
+            self.told.reset.store(1, Ordering::Relaxed);
         }
     }
 
     /// How it may have ended, whose other end is `peer`. Of what other processes were told nothing is known.
     pub(crate) fn ending(&self, peer: &Words) -> Ending {
         Ending {
-            may_be_reset: self.reset.load(Ordering::Relaxed) != 0 || self.shared.load(Ordering::Relaxed) != 0,
+            may_be_reset: self.told.reset.load(Ordering::Relaxed) != 0
+                || self.standing.shared.load(Ordering::Relaxed) != 0,
             given: peer.given(),
             is_finished: false,
         }
@@ -180,32 +124,32 @@ impl Conn {
     /// awake has brought nothing for some time. Counts down, with each read and write.
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.parked.load(Ordering::Relaxed) == parked::EMPTY
-            && (counts_down(&self.together) || counts_down(&self.stays))
+        self.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY
+            && (counts_down(&self.pace.together) || counts_down(&self.sleep.stays))
     }
 
     /// So much came from the kernel. While a reader sleeps its writer goes on giving everything to the kernel; who only takes what the kernel
     /// has for sure does not count as asleep, which costs a few questions before.
     pub(crate) fn sees_bulk(&self, result: isize) {
         let is_bulk = u32::from(result >= BULK);
-        if self.bulk.load(Ordering::Relaxed) != is_bulk {
-            self.bulk.store(is_bulk, Ordering::Relaxed);
+        if self.pace.bulk.load(Ordering::Relaxed) != is_bulk {
+            self.pace.bulk.store(is_bulk, Ordering::Relaxed);
         }
     }
 
     /// Whether it is worth asking whether a read may wait.
     pub(crate) fn may_be_blocking(&self) -> bool {
-        !counts_down(&self.nonblocking)
+        !counts_down(&self.pace.nonblocking)
     }
 
     /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
     /// kernel holds each until the one before is acknowledged (RFC 896), so that is done at once.
     pub(crate) fn came(&self, fd: c_int, peer: &Words) {
         let base = peer.way.0.base.load(Ordering::Relaxed);
-        let is_new = self.acknowledged_base.load(Ordering::Relaxed) != base;
-        self.unacknowledged.store(u32::from(!is_new), Ordering::Relaxed);
+        let is_new = self.owed.acknowledged_base.load(Ordering::Relaxed) != base;
+        self.owed.unacknowledged.store(u32::from(!is_new), Ordering::Relaxed);
         if is_new {
-            self.acknowledged_base.store(base, Ordering::Relaxed);
+            self.owed.acknowledged_base.store(base, Ordering::Relaxed);
             super::kernel::acknowledge(fd);
         }
     }
@@ -218,7 +162,7 @@ impl Conn {
 
     /// Readers of the other end have been at work for so long that they must have been stopped.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.stuck.load(Ordering::Relaxed) >= super::run::STUCK
+        self.owed.stuck.load(Ordering::Relaxed) >= super::run::STUCK
     }
 
     /// The words of this end and of the other. Only of a connection that is ready.
@@ -376,48 +320,13 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         conn.numbers.store(1, Ordering::Relaxed);
         conn.cookie.store(cookie, Ordering::Relaxed);
         conn.record.store(u32::from(record), Ordering::Relaxed);
-        for word in [
-            &conn.at_it,
-            &conn.uses,
-            &conn.done,
-            &conn.peer_pid,
-            &conn.parked,
-            &conn.inside,
-            &conn.futile,
-            &conn.stays,
-            &conn.at_once,
-            &conn.bulk,
-            &conn.dry,
-            &conn.stream,
-            &conn.asked,
-            &conn.nonblocking,
-            &conn.together,
-            &conn.sealed,
-            &conn.owes,
-            &conn.promised,
-            &conn.unkept,
-            &conn.unacknowledged,
-            &conn.stuck,
-            &conn.reset,
-            &conn.unread,
-            &conn.shared,
-        ] {
-            word.store(0, Ordering::Relaxed);
-        }
-        for word in [
-            &conn.other,
-            &conn.reached,
-            &conn.head,
-            &conn.told,
-            &conn.told_cut,
-            &conn.woken_at,
-            &conn.dry_at,
-            &conn.acknowledged_base,
-        ] {
-            word.store(0, Ordering::Relaxed);
-        }
-        conn.spin.reset();
-        conn.full.reset();
+        conn.meeting.reset();
+        conn.kept.reset();
+        conn.pace.reset();
+        conn.sleep.reset();
+        conn.told.reset();
+        conn.owed.reset();
+        conn.standing.reset();
         MEETINGS.store(1, Ordering::Relaxed);
         // Before a child of this process may share the locks of a ring.
         crate::holder::holder();
@@ -515,12 +424,10 @@ pub(crate) fn forked() {
             conn.over(state::MEETING, Reason::Inherited);
         }
         super::pair::end(conn);
-        conn.parked.store(0, Ordering::Relaxed);
-        conn.waiting.store(0, Ordering::Relaxed);
-        conn.inside.store(0, Ordering::Relaxed);
-        conn.owes.store(0, Ordering::Relaxed);
-        conn.at_it.store(0, Ordering::Relaxed);
-        conn.shared.store(1, Ordering::Relaxed);
+        conn.sleep.forked();
+        conn.owed.owes.store(0, Ordering::Relaxed);
+        conn.meeting.at_it.store(0, Ordering::Relaxed);
+        conn.standing.shared.store(1, Ordering::Relaxed);
     }
 }
 
@@ -559,5 +466,5 @@ pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)
 
 /// A child has all that there are.
 pub(crate) fn shared() {
-    for_each_ready(|conn| conn.shared.store(1, Ordering::Relaxed));
+    for_each_ready(|conn| conn.standing.shared.store(1, Ordering::Relaxed));
 }

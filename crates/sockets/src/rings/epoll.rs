@@ -34,10 +34,10 @@ fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
     }
     if input != 0 && is_edge {
         let tail = peer.tail();
-        if conn.told.load(Ordering::Relaxed) == tail {
+        if conn.told.edge.load(Ordering::Relaxed) == tail {
             input = 0;
         } else if tells {
-            conn.told.store(tail, Ordering::Relaxed);
+            conn.told.edge.store(tail, Ordering::Relaxed);
         }
     }
     let output = events & OUTPUT;
@@ -51,17 +51,17 @@ fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
 /// Whether the kernel would take more of this end: it has nothing to send as long as the ring is the way, and the ring holds less than
 /// the kernel surely has room for.
 fn takes_more(conn: &Conn, own: &Words) -> bool {
-    let unread = own.tail().wrapping_sub(conn.head.load(Ordering::Relaxed));
+    let unread = own.tail().wrapping_sub(conn.kept.head.load(Ordering::Relaxed));
     own.way.0.path.load(Ordering::Relaxed) == path::RING
         && own.way.0.recall.load(Ordering::Relaxed) == 0
-        && (unread < conn.room.load(Ordering::Relaxed) || has_room(conn))
+        && (unread < conn.kept.room.load(Ordering::Relaxed) || has_room(conn))
 }
 
 #[cold]
 fn has_room(conn: &Conn) -> bool {
     let Some((own, peer)) = conn.words() else { return false };
     let unread = own.tail().wrapping_sub(peer.head.0.load(Ordering::Acquire));
-    unread < conn.room.load(Ordering::Relaxed)
+    unread < conn.kept.room.load(Ordering::Relaxed)
 }
 
 /// What else the kernel has to say of a descriptor that is told, if there is no room to ask it as anybody else does (`is_last`), or if it would
@@ -102,8 +102,8 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
             let is_last = found.count + 1 == room;
             events |= beside(conn, interest, is_last);
             let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
-            if events & INPUT != 0 && conn.promised.load(Ordering::Relaxed) == 0 {
-                conn.promised.store(1, Ordering::Relaxed);
+            if events & INPUT != 0 && conn.told.promised.load(Ordering::Relaxed) == 0 {
+                conn.told.promised.store(1, Ordering::Relaxed);
             }
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };

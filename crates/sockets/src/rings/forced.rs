@@ -41,9 +41,9 @@ const USES: u32 = 1600;
 #[cold]
 pub(crate) fn meets(conn: Known, fd: c_int) {
     loop {
-        let before = conn.uses.load(Ordering::Relaxed);
+        let before = conn.meeting.uses.load(Ordering::Relaxed);
         pair::step(conn, fd);
-        let uses = conn.uses.load(Ordering::Relaxed);
+        let uses = conn.meeting.uses.load(Ordering::Relaxed);
         // Where none is counted somebody else takes the step: in a handler of a signal that may be what it has interrupted.
         let waits = conn.is(stage::MEETING)
             && uses != before

@@ -1,5 +1,6 @@
 //! One read or write of the program on a connection that has, or may get, rings.
 
+mod both;
 mod fast;
 mod file;
 mod look;

@@ -42,7 +42,7 @@ pub(crate) fn settle() -> bool {
     }
     let mut all = true;
     conn::for_each_ready(|conn| {
-        if conn.owes.load(Ordering::Relaxed) != 0 && !is_given_up(conn) {
+        if conn.owed.owes.load(Ordering::Relaxed) != 0 && !is_given_up(conn) {
             let settles = |conn: &'static Conn| {
                 if !is_settled(conn) {
                     visit(conn, conn.fd(), Occasion::Overdue);
@@ -62,7 +62,7 @@ static OWES: AtomicU32 = AtomicU32::new(0);
 
 /// Something was written to the ring.
 pub(crate) fn owe(conn: &Conn) {
-    conn.owes.store(1, Ordering::Relaxed);
+    conn.owed.owes.store(1, Ordering::Relaxed);
     // Pairs with the Acquire of `owes`: who finds it set finds which connection it is.
     OWES.store(1, Ordering::Release);
 }
@@ -78,7 +78,7 @@ fn any_owes() -> bool {
     // Before the look: what another thread writes meanwhile sets it again.
     OWES.swap(0, Ordering::SeqCst);
     let mut any = false;
-    conn::for_each_ready(|conn| any |= conn.owes.load(Ordering::Relaxed) != 0);
+    conn::for_each_ready(|conn| any |= conn.owed.owes.load(Ordering::Relaxed) != 0);
     if any {
         OWES.store(1, Ordering::Relaxed);
     }
@@ -87,7 +87,7 @@ fn any_owes() -> bool {
 
 /// Its reader was stopped at work, so that nothing can be taken back from it now: it finds everything in the ring when it goes on.
 fn is_given_up(conn: &Conn) -> bool {
-    let rest = conn.again.load(Ordering::Relaxed).wrapping_sub(spin::clock().0);
+    let rest = conn.owed.again.load(Ordering::Relaxed).wrapping_sub(spin::clock().0);
     conn.is_stuck() && rest.cast_signed() > 0
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn is_on_its_way_back(conn: &Conn) -> bool {
 fn is_settled(conn: &Conn) -> bool {
     let Some((own, peer)) = conn.words() else { return true };
     // Before the look: another thread that writes meanwhile finds it out.
-    conn.owes.swap(0, Ordering::SeqCst);
+    conn.owed.owes.swap(0, Ordering::SeqCst);
     // With the way over the kernel, what is still in the ring cannot go back: readers find it there.
     let is_settled = match own.way.0.path.load(Ordering::Acquire) {
         path::RING => is_empty(peer, own),
@@ -189,7 +189,7 @@ fn writing_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     if !conn.is(state::READY) {
         return give_up(conn);
     }
-    conn.sealed.store(1, Ordering::Relaxed);
+    conn.standing.sealed.store(1, Ordering::Relaxed);
     let (mut spent, most) = (Blocked::new(), patience.left());
     loop {
         visit(conn, fd, Occasion::Finish);
@@ -226,8 +226,8 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
         |words: &Words| matches!(words.way.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
     let is_new = own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN;
     // Others who have it may write to the ring again, and are to see what this one writes, and when it shuts down.
-    let is_alone = conn.shared.load(Ordering::Relaxed) == 0;
-    let was_sealed = conn.sealed.swap(1, Ordering::Relaxed) != 0;
+    let is_alone = conn.standing.shared.load(Ordering::Relaxed) == 0;
+    let was_sealed = conn.standing.sealed.swap(1, Ordering::Relaxed) != 0;
     if !is_alone && was_sealed && !is_new && is_kernels(own) && is_kernels(peer) {
         // It was done before, and has stayed so.
         return;
@@ -261,7 +261,7 @@ fn give_up(conn: &Conn) {
 /// The writing half is about to be shut down.
 pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
     if conn.is(state::READY) {
-        conn.sealed.store(1, Ordering::Relaxed);
+        conn.standing.sealed.store(1, Ordering::Relaxed);
         visit(conn, fd, Occasion::ShutDown);
         gets_through(conn, fd, Occasion::ShutDown, &mut Patience::new());
         says_given(conn, fd);
@@ -303,7 +303,7 @@ fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion, patience: &mut Patie
             .is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
     };
     // With other holders there may be no end behind which readers would look into the ring: give them a moment.
-    let is_shared = occasion == Occasion::Finish && conn.shared.load(Ordering::Relaxed) != 0;
+    let is_shared = occasion == Occasion::Finish && conn.standing.shared.load(Ordering::Relaxed) != 0;
     while is_on_its_way_back(conn) && kernel::takes_more(fd) {
         let waits = is_withdrawn() || is_shared && spent.spent_milliseconds() < 500;
         if !waits {
@@ -343,7 +343,7 @@ pub(super) fn ends(conn: &Conn, fd: c_int) {
     {
         finishes(conn, fd, &mut Patience::new());
         resets_if_unread(conn, fd);
-        if conn.shared.load(Ordering::Relaxed) == 0 {
+        if conn.standing.shared.load(Ordering::Relaxed) == 0 {
             // The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one.
             // Other processes that have this end go on.
             own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
@@ -355,10 +355,10 @@ pub(super) fn ends(conn: &Conn, fd: c_int) {
 /// What this process has written goes back before it lets go, or it is said how much stays in the ring. What another process could not
 /// hand back is tried once more.
 fn finishes(conn: &Conn, fd: c_int, patience: &mut Patience) {
-    if conn.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+    if conn.owed.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
         visit(conn, fd, Occasion::Finish);
         gets_through(conn, fd, Occasion::Finish, patience);
-    } else if conn.shared.load(Ordering::Relaxed) != 0 && is_on_its_way_back(conn) {
+    } else if conn.standing.shared.load(Ordering::Relaxed) != 0 && is_on_its_way_back(conn) {
         visit(conn, fd, Occasion::Finish);
     }
     says_given(conn, fd);
@@ -367,7 +367,7 @@ fn finishes(conn: &Conn, fd: c_int, patience: &mut Patience) {
 /// A connection that is closed while bytes are unread is reset: what the kernel does by itself for those that it holds.
 fn resets_if_unread(conn: &Conn, fd: c_int) {
     let is_unread = conn.words().is_some_and(|(own, peer)| !is_empty(own, peer));
-    if is_unread && conn.shared.load(Ordering::Relaxed) == 0 {
+    if is_unread && conn.standing.shared.load(Ordering::Relaxed) == 0 {
         let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
         let value = (&raw const at_once) as usize;
         let arguments = [
@@ -389,7 +389,7 @@ pub(crate) fn ending() {
     conn::for_each_moving(|conn| {
         let fd = conn.fd();
         // What others have open, they or the readers see to.
-        let is_left = conn.shared.load(Ordering::Relaxed) != 0 && !is_on_its_way_back(conn);
+        let is_left = conn.standing.shared.load(Ordering::Relaxed) != 0 && !is_on_its_way_back(conn);
         if is_left {
             says_given(conn, fd);
         } else {
@@ -402,7 +402,7 @@ pub(crate) fn ending() {
 
 /// What the other end writes from here on nobody reads, as behind a close.
 fn is_ending(conn: &Conn) {
-    if conn.shared.load(Ordering::Relaxed) == 0
+    if conn.standing.shared.load(Ordering::Relaxed) == 0
         && let Some((own, _)) = conn.words()
     {
         // The other end, which looks with Acquire, has seen the kernel's end before.
@@ -421,7 +421,7 @@ pub(crate) fn closing_range(first: u32, last: u32) {
 /// The words make no sense, or bytes can't be had: the connection is reset, never continued with a gap.
 #[cold]
 pub(crate) fn broken(conn: &Conn, fd: c_int) {
-    conn.sealed.store(1, Ordering::Relaxed);
+    conn.standing.sealed.store(1, Ordering::Relaxed);
     conn.asks(fd, resets);
 }
 

@@ -91,11 +91,11 @@ fn once(known: Known, fd: c_int) {
 }
 
 fn once_as_user(conn: &'static Conn, fd: c_int) {
-    if conn.at_it.swap(1, Ordering::Acquire) != 0 {
+    if conn.meeting.at_it.swap(1, Ordering::Acquire) != 0 {
         return;
     }
-    let uses = conn.uses.load(Ordering::Relaxed) + 1;
-    conn.uses.store(uses, Ordering::Relaxed);
+    let uses = conn.meeting.uses.load(Ordering::Relaxed) + 1;
+    conn.meeting.uses.store(uses, Ordering::Relaxed);
     let result = if is_stopped() || uses > MAX_USES {
         None
     } else if conn.has_done(PROVEN) || is_due(uses) || forced::is_on() {
@@ -108,7 +108,7 @@ fn once_as_user(conn: &'static Conn, fd: c_int) {
         leaves(conn, Reason::NoOtherEnd);
     }
     // Pairs with the Acquire of who is at it next.
-    conn.at_it.store(0, Ordering::Release);
+    conn.meeting.at_it.store(0, Ordering::Release);
     if conn.is(stage::OVER) {
         // Another thread may have given it up meanwhile.
         end(conn);
@@ -166,8 +166,8 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
             // Before a program has accepted it, some kernels say that it is nobody's.
             return if opposite.inode == 0 { Some(()) } else { None };
         }
-        conn.other.store(opposite.cookie, Ordering::Relaxed);
-        conn.done.fetch_or(SAME_USER, Ordering::Relaxed);
+        conn.meeting.other.store(opposite.cookie, Ordering::Relaxed);
+        conn.meeting.done.fetch_or(SAME_USER, Ordering::Relaxed);
     }
     if !conn.has_done(MAPPED) {
         // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the last step.
@@ -187,7 +187,7 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
 
 /// A step has failed, which may be chance: the other end is just being made, or ends.
 fn fails(conn: &Conn) -> Option<()> {
-    let before = conn.done.fetch_add(ONE_FAILURE, Ordering::Relaxed);
+    let before = conn.meeting.done.fetch_add(ONE_FAILURE, Ordering::Relaxed);
     (before / ONE_FAILURE < MAX_FAILURES).then_some(())
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn is_alone(fd: c_int) -> bool {
 /// Looks for what the other end says, does what it allows, and says it. None: these two will not meet.
 fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
     let cookie = conn.cookie.load(Ordering::Relaxed);
-    let other = conn.other.load(Ordering::Relaxed);
+    let other = conn.meeting.other.load(Ordering::Relaxed);
     // What others say is not heard.
     let mut found = registry.find(other).filter(|entry| entry.other() == cookie);
     if let Some(entry) = found {
@@ -220,8 +220,8 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
                 && entry.is_of(&end)
         });
         if is_it {
-            conn.peer_pid.store(entry.process(), Ordering::Relaxed);
-            conn.done.fetch_or(PROVEN, Ordering::Relaxed);
+            conn.meeting.peer_pid.store(entry.process(), Ordering::Relaxed);
+            conn.meeting.done.fetch_or(PROVEN, Ordering::Relaxed);
         } else {
             fails(conn)?;
             found = None;
@@ -229,7 +229,7 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
     }
     if found.is_some() && !conn.has_done(OFFERED) {
         match Offer::make(conn, other) {
-            Ok(()) => _ = conn.done.fetch_or(OFFERED, Ordering::Relaxed),
+            Ok(()) => _ = conn.meeting.done.fetch_or(OFFERED, Ordering::Relaxed),
             Err(Refused::TooMany) => evict(conn),
             Err(Refused::NotHad) => return None,
         }
@@ -238,19 +238,26 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
         && conn.has_done(OFFERED)
     {
         if maps(conn, region) {
-            conn.done.fetch_or(MAPPED, Ordering::Relaxed);
+            conn.meeting.done.fetch_or(MAPPED, Ordering::Relaxed);
         } else {
             fails(conn)?;
         }
     }
     let inode = stat(fd)?.st_ino;
-    registry.publish(&Entry::new(cookie, other, inode, state::owner(), fd as u32, conn.offer.number()))
+    registry.publish(&Entry::new(
+        cookie,
+        other,
+        inode,
+        state::owner(),
+        fd as u32,
+        conn.meeting.offer.number(),
+    ))
 }
 
 /// Maps the region of the other end, if it is one that cannot be taken away, and is of this connection.
 fn maps(conn: &'static Conn, number: u32) -> bool {
-    let process = conn.peer_pid.load(Ordering::Relaxed);
-    let Some(fd) = proc::open_memory(process, number, b"tieline-ring", conn.offer.device()) else {
+    let process = conn.meeting.peer_pid.load(Ordering::Relaxed);
+    let Some(fd) = proc::open_memory(process, number, b"tieline-ring", conn.meeting.offer.device()) else {
         return false;
     };
     const SEALS: isize = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) as isize;
@@ -265,7 +272,7 @@ fn maps(conn: &'static Conn, number: u32) -> bool {
     // SAFETY: mapped just now.
     let words = unsafe { &*conn.peer.load(Ordering::Relaxed) };
     let is_its = words.magic.load(Ordering::Acquire) == MAGIC ^ CAPACITY
-        && words.cookie.load(Ordering::Relaxed) == conn.other.load(Ordering::Relaxed)
+        && words.cookie.load(Ordering::Relaxed) == conn.meeting.other.load(Ordering::Relaxed)
         && words.other.load(Ordering::Relaxed) == conn.cookie.load(Ordering::Relaxed);
     if is_its && let Some((own, _)) = conn.words() {
         // The other end looks with Acquire.
@@ -285,7 +292,7 @@ fn opens(conn: &'static Conn, fd: c_int) -> Option<()> {
     }
     end(conn);
     // Until the program next reads, this end sleeps.
-    conn.parked.store(parked::some(), Ordering::Relaxed);
+    conn.sleep.parked.store(parked::some(), Ordering::Relaxed);
     measure(conn, fd);
     own.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
     // The other end looks with Acquire.
@@ -301,12 +308,12 @@ fn evict(own: &Conn) {
     conn::for_each_meeting(|conn| {
         if !is_done
             && !core::ptr::eq(conn, own)
-            && conn.offer.number().is_some()
-            && conn.at_it.swap(1, Ordering::Acquire) == 0
+            && conn.meeting.offer.number().is_some()
+            && conn.meeting.at_it.swap(1, Ordering::Acquire) == 0
         {
             leaves(conn, Reason::NoOtherEnd);
             // Pairs with the Acquire of who is at it next.
-            conn.at_it.store(0, Ordering::Release);
+            conn.meeting.at_it.store(0, Ordering::Release);
             is_done = true;
         }
     });
@@ -315,7 +322,7 @@ fn evict(own: &Conn) {
 /// How much may be unread in the ring: what the kernel takes at once.
 pub(crate) fn measure(conn: &Conn, fd: c_int) {
     let room = kernel::takes_at_once(fd).clamp(1, CAPACITY);
-    conn.room.store(room, Ordering::Relaxed);
+    conn.kept.room.store(room, Ordering::Relaxed);
 }
 
 /// An end that looks for the other one gives up.
@@ -334,7 +341,7 @@ pub(crate) fn leaves(conn: &Conn, reason: Reason) {
 
 /// Nobody needs to find this end any more.
 pub(crate) fn end(conn: &Conn) {
-    conn.offer.end();
+    conn.meeting.offer.end();
 }
 
 pub(super) fn close(fd: c_int) {
@@ -360,7 +367,7 @@ pub(crate) fn shared() {
 pub(crate) fn closing(first: c_int, last: c_int) {
     if offer::is_any() {
         conn::for_each_meeting(|conn| {
-            if conn.offer.is_in(first, last) {
+            if conn.meeting.offer.is_in(first, last) {
                 leaves(conn, Reason::Unseen);
             }
         });
@@ -372,7 +379,7 @@ pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
     if own.extra().is_some() {
         return true;
     }
-    let uses = conn.uses.fetch_add(1, Ordering::Relaxed);
+    let uses = conn.meeting.uses.fetch_add(1, Ordering::Relaxed);
     if !uses.is_multiple_of(4) && uses > 64 && !forced::is_on() {
         return false;
     }

@@ -120,10 +120,10 @@ impl<'a, 'n> Call<'a, 'n> {
         self.is_peek = purpose != Purpose::Read;
         self.native = Some(native);
         let want = (self.bytes.length as u64).max(1);
-        let reached = self.conn.reached.load(Ordering::Relaxed);
+        let reached = self.conn.kept.reached.load(Ordering::Relaxed);
         let mut read = Read::new(CAPACITY, want, may_wait, true, reached).to(purpose);
         let outcome = self.attempts(|call| read.attempt(call));
-        self.conn.reached.fetch_max(read.reached(), Ordering::Relaxed);
+        self.conn.kept.reached.fetch_max(read.reached(), Ordering::Relaxed);
         if let Some(mover) = self.mover.take() {
             mover.rests();
         }
@@ -140,11 +140,11 @@ impl<'a, 'n> Call<'a, 'n> {
             Occasion::Write | Occasion::WriteNow => (self.bytes.length - self.done) as u64,
             _ => 0,
         };
-        let head = self.conn.head.load(Ordering::Relaxed);
-        let room = self.conn.room.load(Ordering::Relaxed);
+        let head = self.conn.kept.head.load(Ordering::Relaxed);
+        let room = self.conn.kept.room.load(Ordering::Relaxed);
         let mut write = Write::new(occasion, CAPACITY, want, may_open, head).limited(room);
         let outcome = self.attempts(|call| write.attempt(call));
-        self.conn.head.store(write.head(), Ordering::Relaxed);
+        self.conn.kept.head.store(write.head(), Ordering::Relaxed);
         self.said(outcome)
     }
 
@@ -184,8 +184,8 @@ impl<'a, 'n> Call<'a, 'n> {
     /// Who holds a lock of the other end; 0 if nobody does or it is proven dead.
     fn holder(&self, word: Word) -> u64 {
         let value = self.word(word).load(Ordering::SeqCst);
-        if value == 0 || lock::is_dead(value, self.conn.peer_pid.load(Ordering::Relaxed)) {
-            self.conn.stuck.store(0, Ordering::Relaxed);
+        if value == 0 || lock::is_dead(value, self.conn.meeting.peer_pid.load(Ordering::Relaxed)) {
+            self.conn.owed.stuck.store(0, Ordering::Relaxed);
             return 0;
         }
         value
@@ -199,11 +199,11 @@ impl<'a, 'n> Call<'a, 'n> {
             return Woken::Look;
         }
         // That was a few microseconds, and then a tenth of a millisecond each; of who never gives it back not again and again.
-        let stuck = self.conn.stuck.load(Ordering::Relaxed);
+        let stuck = self.conn.owed.stuck.load(Ordering::Relaxed);
         if stuck >= STUCK || self.waits >= 2000 + 20 {
-            self.conn.stuck.store(stuck.saturating_add(1), Ordering::Relaxed);
+            self.conn.owed.stuck.store(stuck.saturating_add(1), Ordering::Relaxed);
             let rest = STUCK_CYCLES << stuck.saturating_sub(STUCK).min(6);
-            self.conn.again.store(spin::clock().0.wrapping_add(rest), Ordering::Relaxed);
+            self.conn.owed.again.store(spin::clock().0.wrapping_add(rest), Ordering::Relaxed);
             return Woken::Timer;
         }
         sleep(100_000);
@@ -430,7 +430,7 @@ impl Memory for Call<'_, '_> {
         match self.asks(kernel::takes) {
             Takes::More => {}
             // See `Reading::ended`.
-            Takes::ForAnEnded => self.conn.unread.store(1, Ordering::Relaxed),
+            Takes::ForAnEnded => self.conn.told.unread.store(1, Ordering::Relaxed),
             // Whoever asks the kernel first is told why: that is to be the program.
             Takes::Nothing => return Ok(Sent::Broken),
         }

@@ -3,6 +3,7 @@
 use super::conn::Conns;
 use super::epoll::Epolls;
 use super::flight::Flights;
+use super::late::Uses;
 use crate::raw;
 use crate::sync::{AtomicPtr, Ordering};
 
@@ -11,6 +12,7 @@ pub(super) struct Tables {
     pub(super) conns: Conns,
     pub(super) epolls: Epolls,
     pub(super) flights: Flights,
+    pub(super) uses: Uses,
 }
 
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());

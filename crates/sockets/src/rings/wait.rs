@@ -130,7 +130,7 @@ fn has_bytes(fd: c_int) -> bool {
 fn promises(fd: c_int) -> bool {
     let has = has_bytes(fd);
     if has && let Some(conn) = conn::ready(fd) {
-        conn.promised.store(1, Ordering::Relaxed);
+        conn.told.promised.store(1, Ordering::Relaxed);
     }
     has
 }

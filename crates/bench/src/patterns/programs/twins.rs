@@ -64,6 +64,15 @@ pub enum Twin {
         /// Of the ratio.
         goal: Goal,
     },
+    /// Connections a second on which the other end sends some messages.
+    Short {
+        /// How many.
+        messages: u32,
+        /// Bytes of each.
+        size_bytes: u32,
+        /// Of the ratio.
+        goal: Goal,
+    },
     /// Processor time of idle connections, in ms a minute at most.
     IdleTime {
         /// ms a minute.

@@ -70,7 +70,7 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
             interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
             if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
                 let conn = known.conn;
-                if is_other || is_odd || conn.shared.load(Ordering::Relaxed) != 0 {
+                if is_other || is_odd || conn.standing.shared.load(Ordering::Relaxed) != 0 {
                     // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
                     // the kernel's to say.
                     let _ = known.moving(|conn| leave::waiting(conn, fd));
@@ -82,7 +82,7 @@ pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *co
                 if sleepers(own).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
                     park(conn);
                 }
-                conn.told.store(u64::MAX, Ordering::Relaxed);
+                conn.told.edge.store(u64::MAX, Ordering::Relaxed);
             }
         }
         libc::EPOLL_CTL_DEL if interest.epoll.load(Ordering::Relaxed) == own => {
@@ -118,21 +118,21 @@ fn park(conn: &'static Conn) {
 fn park_as_user(conn: &Conn) {
     let Some((own, peer)) = conn.words() else { return };
     let some = parked::some();
-    if conn.parked.compare_exchange(0, some, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+    if conn.sleep.parked.compare_exchange(0, some, Ordering::SeqCst, Ordering::Relaxed).is_err() {
         return;
     }
     own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
     if is_empty(own, peer) && peer.way.0.recall.load(Ordering::Acquire) == 0 {
         // Unless it was woken meanwhile.
-        let _ = conn.parked.compare_exchange(some, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = conn.sleep.parked.compare_exchange(some, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed);
     }
     // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
-    let futile = match own.head.0.load(Ordering::Relaxed) == conn.woken_at.load(Ordering::Relaxed) {
-        true => (conn.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
+    let futile = match own.head.0.load(Ordering::Relaxed) == conn.sleep.woken_at.load(Ordering::Relaxed) {
+        true => (conn.sleep.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
         false => 0,
     };
-    conn.futile.store(futile, Ordering::Relaxed);
-    conn.stays.store(if futile > 2 { 1 << futile } else { 0 }, Ordering::Relaxed);
+    conn.sleep.futile.store(futile, Ordering::Relaxed);
+    conn.sleep.stays.store(if futile > 2 { 1 << futile } else { 0 }, Ordering::Relaxed);
 }
 
 /// So often in a row being awake may bring nothing until it makes no difference any more.
@@ -141,15 +141,15 @@ const MOST_FUTILE: u32 = 9;
 /// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does. For
 /// users of it.
 pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
-    if conn.waiting.load(Ordering::SeqCst) != 0 {
+    if conn.sleep.waiting.load(Ordering::SeqCst) != 0 {
         // They are woken by the kernel alone.
         return;
     }
-    if counts_down(&conn.stays) {
+    if counts_down(&conn.sleep.stays) {
         return;
     }
     spin::is_here(own, spin::clock().1);
-    conn.woken_at.store(own.head.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    conn.sleep.woken_at.store(own.head.0.load(Ordering::Relaxed), Ordering::Relaxed);
     let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
     let is_slept_over = |registered: u32| {
         registered == MANY
@@ -167,17 +167,17 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
 
 /// It is parked no more, unless another thread reads from the kernel in trust of that. Whether it was, and is not.
 fn ends(conn: &Conn, own: &Words) -> bool {
-    let is_relied_upon = || conn.inside.load(Ordering::SeqCst) != 0;
+    let is_relied_upon = || conn.sleep.inside.load(Ordering::SeqCst) != 0;
     if is_relied_upon() {
         return false;
     }
-    let before = conn.parked.swap(0, Ordering::SeqCst);
+    let before = conn.sleep.parked.swap(0, Ordering::SeqCst);
     if before == 0 {
         return false;
     }
     // Who came meanwhile has either seen that, or is seen here: then it is as it was, unless somebody has parked it again since.
     let is_kept = is_relied_upon()
-        && conn.parked.compare_exchange(0, before, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        && conn.sleep.parked.compare_exchange(0, before, Ordering::SeqCst, Ordering::Relaxed).is_ok();
     if !is_kept {
         own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
     }
@@ -192,7 +192,7 @@ fn for_each_in(
     mut each: impl FnMut(&'static Conn, &'static Interest),
 ) {
     conn::for_each_ready(|conn| {
-        if is(conn.parked.load(Ordering::Relaxed))
+        if is(conn.sleep.parked.load(Ordering::Relaxed))
             && let Some(interest) = interest(conn.fd())
             && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
         {

@@ -108,7 +108,7 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
         let value = whose.word(word).load(Ordering::Acquire);
         if WRITES && word == Word::Head {
             // With the lock: the place may be another connection's as soon as that is free.
-            self.conn.head.store(value, Ordering::Relaxed);
+            self.conn.kept.head.store(value, Ordering::Relaxed);
         }
         Ok(value)
     }
@@ -154,7 +154,7 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
         if !self.conn.is_still() {
             return Err(Slow);
         }
-        let kept = if WRITES { &self.conn.head } else { &self.conn.reached };
+        let kept = if WRITES { &self.conn.kept.head } else { &self.conn.kept.reached };
         Ok(kept.load(Ordering::Relaxed))
     }
 

@@ -26,7 +26,7 @@ const LOOKS: u32 = 200;
 /// look in vain is the last such for a while.
 #[inline(always)]
 pub(super) fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
-    if conn.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
+    if conn.pace.at_once.load(Ordering::Relaxed) == 0 || flags & libc::MSG_DONTWAIT != 0 {
         return false;
     }
     let mut start = None;
@@ -34,7 +34,7 @@ pub(super) fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int
         for look in 0..AT_ONCE {
             if !is_empty(own, peer) {
                 if look >= SOON || start.is_some() {
-                    conn.stream.store(0, Ordering::Relaxed);
+                    conn.pace.stream.store(0, Ordering::Relaxed);
                 }
                 return true;
             }
@@ -44,8 +44,8 @@ pub(super) fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int
             break;
         }
     }
-    conn.at_once.store(0, Ordering::Relaxed);
-    conn.stream.store(0, Ordering::Relaxed);
+    conn.pace.at_once.store(0, Ordering::Relaxed);
+    conn.pace.stream.store(0, Ordering::Relaxed);
     false
 }
 
@@ -61,9 +61,9 @@ const PAUSES_OF_STREAM: u32 = 16;
 /// written takes the line of the cache away from the writer each time, which costs both more than the messages.
 #[inline(always)]
 pub(super) fn lets_stream_go(conn: &Conn, own: &Words, peer: &Words) {
-    let stream = conn.stream.load(Ordering::Relaxed);
+    let stream = conn.pace.stream.load(Ordering::Relaxed);
     if stream < STREAM {
-        conn.stream.store(stream + 1, Ordering::Relaxed);
+        conn.pace.stream.store(stream + 1, Ordering::Relaxed);
     } else if peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)) < FEW {
         (0..PAUSES_OF_STREAM).for_each(|_| spin::relax());
     }
@@ -75,12 +75,12 @@ pub(super) fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> 
     if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    if counts_down(&conn.together) || own.will.0.consent.load(Ordering::Relaxed) != consent::OPEN {
+    if counts_down(&conn.pace.together) || own.will.0.consent.load(Ordering::Relaxed) != consent::OPEN {
         return false;
     }
     let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
     if !is_elsewhere {
-        conn.together.store(TOGETHER, Ordering::Relaxed);
+        conn.pace.together.store(TOGETHER, Ordering::Relaxed);
     }
     is_elsewhere
 }
@@ -92,8 +92,8 @@ const TOGETHER: u32 = 31;
 /// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
 pub(super) fn stays_asleep(conn: &Conn) -> bool {
     // Whoever wakes it again finds out who has counted.
-    conn.together.load(Ordering::Relaxed) > 0
-        && conn.parked.compare_exchange(0, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    conn.pace.together.load(Ordering::Relaxed) > 0
+        && conn.sleep.parked.compare_exchange(0, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
 /// A read on a connection that is known to have nothing in its ring, unless it is time to see whether that is still for the best. An
@@ -104,18 +104,18 @@ pub(super) fn read_parked(conn: &Conn, native: &mut Native<'_>) -> Option<isize>
         return None;
     }
     // Nobody may wake it under who sleeps here. Whoever wakes it now either sees this one, or is seen here.
-    conn.inside.fetch_add(1, Ordering::SeqCst);
-    let is_still = conn.parked.load(Ordering::SeqCst) == parked::EMPTY;
+    conn.sleep.inside.fetch_add(1, Ordering::SeqCst);
+    let is_still = conn.sleep.parked.load(Ordering::SeqCst) == parked::EMPTY;
     let result = if is_still { native.call() } else { 0 };
-    conn.inside.fetch_sub(1, Ordering::SeqCst);
+    conn.sleep.inside.fetch_sub(1, Ordering::SeqCst);
     if !is_still {
         return None;
     }
     conn.said(result);
-    conn.unacknowledged.store(1, Ordering::Relaxed);
+    conn.owed.unacknowledged.store(1, Ordering::Relaxed);
     if result > 0 {
         // What a wait has told came this way.
-        conn.promised.store(0, Ordering::Relaxed);
+        conn.told.promised.store(0, Ordering::Relaxed);
     }
     (result != 0).then_some(result)
 }
@@ -130,7 +130,7 @@ pub(super) fn finds(
     looked: &mut Option<Look<'static>>,
 ) -> bool {
     let (start, _) = spin::clock();
-    let look = looked.insert(Look::begin(&conn.spin, start, true, Limit::FOREVER));
+    let look = looked.insert(Look::begin(&conn.pace.spin, start, true, Limit::FOREVER));
     if look.is_none() {
         return false;
     }

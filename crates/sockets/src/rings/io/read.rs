@@ -6,14 +6,14 @@ use libc::c_int;
 use stream::read::{Purpose, Read};
 use stream::{Held, Outcome, Step, consent, path};
 
+use super::both::{all, more};
 use super::fast::Takes;
 use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
-use crate::page::{self, Way};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::{BULK, Conn, Gone, Known, Use, counts_down, state};
-use crate::rings::copy::{Bytes, PARTS};
+use crate::rings::copy::Bytes;
 use crate::rings::kernel::Ending;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
@@ -57,7 +57,7 @@ pub(crate) fn read(
         bytes
     };
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
-    if conn.parked.load(Ordering::Relaxed) != 0 {
+    if conn.sleep.parked.load(Ordering::Relaxed) != 0 {
         let user = known.enter()?;
         let result = read_parked(conn, native);
         if result.is_none() {
@@ -77,9 +77,9 @@ pub(crate) fn read(
     let is_there = bytes.is_there(true);
     lets_stream_go(conn, own, peer);
     // This read is the one that they were promised to.
-    let promised = conn.promised.load(Ordering::Relaxed) != 0;
+    let promised = conn.told.promised.load(Ordering::Relaxed) != 0;
     if promised && !is_peek {
-        conn.promised.store(0, Ordering::Relaxed);
+        conn.told.promised.store(0, Ordering::Relaxed);
     }
     // Only where it is needed, or every read would write it down.
     let call = || Reading { known, own, peer, fd, bytes, flags };
@@ -91,7 +91,7 @@ pub(crate) fn read(
         match take(known, own, peer, bytes, is_peek) {
             Moves::Moved(count) => {
                 promises(conn, is_peek);
-                conn.asked.store(1, Ordering::Relaxed);
+                conn.pace.asked.store(1, Ordering::Relaxed);
                 return Ok(call().with_more(count));
             }
             Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
@@ -192,14 +192,14 @@ impl Reading<'_> {
         let begins = is_empty(own, peer) && may_look(conn, own, peer, flags);
         if begins && conn.may_be_blocking() {
             if !may_wait.get(self) {
-                conn.nonblocking.store(NONBLOCKING, Ordering::Relaxed);
+                conn.pace.nonblocking.store(NONBLOCKING, Ordering::Relaxed);
             } else if finds(conn, own, peer, fd, &mut looked) {
-                conn.at_once.store(1, Ordering::Relaxed);
+                conn.pace.at_once.store(1, Ordering::Relaxed);
                 return Ok(Part::Again);
             }
         }
-        if conn.bulk.load(Ordering::Relaxed) != 0
-            && conn.together.load(Ordering::Relaxed) == 0
+        if conn.pace.bulk.load(Ordering::Relaxed) != 0
+            && conn.pace.together.load(Ordering::Relaxed) == 0
             && let Some(result) = self.by_machine(user, false, native)?
         {
             conn.sees_bulk(result);
@@ -280,8 +280,8 @@ impl Reading<'_> {
     /// ring.
     fn ended(&self, result: isize) -> isize {
         let Self { known: Known { conn, .. }, own, peer, fd, .. } = *self;
-        let was_left = result == 0 && (!is_empty(peer, own) || conn.unread.load(Ordering::Relaxed) != 0);
-        if !was_left || conn.reset.load(Ordering::Relaxed) != 0 {
+        let was_left = result == 0 && (!is_empty(peer, own) || conn.told.unread.load(Ordering::Relaxed) != 0);
+        if !was_left || conn.told.reset.load(Ordering::Relaxed) != 0 {
             return result;
         }
         // An end that closes in the library withdraws, and sees to it that the kernel resets it.
@@ -289,7 +289,8 @@ impl Reading<'_> {
         let is_seen =
             will.consent.load(Ordering::Acquire) != consent::OPEN || will.ends.load(Ordering::Acquire) != 0;
         let is_half_closed = matches!(peer.way.0.path.load(Ordering::Acquire), path::SHUT | path::LAST);
-        if is_seen || is_half_closed || !pair::is_alone(fd) || conn.reset.swap(1, Ordering::Relaxed) != 0 {
+        if is_seen || is_half_closed || !pair::is_alone(fd) || conn.told.reset.swap(1, Ordering::Relaxed) != 0
+        {
             return result;
         }
         with_errno(-(libc::ECONNRESET as isize))
@@ -338,7 +339,7 @@ impl Reading<'_> {
     fn with_more(&self, got: isize) -> isize {
         let Self { known, peer, fd, bytes, flags, .. } = *self;
         let is_one = peer.way.0.path.load(Ordering::Relaxed) == path::RING
-            && peer.way.0.cut.load(Ordering::Relaxed) <= known.told_cut.load(Ordering::Relaxed);
+            && peer.way.0.cut.load(Ordering::Relaxed) <= known.kept.told_cut.load(Ordering::Relaxed);
         if is_one || got <= 0 || got as usize >= bytes.length {
             return got;
         }
@@ -350,7 +351,7 @@ impl Reading<'_> {
 #[inline(always)]
 fn promises(conn: &Conn, is_peek: bool) {
     if is_peek {
-        conn.promised.store(1, Ordering::Relaxed);
+        conn.told.promised.store(1, Ordering::Relaxed);
     }
 }
 
@@ -360,11 +361,11 @@ const DRY: u32 = 16;
 /// Whether much has come through the ring since it was last found dry, or shortly before.
 fn is_of_stream(conn: &Conn, own: &Words) -> bool {
     let head = own.head.0.load(Ordering::Relaxed);
-    if head.wrapping_sub(conn.dry_at.load(Ordering::Relaxed)) >= BULK as u64 {
-        conn.dry.store(DRY, Ordering::Relaxed);
+    if head.wrapping_sub(conn.pace.dry_at.load(Ordering::Relaxed)) >= BULK as u64 {
+        conn.pace.dry.store(DRY, Ordering::Relaxed);
     }
-    conn.dry_at.store(head, Ordering::Relaxed);
-    counts_down(&conn.dry)
+    conn.pace.dry_at.store(head, Ordering::Relaxed);
+    counts_down(&conn.pace.dry)
 }
 
 /// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the way. So a read that does not wait
@@ -390,7 +391,7 @@ const UNKEPT: u32 = 3;
 #[cold]
 fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: bool) -> bool {
     let is_on_its_way = || peer.way.0.recall.load(Ordering::Acquire) != 0;
-    if conn.unkept.load(Ordering::Relaxed) >= UNKEPT
+    if conn.told.unkept.load(Ordering::Relaxed) >= UNKEPT
         || !(promised || is_on_its_way() && kernel::unread(fd) != Some(0))
     {
         return false;
@@ -410,115 +411,9 @@ fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: b
         false
     });
     own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    let unkept = conn.unkept.load(Ordering::Relaxed);
-    conn.unkept.store(if is_there { 0 } else { unkept + 1 }, Ordering::Relaxed);
+    let unkept = conn.told.unkept.load(Ordering::Relaxed);
+    conn.told.unkept.store(if is_there { 0 } else { unkept + 1 }, Ordering::Relaxed);
     is_there
-}
-
-#[cold]
-#[inline(never)]
-fn more(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
-    let Ok(user) = known.enter() else { return got };
-    let got = more_as_user(user, fd, bytes, flags, got, peer);
-    user.leave();
-    got
-}
-
-fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
-    let conn = user.conn;
-    if kernel::is_at_mark(fd) {
-        // A read ends before an urgent byte.
-        return got;
-    }
-    let cut = peer.way.0.cut.load(Ordering::Relaxed);
-    let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
-    if flags & libc::MSG_PEEK != 0 {
-        return got + peek_more(conn, fd, bytes, got as usize);
-    }
-    conn.told_cut.store(cut, Ordering::Relaxed);
-    let used = bytes.slice(got as usize, usize::MAX, &mut slices);
-    // SAFETY: the parts are here.
-    let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return got };
-    let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
-    let purpose = Purpose::Read;
-    let truncates = flags & libc::MSG_TRUNC;
-    // It does not wait, so nobody sleeps.
-    let mut nothing = || -1;
-    let call = Call::new(conn, fd, &rest);
-    let outcome = call.map(|call| call.read(purpose, false, truncates, user, &mut Native::of(&mut nothing)));
-    match outcome {
-        Some(Ok(Outcome::Moved(count))) => got + count as isize,
-        _ => got,
-    }
-}
-
-/// Looks at what the ring has behind bytes of the kernel that were looked at.
-fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
-    let Some((own, peer)) = conn.words() else { return 0 };
-    let Some(taken) = kernel::taken(fd, conn.ending(peer)) else { return 0 };
-    if !own.read_lock.0.try_take() {
-        return 0;
-    }
-    let recall = peer.way.0.recall.load(Ordering::Acquire);
-    let base = peer.way.0.base.load(Ordering::Acquire);
-    let tail = peer.tail();
-    let from = own.head.0.load(Ordering::Relaxed).max(base);
-    // Only where the bytes of the kernel end just where those of the ring begin.
-    let joins = recall == 0 && taken.checked_add(got as u64) == Some(peer.way.0.cut.load(Ordering::Acquire));
-    let length = match tail.checked_sub(from) {
-        Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
-        _ => 0,
-    };
-    // SAFETY: the ring of the other end's region; the program's own room, behind what was written of it.
-    unsafe { bytes.take(got, peer.ring(), from, length) };
-    own.read_lock.0.release();
-    length as isize
-}
-
-/// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
-#[cold]
-fn all(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, native: &mut Native<'_>) -> Result<isize, Gone> {
-    let Some((own, peer)) = known.words() else { return Ok(native.call()) };
-    let errno = get_errno();
-    let mut done = 0_usize;
-    loop {
-        let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
-        let used = bytes.slice(done, usize::MAX, &mut slices);
-        // SAFETY: the parts are here.
-        let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return Ok(done as isize) };
-        let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
-        let is_whole =
-            done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
-        let some = flags & !libc::MSG_WAITALL;
-        let got = if is_whole {
-            // Nothing but the kernel has any: the program's own call waits for all of it.
-            read(known, fd, Some(&rest), some, native)
-        } else {
-            let mut part = || {
-                let got = kernel::receive(fd, &rest, usize::MAX, some);
-                if got > 0 {
-                    page::kernel(known.record(), Way::In, got as u64);
-                }
-                with_errno(got)
-            };
-            read(known, fd, Some(&rest), some, &mut Native::of(&mut part))
-        };
-        let got = match got {
-            Err(Gone) if done > 0 => return Ok(done as isize),
-            got => got?,
-        };
-        match usize::try_from(got) {
-            Ok(0) | Err(_) if done > 0 => {
-                set_errno(errno);
-                return Ok(done as isize);
-            }
-            Ok(0) | Err(_) => return Ok(got),
-            Ok(count) => done += count,
-        }
-        if done >= bytes.length || is_whole && done == 0 || kernel::is_at_mark(fd) {
-            return Ok(done as isize);
-        }
-    }
 }
 
 /// Takes bytes of the ring, if that is all there is to it.

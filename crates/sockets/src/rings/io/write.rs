@@ -44,8 +44,8 @@ pub(crate) fn write(
         return used_plainly(known, fd, || plain(conn, native));
     };
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
-    if conn.asked.load(Ordering::Relaxed) != 0 {
-        conn.asked.store(0, Ordering::Relaxed);
+    if conn.pace.asked.load(Ordering::Relaxed) != 0 {
+        conn.pace.asked.store(0, Ordering::Relaxed);
         if bytes.length <= BESIDE {
             answers(own);
         }
@@ -91,10 +91,11 @@ fn answers(own: &Words) {
 fn fits(conn: &Conn, own: &Words, length: usize) -> bool {
     let length = length as u64;
     let unread = || {
-        let head = conn.head.load(Ordering::Relaxed);
+        let head = conn.kept.head.load(Ordering::Relaxed);
         own.tail().wrapping_sub(head)
     };
-    length <= WHOLE || length <= PIECE && unread().saturating_add(length) <= conn.room.load(Ordering::Relaxed)
+    length <= WHOLE
+        || length <= PIECE && unread().saturating_add(length) <= conn.kept.room.load(Ordering::Relaxed)
 }
 
 /// Acts as a user of the connection.
@@ -201,7 +202,7 @@ impl Writing<'_> {
         let occasion = if may_wait { Occasion::Write } else { Occasion::WriteNow };
         let Some(call) = Call::new(conn, self.fd, self.bytes) else { return Ok(Part::Ends(native.call())) };
         let ends = |result| Ok(Part::Ends(result));
-        match call.behind(done).write(occasion, conn.sealed.load(Ordering::Relaxed) == 0) {
+        match call.behind(done).write(occasion, conn.standing.sealed.load(Ordering::Relaxed) == 0) {
             Outcome::Moved(count) => {
                 acknowledge(conn);
                 Ok(Part::Wrote(count as usize))
@@ -325,7 +326,7 @@ fn put(known: Known, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> M
     if own.way.0.path.load(Ordering::Relaxed) == path::TCP {
         return Moves::Nothing;
     }
-    let room = conn.room.load(Ordering::Relaxed);
+    let room = conn.kept.room.load(Ordering::Relaxed);
     let want = (bytes.length - done) as u64;
     // What the reader has taken is read with the lock.
     let mut write = Write::new(Occasion::WriteNow, CAPACITY, want, false, 0).limited(room).in_pieces(PIECE);
@@ -336,11 +337,11 @@ fn put(known: Known, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> M
         return Moves::Slow;
     }
     // Behind the fence that follows what was published: another thread that unsets it has seen that, or is seen here.
-    if conn.owes.load(Ordering::Relaxed) == 0 {
+    if conn.owed.owes.load(Ordering::Relaxed) == 0 {
         leave::owe(conn);
     }
-    if conn.stream.load(Ordering::Relaxed) != 0 {
-        conn.stream.store(0, Ordering::Relaxed);
+    if conn.pace.stream.load(Ordering::Relaxed) != 0 {
+        conn.pace.stream.store(0, Ordering::Relaxed);
     }
     acknowledge(conn);
     if ended.is_err() {
@@ -353,8 +354,8 @@ fn put(known: Known, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> M
 /// What came through the kernel is acknowledged when it is answered, also if the answer goes through the ring.
 #[inline(always)]
 fn acknowledge(conn: &Conn) {
-    if conn.unacknowledged.load(Ordering::Relaxed) != 0 {
-        conn.unacknowledged.store(0, Ordering::Relaxed);
+    if conn.owed.unacknowledged.load(Ordering::Relaxed) != 0 {
+        conn.owed.unacknowledged.store(0, Ordering::Relaxed);
         kernel::acknowledge(conn.fd());
     }
 }
@@ -363,7 +364,7 @@ fn acknowledge(conn: &Conn) {
 #[inline(always)]
 fn least(conn: &Conn, bytes: &Bytes) -> usize {
     let length = bytes.length;
-    if length as u64 > WHOLE { 1 } else { length.min(conn.room.load(Ordering::Relaxed) as usize) }
+    if length as u64 > WHOLE { 1 } else { length.min(conn.kept.room.load(Ordering::Relaxed) as usize) }
 }
 
 /// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
@@ -384,24 +385,24 @@ fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize, since: &mut O
     let head = peer.head.0.load(Ordering::Acquire);
     let unread = own.tail().wrapping_sub(head);
     let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
-        && unread.saturating_add(least as u64) > conn.room.load(Ordering::Relaxed);
+        && unread.saturating_add(least as u64) > conn.kept.room.load(Ordering::Relaxed);
     if !is_full {
         return false;
     }
     let start = *since.get_or_insert(now);
     let is_over = || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES;
-    if is_over() || !spin::is_elsewhere(own, peer, here) || conn.full.cycles() == 0 {
+    if is_over() || !spin::is_elsewhere(own, peer, here) || conn.pace.full.cycles() == 0 {
         return false;
     }
     loop {
         let is_awake =
             will.asleep.load(Ordering::Acquire) == 0 && will.consent.load(Ordering::Acquire) == consent::OPEN;
         if peer.head.0.load(Ordering::Acquire) != head {
-            conn.full.paid();
+            conn.pace.full.paid();
             return true;
         }
         if !is_awake || is_over() {
-            conn.full.in_vain();
+            conn.pace.full.in_vain();
             return false;
         }
         spin::relax();
@@ -414,8 +415,8 @@ fn may_open(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
     if will.consent.load(Ordering::Acquire) != consent::OPEN || will.asleep.load(Ordering::Acquire) != 0 {
         return false;
     }
-    let is_usable =
-        conn.sealed.load(Ordering::Relaxed) == 0 && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
+    let is_usable = conn.standing.sealed.load(Ordering::Relaxed) == 0
+        && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
     // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it does in the kernel.
     is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, own, fd)
 }

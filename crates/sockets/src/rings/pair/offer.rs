@@ -70,9 +70,9 @@ impl Offer {
             OPEN.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::NotHad);
         };
-        conn.offer.inode.store(stat.st_ino, Ordering::Relaxed);
-        conn.offer.device.store(stat.st_dev, Ordering::Relaxed);
-        conn.offer.number.store(fd as u32 + 1, Ordering::Relaxed);
+        conn.meeting.offer.inode.store(stat.st_ino, Ordering::Relaxed);
+        conn.meeting.offer.device.store(stat.st_dev, Ordering::Relaxed);
+        conn.meeting.offer.number.store(fd as u32 + 1, Ordering::Relaxed);
         Ok(())
     }
 

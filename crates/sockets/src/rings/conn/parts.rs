@@ -1,0 +1,172 @@
+//! What a connection consists of, by who uses it. A place in the table is used again: each part is then as at the beginning.
+
+use crate::rings::pair::Offer;
+use crate::rings::spin::Spin;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// While the ends look for each other.
+pub(crate) struct Meeting {
+    /// Somebody is at it.
+    pub(crate) at_it: AtomicU32,
+    pub(crate) uses: AtomicU32,
+    /// What has been done.
+    pub(crate) done: AtomicU32,
+    /// The other end's cookie, if it is known.
+    pub(crate) other: AtomicU64,
+    pub(crate) offer: Offer,
+    /// The other end's process, if its number means the same here.
+    pub(crate) peer_pid: AtomicU32,
+}
+
+impl Meeting {
+    pub(super) fn reset(&self) {
+        zero_all(&[&self.at_it, &self.uses, &self.done, &self.peer_pid]);
+        self.other.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What the calls of crate `stream` keep from one to the next.
+pub(crate) struct Kept {
+    /// See `Read::reached`.
+    pub(crate) reached: AtomicU64,
+    /// See `Write::head`.
+    pub(crate) head: AtomicU64,
+    /// The most that may be unread in the ring: what the kernel surely takes at once, should it have to go back.
+    pub(crate) room: AtomicU64,
+    /// The cut around which a read has last put bytes of both ways together.
+    pub(crate) told_cut: AtomicU64,
+}
+
+impl Kept {
+    pub(super) fn reset(&self) {
+        zero_all_long(&[&self.reached, &self.head, &self.told_cut]);
+    }
+}
+
+/// How reads and writes have gone lately: when to look, and when to leave it. What is wrong here is slow, and nothing else.
+pub(crate) struct Pace {
+    /// A look has paid, and looking without asking first has since.
+    pub(crate) at_once: AtomicU32,
+    /// The last read from the kernel was a large one: there may be more, for which nobody has to sleep.
+    pub(crate) bulk: AtomicU32,
+    /// Where the reader was when it last found nothing, and such reads that are taken for pauses of a stream.
+    pub(crate) dry_at: AtomicU64,
+    pub(crate) dry: AtomicU32,
+    /// Reads until it is asked again whether they may wait.
+    pub(crate) nonblocking: AtomicU32,
+    /// Reads in a row, up to some, that found something soon, since the last write.
+    pub(crate) stream: AtomicU32,
+    /// Something was read from the ring since the last write.
+    pub(crate) asked: AtomicU32,
+    /// Reads until it is asked again whether both ends are on one processor.
+    pub(crate) together: AtomicU32,
+    pub(crate) spin: Spin,
+    /// As that, for room.
+    pub(crate) full: Spin,
+}
+
+impl Pace {
+    pub(super) fn reset(&self) {
+        zero_all(&[
+            &self.at_once,
+            &self.bulk,
+            &self.dry,
+            &self.nonblocking,
+            &self.stream,
+            &self.asked,
+            &self.together,
+        ]);
+        self.dry_at.store(0, Ordering::Relaxed);
+        self.spin.reset();
+        self.full.reset();
+    }
+}
+
+/// Who of this process sleeps over it, or counts as asleep.
+pub(crate) struct Sleep {
+    /// See [`parked`](super::parked); 0 if it does not.
+    pub(crate) parked: AtomicU32,
+    /// Threads that wait for it in the kernel since before it had a ring. They may do so for longer than the connection lives.
+    pub(crate) waiting: AtomicU32,
+    /// Threads that read from the kernel, and rely on that.
+    pub(crate) inside: AtomicU32,
+    /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
+    pub(crate) woken_at: AtomicU64,
+    pub(crate) futile: AtomicU32,
+    pub(crate) stays: AtomicU32,
+}
+
+impl Sleep {
+    pub(super) fn reset(&self) {
+        zero_all(&[&self.parked, &self.inside, &self.futile, &self.stays]);
+        self.woken_at.store(0, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork nobody sleeps.
+    pub(super) fn forked(&self) {
+        zero_all(&[&self.parked, &self.waiting, &self.inside]);
+    }
+}
+
+/// What the program was told.
+pub(crate) struct Told {
+    /// The tail that an edge was last told for.
+    pub(crate) edge: AtomicU64,
+    /// A wait has said that there are bytes, because they were in the ring, and the program has read none since.
+    pub(crate) promised: AtomicU32,
+    /// How often in a row bytes that were told of did not come in time.
+    pub(crate) unkept: AtomicU32,
+    /// That the connection was reset.
+    pub(crate) reset: AtomicU32,
+    /// Nothing yet: bytes went back from the ring when the other end had ended, unread.
+    pub(crate) unread: AtomicU32,
+}
+
+impl Told {
+    pub(super) fn reset(&self) {
+        zero_all(&[&self.promised, &self.unkept, &self.reset, &self.unread]);
+        self.edge.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What is still to be done for the other end.
+pub(crate) struct Owed {
+    /// Something was written to the ring since it was last looked whether it was read.
+    pub(crate) owes: AtomicU32,
+    /// Bytes came through the kernel, which counts on the answer to acknowledge them.
+    pub(crate) unacknowledged: AtomicU32,
+    /// Where the ring began for readers when such bytes were last acknowledged at once.
+    pub(crate) acknowledged_base: AtomicU64,
+    /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
+    pub(crate) stuck: AtomicU32,
+    pub(crate) again: AtomicU64,
+}
+
+impl Owed {
+    pub(super) fn reset(&self) {
+        zero_all(&[&self.owes, &self.unacknowledged, &self.stuck]);
+        self.acknowledged_base.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What it is kept from.
+pub(crate) struct Standing {
+    /// It gets no ring any more: somebody reads in a way that is not seen.
+    pub(crate) sealed: AtomicU32,
+    /// Another process has it, too.
+    pub(crate) shared: AtomicU32,
+}
+
+impl Standing {
+    pub(super) fn reset(&self) {
+        zero_all(&[&self.sealed, &self.shared]);
+    }
+}
+
+fn zero_all(words: &[&AtomicU32]) {
+    words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}
+
+fn zero_all_long(words: &[&AtomicU64]) {
+    words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}

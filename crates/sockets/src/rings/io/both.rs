@@ -1,0 +1,130 @@
+//! Reads that take from the ring and from the kernel: what a read may add of the other way, and `MSG_WAITALL`.
+
+use libc::c_int;
+use stream::read::Purpose;
+use stream::{Outcome, path};
+
+use super::read::read;
+use super::{is_empty, with_errno};
+use crate::hook::{get_errno, set_errno};
+use crate::page::{self, Way};
+use crate::rings::conn::{Conn, Gone, Known, Use};
+use crate::rings::copy::{Bytes, PARTS};
+use crate::rings::kernel;
+use crate::rings::native::Native;
+use crate::rings::run::Call;
+use crate::rings::words::{CAPACITY, Words};
+use crate::sync::Ordering;
+
+/// What a read that has `got` some would have got with them if all came one way.
+#[cold]
+#[inline(never)]
+pub(super) fn more(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let Ok(user) = known.enter() else { return got };
+    let got = more_as_user(user, fd, bytes, flags, got, peer);
+    user.leave();
+    got
+}
+
+fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+    let conn = user.conn;
+    if kernel::is_at_mark(fd) {
+        // A read ends before an urgent byte.
+        return got;
+    }
+    let cut = peer.way.0.cut.load(Ordering::Relaxed);
+    let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+    if flags & libc::MSG_PEEK != 0 {
+        return got + peek_more(conn, fd, bytes, got as usize);
+    }
+    conn.kept.told_cut.store(cut, Ordering::Relaxed);
+    let used = bytes.slice(got as usize, usize::MAX, &mut slices);
+    // SAFETY: the parts are here.
+    let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return got };
+    let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
+    let purpose = Purpose::Read;
+    let truncates = flags & libc::MSG_TRUNC;
+    // It does not wait, so nobody sleeps.
+    let mut nothing = || -1;
+    let call = Call::new(conn, fd, &rest);
+    let outcome = call.map(|call| call.read(purpose, false, truncates, user, &mut Native::of(&mut nothing)));
+    match outcome {
+        Some(Ok(Outcome::Moved(count))) => got + count as isize,
+        _ => got,
+    }
+}
+
+/// Looks at what the ring has behind bytes of the kernel that were looked at.
+fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
+    let Some((own, peer)) = conn.words() else { return 0 };
+    let Some(taken) = kernel::taken(fd, conn.ending(peer)) else { return 0 };
+    if !own.read_lock.0.try_take() {
+        return 0;
+    }
+    let recall = peer.way.0.recall.load(Ordering::Acquire);
+    let base = peer.way.0.base.load(Ordering::Acquire);
+    let tail = peer.tail();
+    let from = own.head.0.load(Ordering::Relaxed).max(base);
+    // Only where the bytes of the kernel end just where those of the ring begin.
+    let joins = recall == 0 && taken.checked_add(got as u64) == Some(peer.way.0.cut.load(Ordering::Acquire));
+    let length = match tail.checked_sub(from) {
+        Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
+        _ => 0,
+    };
+    // SAFETY: the ring of the other end's region; the program's own room, behind what was written of it.
+    unsafe { bytes.take(got, peer.ring(), from, length) };
+    own.read_lock.0.release();
+    length as isize
+}
+
+/// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
+#[cold]
+pub(super) fn all(
+    known: Known,
+    fd: c_int,
+    bytes: &Bytes,
+    flags: c_int,
+    native: &mut Native<'_>,
+) -> Result<isize, Gone> {
+    let Some((own, peer)) = known.words() else { return Ok(native.call()) };
+    let errno = get_errno();
+    let mut done = 0_usize;
+    loop {
+        let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+        let used = bytes.slice(done, usize::MAX, &mut slices);
+        // SAFETY: the parts are here.
+        let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return Ok(done as isize) };
+        let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
+        let is_whole =
+            done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
+        let some = flags & !libc::MSG_WAITALL;
+        let got = if is_whole {
+            // Nothing but the kernel has any: the program's own call waits for all of it.
+            read(known, fd, Some(&rest), some, native)
+        } else {
+            let mut part = || {
+                let got = kernel::receive(fd, &rest, usize::MAX, some);
+                if got > 0 {
+                    page::kernel(known.record(), Way::In, got as u64);
+                }
+                with_errno(got)
+            };
+            read(known, fd, Some(&rest), some, &mut Native::of(&mut part))
+        };
+        let got = match got {
+            Err(Gone) if done > 0 => return Ok(done as isize),
+            got => got?,
+        };
+        match usize::try_from(got) {
+            Ok(0) | Err(_) if done > 0 => {
+                set_errno(errno);
+                return Ok(done as isize);
+            }
+            Ok(0) | Err(_) => return Ok(got),
+            Ok(count) => done += count,
+        }
+        if done >= bytes.length || is_whole && done == 0 || kernel::is_at_mark(fd) {
+            return Ok(done as isize);
+        }
+    }
+}
