@@ -305,7 +305,7 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
     }
     if known.record != 0 {
         page::kernel(known.record, way, bytes);
-        match rings::late::counts(fd) {
+        match rings::late::counts(fd, bytes) {
             Use::Early => return,
             Use::Due
                 if rings::pair::begin(

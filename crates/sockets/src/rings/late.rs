@@ -2,7 +2,8 @@
 //!
 //! To meet takes an end as long as some 20 calls on a connection: each is asked for by the kernel's diagnosis and by `/proc`, and the memory is made,
 //! mapped and touched for the first time. A connection that ends right after it has had none of that back. So each first has [`LATE`] uses, of which
-//! that is a fiftieth.
+//! that is a fiftieth. A use that moves much takes as long as several; and a reader of many small messages at once has fewer uses than their writer,
+//! which has to wait for it.
 
 use libc::c_int;
 
@@ -12,6 +13,9 @@ use crate::table::NUMBERS;
 
 /// Uses before an end looks for the other.
 const LATE: u16 = 1000;
+
+/// Bytes that count as a use.
+const USE_BYTES: u64 = 8192;
 
 /// By number: 1 and its uses since it has a record; 0 if they are not counted.
 pub(super) struct Uses([AtomicU16; NUMBERS]);
@@ -46,13 +50,14 @@ pub(crate) fn ends(fd: c_int) {
     }
 }
 
-/// Counts a use. (Of two threads that count at once one may not be counted.)
-pub(crate) fn counts(fd: c_int) -> Use {
+/// Counts a use that has moved so many bytes. (Of two threads that count at once one may not be counted.)
+pub(crate) fn counts(fd: c_int, bytes: u64) -> Use {
     let Some(uses) = uses(fd) else { return Use::Uncounted };
     match uses.load(Ordering::Relaxed) {
         0 => Use::Uncounted,
         count if count <= LATE => {
-            uses.store(count + 1, Ordering::Relaxed);
+            let more = 1 + (bytes / USE_BYTES).min(u64::from(LATE)) as u16;
+            uses.store(count + more, Ordering::Relaxed);
             Use::Early
         }
         _ => {

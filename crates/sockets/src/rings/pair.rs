@@ -31,8 +31,8 @@ use super::{forced, kernel, own, proc};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{page, raw, state};
 
-/// Uses of a connection until an end stops looking for the other.
-const MAX_USES: u32 = 20_000;
+/// Uses of a connection until an end stops looking for the other, which has fewer if it reads many messages at once.
+const MAX_USES: u32 = 1 << 20;
 /// Steps that may fail until then.
 const MAX_FAILURES: u32 = 4;
 
@@ -120,7 +120,8 @@ fn is_due(uses: u32) -> bool {
     match uses {
         0..16 => true,
         16..256 => uses.is_multiple_of(16),
-        _ => uses.is_multiple_of(256),
+        256..4096 => uses.is_multiple_of(256),
+        _ => uses.is_multiple_of(4096),
     }
 }
 
