@@ -7,6 +7,7 @@
 use crate::sync::{AtomicU64, Ordering, fence, store_load_fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use stream::inline;
 use stream::plain;
 use stream::read::Read;
 use stream::withdraw::Withdraw;
@@ -23,24 +24,41 @@ struct Kernel {
     taken: u64,
 }
 
+/// Bytes that an inline copy has room for.
+const INLINE: usize = 2;
+
 struct Stream {
     words: [AtomicU64; WORDS],
+    inline: [AtomicU64; INLINE],
     ring: Vec<AtomicU64>,
     kernel: Mutex<Kernel>,
     /// Without it every fence orders nothing: what the tests must notice.
     has_fences: bool,
+    has_inline: bool,
 }
 
 impl Stream {
     /// A ring of that many bytes, in use, with one byte after the other in it up to `tail`.
     fn open(capacity: u64, tail: u64, has_fences: bool) -> Arc<Self> {
+        Self::with(capacity, tail, has_fences, false)
+    }
+
+    fn with(capacity: u64, tail: u64, has_fences: bool, has_inline: bool) -> Arc<Self> {
         let stream = Self {
             words: core::array::from_fn(|_| AtomicU64::new(0)),
+            inline: core::array::from_fn(|_| AtomicU64::new(u64::MAX)),
             ring: (0..capacity).map(AtomicU64::new).collect(),
             kernel: Mutex::new(Kernel::default()),
             has_fences,
+            has_inline,
         };
-        for (word, value) in [(Word::Tail, tail), (Word::Path, path::RING), (Word::Consent, consent::OPEN)] {
+        let begins = [
+            (Word::Tail, tail),
+            (Word::Path, path::RING),
+            (Word::Consent, consent::OPEN),
+            (Word::InlineAt, inline::NOTHING),
+        ];
+        for (word, value) in begins {
             stream.word(word).store(value, Ordering::Relaxed);
         }
         Arc::new(stream)
@@ -78,7 +96,11 @@ impl Stream {
     }
 
     fn read(&self, may_wait: bool) -> (Outcome, Vec<u64>) {
-        let mut read = Read::new(self.ring.len() as u64, 1, may_wait, true, 0);
+        self.read_of(1, may_wait)
+    }
+
+    fn read_of(&self, want: u64, may_wait: bool) -> (Outcome, Vec<u64>) {
+        let mut read = Read::new(self.ring.len() as u64, want, may_wait, true, 0);
         self.run(&[], |call| read.attempt(call))
     }
 
@@ -198,13 +220,48 @@ impl Memory for Call<'_> {
         Ok(true)
     }
 
-    fn put(&mut self, at: u64, _: u64) -> Result<(), Asleep> {
-        self.stream.place(at).store(self.bytes[0], Ordering::Relaxed);
+    fn put(&mut self, at: u64, len: u64) -> Result<(), Asleep> {
+        for (at, byte) in (at..at + len).zip(self.bytes) {
+            self.stream.place(at).store(*byte, Ordering::Relaxed);
+        }
         Ok(())
     }
 
-    fn take(&mut self, at: u64, _: u64) -> Result<(), Asleep> {
-        self.got.push(self.stream.place(at).load(Ordering::Relaxed));
+    fn take(&mut self, at: u64, len: u64) -> Result<(), Asleep> {
+        self.got = (at..at + len).map(|at| self.stream.place(at).load(Ordering::Relaxed)).collect();
+        Ok(())
+    }
+
+    fn has_inline(&self, len: u64) -> bool {
+        self.stream.has_inline && len <= INLINE as u64
+    }
+
+    fn put_inline(&mut self, len: u64) -> Result<(), Asleep> {
+        for (cell, byte) in self.stream.inline.iter().zip(self.bytes).take(len as usize) {
+            cell.store(*byte, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn take_inline(&mut self, len: u64) -> Result<(), Asleep> {
+        self.got =
+            self.stream.inline.iter().take(len as usize).map(|cell| cell.load(Ordering::Relaxed)).collect();
+        Ok(())
+    }
+
+    fn order_stores(&mut self) -> Result<(), Asleep> {
+        if self.stream.has_fences {
+            // Pairs with `order_loads`.
+            fence(Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn order_loads(&mut self) -> Result<(), Asleep> {
+        if self.stream.has_fences {
+            // Pairs with `order_stores`.
+            fence(Ordering::Acquire);
+        }
         Ok(())
     }
 
@@ -385,4 +442,31 @@ fn loom_a_write_to_the_kernel_stays_before_the_ring_that_opens() {
 #[should_panic = "a byte behind its place"]
 fn loom_without_fences_a_ring_opens_beside_a_write_to_the_kernel() {
     plain_against_opening(false);
+}
+
+/// A reader takes the inline copy of a message while the next one is being written.
+fn next_message_against_inline_copy(has_fences: bool) {
+    every(move || {
+        let stream = Stream::with(4, 0, has_fences, true);
+        let first = stream.write(Occasion::WriteNow, &[7, 8]);
+        let theirs = Arc::clone(&stream);
+        let writer = thread::spawn(move || theirs.write(Occasion::WriteNow, &[9, 10]));
+        let (outcome, bytes) = stream.read_of(2, false);
+        let second = writer.join().unwrap();
+        drop(stream);
+        assert_eq!((first, second), (Outcome::Moved(2), Outcome::Moved(2)));
+        assert_eq!(outcome, Outcome::Moved(2));
+        assert_eq!(bytes, [7, 8], "bytes of two messages");
+    });
+}
+
+#[test]
+fn loom_an_inline_copy_is_of_one_message() {
+    next_message_against_inline_copy(true);
+}
+
+#[test]
+#[should_panic = "bytes of two messages"]
+fn loom_without_fences_an_inline_copy_is_of_two_messages() {
+    next_message_against_inline_copy(false);
 }

@@ -5,5 +5,5 @@
 use core::sync::atomic as of_the_core;
 
 pub(crate) use of_the_core::{
-    AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+    AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };

@@ -17,11 +17,12 @@
 //!   be read.* End of stream and errors of the kernel obey the same rule, so they come in TCP's place.
 //!
 //! Where to start reading: [`words`], then [`mod@write`], [`open`] and [`back`], then [`read`]. [`plain`] is a write that goes to the
-//! kernel; [`withdraw`] is for a reader that is about to do what the library cannot see.
+//! kernel; [`inline`] is the copy of a small message beside the words; [`withdraw`] is for a reader that is about to do what the library cannot see.
 #![forbid(unsafe_code)]
 
 pub mod back;
 pub mod count;
+pub mod inline;
 pub mod memory;
 pub mod open;
 pub mod plain;

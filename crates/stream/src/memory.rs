@@ -61,6 +61,36 @@ pub trait Memory: Shared {
     /// Copies ring bytes from this position to the caller's buffer.
     fn take(&mut self, at: u64, len: u64) -> Result<(), Self::Stop>;
 
+    /// Whether the call has an inline copy of so many bytes ([`crate::inline`]): it may be made or taken. No step.
+    #[inline(always)]
+    fn has_inline(&self, _len: u64) -> bool {
+        false
+    }
+
+    /// Copies bytes of the caller to the inline copy's place.
+    #[inline(always)]
+    fn put_inline(&mut self, _len: u64) -> Result<(), Self::Stop> {
+        Ok(())
+    }
+
+    /// Copies the inline copy to the caller's buffer. Its writer may be changing it: then anything is copied.
+    #[inline(always)]
+    fn take_inline(&mut self, _len: u64) -> Result<(), Self::Stop> {
+        Ok(())
+    }
+
+    /// A release fence: what was stored before it is visible to whoever sees what is stored after it.
+    #[inline(always)]
+    fn order_stores(&mut self) -> Result<(), Self::Stop> {
+        Ok(())
+    }
+
+    /// An acquire fence: loads before it are made before those after it.
+    #[inline(always)]
+    fn order_loads(&mut self) -> Result<(), Self::Stop> {
+        Ok(())
+    }
+
     /// Asks the kernel how many bytes this end has taken from it ([`crate::count::taken`]). `None`: its counters do not say.
     fn taken(&mut self) -> Result<Option<u64>, Self::Stop>;
 

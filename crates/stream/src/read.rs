@@ -12,7 +12,7 @@
 //!   (or the end) to the kernel is then visible; not more than was counted is read.
 
 use crate::words::{Span, unread};
-use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent};
+use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, inline};
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,7 +191,9 @@ impl Read {
         if self.purpose == Purpose::Look {
             return self.ends(m, Outcome::Moved(len));
         }
-        m.take(due.from, len)?;
+        if !inline::take(m, due.from, len)? {
+            m.take(due.from, len)?;
+        }
         if self.purpose == Purpose::Read && !m.advance(Word::Head, head, due.from + len)? {
             return self.again(m);
         }

@@ -1,6 +1,6 @@
 //! The words that both ends share, and what may be believed of them.
 
-/// A word in shared memory. The first eight lie in the region of the writing end, the others in that of the reading end; each end's
+/// A word in shared memory. The first nine lie in the region of the writing end, the others in that of the reading end; each end's
 /// region is read-only to the other. Positions and numbers never go back, flags do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -19,6 +19,8 @@ pub enum Word {
     Opening,
     /// How many writes to the kernel without the lock are under way. Of the writing end alone.
     Plain,
+    /// Where the message begins of which there is an inline copy ([`crate::inline`]), or [`crate::inline::NOTHING`].
+    InlineAt,
     /// The writers' lock: 0 if free.
     WriteLock,
     /// Ring bytes that were taken.
@@ -32,7 +34,7 @@ pub enum Word {
 }
 
 /// How many words there are.
-pub const WORDS: usize = 12;
+pub const WORDS: usize = 13;
 
 impl Word {
     /// Whether the writing end has it (else the reading end).
@@ -129,8 +131,16 @@ mod tests {
 
     #[test]
     fn each_word_belongs_to_one_end() {
-        let writers =
-            [Word::Tail, Word::Cut, Word::Base, Word::Path, Word::Recall, Word::Opening, Word::Plain];
+        let writers = [
+            Word::Tail,
+            Word::Cut,
+            Word::Base,
+            Word::Path,
+            Word::Recall,
+            Word::Opening,
+            Word::Plain,
+            Word::InlineAt,
+        ];
         assert!(writers.iter().all(|word| word.is_writers()) && Word::WriteLock.is_writers());
         let readers = [Word::Head, Word::Consent, Word::Asleep, Word::ReadLock];
         assert!(readers.iter().all(|word| !word.is_writers()));

@@ -15,7 +15,7 @@
 //! [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process sleeps it recalls.
 
 use crate::words::unread;
-use crate::{Locked, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, path};
+use crate::{Locked, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, inline, path};
 
 /// Messages of so many bytes and less are put into the ring whole, if they fit into an empty one: as many as a pipe takes whole.
 pub const WHOLE: u64 = 4096;
@@ -247,6 +247,7 @@ impl Write {
     #[inline(always)]
     fn put<M: Memory>(&mut self, m: &mut M, mut own: Own, len: u64) -> Result<Step, M::Stop> {
         m.put(own.tail, len)?;
+        inline::put(m, own.tail, len)?;
         let tail = own.tail.saturating_add(len);
         if !m.advance(Word::Tail, own.tail, tail)? {
             m.unlock(Word::WriteLock)?;

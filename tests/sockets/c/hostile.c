@@ -45,8 +45,8 @@ static const char MAGIC[8] = "TLsring3", ENTRY[8] = "TLentry1", NAME[] = "tielin
 
 static volatile uint64_t *at(void *region, size_t offset) { return (volatile uint64_t *)((char *)region + offset); }
 // Where the words of a region are.
-enum { COOKIE = 8, OTHER = 16, MAPPED = 24, TAIL = 128, BESIDE = 136, CUT = 256, BASE = 264, PATH = 272, RECALL = 280, OPENING = 288, PLAIN = 296, GIVEN = 304, EXTRA = 312, WRITE_LOCK = 384, CONSENT = 512, ASLEEP = 520, PROCESSOR = 528, HEAD = 640, READ_LOCK = 768 };
-static const int words[] = { TAIL, BESIDE, CUT, BASE, PATH, RECALL, OPENING, PLAIN, GIVEN, EXTRA, WRITE_LOCK, CONSENT, ASLEEP, PROCESSOR, HEAD, READ_LOCK };
+enum { COOKIE = 8, OTHER = 16, MAPPED = 24, TAIL = 128, INLINE_AT = 136, CUT = 256, BASE = 264, PATH = 272, RECALL = 280, OPENING = 288, PLAIN = 296, GIVEN = 304, EXTRA = 312, WRITE_LOCK = 384, CONSENT = 512, ASLEEP = 520, PROCESSOR = 528, HEAD = 640, READ_LOCK = 768 };
+static const int words[] = { TAIL, INLINE_AT, CUT, BASE, PATH, RECALL, OPENING, PLAIN, GIVEN, EXTRA, WRITE_LOCK, CONSENT, ASLEEP, PROCESSOR, HEAD, READ_LOCK };
 
 static int registry(void)
 {

@@ -352,10 +352,6 @@ impl Memory for Call<'_, '_> {
 
     fn advance(&mut self, word: Word, _: u64, to: u64) -> Result<bool, Infallible> {
         let way = if self.is_writing { Way::Out } else { Way::In };
-        if self.is_writing {
-            // What stands beside it is not this message: readers look with Acquire, and find out.
-            self.own.message.0.beside_at.store(u64::MAX - 1, Ordering::Release);
-        }
         // No handler of this thread runs while it holds the lock.
         if self.is_writing {
             let tail = self.own.message.0.tail_word();

@@ -17,8 +17,8 @@ pub(crate) const WORDS_BYTES: usize = 4096;
 pub(crate) const REGION_BYTES: usize = WORDS_BYTES + CAPACITY as usize;
 /// First word of a region: its kind and version.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring3");
-/// Bytes of a message that may stand beside its position.
-pub(crate) const BESIDE: usize = 40;
+/// Bytes of a message that has an inline copy: what is left of the line.
+pub(crate) const INLINE_BYTES: usize = 40;
 
 /// A line of the cache, and the one that the processor fetches with it.
 #[repr(C, align(128))]
@@ -29,10 +29,9 @@ pub(crate) struct Line<T>(pub(crate) T);
 pub(crate) struct Message {
     /// The position, and above it how often, modulo 256, a signal handler has written under a write that was putting bytes behind it.
     tail: AtomicU64,
-    /// The last message once more, if it is small: where it begins (`tail` is where it ends), and its bytes. A reader that takes
-    /// them from here waits for one line only.
-    pub(crate) beside_at: AtomicU64,
-    pub(crate) beside: [AtomicU64; BESIDE / 8],
+    /// The inline copy of the last message, if it is small: where it begins, and its bytes (`stream::inline`).
+    inline_at: AtomicU64,
+    pub(crate) inline: [AtomicU64; INLINE_BYTES / 8],
 }
 
 /// What the writer changes seldom.
@@ -131,6 +130,7 @@ impl Words {
             Word::Recall => &self.way.0.recall,
             Word::Opening => &self.way.0.opening,
             Word::Plain => &self.way.0.plain,
+            Word::InlineAt => &self.message.0.inline_at,
             Word::WriteLock => &self.write_lock.0.holder,
             Word::Head => &self.head.0,
             Word::Consent => &self.will.0.consent,

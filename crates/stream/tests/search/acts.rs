@@ -1,12 +1,12 @@
 //! A step of a call, done to the world: the library's part, which the mutants get wrong.
 
-use stream::{Free, Held, Sent, Slept, Woken, Word, Written, path};
+use stream::{Free, Held, Sent, Slept, Woken, Word, Written, inline, path};
 
 use crate::handlers;
 use crate::mutants::{self, Mutant};
 use crate::replay::{Do, Saw};
 use crate::steps::{Broken, deliver};
-use crate::world::{Case, Op, World};
+use crate::world::{Case, Cell, Op, World};
 
 /// Does it and says what the call sees of it.
 pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
@@ -70,6 +70,17 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             }
             Saw::Nothing
         }
+        Do::PutInline(at) => {
+            world.change(case, who, Cell::Inline(at), u64::from(world.committed) + at as u64);
+            Saw::Nothing
+        }
+        Do::TakeInline(at) => {
+            let byte = world.look(who, Cell::Inline(at)) as u32;
+            let copied = &mut world.processes[who].copied;
+            copied.truncate(at);
+            copied.push(byte);
+            Saw::Nothing
+        }
         Do::Take { at, len } => {
             let bytes = ring_bytes(case, world, at, len);
             if is_peek(case, world, who) {
@@ -116,6 +127,7 @@ pub(crate) fn peeked(world: &World, bytes: Vec<u32>) -> Result<Saw, Broken> {
 fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> Result<(), Broken> {
     match (word, case.mutant) {
         (Word::Base, Some(Mutant::NoBase)) => return Ok(()),
+        (Word::InlineAt, Some(Mutant::InlineNotVoided)) if value == inline::NOTHING => return Ok(()),
         (Word::Cut, Some(Mutant::CutAfterTail)) => {
             world.processes[who].memory.cut = Some(value);
             return Ok(());

@@ -20,6 +20,7 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
         stops: false,
         hurries: false,
         is_asked: false,
+        inline: 0,
         buffered: true,
         may_abort: false,
         mutant: None,
@@ -69,6 +70,48 @@ fn a_writer_that_does_not_wait() {
     let looks = [Look, Peek(2), Look, ReadToEnd(2)];
     holds(&Case { buffered: false, ..case("looks and peeks", &[&tries], &[&looks]) });
     holds(&case("tries, stores delayed", &[&[TryWrite(2), TryWrite(2), Close]], &[&[ReadToEnd(2)]]));
+}
+
+/// Small messages have a copy that the next writer changes while readers take it.
+#[test]
+fn messages_with_an_inline_copy() {
+    let base =
+        Case { inline: 2, ..case("inline copies", &[&[Write(2), Write(1), Close]], &[&[ReadToEnd(2)]]) };
+    holds(&base);
+    holds(&Case {
+        name: "inline copies, and longer messages without",
+        buffered: false,
+        ring: 4,
+        pipe: 1,
+        writers: vec![vec![Write(1), Write(3), Close]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "inline copies taken in parts",
+        buffered: false,
+        writers: vec![vec![TryWrite(2), Write(1), Close]],
+        readers: vec![vec![TryRead, TryRead, ReadToEnd(2)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "inline copies of two writers, one of which is killed",
+        buffered: false,
+        kill: vec![0],
+        ring: 1,
+        pipe: 1,
+        inline: 1,
+        writers: vec![vec![TryWrite(1), Close], vec![TryWrite(1), Close]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "inline copies, and a handler that writes",
+        buffered: false,
+        has_handler: true,
+        inline: 1,
+        writers: vec![vec![Write(1), BeforeSleep], vec![Write(1)]],
+        readers: vec![vec![Read(1), Read(1)]],
+        ..base
+    });
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(crate) fn is_step_of_short(step: Do) -> bool {
             | Do::Unlock(_)
             | Do::Load(_)
             | Do::Put { .. }
+            | Do::PutInline(_)
+            | Do::Store(Word::InlineAt, _)
             | Do::Advance(..)
             | Do::Fence
             | Do::Done(_)

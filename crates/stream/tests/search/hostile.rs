@@ -8,6 +8,7 @@ use stream::write::{Occasion, Write};
 use stream::{Free, Held, Sent, Slept, Wait, Woken, Word, Written};
 
 use crate::replay::{Call, Do, Running, Saw};
+use crate::world::INLINE;
 
 /// Numbers that mean something here, and any other.
 fn number() -> impl Strategy<Value = u64> {
@@ -78,13 +79,14 @@ fn calls(capacity: u64, want: u64) -> Vec<Call> {
 /// Runs a call against answers; whatever it does must be within the ring.
 fn drive(call: Call, capacity: u64, answers: &[(u64, u8)]) -> Result<(), TestCaseError> {
     let mut locks = 0;
-    let mut running = Running::new(call);
+    let mut running = Running::new(call, INLINE as u64);
     let mut what = running.begin();
     for &content in answers {
         match what {
             Do::Take { at, len } | Do::Put { at, len } | Do::SendRing { at, len } => {
                 prop_assert!(len > 0 && len <= capacity && at.checked_add(len).is_some(), "{:?}", what);
             }
+            Do::TakeInline(at) | Do::PutInline(at) => prop_assert!(at < INLINE),
             Do::Receive { most } | Do::Send { most } => prop_assert!(most > 0),
             Do::Lock(Word::ReadLock | Word::WriteLock) => locks += 1,
             Do::Unlock(_) => locks -= 1,

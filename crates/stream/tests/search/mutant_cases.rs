@@ -199,3 +199,19 @@ fn bytes_that_the_kernel_refused_taken_for_handed_back() {
     let base = Case { hurries: true, timers: true, may_abort: true, pipe: 1, ..unbuffered(base) };
     is_found(Mutant::RefusedIsDone, &base);
 }
+
+fn inline_copies(ring: u32, writes: &[Op], reads: &[Op]) -> Case {
+    Case { ring, inline: 2, ..unbuffered(case("inline copies", &[writes], &[reads])) }
+}
+
+#[test]
+fn an_inline_copy_that_is_changed_under_its_reader() {
+    let base = inline_copies(4, &[Write(2), Write(2)], &[Read(2), Read(2)]);
+    is_found(Mutant::InlineNotVoided, &base);
+    is_found(Mutant::InlineNotLookedAtAgain, &base);
+}
+
+#[test]
+fn an_inline_copy_that_outlives_its_message() {
+    is_found(Mutant::InlineNotVoided, &inline_copies(4, &[Write(1), Write(3)], &[Read(2), Read(2)]));
+}

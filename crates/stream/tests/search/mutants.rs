@@ -56,6 +56,10 @@ pub(crate) enum Mutant {
     PlainIgnoresOpening,
     /// A call of a signal handler does not tell the one that it interrupts.
     NothingInterrupts,
+    /// An inline copy stays that of the last message while it is changed, or while a longer one has none.
+    InlineNotVoided,
+    /// After an inline copy was taken, the reader does not look whether it still is that message's.
+    InlineNotLookedAtAgain,
     /// Who could not hand everything back, because the kernel refuses it, says that nothing is left.
     RefusedIsDone,
 }
@@ -109,6 +113,9 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
             if !is_writer && world.processes[who].memory.seen[Word::Head as usize].is_some() =>
         {
             return old;
+        }
+        (Mutant::InlineNotLookedAtAgain, Word::InlineAt) if !is_writer => {
+            return remember(world, who, word, old);
         }
         (Mutant::OpenIgnoresPlain, Word::Plain) | (Mutant::PlainIgnoresOpening, Word::Opening) => return 0,
         (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {

@@ -22,15 +22,31 @@ pub(crate) enum Do {
     Increase(Word),
     Decrease(Word),
     Fence,
-    Put { at: u64, len: u64 },
-    Take { at: u64, len: u64 },
+    Put {
+        at: u64,
+        len: u64,
+    },
+    Take {
+        at: u64,
+        len: u64,
+    },
+    /// Copies a byte to its place in the inline copy, or from there.
+    PutInline(usize),
+    TakeInline(usize),
     AskTaken,
     AskWritten,
     AskRoom(u64),
     Count,
-    Receive { most: u64 },
-    Send { most: u64 },
-    SendRing { at: u64, len: u64 },
+    Receive {
+        most: u64,
+    },
+    Send {
+        most: u64,
+    },
+    SendRing {
+        at: u64,
+        len: u64,
+    },
     Sleep(Wait),
     Done(Outcome),
 }
@@ -58,6 +74,8 @@ pub(crate) enum Saw {
 struct Replay<'a> {
     answers: &'a [Saw],
     at: usize,
+    /// Bytes that an inline copy has room for.
+    inline: u64,
 }
 
 /// Two steps in one line: the step, and how its answer is read.
@@ -138,6 +156,18 @@ impl Memory for Replay<'_> {
         answered!(self, Do::Take { at, len }, Saw::Nothing => ())
     }
 
+    fn has_inline(&self, len: u64) -> bool {
+        len <= self.inline
+    }
+
+    fn put_inline(&mut self, len: u64) -> Result<(), Do> {
+        (0..len as usize).try_for_each(|at| answered!(self, Do::PutInline(at), Saw::Nothing => ()))
+    }
+
+    fn take_inline(&mut self, len: u64) -> Result<(), Do> {
+        (0..len as usize).try_for_each(|at| answered!(self, Do::TakeInline(at), Saw::Nothing => ()))
+    }
+
     fn taken(&mut self) -> Result<Option<u64>, Do> {
         answered!(self, Do::AskTaken, Saw::Taken(taken) => taken)
     }
@@ -201,18 +231,20 @@ impl Call {
 pub(crate) struct Running {
     pub(crate) call: Call,
     answers: Vec<Saw>,
+    /// As in [`Replay`].
+    inline: u64,
 }
 
 impl Running {
-    pub(crate) fn new(call: Call) -> Self {
-        Self { call, answers: Vec::new() }
+    pub(crate) fn new(call: Call, inline: u64) -> Self {
+        Self { call, answers: Vec::new(), inline }
     }
 
     /// The first step.
     pub(crate) fn begin(&mut self) -> Do {
         loop {
             let mut call = self.call;
-            match call.attempt(&mut Replay { answers: &self.answers, at: 0 }) {
+            match call.attempt(&mut Replay { answers: &self.answers, at: 0, inline: self.inline }) {
                 Err(step) => return step,
                 Ok(step) => {
                     self.call = call;

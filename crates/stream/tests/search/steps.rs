@@ -51,6 +51,9 @@ fn is_private(case: &Case, world: &World, who: usize) -> bool {
         Some(Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall) | Do::Put { .. }) => {
             is_writer && (is_locked || is_alone)
         }
+        Some(Do::Load(Word::InlineAt)) => is_writer && (is_locked || is_alone),
+        // They only go to the store buffer.
+        Some(Do::PutInline(_) | Do::Store(Word::InlineAt, _)) => case.buffered,
         Some(Do::Load(Word::Opening)) => is_locked || is_alone,
         Some(Do::Load(Word::Plain)) => is_alone,
         Some(Do::Store(Word::Opening, _)) => is_alone && !case.buffered,
@@ -170,7 +173,7 @@ fn visit(case: &Case, world: &mut World, who: usize, occasion: Occasion) -> Resu
 
 /// A process enters the library.
 fn enter(case: &Case, world: &mut World, who: usize, call: Call) -> Result<(), Broken> {
-    let mut running = Running::new(call);
+    let mut running = Running::new(call, case.inline);
     let next = running.begin();
     world.processes[who].is_short =
         handlers::is_interrupted_one(case, who) && matches!(call, Call::Writing(_));

@@ -8,7 +8,7 @@ use crate::replay::{Call, Do, Running, Saw};
 
 /// What a write does first with a ring of which so much is unread: puts so many bytes there, or something else.
 fn put(occasion: Occasion, capacity: u64, unread: u64, want: u64) -> Option<u64> {
-    let mut running = Running::new(Call::Writing(Write::new(occasion, capacity, want, true, 0)));
+    let mut running = Running::new(Call::Writing(Write::new(occasion, capacity, want, true, 0)), 0);
     let mut next = running.begin();
     for _ in 0..50 {
         next = running.step(match next {

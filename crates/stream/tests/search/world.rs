@@ -53,6 +53,16 @@ pub(crate) enum Op {
     ReadWritten,
 }
 
+/// What a store changes: a word, or a byte of the inline copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Cell {
+    Word(Word),
+    Inline(usize),
+}
+
+/// Bytes that an inline copy has room for.
+pub(crate) const INLINE: usize = 2;
+
 /// A case: who does what, and what may happen.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
@@ -84,6 +94,8 @@ pub(crate) struct Case {
     pub(crate) hurries: bool,
     /// The kernel is asked whether it has room for what the ring may hold; else it says so in any case, as it does before others fill it.
     pub(crate) is_asked: bool,
+    /// Messages of so many bytes and less have an inline copy; at most [`INLINE`].
+    pub(crate) inline: u64,
     /// A withdrawal may fail, and so end the connection.
     pub(crate) may_abort: bool,
     pub(crate) mutant: Option<Mutant>,
@@ -112,7 +124,7 @@ pub(crate) struct Process {
     /// What [`stream::write::Write::head`] said last.
     pub(crate) head: u64,
     /// Stores that the others do not see yet.
-    pub(crate) stores: VecDeque<(Word, u64)>,
+    pub(crate) stores: VecDeque<(Cell, u64)>,
     /// Bytes that its call has published and has not told the program of.
     pub(crate) published: u32,
     /// Bytes copied from the ring, not yet taken.
@@ -137,6 +149,7 @@ pub(crate) struct Kernel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) words: [u64; WORDS],
+    pub(crate) inline: [u64; INLINE],
     pub(crate) ring: Vec<u32>,
     pub(crate) kernel: Kernel,
     pub(crate) processes: Vec<Process>,
@@ -173,7 +186,10 @@ impl World {
             memory: crate::mutants::Memory::default(),
         };
         Self {
-            words: [0; WORDS],
+            words: core::array::from_fn(|word| {
+                if word == Word::InlineAt as usize { stream::inline::NOTHING } else { 0 }
+            }),
+            inline: [u64::MAX; INLINE],
             ring: vec![u32::MAX; case.ring as usize],
             kernel: Kernel::default(),
             processes: vec![process; case.writers.len() + case.readers.len()],
@@ -206,17 +222,39 @@ impl World {
         of_end.all(|who| self.processes[who].has_closed || !self.processes[who].is_alive)
     }
 
-    /// What a process sees in a word: its own newest store, else what everybody sees.
+    /// What a process sees in a word.
     pub(crate) fn load(&self, who: usize, word: Word) -> u64 {
-        let own = self.processes[who].stores.iter().rev().find(|(stored, _)| *stored == word);
-        own.map_or(self.words[word as usize], |(_, value)| *value)
+        self.look(who, Cell::Word(word))
+    }
+
+    /// What a process sees: its own newest store, else what everybody sees.
+    pub(crate) fn look(&self, who: usize, cell: Cell) -> u64 {
+        let own = self.processes[who].stores.iter().rev().find(|(stored, _)| *stored == cell);
+        own.map_or_else(
+            || match cell {
+                Cell::Word(word) => self.words[word as usize],
+                Cell::Inline(at) => self.inline[at],
+            },
+            |(_, value)| *value,
+        )
     }
 
     pub(crate) fn store(&mut self, case: &Case, who: usize, word: Word, value: u64) {
+        self.change(case, who, Cell::Word(word), value);
+    }
+
+    pub(crate) fn change(&mut self, case: &Case, who: usize, cell: Cell, value: u64) {
         if case.buffered {
-            self.processes[who].stores.push_back((word, value));
+            self.processes[who].stores.push_back((cell, value));
         } else {
-            self.words[word as usize] = value;
+            self.set(cell, value);
+        }
+    }
+
+    fn set(&mut self, cell: Cell, value: u64) {
+        match cell {
+            Cell::Word(word) => self.words[word as usize] = value,
+            Cell::Inline(at) => self.inline[at] = value,
         }
     }
 
@@ -227,8 +265,8 @@ impl World {
 
     pub(crate) fn flush_one(&mut self, who: usize) -> bool {
         let first = self.processes[who].stores.pop_front();
-        if let Some((word, value)) = first {
-            self.words[word as usize] = value;
+        if let Some((cell, value)) = first {
+            self.set(cell, value);
         }
         first.is_some()
     }

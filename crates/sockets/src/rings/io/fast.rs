@@ -8,8 +8,8 @@ use crate::page::{self, Way};
 use crate::rings::conn::Known;
 use crate::rings::copy::{Bytes, copy};
 use crate::rings::lock::Lock;
-use crate::rings::words::{BESIDE, Words, moved, position};
-use crate::sync::{Ordering, compiler_fence, fence};
+use crate::rings::words::{INLINE_BYTES, Words, moved, position};
+use crate::sync::{Ordering, fence};
 
 /// Why such a call stopped: what comes next takes longer.
 pub(super) struct Slow;
@@ -50,50 +50,7 @@ impl<'a, const WRITES: bool> Fast<'a, WRITES> {
             self.own_lock().release();
         }
     }
-
-    /// Puts a small message beside its position, too.
-    #[inline(always)]
-    fn put_beside(&self, at: u64, length: usize) {
-        let message = &self.own.message.0;
-        match self.bytes.place() {
-            Some(from) if length <= BESIDE => {
-                // Readers of the last one look with Acquire, and find out that it is gone.
-                message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
-                compiler_fence(Ordering::SeqCst);
-                let beside = message.beside.as_ptr().cast_mut().cast::<u8>();
-                // SAFETY: the words' own room, which is long enough; the program's own bytes.
-                unsafe { copy(from.wrapping_add(self.done), beside, length) };
-                compiler_fence(Ordering::SeqCst);
-                // Nobody looks at it before the tail is behind it; before another one gets there, it is gone again.
-                message.beside_at.store(at, Ordering::Release);
-            }
-            _ => {
-                if message.beside_at.load(Ordering::Relaxed) != NOTHING_BESIDE {
-                    // Readers look with Acquire: they find out that the last one is gone.
-                    message.beside_at.store(NOTHING_BESIDE, Ordering::Release);
-                }
-            }
-        }
-    }
-
-    /// Takes a small message from beside its position, if it is there.
-    #[inline(always)]
-    fn take_beside(&self, from: u64, length: usize) -> bool {
-        let message = &self.peer.message.0;
-        // Behind the look at the tail: what stands here is the last message that it shows, or a later one.
-        if message.beside_at.load(Ordering::Acquire) != from || length > BESIDE {
-            return false;
-        }
-        let Some(to) = self.bytes.place() else { return false };
-        // SAFETY: the words' own bytes; the program's own room, of which no more than its length is used.
-        unsafe { copy(message.beside.as_ptr().cast(), to, length) };
-        compiler_fence(Ordering::SeqCst);
-        message.beside_at.load(Ordering::Acquire) == from
-    }
 }
-
-/// No message stands beside its position.
-const NOTHING_BESIDE: u64 = u64::MAX;
 
 impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
     type Stop = Slow;
@@ -114,8 +71,13 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
     }
 
     #[inline(always)]
-    fn store(&mut self, _: Word, _: u64) -> Result<(), Slow> {
-        Err(Slow)
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Slow> {
+        if word != Word::InlineAt {
+            return Err(Slow);
+        }
+        // Readers look with Acquire.
+        self.own.word(word).store(value, Ordering::Release);
+        Ok(())
     }
 
     #[inline(always)]
@@ -189,17 +151,52 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
         self.moving = len;
         // SAFETY: the ring of this end's region; the program's own bytes.
         unsafe { self.bytes.put(self.done, self.own.ring(), at, len as usize) };
-        self.put_beside(at, len as usize);
         Ok(())
     }
 
     #[inline(always)]
     fn take(&mut self, at: u64, len: u64) -> Result<(), Slow> {
         self.moving = len;
-        if !self.take_beside(at, len as usize) {
-            // SAFETY: the ring of the other end's region; the program's own room, of which no more than its length is used.
-            unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
+        // SAFETY: the ring of the other end's region; the program's own room, of which no more than its length is used.
+        unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn has_inline(&self, len: u64) -> bool {
+        len as usize <= INLINE_BYTES && self.bytes.place().is_some()
+    }
+
+    #[inline(always)]
+    fn put_inline(&mut self, len: u64) -> Result<(), Slow> {
+        if let Some(from) = self.bytes.place() {
+            let to = self.own.message.0.inline.as_ptr().cast_mut().cast::<u8>();
+            // SAFETY: the words' own room, which `has_inline` has found long enough; the program's own bytes.
+            unsafe { copy(from.wrapping_add(self.done), to, len as usize) };
         }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take_inline(&mut self, len: u64) -> Result<(), Slow> {
+        self.moving = len;
+        if let Some(to) = self.bytes.place() {
+            // SAFETY: the words' own bytes, as many as there are at most; the program's own room, of which no more than its length is used.
+            unsafe { copy(self.peer.message.0.inline.as_ptr().cast(), to, len as usize) };
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn order_stores(&mut self) -> Result<(), Slow> {
+        // The copy is made by assembly, which the compiler moves over no fence. Pairs with `order_loads` of the reader.
+        fence(Ordering::Release);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn order_loads(&mut self) -> Result<(), Slow> {
+        fence(Ordering::Acquire);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::rings::copy::Bytes;
 use crate::rings::flight::Flight;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::words::{BESIDE, CAPACITY, Words};
+use crate::rings::words::{CAPACITY, INLINE_BYTES, Words};
 use crate::rings::{kernel, leave, pair, spin};
 use crate::sync::{Ordering, fence};
 
@@ -46,7 +46,7 @@ pub(crate) fn write(
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
     if conn.pace.asked.load(Ordering::Relaxed) != 0 {
         conn.pace.asked.store(0, Ordering::Relaxed);
-        if bytes.length <= BESIDE {
+        if bytes.length <= INLINE_BYTES {
             answers(own);
         }
     }
