@@ -8,13 +8,15 @@ use crate::sync::{AtomicU64, Ordering, fence, store_load_fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use stream::inline;
+use stream::park;
 use stream::plain;
 use stream::read::Read;
 use stream::withdraw::Withdraw;
 use stream::words::WORDS;
 use stream::write::{Occasion, Write};
 use stream::{
-    Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written, consent, path,
+    Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written, consent,
+    path,
 };
 
 #[derive(Default)]
@@ -29,6 +31,9 @@ const INLINE: usize = 2;
 
 struct Stream {
     words: [AtomicU64; WORDS],
+    /// Of the reading process.
+    parked: AtomicU64,
+    inside: AtomicU64,
     inline: [AtomicU64; INLINE],
     ring: Vec<AtomicU64>,
     kernel: Mutex<Kernel>,
@@ -46,6 +51,8 @@ impl Stream {
     fn with(capacity: u64, tail: u64, has_fences: bool, has_inline: bool) -> Arc<Self> {
         let stream = Self {
             words: core::array::from_fn(|_| AtomicU64::new(0)),
+            parked: AtomicU64::new(0),
+            inside: AtomicU64::new(0),
             inline: core::array::from_fn(|_| AtomicU64::new(u64::MAX)),
             ring: (0..capacity).map(AtomicU64::new).collect(),
             kernel: Mutex::new(Kernel::default()),
@@ -186,6 +193,33 @@ impl Shared for Call<'_> {
 
     fn fence(&mut self) -> Result<(), Asleep> {
         self.stream.fence();
+        Ok(())
+    }
+}
+
+impl Process for Call<'_> {
+    fn parked(&mut self) -> Result<u64, Asleep> {
+        Ok(self.stream.parked.load(Ordering::SeqCst))
+    }
+
+    fn exchange_parked(&mut self, from: u64, to: u64) -> Result<bool, Asleep> {
+        let result = self.stream.parked.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed);
+        self.stream.fence();
+        Ok(result.is_ok())
+    }
+
+    fn inside(&mut self) -> Result<u64, Asleep> {
+        Ok(self.stream.inside.load(Ordering::SeqCst))
+    }
+
+    fn enter(&mut self) -> Result<(), Asleep> {
+        self.stream.inside.fetch_add(1, Ordering::SeqCst);
+        self.stream.fence();
+        Ok(())
+    }
+
+    fn exit(&mut self) -> Result<(), Asleep> {
+        self.stream.inside.fetch_sub(1, Ordering::SeqCst);
         Ok(())
     }
 }
@@ -469,4 +503,39 @@ fn loom_an_inline_copy_is_of_one_message() {
 #[should_panic = "bytes of two messages"]
 fn loom_without_fences_an_inline_copy_is_of_two_messages() {
     next_message_against_inline_copy(false);
+}
+
+/// A process wakes while one of its threads reads from the kernel, where only a writer that finds it counted as asleep wakes that.
+fn wake_against_parked_read(has_fences: bool) {
+    every(move || {
+        let stream = Stream::open(2, 0, has_fences);
+        stream.parked.store(park::EMPTY, Ordering::Relaxed);
+        stream.word(Word::Asleep).store(1, Ordering::Relaxed);
+        let theirs = Arc::clone(&stream);
+        let reader = thread::spawn(move || {
+            let mut call = Call { stream: &theirs, bytes: &[], got: Vec::new() };
+            let counted = park::read(&mut call, |call| call.load(Word::Asleep));
+            counted.ok().flatten()
+        });
+        let woken = {
+            let mut call = Call { stream: &stream, bytes: &[], got: Vec::new() };
+            park::wake(&mut call).ok()
+        };
+        let counted = reader.join().unwrap();
+        let asleep = stream.load(Word::Asleep);
+        drop(stream);
+        assert_eq!(asleep, u64::from(woken == Some(false)));
+        assert_ne!(counted, Some(0), "asleep and not counted");
+    });
+}
+
+#[test]
+fn loom_a_process_stays_counted_under_its_parked_reader() {
+    wake_against_parked_read(true);
+}
+
+#[test]
+#[should_panic = "asleep and not counted"]
+fn loom_without_fences_a_parked_reader_is_not_counted() {
+    wake_against_parked_read(false);
 }

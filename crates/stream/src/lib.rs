@@ -17,7 +17,7 @@
 //!   be read.* End of stream and errors of the kernel obey the same rule, so they come in TCP's place.
 //!
 //! Where to start reading: [`words`], then [`mod@write`], [`open`] and [`back`], then [`read`]. [`plain`] is a write that goes to the
-//! kernel; [`inline`] is the copy of a small message beside the words; [`withdraw`] is for a reader that is about to do what the library cannot see.
+//! kernel; [`inline`] is the copy of a small message beside the words; [`park`] is a reader that counts as asleep for longer than a call; [`withdraw`] is for a reader that is about to do what the library cannot see.
 #![forbid(unsafe_code)]
 
 pub mod back;
@@ -25,13 +25,14 @@ pub mod count;
 pub mod inline;
 pub mod memory;
 pub mod open;
+pub mod park;
 pub mod plain;
 pub mod read;
 pub mod withdraw;
 pub mod words;
 pub mod write;
 
-pub use self::memory::{Free, Held, Locked, Memory, Sent, Shared, Slept, Wait, Woken, Written};
+pub use self::memory::{Free, Held, Locked, Memory, Process, Sent, Shared, Slept, Wait, Woken, Written};
 pub use self::words::{Word, consent, path};
 
 /// How a call ended.

@@ -28,6 +28,24 @@ pub trait Shared {
     fn fence(&mut self) -> Result<(), Self::Stop>;
 }
 
+/// What a reading process keeps for itself of being parked ([`crate::park`]). Each step is sequentially consistent.
+pub trait Process: Shared {
+    /// Whether it counts as asleep for longer than a call; 0 if not.
+    fn parked(&mut self) -> Result<u64, Self::Stop>;
+
+    /// Changes that, if it is `from`. Whether it was.
+    fn exchange_parked(&mut self, from: u64, to: u64) -> Result<bool, Self::Stop>;
+
+    /// How many of its threads read from the kernel in trust of that.
+    fn inside(&mut self) -> Result<u64, Self::Stop>;
+
+    /// One more of them.
+    fn enter(&mut self) -> Result<(), Self::Stop>;
+
+    /// One less.
+    fn exit(&mut self) -> Result<(), Self::Stop>;
+}
+
 /// What else a call may do: take locks, copy bytes of the ring, ask the kernel, wait.
 pub trait Memory: Shared {
     /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that is proven dead is free.

@@ -57,6 +57,27 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
             world.processes[who].memory.is_armed = up && is(Mutant::NoLookAfterArming);
             Saw::Nothing
         }
+        Do::Parked => {
+            world.flush(who);
+            Saw::Value(world.parked)
+        }
+        Do::ExchangeParked(from, to) => {
+            world.flush(who);
+            if world.parked != from {
+                return Ok(Saw::Otherwise);
+            }
+            world.parked = to;
+            Saw::Nothing
+        }
+        Do::Inside => {
+            world.flush(who);
+            Saw::Value(if is(Mutant::WakesUnderReaders) { 0 } else { world.inside })
+        }
+        Do::Enter | Do::Exit => {
+            world.flush(who);
+            world.inside = if what == Do::Enter { world.inside + 1 } else { world.inside - 1 };
+            Saw::Nothing
+        }
         Do::Fence => {
             if !is(Mutant::NoFence) {
                 world.flush(who);

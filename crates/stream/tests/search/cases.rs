@@ -48,8 +48,9 @@ pub(crate) fn holds(case: &Case) {
 }
 
 use Op::{
-    BeforeSleep, Close, Look, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ReadWritten, Renew,
-    Seen, ShutDown, TryAll, TryRead, TryWrite, Withdraw, Write, WriteHungUp,
+    BeforeSleep, Close, Look, Park, Peek, Poll, RawRead, RawToEnd, RawWrite, Read, ReadAndStay, ReadAsleep,
+    ReadParked, ReadToEnd, ReadWritten, Renew, Seen, ShutDown, TryAll, TryRead, TryWrite, Wake, Withdraw,
+    Write, WriteHungUp,
 };
 
 #[test]
@@ -110,6 +111,38 @@ fn messages_with_an_inline_copy() {
         inline: 1,
         writers: vec![vec![Write(1), BeforeSleep], vec![Write(1)]],
         readers: vec![vec![Read(1), Read(1)]],
+        ..base
+    });
+}
+
+/// A reading process that counts as asleep for longer than a call.
+#[test]
+fn a_parked_reader() {
+    let base = Case {
+        buffered: false,
+        ..case("parked, and woken", &[&[Write(1), Write(1), Close]], &[&[Park, ReadParked(1), Wake, Read(1)]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "asleep, and parked since",
+        writers: vec![vec![Write(1), Write(2), Write(1)]],
+        readers: vec![vec![Read(1), ReadAsleep(1), ReadAndStay(1), ReadParked(1), Wake]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "parked, and woken by another thread",
+        ring: 1,
+        pipe: 1,
+        writers: vec![vec![Write(1), Write(1)]],
+        readers: vec![vec![Read(1), Park, ReadParked(1)], vec![Wake]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "parked and woken while another thread reads",
+        ring: 1,
+        pipe: 1,
+        writers: vec![vec![Write(1), Write(1)]],
+        readers: vec![vec![Park, Wake, Park], vec![ReadParked(1), ReadParked(1)]],
         ..base
     });
 }

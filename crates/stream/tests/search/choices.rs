@@ -148,7 +148,9 @@ fn may_hurry(case: &Case, world: &World, who: usize) -> bool {
 /// Room in the buffer of the program's read call.
 fn wanted(case: &Case, world: &World, who: usize) -> u32 {
     match world.op(case, who) {
-        Some(Op::Read(count)) => count - world.processes[who].moved,
+        Some(Op::Read(count) | Op::ReadParked(count) | Op::ReadAsleep(count) | Op::ReadAndStay(count)) => {
+            count - world.processes[who].moved
+        }
         Some(Op::ReadToEnd(size) | Op::Peek(size)) => size,
         _ => 0,
     }

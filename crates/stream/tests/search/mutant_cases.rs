@@ -1,8 +1,8 @@
 //! Each way to get it wrong is found: the search can see.
 
 use Op::{
-    BeforeSleep, Close, RawRead, RawToEnd, RawWrite, Read, ReadToEnd, ReadWritten, ShutDown, TryRead,
-    TryWrite, Withdraw, Write,
+    BeforeSleep, Close, Park, RawRead, RawToEnd, RawWrite, Read, ReadParked, ReadToEnd, ReadWritten,
+    ShutDown, TryRead, TryWrite, Wake, Withdraw, Write,
 };
 
 use crate::cases::case;
@@ -198,6 +198,18 @@ fn bytes_that_the_kernel_refused_taken_for_handed_back() {
     let base = case("shut down before everything is back", &[&twice], &[&[TryRead, Withdraw, RawToEnd]]);
     let base = Case { hurries: true, timers: true, may_abort: true, pipe: 1, ..unbuffered(base) };
     is_found(Mutant::RefusedIsDone, &base);
+}
+
+#[test]
+fn a_process_that_wakes_under_its_own_readers() {
+    let base = case("parked", &[&[Write(1), Write(1)]], &[&[Read(1), Park, ReadParked(1)], &[Wake]]);
+    is_found(Mutant::WakesUnderReaders, &Case { ring: 1, pipe: 1, ..unbuffered(base) });
+}
+
+#[test]
+fn a_ring_taken_for_empty_without_a_look() {
+    let base = case("parked", &[&[Write(1), Write(1)]], &[&[Read(1), Park, ReadParked(1)]]);
+    is_found(Mutant::ParkedWithoutLook, &unbuffered(base));
 }
 
 fn inline_copies(ring: u32, writes: &[Op], reads: &[Op]) -> Case {

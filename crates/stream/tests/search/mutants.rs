@@ -4,6 +4,7 @@
 use stream::words::WORDS;
 use stream::{Word, path};
 
+use crate::replay::Call;
 use crate::world::{Case, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,6 +61,10 @@ pub(crate) enum Mutant {
     InlineNotVoided,
     /// After an inline copy was taken, the reader does not look whether it still is that message's.
     InlineNotLookedAtAgain,
+    /// A parked process counts itself out without a look at who reads in trust of that.
+    WakesUnderReaders,
+    /// A parked process takes the ring for empty without a look.
+    ParkedWithoutLook,
     /// Who could not hand everything back, because the kernel refuses it, says that nothing is left.
     RefusedIsDone,
 }
@@ -117,6 +122,9 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
         (Mutant::InlineNotLookedAtAgain, Word::InlineAt) if !is_writer => {
             return remember(world, who, word, old);
         }
+        (Mutant::ParkedWithoutLook, Word::Head) if is_parking(world, who) => {
+            return world.load(who, Word::Tail);
+        }
         (Mutant::OpenIgnoresPlain, Word::Plain) | (Mutant::PlainIgnoresOpening, Word::Opening) => return 0,
         (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {
             return world.load(who, Word::Tail);
@@ -127,6 +135,11 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
         world.processes[who].memory.is_opening = now == path::TCP;
     }
     remember(world, who, word, now)
+}
+
+fn is_parking(world: &World, who: usize) -> bool {
+    let running = world.processes[who].running.as_ref();
+    running.is_some_and(|running| matches!(running.call, Call::Parking(_)))
 }
 
 fn remember(world: &mut World, who: usize, word: Word, value: u64) -> u64 {

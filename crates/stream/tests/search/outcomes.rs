@@ -86,7 +86,8 @@ pub(crate) fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome)
             world.processes[who].moved += count as u32;
             if matches!(op, Some(Op::ReadToEnd(_))) {
                 world.processes[who].moved = 0;
-            } else if !matches!(op, Some(Op::Read(want)) if world.processes[who].moved < want) {
+            } else if !matches!(op, Some(Op::Read(want) | Op::ReadParked(want) | Op::ReadAsleep(want) | Op::ReadAndStay(want)) if world.processes[who].moved < want)
+            {
                 finish_op(world, who);
             }
         }

@@ -3,11 +3,12 @@
 //! A call's attempt does nothing but what its steps tell it, so it is where its answers so far have brought it. It is run from the
 //! beginning with these answers, and stopped at the first step for which there is none yet: that is the next one.
 
+use stream::park;
 use stream::plain;
 use stream::read::Read;
 use stream::withdraw::Withdraw;
 use stream::write::Write;
-use stream::{Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Word, Written};
+use stream::{Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written};
 
 /// A step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,6 +22,11 @@ pub(crate) enum Do {
     Advance(Word, u64),
     Increase(Word),
     Decrease(Word),
+    Parked,
+    ExchangeParked(u64, u64),
+    Inside,
+    Enter,
+    Exit,
     Fence,
     Put {
         at: u64,
@@ -59,6 +65,8 @@ pub(crate) enum Saw {
     Nested,
     /// It was interrupted.
     Interrupted,
+    /// The word was not what it was to be exchanged for.
+    Otherwise,
     Free(Free),
     Value(u64),
     Taken(Option<u64>),
@@ -122,6 +130,28 @@ impl Shared for Replay<'_> {
 
     fn fence(&mut self) -> Result<(), Do> {
         answered!(self, Do::Fence, Saw::Nothing => ())
+    }
+}
+
+impl Process for Replay<'_> {
+    fn parked(&mut self) -> Result<u64, Do> {
+        answered!(self, Do::Parked, Saw::Value(value) => value)
+    }
+
+    fn exchange_parked(&mut self, from: u64, to: u64) -> Result<bool, Do> {
+        answered!(self, Do::ExchangeParked(from, to), saw @ (Saw::Nothing | Saw::Otherwise) => saw == Saw::Nothing)
+    }
+
+    fn inside(&mut self) -> Result<u64, Do> {
+        answered!(self, Do::Inside, Saw::Value(value) => value)
+    }
+
+    fn enter(&mut self) -> Result<(), Do> {
+        answered!(self, Do::Enter, Saw::Nothing => ())
+    }
+
+    fn exit(&mut self) -> Result<(), Do> {
+        answered!(self, Do::Exit, Saw::Nothing => ())
     }
 }
 
@@ -197,7 +227,10 @@ impl Memory for Replay<'_> {
     }
 }
 
-/// How a write to the kernel ends that has found another path.
+/// What a parked process has in its word before it has found the ring empty.
+const PARKED: u64 = 1;
+
+/// How a call ends that has found it otherwise than it needs: a write to the kernel another path, a read that it is not parked.
 pub(crate) const CHANGED: Outcome = Outcome::Withdrawn;
 
 /// A call of the library.
@@ -208,6 +241,20 @@ pub(crate) enum Call {
     Plain(u64),
     Reading(Read),
     Withdrawing(Withdraw),
+    Parking(Parking),
+}
+
+/// A call about being parked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Parking {
+    Park,
+    Wake,
+    /// A read that goes on in the kernel if it is parked.
+    Read,
+    /// A read that sleeps in the kernel, and then stays parked if it `stays`.
+    Sleep {
+        stays: bool,
+    },
 }
 
 impl Call {
@@ -216,6 +263,12 @@ impl Call {
             Self::Writing(call) => call.attempt(m),
             Self::Reading(call) => call.attempt(m),
             Self::Withdrawing(call) => call.attempt(m),
+            Self::Parking(Parking::Park) => park::park(m, PARKED).map(|_| Step::Ends(Outcome::Moved(0))),
+            Self::Parking(Parking::Wake) => park::wake(m).map(|_| Step::Ends(Outcome::Moved(0))),
+            Self::Parking(Parking::Read) => park::read(m, |m| m.sleep(Wait::Readable)).map(slept),
+            Self::Parking(Parking::Sleep { stays }) => {
+                park::sleep(m, |m| Ok((m.sleep(Wait::Readable)?, *stays))).map(slept)
+            }
             Self::Plain(want) => Ok(Step::Ends(match plain::write(m, |m| m.send(*want))? {
                 Some(Sent::Bytes(count)) => Outcome::Moved(count),
                 Some(Sent::WouldBlock) => Outcome::WouldBlock,
@@ -224,6 +277,15 @@ impl Call {
             })),
         }
     }
+}
+
+/// What a read is told that has slept in the kernel, if it has.
+fn slept(slept: Option<Slept>) -> Step {
+    Step::Ends(match slept {
+        Some(Slept::Moved(count)) => Outcome::Moved(count),
+        // What it says, it says again to a read that looks at the ring, too.
+        _ => CHANGED,
+    })
 }
 
 /// A call under way: how it stood when its present attempt began, and the answers since.

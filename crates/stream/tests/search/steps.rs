@@ -10,7 +10,7 @@ use crate::choices::Choice;
 use crate::handlers;
 use crate::mutants::Mutant;
 use crate::outcomes::{at_end, read, wrote};
-use crate::replay::{CHANGED, Call, Do, Running, Saw};
+use crate::replay::{CHANGED, Call, Do, Parking, Running, Saw};
 use crate::world::{Case, Op, Process, World};
 
 /// What broke a promise.
@@ -236,6 +236,11 @@ fn begin(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
         Op::Poll => Call::Reading(read(9, true).to(Purpose::Look)),
         Op::Peek(most) => Call::Reading(read(most, true).to(Purpose::Peek)),
         Op::ReadToEnd(size) => reader(size, true),
+        Op::Park => Call::Parking(Parking::Park),
+        Op::Wake => Call::Parking(Parking::Wake),
+        Op::ReadParked(_) => Call::Parking(Parking::Read),
+        Op::ReadAsleep(_) => Call::Parking(Parking::Sleep { stays: false }),
+        Op::ReadAndStay(_) => Call::Parking(Parking::Sleep { stays: true }),
         Op::Withdraw => Call::Withdrawing(Withdraw::new(ring)),
         Op::Seen => Call::Withdrawing(Withdraw::new(ring).seen()),
         Op::Renew => {
@@ -367,6 +372,26 @@ fn wants(case: &Case, world: &mut World, who: usize, next: Do) -> Result<(), Bro
             None => Err("a write of nothing goes to the kernel".into()),
         },
         Call::Plain(_) if outcome == CHANGED => begin(case, world, who),
+        // An ordinary read, also if somebody parks it in between.
+        Call::Parking(Parking::Read | Parking::Sleep { .. }) if outcome == CHANGED => {
+            let Process { moved, reached, .. } = world.processes[who];
+            let Some(Op::ReadParked(count) | Op::ReadAsleep(count) | Op::ReadAndStay(count)) =
+                world.op(case, who)
+            else {
+                return Err("a read of no op".into());
+            };
+            let ring = u64::from(case.ring);
+            enter(
+                case,
+                world,
+                who,
+                Call::Reading(Read::new(ring, u64::from(count - moved), true, true, reached)),
+            )
+        }
+        Call::Parking(Parking::Park | Parking::Wake) => {
+            finish_op(world, who);
+            Ok(())
+        }
         Call::Writing(_) | Call::Plain(_) => wrote(case, world, who, outcome),
         _ => read(case, world, who, outcome),
     }

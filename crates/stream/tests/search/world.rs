@@ -49,6 +49,16 @@ pub(crate) enum Op {
     RawRead(u32),
     /// Reads past the library until the end.
     RawToEnd,
+    /// Counts its process among the sleepers for longer than a call.
+    Park,
+    /// Counts it out.
+    Wake,
+    /// Waits until it has read so many bytes: from the kernel alone if its process is parked.
+    ReadParked(u32),
+    /// As [`Op::Read`], by a call that is about to sleep, and does so unless the ring has something.
+    ReadAsleep(u32),
+    /// As that, and then its process stays parked.
+    ReadAndStay(u32),
     /// Reads, without waiting, until it has all that writers were told is written, and they are through.
     ReadWritten,
 }
@@ -152,6 +162,9 @@ pub(crate) struct World {
     pub(crate) inline: [u64; INLINE],
     pub(crate) ring: Vec<u32>,
     pub(crate) kernel: Kernel,
+    /// Whether the reading process is parked, and how many of its threads read in trust of that: here readers are its threads.
+    pub(crate) parked: u64,
+    pub(crate) inside: u64,
     pub(crate) processes: Vec<Process>,
     /// Bytes that writers were told are written, and that readers got: also the number of the next.
     pub(crate) committed: u32,
@@ -192,6 +205,8 @@ impl World {
             inline: [u64::MAX; INLINE],
             ring: vec![u32::MAX; case.ring as usize],
             kernel: Kernel::default(),
+            parked: 0,
+            inside: 0,
             processes: vec![process; case.writers.len() + case.readers.len()],
             committed: 0,
             delivered: 0,

@@ -1,13 +1,95 @@
-//! Whether this process counts itself in `asleep` until the program next reads: it does with any odd number, another one each time.
+//! Whether this process counts as asleep for longer than a call, carried out on the words of two ends: see `stream::park`.
 
-use crate::sync::{AtomicU32, Ordering};
+use core::convert::Infallible;
 
-/// It does, and has since it found the ring empty: everything comes through the kernel.
-pub(crate) const EMPTY: u32 = 2;
+pub(crate) use stream::park::EMPTY;
+use stream::{Process, Shared, Word};
 
-static NEXT: AtomicU32 = AtomicU32::new(1);
+use super::Conn;
+use crate::rings::words::{Words, position};
+use crate::sync::{AtomicU64, Ordering, fence};
 
-/// A number for it: who finds out that the ring is empty finds out, too, whether it is still parked for the same time.
-pub(crate) fn some() -> u32 {
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A number for the time for which it is parked from here on.
+pub(crate) fn some() -> u64 {
     NEXT.fetch_add(2, Ordering::Relaxed)
+}
+
+/// A reading end, for calls about being parked.
+pub(crate) struct Parking<'a> {
+    pub(crate) conn: &'a Conn,
+    pub(crate) own: &'a Words,
+    pub(crate) peer: &'a Words,
+}
+
+impl Parking<'_> {
+    fn word(&self, word: Word) -> &AtomicU64 {
+        // It reads: the writers' words are the other end's.
+        if word.is_writers() { self.peer.word(word) } else { self.own.word(word) }
+    }
+}
+
+impl Shared for Parking<'_> {
+    type Stop = Infallible;
+
+    #[inline(always)]
+    fn load(&mut self, word: Word) -> Result<u64, Infallible> {
+        let value = self.word(word).load(Ordering::Acquire);
+        Ok(if word == Word::Tail { position(value) } else { value })
+    }
+
+    #[inline(always)]
+    fn store(&mut self, word: Word, value: u64) -> Result<(), Infallible> {
+        // The other end looks with Acquire.
+        self.word(word).store(value, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn increase(&mut self, count: Word) -> Result<(), Infallible> {
+        self.word(count).fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn decrease(&mut self, count: Word) -> Result<(), Infallible> {
+        self.word(count).fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn fence(&mut self) -> Result<(), Infallible> {
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Process for Parking<'_> {
+    #[inline(always)]
+    fn parked(&mut self) -> Result<u64, Infallible> {
+        Ok(self.conn.sleep.parked.load(Ordering::SeqCst))
+    }
+
+    #[inline(always)]
+    fn exchange_parked(&mut self, from: u64, to: u64) -> Result<bool, Infallible> {
+        Ok(self.conn.sleep.parked.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok())
+    }
+
+    #[inline(always)]
+    fn inside(&mut self) -> Result<u64, Infallible> {
+        Ok(self.conn.sleep.inside.load(Ordering::SeqCst))
+    }
+
+    #[inline(always)]
+    fn enter(&mut self) -> Result<(), Infallible> {
+        self.conn.sleep.inside.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn exit(&mut self) -> Result<(), Infallible> {
+        self.conn.sleep.inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
 }

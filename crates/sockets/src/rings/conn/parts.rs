@@ -85,11 +85,11 @@ impl Pace {
 /// Who of this process sleeps over it, or counts as asleep.
 pub(crate) struct Sleep {
     /// See [`parked`](super::parked); 0 if it does not.
-    pub(crate) parked: AtomicU32,
+    pub(crate) parked: AtomicU64,
     /// Threads that wait for it in the kernel since before it had a ring. They may do so for longer than the connection lives.
     pub(crate) waiting: AtomicU32,
     /// Threads that read from the kernel, and rely on that.
-    pub(crate) inside: AtomicU32,
+    pub(crate) inside: AtomicU64,
     /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
     pub(crate) woken_at: AtomicU64,
     pub(crate) futile: AtomicU32,
@@ -98,13 +98,14 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(super) fn reset(&self) {
-        zero_all(&[&self.parked, &self.inside, &self.futile, &self.stays]);
-        self.woken_at.store(0, Ordering::Relaxed);
+        zero_all(&[&self.futile, &self.stays]);
+        zero_all_long(&[&self.parked, &self.inside, &self.woken_at]);
     }
 
     /// In the child of a fork nobody sleeps.
     pub(super) fn forked(&self) {
-        zero_all(&[&self.parked, &self.waiting, &self.inside]);
+        zero_all(&[&self.waiting]);
+        zero_all_long(&[&self.parked, &self.inside]);
     }
 }
 

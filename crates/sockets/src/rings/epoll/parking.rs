@@ -5,9 +5,10 @@
 //! read from since the last.
 
 use libc::{c_int, epoll_event};
+use stream::park;
 
-use crate::rings::conn::{self, Conn, Known, counts_down, parked};
-use crate::rings::io::is_empty;
+use crate::rings::conn::parked::{self, Parking};
+use crate::rings::conn::{self, Conn, Known, counts_down};
 use crate::rings::words::Words;
 use crate::rings::{leave, proc, spin, tables};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
@@ -117,14 +118,9 @@ fn park(conn: &'static Conn) {
 
 fn park_as_user(conn: &Conn) {
     let Some((own, peer)) = conn.words() else { return };
-    let some = parked::some();
-    if conn.sleep.parked.compare_exchange(0, some, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+    let Ok(is_parked) = park::park(&mut Parking { conn, own, peer }, parked::some());
+    if !is_parked {
         return;
-    }
-    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
-    if is_empty(own, peer) && peer.way.0.recall.load(Ordering::Acquire) == 0 {
-        // Unless it was woken meanwhile.
-        let _ = conn.sleep.parked.compare_exchange(some, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed);
     }
     // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
     let futile = match own.head.0.load(Ordering::Relaxed) == conn.sleep.woken_at.load(Ordering::Relaxed) {
@@ -155,7 +151,12 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
         registered == MANY
             || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
     };
-    if is_slept_over(registered) || !ends(conn, own) {
+    if is_slept_over(registered) {
+        return;
+    }
+    let Some((_, peer)) = conn.words() else { return };
+    let Ok(is_awake) = park::wake(&mut Parking { conn, own, peer });
+    if !is_awake {
         return;
     }
     // Who goes to sleep now has either seen that it is awake, or is seen here.
@@ -165,30 +166,11 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
     }
 }
 
-/// It is parked no more, unless another thread reads from the kernel in trust of that. Whether it was, and is not.
-fn ends(conn: &Conn, own: &Words) -> bool {
-    let is_relied_upon = || conn.sleep.inside.load(Ordering::SeqCst) != 0;
-    if is_relied_upon() {
-        return false;
-    }
-    let before = conn.sleep.parked.swap(0, Ordering::SeqCst);
-    if before == 0 {
-        return false;
-    }
-    // Who came meanwhile has either seen that, or is seen here: then it is as it was, unless somebody has parked it again since.
-    let is_kept = is_relied_upon()
-        && conn.sleep.parked.compare_exchange(0, before, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-    if !is_kept {
-        own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    }
-    !is_kept
-}
-
 /// Calls `each` with the connections that are registered in an epoll, of those with a state that `is` wanted.
 #[inline(always)]
 fn for_each_in(
     epoll: c_int,
-    is: impl Fn(u32) -> bool,
+    is: impl Fn(u64) -> bool,
     mut each: impl FnMut(&'static Conn, &'static Interest),
 ) {
     conn::for_each_ready(|conn| {

@@ -1,11 +1,12 @@
 //! How a read waits for bytes: whether it looks, at what, and for how long; and what a connection needs on which looking does not pay.
 
 use libc::c_int;
-use stream::consent;
+use stream::{consent, park};
 
 use super::is_empty;
 use crate::rings::blocked::Limit;
-use crate::rings::conn::{Conn, counts_down, parked};
+use crate::rings::conn::parked::Parking;
+use crate::rings::conn::{Conn, counts_down};
 use crate::rings::native::Native;
 use crate::rings::spin::{self, Look};
 use crate::rings::words::Words;
@@ -91,26 +92,18 @@ const TOGETHER: u32 = 31;
 /// With both ends on one processor everything comes through the kernel: then this one goes on counting itself among those who sleep, as
 /// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
 pub(super) fn stays_asleep(conn: &Conn) -> bool {
-    // Whoever wakes it again finds out who has counted.
     conn.pace.together.load(Ordering::Relaxed) > 0
-        && conn.sleep.parked.compare_exchange(0, parked::EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
 /// A read on a connection that is known to have nothing in its ring, unless it is time to see whether that is still for the best. An
 /// end may have something left before it. For users of it.
 #[inline(always)]
-pub(super) fn read_parked(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
+pub(super) fn read_parked(conn: &Conn, own: &Words, peer: &Words, native: &mut Native<'_>) -> Option<isize> {
     if !conn.is_quiet() || leave::owes() {
         return None;
     }
-    // Nobody may wake it under who sleeps here. Whoever wakes it now either sees this one, or is seen here.
-    conn.sleep.inside.fetch_add(1, Ordering::SeqCst);
-    let is_still = conn.sleep.parked.load(Ordering::SeqCst) == parked::EMPTY;
-    let result = if is_still { native.call() } else { 0 };
-    conn.sleep.inside.fetch_sub(1, Ordering::SeqCst);
-    if !is_still {
-        return None;
-    }
+    let Ok(result) = park::read(&mut Parking { conn, own, peer }, |_| Ok(native.call()));
+    let result = result?;
     conn.said(result);
     conn.owed.unacknowledged.store(1, Ordering::Relaxed);
     if result > 0 {

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use libc::c_int;
 use stream::read::{Purpose, Read};
-use stream::{Held, Outcome, Step, consent, path};
+use stream::{Held, Outcome, Step, consent, park, path};
 
 use super::both::{all, more};
 use super::fast::Takes;
@@ -12,6 +12,7 @@ use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, s
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
+use crate::rings::conn::parked::Parking;
 use crate::rings::conn::{BULK, Conn, Gone, Known, Use, counts_down, state};
 use crate::rings::copy::Bytes;
 use crate::rings::kernel::Ending;
@@ -59,7 +60,7 @@ pub(crate) fn read(
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
     if conn.sleep.parked.load(Ordering::Relaxed) != 0 {
         let user = known.enter()?;
-        let result = read_parked(conn, native);
+        let result = read_parked(conn, own, peer, native);
         if result.is_none() {
             epoll::wakes(conn, own);
         }
@@ -224,10 +225,12 @@ impl Reading<'_> {
         let Self { own, peer, fd, .. } = *self;
         let conn = self.known.conn;
         let errno = get_errno();
-        own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
-        let is_empty = peer.way.0.recall.load(Ordering::Acquire) == 0 && is_empty(own, peer);
-        if !is_empty {
-            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        let Ok(slept) = park::sleep(&mut Parking { conn, own, peer }, |_| {
+            let goes = if leave::owes() && may_wait.get(self) { leave::settle_or_poll(fd) } else { Goes::On };
+            let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
+            Ok((result, result > 0 && stays_asleep(conn)))
+        });
+        let Some(result) = slept else {
             if let Some(result) = self.by_machine(user, may_wait.get(self), native)? {
                 return Ok(Part::Ends(result));
             }
@@ -239,12 +242,7 @@ impl Reading<'_> {
             }
             // Of one that may wait, errno says why it has ended.
             return Ok(Part::Ends(-1));
-        }
-        let goes = if leave::owes() && may_wait.get(self) { leave::settle_or_poll(fd) } else { Goes::On };
-        let result = if goes == Goes::On { native.call() } else { with_errno(-(goes.errno() as isize)) };
-        if result <= 0 || !stays_asleep(conn) {
-            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
-        }
+        };
         if user.is_closed() {
             // What the kernel has said of the connection that it was.
             return Ok(Part::Ends(result));
