@@ -6,7 +6,7 @@
 //!
 //! - [`late`]: when a connection is worth it; [`pair`]: how two ends find each other, and prove who they are;
 //! - [`io`]: one read or write of the program; [`run`] where it is not the usual one;
-//! - [`wait`] and [`epoll`]: waiting for many; [`spin`]: how long they look before they sleep; [`blocked`]: waits on the other end's part;
+//! - [`wait`] and [`epoll`]: waiting for many; [`spin`] and [`pace`]: how long they look before they sleep, and when not at all; [`blocked`]: waits on the other end's part;
 //! - [`leave`]: before something that the library does not see; [`flight`]: writes that have begun before there was a ring;
 //! - [`own`]: descriptors that the library opens for a moment; [`closing`]: numbers that the program is about to close;
 //! - [`forced`]: a ring on each connection at once, for tests;
@@ -26,6 +26,7 @@ pub(crate) mod leave;
 mod lock;
 mod native;
 pub(crate) mod own;
+mod pace;
 pub(crate) mod pair;
 mod proc;
 pub(crate) mod reach;

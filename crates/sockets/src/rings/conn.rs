@@ -16,9 +16,11 @@ use sockets_rules::layout::Reason;
 
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
-use self::parts::{Kept, Meeting, Owed, Pace, Sleep, Standing, Told};
+use self::parts::{Kept, Meeting, Owed, Sleep, Standing, Told};
 pub(crate) use self::users::{Gone, Known, Mover, Use, forks, takes_away};
 use super::kernel::Ending;
+use super::pace::Pace;
+pub(crate) use super::pace::counts_down;
 use super::tables;
 use super::words::Words;
 use crate::hook::get_errno;
@@ -125,21 +127,7 @@ impl Conn {
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY
-            && (counts_down(&self.pace.together) || counts_down(&self.sleep.stays))
-    }
-
-    /// So much came from the kernel. While a reader sleeps its writer goes on giving everything to the kernel; who only takes what the kernel
-    /// has for sure does not count as asleep, which costs a few questions before.
-    pub(crate) fn sees_bulk(&self, result: isize) {
-        let is_bulk = u32::from(result >= BULK);
-        if self.pace.bulk.load(Ordering::Relaxed) != is_bulk {
-            self.pace.bulk.store(is_bulk, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether it is worth asking whether a read may wait.
-    pub(crate) fn may_be_blocking(&self) -> bool {
-        !counts_down(&self.pace.nonblocking)
+            && (self.pace.is_together() || counts_down(&self.sleep.stays))
     }
 
     /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
@@ -174,19 +162,6 @@ impl Conn {
             Some((self.own.load(Ordering::Acquire).as_ref()?, self.peer.load(Ordering::Acquire).as_ref()?))
         }
     }
-}
-
-/// Bytes of a large read.
-pub(crate) const BULK: isize = 16 << 10;
-
-/// Takes one of what is left; whether there was any.
-#[inline(always)]
-pub(crate) fn counts_down(left: &AtomicU32) -> bool {
-    let count = left.load(Ordering::Relaxed);
-    if count > 0 {
-        left.store(count - 1, Ordering::Relaxed);
-    }
-    count > 0
 }
 
 /// All connections, and how they are found. Zeroes are an empty one.

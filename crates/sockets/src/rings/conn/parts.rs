@@ -1,7 +1,6 @@
 //! What a connection consists of, by who uses it. A place in the table is used again: each part is then as at the beginning.
 
 use crate::rings::pair::Offer;
-use crate::rings::spin::Spin;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// While the ends look for each other.
@@ -40,45 +39,6 @@ pub(crate) struct Kept {
 impl Kept {
     pub(super) fn reset(&self) {
         zero_all_long(&[&self.reached, &self.head, &self.told_cut]);
-    }
-}
-
-/// How reads and writes have gone lately: when to look, and when to leave it. What is wrong here is slow, and nothing else.
-pub(crate) struct Pace {
-    /// A look has paid, and looking without asking first has since.
-    pub(crate) at_once: AtomicU32,
-    /// The last read from the kernel was a large one: there may be more, for which nobody has to sleep.
-    pub(crate) bulk: AtomicU32,
-    /// Where the reader was when it last found nothing, and such reads that are taken for pauses of a stream.
-    pub(crate) dry_at: AtomicU64,
-    pub(crate) dry: AtomicU32,
-    /// Reads until it is asked again whether they may wait.
-    pub(crate) nonblocking: AtomicU32,
-    /// Reads in a row, up to some, that found something soon, since the last write.
-    pub(crate) stream: AtomicU32,
-    /// Something was read from the ring since the last write.
-    pub(crate) asked: AtomicU32,
-    /// Reads until it is asked again whether both ends are on one processor.
-    pub(crate) together: AtomicU32,
-    pub(crate) spin: Spin,
-    /// As that, for room.
-    pub(crate) full: Spin,
-}
-
-impl Pace {
-    pub(super) fn reset(&self) {
-        zero_all(&[
-            &self.at_once,
-            &self.bulk,
-            &self.dry,
-            &self.nonblocking,
-            &self.stream,
-            &self.asked,
-            &self.together,
-        ]);
-        self.dry_at.store(0, Ordering::Relaxed);
-        self.spin.reset();
-        self.full.reset();
     }
 }
 

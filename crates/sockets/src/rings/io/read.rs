@@ -8,17 +8,17 @@ use stream::{Held, Outcome, Step, consent, park, path};
 
 use super::both::{all, more};
 use super::fast::Takes;
-use super::look::{finds, finds_at_once, lets_stream_go, may_look, read_parked, stays_asleep};
+use super::look::{finds, may_look, read_parked, stays_asleep};
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::parked::Parking;
-use crate::rings::conn::{BULK, Conn, Gone, Known, Use, counts_down, state};
+use crate::rings::conn::{Conn, Gone, Known, Use, state};
 use crate::rings::copy::Bytes;
 use crate::rings::kernel::Ending;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::spin::{self, Look};
+use crate::rings::spin::{self, Look, Machine};
 use crate::rings::words::{CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, pair};
 use crate::sync::Ordering;
@@ -76,7 +76,7 @@ pub(crate) fn read(
         return all(known, fd, bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
-    lets_stream_go(conn, own, peer);
+    conn.pace.lets_stream_go(&Machine, || peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)));
     // This read is the one that they were promised to.
     let promised = conn.told.promised.load(Ordering::Relaxed) != 0;
     if promised && !is_peek {
@@ -92,7 +92,7 @@ pub(crate) fn read(
         match take(known, own, peer, bytes, is_peek) {
             Moves::Moved(count) => {
                 promises(conn, is_peek);
-                conn.pace.asked.store(1, Ordering::Relaxed);
+                conn.pace.has_read();
                 return Ok(call().with_more(count));
             }
             Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
@@ -191,22 +191,25 @@ impl Reading<'_> {
         }
         let mut looked = None;
         let begins = is_empty(own, peer) && may_look(conn, own, peer, flags);
-        if begins && conn.may_be_blocking() {
+        if begins && conn.pace.may_be_blocking() {
             if !may_wait.get(self) {
-                conn.pace.nonblocking.store(NONBLOCKING, Ordering::Relaxed);
+                conn.pace.is_nonblocking();
             } else if finds(conn, own, peer, fd, &mut looked) {
-                conn.pace.at_once.store(1, Ordering::Relaxed);
+                conn.pace.has_found();
                 return Ok(Part::Again);
             }
         }
-        if conn.pace.bulk.load(Ordering::Relaxed) != 0
-            && conn.pace.together.load(Ordering::Relaxed) == 0
+        if conn.pace.is_bulk()
             && let Some(result) = self.by_machine(user, false, native)?
         {
-            conn.sees_bulk(result);
+            conn.pace.sees_bulk(result);
             return Ok(Part::Ends(result));
         }
-        if !*promised && is_of_stream(conn, own) && has_nothing(own, peer, fd) && !may_wait.get(self) {
+        if !*promised
+            && conn.pace.is_of_stream(own.head.0.load(Ordering::Relaxed))
+            && has_nothing(own, peer, fd)
+            && !may_wait.get(self)
+        {
             set_errno(libc::EAGAIN);
             return Ok(Part::Ends(-1));
         }
@@ -248,7 +251,7 @@ impl Reading<'_> {
             return Ok(Part::Ends(result));
         }
         conn.said(result);
-        conn.sees_bulk(result);
+        conn.pace.sees_bulk(result);
         if result > 0 {
             conn.came(fd, peer);
             if let Some(look) = looked {
@@ -353,17 +356,10 @@ fn promises(conn: &Conn, is_peek: bool) {
     }
 }
 
-/// Reads that find nothing, after large ones, until that is taken for the end of a stream.
-const DRY: u32 = 16;
-
-/// Whether much has come through the ring since it was last found dry, or shortly before.
-fn is_of_stream(conn: &Conn, own: &Words) -> bool {
-    let head = own.head.0.load(Ordering::Relaxed);
-    if head.wrapping_sub(conn.pace.dry_at.load(Ordering::Relaxed)) >= BULK as u64 {
-        conn.pace.dry.store(DRY, Ordering::Relaxed);
-    }
-    conn.pace.dry_at.store(head, Ordering::Relaxed);
-    counts_down(&conn.pace.dry)
+/// Spins at once, where that has paid.
+#[inline(always)]
+fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
+    flags & libc::MSG_DONTWAIT == 0 && conn.pace.finds_at_once(&Machine, || !is_empty(own, peer))
 }
 
 /// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the way. So a read that does not wait
@@ -374,9 +370,6 @@ fn has_nothing(own: &Words, peer: &Words, fd: c_int) -> bool {
         && peer.way.0.recall.load(Ordering::Acquire) == 0
         && is_empty(own, peer)
 }
-
-/// Reads for which a descriptor that did not want to wait is taken to stay so: it only goes without a look.
-const NONBLOCKING: u32 = 100;
 
 /// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each.
 const PAUSES: u32 = 2000;

@@ -16,7 +16,9 @@ use crate::rings::conn::{Conn, Gone, Known, Mover, Use, state};
 use crate::rings::copy::Bytes;
 use crate::rings::flight::Flight;
 use crate::rings::native::Native;
+use crate::rings::pace::Room;
 use crate::rings::run::Call;
+use crate::rings::spin::Machine;
 use crate::rings::words::{CAPACITY, INLINE_BYTES, Words};
 use crate::rings::{kernel, leave, pair, spin};
 use crate::sync::{Ordering, fence};
@@ -44,11 +46,8 @@ pub(crate) fn write(
         return used_plainly(known, fd, || plain(conn, native));
     };
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
-    if conn.pace.asked.load(Ordering::Relaxed) != 0 {
-        conn.pace.asked.store(0, Ordering::Relaxed);
-        if bytes.length <= INLINE_BYTES {
-            answers(own);
-        }
+    if conn.pace.answers() && bytes.length <= INLINE_BYTES {
+        answers(own);
     }
     if conn.is_quiet()
         && let Some(result) = used_plainly(known, fd, || plain_once(conn, native))?
@@ -340,9 +339,7 @@ fn put(known: Known, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> M
     if conn.owed.owes.load(Ordering::Relaxed) == 0 {
         leave::owe(conn);
     }
-    if conn.pace.stream.load(Ordering::Relaxed) != 0 {
-        conn.pace.stream.store(0, Ordering::Relaxed);
-    }
+    conn.pace.has_written();
     acknowledge(conn);
     if ended.is_err() {
         // Readers went to sleep without having seen it.
@@ -370,43 +367,28 @@ fn least(conn: &Conn, bytes: &Bytes) -> usize {
 /// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
 const PIECE: u64 = 32 << 10;
 
-/// Cycles that one write looks for room in a full ring, also one that may not wait: some hundred microseconds, as long as a reader at work
-/// may take for what the kernel holds before it. What such a write says then costs more. They are counted from when the ring was first full,
-/// or a reader that takes one byte now and then would keep a write that may not wait.
-const ROOM_CYCLES: u64 = 1_000_000;
-
 /// Whether a ring that has no room for `least` bytes gets some soon: its readers are awake, and on another processor. `since` is when this
 /// write has first found it full.
 #[cold]
 #[inline(never)]
 fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize, since: &mut Option<u64>) -> bool {
     let will = &peer.will.0;
-    let (now, here) = spin::clock();
     let head = peer.head.0.load(Ordering::Acquire);
     let unread = own.tail().wrapping_sub(head);
     let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
         && unread.saturating_add(least as u64) > conn.kept.room.load(Ordering::Relaxed);
-    if !is_full {
+    if !is_full || !spin::is_elsewhere(own, peer, spin::clock().1) {
         return false;
     }
-    let start = *since.get_or_insert(now);
-    let is_over = || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES;
-    if is_over() || !spin::is_elsewhere(own, peer, here) || conn.pace.full.cycles() == 0 {
-        return false;
-    }
-    loop {
+    conn.pace.gets_room(&Machine, since, || {
         let is_awake =
             will.asleep.load(Ordering::Acquire) == 0 && will.consent.load(Ordering::Acquire) == consent::OPEN;
-        if peer.head.0.load(Ordering::Acquire) != head {
-            conn.pace.full.paid();
-            return true;
+        match peer.head.0.load(Ordering::Acquire) {
+            now if now != head => Room::Some,
+            _ if is_awake => Room::NotYet,
+            _ => Room::Never,
         }
-        if !is_awake || is_over() {
-            conn.pace.full.in_vain();
-            return false;
-        }
-        spin::relax();
-    }
+    })
 }
 
 /// Whether it is worth trying to go through the ring from here on.
