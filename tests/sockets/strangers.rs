@@ -270,8 +270,8 @@ fn a_limit_of_file_sizes() {
 fn descriptors_are_the_programs() {
     let _watchdog = Watchdog::usual("limits");
     let limits = program("limits", "limits.c", &[]);
-    let plain = must(Command::new(limits).args(["many", "200"]).stdin(std::process::Stdio::null()));
-    assert_eq!(limited(&["many", "200"]), plain);
+    let plain = must(Command::new(limits).args(["many", "80"]).stdin(std::process::Stdio::null()));
+    assert_eq!(limited(&["many", "80"]), plain);
 }
 
 #[test]

@@ -161,6 +161,40 @@ fn what_only_prints_installs_and_builds_nothing() {
     }
 }
 
+/// On a machine that has just started another program is often at the package lists.
+#[test]
+fn another_installation_is_waited_for() {
+    if Path::new("/run/systemd/system").exists() {
+        println!("not tried: where a service manager runs no servers are installed");
+        return;
+    }
+    let pretence = Pretence::new("locked", "99.0.0", CARGO);
+    let held = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)";
+    pretence.program(
+        "apt-get",
+        &format!(
+            "echo \"$*\" >>\"$0.calls\"\n\
+             case \"$*\" in *update) [ \"$(grep -c update \"$0.calls\")\" -gt 2 ] || {{ echo '{held}' >&2; exit 100; }} ;; esac"
+        ),
+    );
+    pretence.program("sleep", "echo slept >>\"$0.calls\"");
+    pretence.program("sudo", "shift; exec \"$@\"");
+    let release = pretence.folder.join("target/release");
+    fs::create_dir_all(&release).unwrap();
+    let test = release.join("tieline-test-programs");
+    fs::write(&test, "#!/bin/sh\ncase \"$*\" in --packages) echo some-server ;; esac\n").unwrap();
+    fs::set_permissions(&test, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let output = pretence.run(&["test-programs"]);
+    let calls = |program| fs::read_to_string(pretence.folder.join(program)).unwrap_or_default();
+    let error = text(&output.stderr);
+    assert_eq!(calls("sleep.calls").lines().count(), 2, "{error}");
+    let asked = calls("apt-get.calls");
+    assert_eq!(asked.lines().filter(|call| call.contains("update")).count(), 3, "{asked}{error}");
+    assert!(asked.lines().last().is_some_and(|call| call.ends_with("some-server")), "{asked}{error}");
+    assert_eq!(error.matches("another program uses the package lists").count(), 1, "{error}");
+}
+
 #[test]
 fn an_old_rust_is_named_with_the_next_step() {
     let output = Pretence::new("old", "1.63.0", CARGO).run(&["build"]);
