@@ -140,9 +140,10 @@ fn too_few_processes_are_no_fault_of_the_nodes() {
     }
     const USER: u32 = 64_123;
     let home = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().unwrap();
-    let binary = home.path().join("tieline");
+    let [binary, commands] = ["tieline", "tieline-commands"].map(|name| home.path().join(name));
     std::fs::copy(tieline_tests::cluster::tieline_binary().unwrap(), &binary).unwrap();
-    for path in [home.path(), &binary] {
+    std::fs::copy(tieline_tests::cluster::commands_binary().unwrap(), &commands).unwrap();
+    for path in [home.path(), &binary, &commands] {
         std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
     }
     let run = |processes: u32, arguments: &[&str]| {

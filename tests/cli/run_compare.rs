@@ -31,13 +31,17 @@ impl Repository {
     fn new(now: f64) -> Self {
         let made = Self { folder: tempfile::tempdir().unwrap() };
         let top = made.top();
-        fs::create_dir_all(top.join("crates/sockets")).unwrap();
+        for name in ["sockets", "launcher"] {
+            fs::create_dir_all(top.join("crates").join(name)).unwrap();
+        }
         fs::create_dir_all(made.release()).unwrap();
         fs::create_dir_all(made.programs()).unwrap();
         for (name, says) in [("cargo", ""), ("cc", ""), ("rustc", "rustc 99.0.0 (abc 2026-01-01)")] {
             script(&made.programs().join(name), &format!("#!/bin/sh\necho '{says}'\n"));
         }
-        script(&top.join("crates/sockets/build.sh"), "#!/bin/sh\n");
+        for name in ["sockets", "launcher"] {
+            script(&top.join("crates").join(name).join("build.sh"), "#!/bin/sh\n");
+        }
         fs::write(top.join("Cargo.toml"), "rust-version = \"1.0\"\n").unwrap();
         fs::write(top.join(".gitignore"), "/target\n").unwrap();
         // Measures as a stand-in does, and compares as the binary does.

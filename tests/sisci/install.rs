@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tieline_tests::cluster::tieline_binary;
+use tieline_tests::cluster::{commands_binary, tieline_binary};
 use tieline_tests::{Cluster, Watchdog};
 
 use crate::c;
@@ -32,12 +32,18 @@ fn pretended_build(folder: &Path) {
     let release = folder.join("target/release");
     fs::create_dir_all(&release).unwrap();
     symlink(tieline_binary().unwrap(), release.join("tieline")).unwrap();
+    symlink(commands_binary().unwrap(), release.join("tieline-commands")).unwrap();
     symlink(c::library(), release.join("libsisci.so")).unwrap();
     // The sockets library is linked from an object; an empty archive will do.
     fs::write(release.join("libtieline-sockets.o"), "!<arch>\n").unwrap();
-    for (name, says) in [("cargo", ""), ("rustc", "rustc 99.0.0 (abc 2026-01-01)")] {
+    // The launcher is what cargo is told to link.
+    let links = format!(
+        "for word; do case $word in --emit=link=*) ln -s '{}' \"${{word#--emit=link=}}\" ;; esac; done",
+        tieline_binary().unwrap().display()
+    );
+    for (name, does) in [("cargo", links.as_str()), ("rustc", "echo 'rustc 99.0.0 (abc 2026-01-01)'")] {
         let program = folder.join(name);
-        fs::write(&program, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+        fs::write(&program, format!("#!/bin/sh\n{does}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use tieline_tests::cluster::commands_binary;
+
 /// The top of the project.
 pub(crate) fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -50,6 +52,32 @@ pub(crate) fn library() -> &'static Path {
 pub(crate) fn planted() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| build("planted", &["--features", "planted"]))
+}
+
+/// `tieline` as `./run build` makes it, with the commands beside it.
+pub(crate) fn tieline_as_built() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let folder = made().join("launcher");
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("tieline");
+        must(
+            Command::new(top().join("crates/launcher/build.sh"))
+                .arg(&program)
+                .arg("--quiet")
+                .env("CARGO_TARGET_DIR", &folder),
+        );
+        put(&commands_binary().unwrap(), &folder.join("tieline-commands"));
+        program
+    })
+}
+
+/// Has the same file in another place.
+pub(crate) fn put(file: &Path, place: &Path) {
+    let _ = std::fs::remove_file(place);
+    if std::fs::hard_link(file, place).is_err() {
+        std::fs::copy(file, place).unwrap();
+    }
 }
 
 /// Compiles a program (or with `-shared` a library) of the folder `c`, once a name: another test may be running it.

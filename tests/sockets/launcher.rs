@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use tieline_tests::Watchdog;
-use tieline_tests::cluster::tieline_binary;
 
-use crate::built::{library, made, program};
+use crate::built::{library, made, must, program, put, tieline_as_built};
 
 pub(crate) fn tieline(arguments: &[&str]) -> Command {
-    let mut command = Command::new(tieline_binary().unwrap());
+    let mut command = Command::new(tieline_as_built());
     command.args(arguments).stdin(Stdio::null());
     command.env("TIELINE_SOCKETS_LIBRARY", library()).env("TIELINE_RUNTIME_DIR", made().join("runtime"));
     command
@@ -148,7 +147,7 @@ fn the_program_finds_what_it_would_have_found() {
 #[test]
 fn the_classic_name_is_the_same_command() {
     let _watchdog = Watchdog::usual("classic name");
-    let mut classic = Command::new(tieline_binary().unwrap());
+    let mut classic = Command::new(tieline_as_built());
     classic.arg0("dis_ssocks_run").args(["sh", "-c", "grep -c libtieline-sockets /proc/self/maps; exit 5"]);
     classic.env("TIELINE_SOCKETS_LIBRARY", library()).env("TIELINE_RUNTIME_DIR", made().join("runtime"));
     let output = classic.output().unwrap();
@@ -197,4 +196,56 @@ fn where_no_long_file_may_be_written_the_program_runs_uncounted() {
     }
     let output = shell.output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "runs\n".into()), "{output:?}");
+}
+
+#[test]
+fn what_starts_a_program_is_one_small_file() {
+    let _watchdog = Watchdog::usual("the launcher alone");
+    let folder = made().join("alone");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let alone = folder.join("tieline");
+    put(tieline_as_built(), &alone);
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(&alone);
+        command.args(arguments).env("TIELINE_SOCKETS_LIBRARY", library());
+        command.env("TIELINE_RUNTIME_DIR", folder.join("runtime")).stdin(Stdio::null()).output().unwrap()
+    };
+    // The first start makes what is counted in, and so does each with a file of its own.
+    let stats = folder.join("stats");
+    let shows = ["sh", "-c", "echo $TIELINE_SOCKETS_STATISTICS"];
+    for (options, counted) in [
+        (
+            &["run", "--strict", "--rings"][..],
+            folder.join(format!("runtime/sockets-{}", rustix::process::geteuid().as_raw())),
+        ),
+        (&["run", "--stats", stats.to_str().unwrap(), "--"], stats.clone()),
+    ] {
+        let output = run(&[options, &shows].concat());
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        assert_eq!(text(&output.stdout).trim(), counted.to_str().unwrap());
+        assert!(counted.is_file());
+    }
+    // All else is the commands', of which it says where they belong.
+    for words in [&["status"][..], &["run", "--help"], &["run", "no-such-program"], &[]] {
+        let output = run(words);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(4), ""), "{words:?}");
+        assert!(text(&output.stderr).contains("tieline-commands"), "{output:?}");
+    }
+}
+
+#[test]
+fn the_dynamic_linker_starts_the_program_and_not_the_command() {
+    let _watchdog = Watchdog::usual("the dynamic linker's variables");
+    let headers = must(Command::new("readelf").arg("-lW").arg(tieline_as_built()));
+    assert!(headers.contains("LOAD") && !headers.contains("INTERP"), "{headers}");
+    let traced = tieline(&["run", "true"]).env("LD_TRACE_LOADED_OBJECTS", "1").output().unwrap();
+    assert!(text(&traced.stdout).contains("libtieline-sockets.so"), "{traced:?}");
+    let source = made().join("begun.c");
+    let says = "#include <unistd.h>\n__attribute__((constructor)) static void begun(void) { if (write(1, \"begun\\n\", 6)) {} }\n";
+    std::fs::write(&source, says).unwrap();
+    let begun = made().join("begun.so");
+    must(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&begun).arg(&source));
+    let output = tieline(&["run", "--strict", "true"]).env("LD_PRELOAD", &begun).output().unwrap();
+    assert_eq!(text(&output.stdout), "begun\n", "{output:?}");
 }

@@ -14,7 +14,7 @@ pub struct Cluster {
     nodes: Vec<NodeId>,
 }
 
-/// The binary under test: built by `./run test`, or by `cargo build -p cli`.
+/// The program under test, beside which are the commands that it becomes: built by `./run test`, or by `cargo build -p cli -p launcher`.
 pub fn tieline_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TIELINE_BIN") {
         return Ok(path.into());
@@ -23,8 +23,20 @@ pub fn tieline_binary() -> Result<PathBuf> {
     // A test lies in target/<profile>/deps, the binary one above; a helper program lies beside it.
     let found = own.ancestors().skip(1).take(2).map(|dir| dir.join("tieline")).find(|path| path.is_file());
     found.context(
-        "the binary `tieline` is not built: run `cargo build -p cli` (with --release for a release test)",
+        "the binary `tieline` is not built: run `cargo build -p cli -p launcher` (with --release for a release test)",
     )
+}
+
+/// The program that has all commands, which [`tieline_binary`] becomes.
+pub fn commands_binary() -> Result<PathBuf> {
+    let path = tieline_binary()?.canonicalize()?.with_file_name("tieline-commands");
+    if !path.is_file() {
+        bail!(
+            "{} is not built: run `cargo build -p cli` (with --release for a release test)",
+            path.display()
+        );
+    }
+    Ok(path)
 }
 
 impl Cluster {

@@ -83,7 +83,18 @@ fn last_line(output: &Output) -> String {
 
 /// How many steps pass as one each: those of `lint` and `test` that are no test runs.
 fn checks(output: &Output) -> usize {
-    let names = ["fmt", "clippy", "tidy", "scripts", "shellcheck", "licences", "rustdoc", "build", "fuzz"];
+    let names = [
+        "fmt",
+        "clippy",
+        "clippy-launcher",
+        "tidy",
+        "scripts",
+        "shellcheck",
+        "licences",
+        "rustdoc",
+        "build",
+        "fuzz",
+    ];
     let stdout = text(&output.stdout);
     names.iter().filter(|name| stdout.contains(&format!("== {name}: passed"))).count()
 }
@@ -215,7 +226,7 @@ fn all_is_summed_in_the_last_line() {
 
 #[test]
 fn a_failing_step_stops_no_other_and_is_named() {
-    // Clippy fails; a test fails; the loom build does not compile; two documented commands fail.
+    // Clippy fails, both times; a test fails; the loom build does not compile; two documented commands fail.
     let cargo = r#"
 case "$*" in
     "deny --version") exit 1 ;;
@@ -229,8 +240,8 @@ esac"#;
     let output = Pretence::new("fail", "99.0.0", cargo).run(&["test"]);
     assert_eq!(output.status.code(), Some(1));
     let passed = 5 + 4 + checks(&output);
-    assert_eq!(last_line(&output), format!("{passed} passed, 5 failed, {} skipped", skipped_steps(&output)));
-    for name in ["clippy", "tests", "loom", "documents"] {
+    assert_eq!(last_line(&output), format!("{passed} passed, 6 failed, {} skipped", skipped_steps(&output)));
+    for name in ["clippy", "clippy-launcher", "tests", "loom", "documents"] {
         assert!(
             text(&output.stdout).contains(&format!("\nfailed: {name}\n")),
             "{name}: {}",
@@ -268,12 +279,13 @@ fn a_daemon_that_a_test_left_does_not_hold_it_up() {
 
 #[test]
 fn what_is_installed_is_what_is_removed() {
-    let pretence = Pretence::new("install", "99.0.0", "");
+    // What cargo is told to link, the launcher, answers to one classic name, and to its own for all others.
+    let links = "for word; do case $word in --emit=link=*) printf '#!/bin/sh\\necho help\\n' >\"${word#--emit=link=}\"
+        chmod 755 \"${word#--emit=link=}\" ;; esac; done";
+    let pretence = Pretence::new("install", "99.0.0", links);
     let target = pretence.folder.join("target/release");
     fs::create_dir_all(&target).unwrap();
-    // Answers to one classic name, and to its own for all others.
-    fs::write(target.join("tieline"), "#!/bin/sh\necho help\n").unwrap();
-    fs::set_permissions(target.join("tieline"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(target.join("tieline-commands"), "the commands").unwrap();
     fs::write(target.join("libsisci.so"), "a library").unwrap();
     // That is none to link with: what a compiler makes is pretended too.
     let made = |name: &str| target.join(name).display().to_string();
@@ -310,6 +322,8 @@ fn what_is_installed_is_what_is_removed() {
         "lib64/libsisci.so",
         "lib/pkgconfig/sisci.pc",
         "lib64/libtieline-sockets.so",
+        "bin/tieline",
+        "libexec/tieline/tieline-commands",
     ] {
         assert!(unique.contains(prefix.join(file).to_str().unwrap()), "{file}: {list}");
     }

@@ -14,7 +14,7 @@ mod fabric;
 mod link;
 mod node;
 mod query;
-pub(crate) mod run;
+mod run;
 mod sockets;
 mod status;
 mod verify;

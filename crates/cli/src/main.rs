@@ -1,6 +1,7 @@
-//! The one binary: parse, call, print. No logic.
+//! The program `tieline-commands`: parse, call, print. No logic.
 //!
-//! What it is for: every command of `tieline`, and the classic names (`scipp`, `query`, `dis_diag`) as links to it.
+//! What it is for: every command of `tieline`, and the classic names (`scipp`, `query`, `dis_diag`). The small program `tieline` (crate `launcher`)
+//! becomes it, with the name and the words that it was called by.
 //!
 //! What it must never do: decide anything that a library could decide; print what a library should return.
 //!
@@ -22,10 +23,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    // First, and before this process differs from what the program is to find.
-    if let Some(status) = commands::run::at_once(&words) {
-        return ExitCode::from(status);
-    }
     let arguments = classic::translate(words);
     let parsed = args::parse(&arguments);
     if !matches!(&parsed, Ok(cli) if matches!(cli.command, args::Command::Run(_))) {

@@ -4,7 +4,9 @@
 
 mod opened;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use proto::ids::NodeId;
@@ -171,17 +173,13 @@ pub fn runtime_root(explicit: Option<&Path>) -> RuntimeRoot {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let named = explicit.map(Path::to_path_buf).or_else(|| environment(ENV_RUNTIME_DIR));
     let is_named = named.is_some();
-    let chosen = named.unwrap_or_else(|| default_root(geteuid().as_raw(), environment("XDG_RUNTIME_DIR")));
+    let chosen = named.unwrap_or_else(|| {
+        let [xdg, temporary] = ["XDG_RUNTIME_DIR", "TMPDIR"].map(std::env::var_os);
+        let [xdg, temporary] = [&xdg, &temporary].map(|it| it.as_ref().map(|it| it.as_bytes()));
+        OsString::from_vec(entry::counting::default_dir(geteuid().as_raw(), xdg, temporary)).into()
+    });
     // A daemon changes its working directory; a path relative to the caller's must survive that.
     RuntimeRoot { path: std::path::absolute(&chosen).unwrap_or(chosen), named: is_named }
-}
-
-fn default_root(uid: u32, xdg: Option<PathBuf>) -> PathBuf {
-    match xdg.filter(|path| path.is_absolute()) {
-        _ if uid == 0 => PathBuf::from("/run/tieline"),
-        Some(xdg) => xdg.join("tieline"),
-        None => std::env::temp_dir().join(format!("tieline-{uid}")),
-    }
 }
 
 /// The directory of one cluster. Making one of these touches no file.
@@ -340,14 +338,6 @@ mod tests {
             let text = ClusterName::new(bad).unwrap_err().to_string();
             assert!(text.contains(why), "{text}");
         }
-    }
-
-    #[test]
-    fn defaults_depend_on_the_user() {
-        let xdg = Some(PathBuf::from("/run/user/7"));
-        assert_eq!(default_root(0, xdg.clone()), Path::new("/run/tieline"));
-        assert_eq!(default_root(7, xdg), Path::new("/run/user/7/tieline"));
-        assert_eq!(default_root(7, Some("relative".into())), std::env::temp_dir().join("tieline-7"));
     }
 
     #[test]

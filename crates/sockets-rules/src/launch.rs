@@ -1,242 +1,64 @@
-//! How a program is started: tried where it may be, with the library in its environment if that can enter it.
+//! How a program is started: as crate `entry` says, with paths as the language's library has them.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-use rustix::process::Resource;
+pub use entry::Text;
+pub use entry::launch::{LaunchError, Options, Start, launch, prepare};
 
-use crate::environment::{self, BUILT, can_be_said};
-use crate::program::{self, Barred};
-use crate::search::{Search, places};
-use crate::{ENV_LIBRARY, LIBRARY};
+use crate::LIBRARY;
+use crate::environment::can_be_said;
+use crate::program::Barred;
 
-const SHELL: &str = "/bin/sh";
-
-/// How a program is to be started.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Where the library is.
-    pub library: PathBuf,
-    /// Where to count, if anywhere.
-    pub statistics: Option<PathBuf>,
-    /// The library enters no child.
-    pub no_children: bool,
-    /// Connections inside this machine may go through rings.
-    pub rings: bool,
+/// Texts as `entry` has them.
+pub fn texts(all: impl IntoIterator<Item = OsString>) -> Vec<Text> {
+    all.into_iter().map(OsString::into_vec).collect()
 }
 
-/// Why a program was not started.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// There is no such file.
-    #[error("{}: no such program", .0.display())]
-    NotFound(PathBuf),
-    /// It is there, and what it is to be read by is not.
-    #[error("{}: its interpreter {interpreter:?} is not there", program.display())]
-    NoInterpreter {
-        /// The program.
-        program: PathBuf,
-        /// What it asks for.
-        interpreter: PathBuf,
-    },
-    /// The file can't be executed by this user.
-    #[error("{}: it may not be executed", .0.display())]
-    NotExecutable(PathBuf),
-    /// The kernel refuses for another reason.
-    #[error("{} cannot be executed: {source}", path.display())]
-    Refused {
-        /// The program.
-        path: PathBuf,
-        /// What the kernel says.
-        source: std::io::Error,
-    },
-    /// The library is not where it is looked for.
-    #[error(
-        "the library {LIBRARY} is not there, or is no library (looked at {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
-    )]
-    NoLibrary {
-        /// Where.
-        looked: String,
-    },
-}
-
-impl LaunchError {
-    /// For the error number of a program that was tried.
-    fn new(path: PathBuf, errno: Errno) -> Self {
-        match errno {
-            Errno::NOENT => match program::interpreter(&path) {
-                Some(interpreter) => Self::NoInterpreter { program: path, interpreter },
-                None => Self::NotFound(path),
-            },
-            Errno::ACCESS => Self::NotExecutable(path),
-            _ => Self::Refused { path, source: errno.into() },
-        }
-    }
-
-    /// Whether what was looked for is not there, for which shells and env(1) have an exit status of its own: as them, nothing else
-    /// than the kernel's word for it counts.
-    #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotFound(_) | Self::NoInterpreter { .. })
-    }
-}
-
-/// A program that is ready to be tried.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
-    /// Its file.
-    pub path: PathBuf,
-    /// Its arguments, with its name.
-    pub arguments: Vec<OsString>,
-    /// Its environment.
-    pub environment: Vec<OsString>,
-    /// Why it runs without the library, if it does.
-    pub barred: Option<Barred>,
-    /// Whether it looks as if it will start: what is known of it is worth a word. Otherwise the kernel is only asked why not, or
-    /// whether it knows a format that is unknown here.
-    pub likely: bool,
-}
-
-/// Has the program tried wherever it may be, as execvp(3) does it, by `execute`, which comes back with the kernel's error number if
-/// it could not become the program, or with an error of its own, which ends the search. Comes back with why there is no program.
-pub fn launch<E>(
-    words: &[OsString],
-    environment: &[OsString],
-    options: &Options,
-    execute: impl FnMut(&Start) -> Result<i32, E>,
-) -> Result<LaunchError, E> {
-    let name = words.first().cloned().unwrap_or_default();
-    let mut attempt = Attempt { words, environment, options, execute };
-    let all = match places(&name, environment::value_of(environment, "PATH")) {
-        Ok(all) => all,
-        Err(errno) => return Ok(LaunchError::new(name.into(), errno)),
-    };
-    let mut search = Search::default();
-    // An error names what was asked for; a place only if that is to blame.
-    let mut blamed = PathBuf::from(name);
-    for path in all {
-        let errno = attempt.place(&path)?;
-        let goes_on = search.goes_on(errno);
-        if !goes_on || (path.exists() && search.end() == errno) {
-            blamed = path;
-        }
-        if !goes_on {
-            break;
-        }
-    }
-    Ok(LaunchError::new(blamed, search.end()))
-}
-
-/// One program after another is tried.
-struct Attempt<'a, F> {
-    words: &'a [OsString],
-    environment: &'a [OsString],
-    options: &'a Options,
-    execute: F,
-}
-
-impl<E, F: FnMut(&Start) -> Result<i32, E>> Attempt<'_, F> {
-    fn prepare(&self, path: &Path, words: Vec<OsString>) -> Start {
-        prepare(path, words, self.environment.to_vec(), self.options)
-    }
-
-    /// Tries a file, and if the kernel does not know what it is the shell with it.
-    fn place(&mut self, path: &Path) -> Result<Errno, E> {
-        let errno = self.start(self.prepare(path, self.words.to_vec()))?;
-        if errno != Errno::NOEXEC {
-            return Ok(errno);
-        }
-        let rest = self.words.iter().skip(1).cloned();
-        let words = [SHELL.into(), path.into()].into_iter().chain(rest).collect();
-        let mut start = self.prepare(Path::new(SHELL), words);
-        start.barred = start.barred.map(|why| match why {
-            // These are not about the shell.
-            Barred::NoPath(_) | Barred::LittleMemory | Barred::TooLong => why,
-            why => Barred::Interpreter(SHELL.into(), Box::new(why)),
-        });
-        self.start(start)
-    }
-
-    fn start(&mut self, start: Start) -> Result<Errno, E> {
-        let errno = Errno::from_raw_os_error((self.execute)(&start)?);
-        let entered = start.barred.is_none() && start.environment != self.environment;
-        if errno != Errno::TOOBIG || !entered {
-            return Ok(errno);
-        }
-        let environment = self.environment.to_vec();
-        let plain = Start { environment, barred: Some(Barred::TooLong), ..start };
-        (self.execute)(&plain).map(Errno::from_raw_os_error)
-    }
-}
-
-/// Looks whether a file can be entered, and says how to start it: `words` are its arguments, with its name.
+/// Options for a program that counts in this file.
 #[must_use]
-pub fn prepare(path: &Path, words: Vec<OsString>, environment: Vec<OsString>, options: &Options) -> Start {
-    let mut start =
-        Start { path: path.to_owned(), arguments: words, environment, barred: None, likely: false };
-    if !may_execute(path) {
-        return start;
-    }
-    let program = program::look_at(path, &start.arguments);
-    start.likely = !program.unknown;
-    let no_path = || (!can_be_said(&options.library)).then(|| Barred::NoPath(options.library.clone()));
-    let no_memory = || has_little_memory().then_some(Barred::LittleMemory);
-    start.barred = program.barred.clone().or_else(no_path).or_else(no_memory);
-    if start.barred.is_none() {
-        start.environment = environment::with_library(start.environment, &program, options);
-    }
-    start
+pub fn counted(library: &Path, statistics: &Path, rings: bool) -> Options {
+    let text = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    Options { library: text(library), statistics: Some(text(statistics)), rings, ..Options::default() }
 }
 
-/// Whether a limit is so low that a program may start without the library, which takes a good MiB, and not with it.
-fn has_little_memory() -> bool {
-    const LITTLE: u64 = 8 << 20;
-    let limit = |of| rustix::process::getrlimit(of).current;
-    [Resource::Data, Resource::As].into_iter().filter_map(limit).any(|limit| limit < LITTLE)
-}
-
-/// Whether the caller may execute a file, as far as that can be seen.
-fn may_execute(path: &Path) -> bool {
-    let at = rustix::fs::accessat(
-        rustix::fs::CWD,
-        path,
-        rustix::fs::Access::EXEC_OK,
-        rustix::fs::AtFlags::EACCESS,
-    );
-    // Root may do everything with a file but execute what nobody may.
-    at.is_ok() && std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.mode() & 0o111 != 0)
+/// The variables by which the library enters a program that is started with no others; or why it cannot.
+pub fn variables(
+    program: &Path,
+    arguments: impl IntoIterator<Item = OsString>,
+    options: &Options,
+) -> Result<Vec<(OsString, OsString)>, Barred> {
+    let words = texts([program.into()].into_iter().chain(arguments));
+    let start = prepare(program.as_os_str().as_bytes(), words.into(), &[], options);
+    if let Some(why) = start.barred {
+        return Err(why);
+    }
+    let pair = |variable: &Text| {
+        let at = variable.iter().position(|byte| *byte == b'=')?;
+        let part = |bytes| OsStr::from_bytes(bytes).to_owned();
+        Some((part(variable.get(..at)?), part(variable.get(at + 1..)?)))
+    };
+    Ok(start.environment.iter().filter_map(pair).collect())
 }
 
 /// Where the library is: what the variable names, else beside the program, which has one of the paths `own`, else where an
 /// installation puts it.
 pub fn library(named: Option<&OsStr>, own: &[PathBuf]) -> Result<PathBuf, LaunchError> {
     let named = named.filter(|named| !named.is_empty());
-    let places: Vec<PathBuf> = match named {
-        Some(named) => vec![std::path::absolute(named).unwrap_or_else(|_| named.into())],
-        None => own.iter().flat_map(|own| beside(own)).collect(),
-    };
-    match places.iter().find(|path| program::may_be_library(path)) {
-        Some(path) if named.is_some() => Ok(path.clone()),
-        Some(path) => Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())),
-        None => {
-            let looked: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-            Err(LaunchError::NoLibrary { looked: looked.join(", ") })
-        }
-    }
-}
-
-fn beside(own: &Path) -> [PathBuf; 3] {
-    let folder = own.parent().unwrap_or(Path::new("."));
-    [folder.join(LIBRARY), folder.join("../lib64").join(LIBRARY), folder.join(BUILT)]
+    let named = named.map(|named| std::path::absolute(named).unwrap_or_else(|_| named.into()));
+    let own = texts(own.iter().map(|own| own.clone().into()));
+    let named = named.as_deref().map(|named| named.as_os_str().as_bytes());
+    let found = PathBuf::from(OsString::from_vec(entry::launch::library(named, &own)?));
+    Ok(if named.is_some() { found } else { std::fs::canonicalize(&found).unwrap_or(found) })
 }
 
 /// A path by which the library can be named to the dynamic linker: its own, or else that of a link in `folder`, a private directory.
 /// Its own too if there can be no such link; then no program can be entered.
 #[must_use]
 pub fn sayable(library: PathBuf, folder: &Path) -> PathBuf {
-    if can_be_said(&library) || !can_be_said(folder) {
+    let said = |path: &Path| can_be_said(path.as_os_str().as_bytes());
+    if said(&library) || !said(folder) {
         return library;
     }
     link(&library, folder).unwrap_or(library)
@@ -245,7 +67,7 @@ pub fn sayable(library: PathBuf, folder: &Path) -> PathBuf {
 /// A link whose name differs from library to library, so that those of two installations leave each other alone.
 fn link(library: &Path, folder: &Path) -> Option<PathBuf> {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    crate::statistics::private_folder(folder).ok()?;
+    entry::counting::private_folder(folder.as_os_str().as_bytes()).ok()?;
     let mut hasher = DefaultHasher::new();
     library.hash(&mut hasher);
     let path = folder.join(format!("{:016x}-{LIBRARY}", hasher.finish()));
@@ -263,4 +85,62 @@ fn link(library: &Path, folder: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn can_be_said(path: &Path) -> bool {
+        super::can_be_said(path.as_os_str().as_bytes())
+    }
+
+    #[test]
+    fn a_library_in_a_folder_with_a_space_gets_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, runtime) = (folder.path().join("a b"), folder.path().join("run"));
+        std::fs::create_dir(&home).unwrap();
+        let library = home.join(LIBRARY);
+        std::fs::write(&library, "x").unwrap();
+        let said = sayable(library.clone(), &runtime);
+        assert!(can_be_said(&said) && said.starts_with(&runtime), "{said:?}");
+        assert_eq!(std::fs::read_to_string(&said).unwrap(), "x");
+        assert_eq!(sayable(library.clone(), &runtime), said);
+        assert_eq!(std::fs::read_dir(&runtime).unwrap().count(), 1);
+        // Somebody else's file in its place goes.
+        std::fs::remove_file(&said).unwrap();
+        std::fs::write(&said, "y").unwrap();
+        assert_eq!(std::fs::read_to_string(sayable(library.clone(), &runtime)).unwrap(), "x");
+        // Where others may write there is none, and the program runs plain.
+        std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        for place in [&runtime, &folder.path().join("c:d"), Path::new("/proc/nowhere")] {
+            let said = sayable(library.clone(), place);
+            assert_eq!(said, library, "{place:?}");
+            let options = Options { library: said.into_os_string().into_vec(), ..Options::default() };
+            let environment = texts(["A=1".into()]);
+            let start = prepare(b"/bin/sh", texts(["/bin/sh".into()]).into(), &environment, &options);
+            let why = Barred::NoPath(library.as_os_str().as_bytes().into());
+            assert_eq!((&start.barred, &start.environment[..]), (&Some(why), &environment[..]));
+        }
+    }
+
+    #[test]
+    fn the_library_is_looked_for_beside_each_path_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = [PathBuf::from("/nowhere/bin/x"), folder.path().join("libexec/tieline/x")];
+        assert!(library(None, &own).unwrap_err().to_string().contains("/nowhere/lib64/"));
+        for name in ["lib64", "bin", "libexec/tieline"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let path = folder.path().join("lib64").join(LIBRARY);
+        // What is no library is none, whatever it is called.
+        std::fs::write(&path, "").unwrap();
+        assert!(library(None, &own).is_err() && library(Some(path.as_os_str()), &own).is_err());
+        let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        std::fs::write(&path, &this[..4096]).unwrap();
+        let found = std::fs::canonicalize(path).unwrap();
+        assert_eq!(library(None, &own).unwrap(), found);
+        assert_eq!(library(None, &[folder.path().join("bin/x")]).unwrap(), found);
+        assert!(matches!(
+            library(Some(OsStr::new("/nowhere/l.so")), &own),
+            Err(LaunchError::NoLibrary { .. })
+        ));
+    }
+}

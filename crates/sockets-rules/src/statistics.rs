@@ -1,38 +1,14 @@
-//! The file of statistics: made by the launcher, written by the library in each program, read by whoever wants to know.
+//! The file of statistics: made as crate `entry` says, written by the library in each program, read by whoever wants to know.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+pub use entry::counting::{Result, StatisticsError};
+
 use crate::layout::{self, Note, Reason, head, record};
-
-/// Why there is no file of statistics.
-#[derive(Debug, thiserror::Error)]
-pub enum StatisticsError {
-    /// It cannot be made or read.
-    #[error("{what} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// It is of another version of this program.
-    #[error("{} is a file of statistics of another version of tieline: run something by this one, or name another", .0.display())]
-    Version(PathBuf),
-    /// Something else has its name.
-    #[error("{} is no file of statistics of `tieline run --stats`: name another file", .0.display())]
-    Foreign(PathBuf),
-}
-
-/// Longest path of which the library takes notice, in bytes.
-const LONGEST_PATH_BYTES: usize = 511;
-
-/// Result about statistics.
-pub type Result<T> = std::result::Result<T, StatisticsError>;
 
 /// What one process has counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,125 +72,32 @@ pub struct Connection {
 
 /// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
 pub fn create(path: &Path, fresh: bool) -> Result<()> {
-    let failed = |what| move |source| StatisticsError::Io { what, path: path.to_owned(), source };
-    if path.as_os_str().len() > LONGEST_PATH_BYTES {
-        // The library would not say that it counts nothing.
-        return Err(failed("cannot make")(rustix::io::Errno::NAMETOOLONG.into()));
-    }
-    match check(path) {
-        Ok(()) if !fresh => return Ok(()),
-        Err(StatisticsError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-        // Who counts in an old one goes on in it, out of sight.
-        Ok(()) | Err(StatisticsError::Version(_)) => {}
-        Err(error) => return Err(error),
-    }
-    let own = path.with_file_name(format!(".statistics.{}", std::process::id()));
-    // A longer file than the process may write would end it by a signal.
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    if limit.is_some_and(|limit| limit < layout::FILE_BYTES as u64) {
-        return Err(failed("cannot make")(rustix::io::Errno::FBIG.into()));
-    }
-    // Under its final name it is complete from the beginning.
-    // One of a process of this number that was killed.
-    drop(std::fs::remove_file(&own));
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own);
-    let made = made.and_then(|mut file| {
-        // All room is taken now: processes store to it without asking anybody.
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, layout::FILE_BYTES as u64)?;
-        let mut page = vec![0; layout::HEAD_BYTES];
-        page[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());
-        file.write_all(&page)?;
-        drop(file);
-        std::fs::rename(&own, path)
-    });
-    if made.is_err() {
-        // What could not be made whole is not left.
-        drop(std::fs::remove_file(&own));
-    }
-    made.map_err(failed("cannot make"))
+    entry::counting::create(path.as_os_str().as_bytes(), fresh)
 }
 
 /// The user's file in the runtime directory `root`.
 #[must_use]
 pub fn default_file(root: &Path) -> PathBuf {
-    root.join(format!("sockets-{}", rustix::process::geteuid().as_raw()))
+    std::ffi::OsString::from_vec(entry::counting::file_in(root.as_os_str().as_bytes())).into()
 }
 
 /// As [`create`], in a directory of the user's own, which is made if it is missing.
 pub fn create_private(path: &Path) -> Result<()> {
-    private_folder(path.parent().unwrap_or(Path::new("/")))?;
-    create(path, false)
-}
-
-/// Has a directory of the user's own, in which nobody else may write.
-pub(crate) fn private_folder(folder: &Path) -> Result<()> {
-    let failed = |source| StatisticsError::Io { what: "cannot use", path: folder.to_owned(), source };
-    if !folder.exists() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    }
-    let own = std::fs::symlink_metadata(folder).map_err(failed)?;
-    let metadata = std::fs::metadata(folder).map_err(failed)?;
-    // A link that somebody else made leads where that user wants, now or a moment later.
-    if own.is_symlink() && own.uid() != 0 && own.uid() != rustix::process::geteuid().as_raw() {
-        return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
-        return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
-    }
-    Ok(())
-}
-
-/// Whether there is a file of statistics.
-fn check(path: &Path) -> Result<()> {
-    open(path).map(drop)
-}
-
-fn open(path: &Path) -> Result<File> {
-    let failed = |source| StatisticsError::Io { what: "cannot read", path: path.to_owned(), source };
-    // Neither a pipe nor a terminal may hold this up.
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .map_err(leased)
-        .map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    let mut magic = [0; 8];
-    let is_ours = metadata.is_file()
-        && file.read_exact(&mut magic).is_ok()
-        && (u64::from_le_bytes(magic) ^ layout::MAGIC) & !layout::VERSION_BITS == 0;
-    if !is_ours {
-        Err(StatisticsError::Foreign(path.to_owned()))
-    } else if u64::from_le_bytes(magic) != layout::MAGIC {
-        // Those of other versions have other sizes.
-        Err(StatisticsError::Version(path.to_owned()))
-    } else if metadata.size() == layout::FILE_BYTES as u64 {
-        Ok(file)
-    } else {
-        Err(StatisticsError::Foreign(path.to_owned()))
-    }
-}
-
-/// Where it is not waited for, a file that somebody holds a lease on is told as one that is busy: in words, as there is no such error.
-fn leased(error: std::io::Error) -> std::io::Error {
-    if error.kind() == std::io::ErrorKind::WouldBlock {
-        std::io::Error::other("another process holds a lease on it (fcntl(2), F_SETLEASE)")
-    } else {
-        error
-    }
+    entry::counting::create_private(path.as_os_str().as_bytes())
 }
 
 /// What all processes have counted.
 pub fn read(path: &Path) -> Result<Vec<Counted>> {
     use std::os::unix::fs::FileExt;
-    let file = open(path)?;
+    let path = path.as_os_str().as_bytes();
+    let file = File::from(entry::counting::open(path)?);
     let words = |at: usize, bytes: usize| -> Result<Vec<u64>> {
         let mut buffer = vec![0; bytes];
-        file.read_exact_at(&mut buffer, at as u64).map_err(|source| StatisticsError::Io {
+        file.read_exact_at(&mut buffer, at as u64).map_err(|error| StatisticsError::System {
             what: "cannot read",
             path: path.to_owned(),
-            source,
+            // It may have been made shorter meanwhile.
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::NODATA),
         })?;
         Ok(buffer
             .chunks_exact(8)
@@ -336,6 +219,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::OpenOptions;
     use std::os::unix::fs::FileExt;
 
     fn put(path: &Path, at: usize, word: u64) {

@@ -4,8 +4,6 @@
 //! library, on one processor; each sleeps while the other is measured.
 
 use std::{
-    ffi::OsString,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
@@ -63,8 +61,7 @@ impl Twins {
         // Counted, as under `tieline run`.
         let statistics = std::env::temp_dir().join(format!("tieline-bench-sockets-{}", std::process::id()));
         statistics::create(&statistics, true).map_err(absent)?;
-        let options =
-            Options { library, statistics: Some(statistics.clone()), no_children: false, rings: false };
+        let options = launch::counted(&library, &statistics, false);
         let [entered, plain] = pair(&program, cpu, &options)?;
         let order = format!("{order} {rounds}");
         Ok(Self { entered, plain, cpu, program, options, order, statistics, rounds })
@@ -96,17 +93,8 @@ fn command(program: &Path, cpu: usize, options: Option<&Options>) -> Result<Comm
     let mut command = Command::new(program);
     command.arg(cpu.to_string());
     if let Some(options) = options {
-        let words = vec![OsString::from(program), cpu.to_string().into()];
-        let start = launch::prepare(program, words, Vec::new(), options);
-        for variable in &start.environment {
-            let bytes = variable.as_bytes();
-            let at = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
-            let (name, value) = (bytes.get(..at), bytes.get(at + 1..));
-            command.env(
-                std::ffi::OsStr::from_bytes(name.unwrap_or_default()),
-                std::ffi::OsStr::from_bytes(value.unwrap_or_default()),
-            );
-        }
+        let variables = launch::variables(program, [cpu.to_string().into()], options).map_err(absent)?;
+        command.envs(variables);
     }
     Ok(command)
 }
@@ -150,10 +138,9 @@ impl Starts {
     pub fn new(limit_ms: f64) -> Result<Self> {
         let own = own()?;
         let folder = own.parent().unwrap_or(Path::new("."));
-        let places = [own.clone(), folder.join("tieline"), folder.join("../tieline")];
-        let is_it =
-            |path: &&PathBuf| path.is_file() && path.file_name().is_some_and(|name| name == "tieline");
-        let tieline = places.iter().find(is_it).cloned();
+        // Beside the commands, or where an installation puts it; tests run from a folder below.
+        let places = ["tieline", "../../bin/tieline", "../tieline"].map(|place| folder.join(place));
+        let tieline = places.into_iter().find(|path| path.is_file());
         let tieline = tieline.ok_or_else(|| absent(format!("no `tieline` beside {}", own.display())))?;
         let starts = Self { tieline, limit_ms };
         // Once before all else: an error is better said than measured.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// `run`. The words are also read by `commands::run`, which must know the same ones.
-#[derive(Debug, Default, PartialEq, Args)]
+/// `run`. The words are also read by `entry::words`, which must know the same ones.
+#[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Say which library is loaded and where is counted
     #[arg(long)]

@@ -1,4 +1,7 @@
 //! `tieline run`: becomes the program, with the sockets library in its environment.
+//!
+//! The usual case is done by the small program `tieline` (crate `launcher`), by the same rules. It comes here when anything is to be said,
+//! asked or made.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use node_client::runtime_dir::runtime_root;
-use sockets_rules::launch::{self, LaunchError, Options, Start};
+use sockets_rules::launch::{self, LaunchError, Options, Start, Text};
 use sockets_rules::{ENV_LIBRARY, statistics};
 
 use crate::args::{Common, Run};
@@ -16,76 +19,25 @@ use crate::output::Output;
 /// As a shell and env(1) say it: there is no such program; or it cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
-/// The classic name of this command.
-const CLASSIC: &str = "dis_ssocks_run";
 
-/// The usual command line, carried out before anything else happens in this process: the whole command line's rules take
-/// longer to set up than the program to start. `None` if there is anything unusual in it; or the exit status of what failed.
-pub(crate) fn at_once(words: &[OsString]) -> Option<u8> {
-    let run = usual(words)?;
-    let output = Output { json: false, quiet: false };
-    match become_program(&run, None, output) {
-        Ok(status) => Some(status),
-        Err(failure) => {
-            output.failure(&failure);
-            Some(failure.status)
-        }
-    }
-}
-
-/// The options that are no more than words. What is left to the parser: help, options of all commands, mistakes.
-fn usual(words: &[OsString]) -> Option<Run> {
-    let called = Path::new(words.first()?).file_name()?;
-    let mut rest = words.get(1..)?;
-    if called != CLASSIC {
-        rest = rest.strip_prefix(&[OsString::from("run")])?;
-    }
-    let mut run = Run::default();
-    while let [word, more @ ..] = rest {
-        rest = more;
-        match word.as_bytes() {
-            b"--verbose" => run.verbose = true,
-            b"--no-children" => run.no_children = true,
-            b"--rings" => run.rings = true,
-            b"--strict" => run.strict = true,
-            b"--stats" => {
-                let [file, more @ ..] = rest else { return None };
-                // Twice is a mistake, and so is an option in the place of its file.
-                if run.stats.is_some() || file.as_bytes().starts_with(b"-") {
-                    return None;
-                }
-                run.stats = Some(file.into());
-                rest = more;
-            }
-            b"--" => {
-                run.program = rest.to_vec();
-                break;
-            }
-            [b'-', ..] => return None,
-            _ => {
-                run.program = [std::slice::from_ref(word), rest].concat();
-                break;
-            }
-        }
-    }
-    (!run.program.is_empty()).then_some(run)
-}
-
-/// As the parser understood it.
-pub(super) fn run(common: &Common, arguments: &Run, output: Output) -> Outcome {
-    become_program(arguments, common.runtime_dir.as_deref(), output)
-}
-
-fn become_program(run: &Run, runtime_dir: Option<&Path>, output: Output) -> Outcome {
+/// Becomes the program.
+pub(super) fn run(common: &Common, run: &Run, output: Output) -> Outcome {
+    let runtime_dir = common.runtime_dir.as_deref();
     let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &own_paths())?;
     let library = launch::sayable(library, &runtime_root(runtime_dir).path);
     let counting = counting(run, runtime_dir, output)?;
-    let options = Options { library, statistics: counting, no_children: run.no_children, rings: run.rings };
-    let environment: Vec<OsString> = shm::process::environment()
-        .map(|variable| OsString::from_vec(variable.to_bytes().to_vec()))
-        .collect();
+    let options = Options {
+        library: library.into_os_string().into_vec(),
+        statistics: counting.map(|file| file.into_os_string().into_vec()),
+        no_children: run.no_children,
+        rings: run.rings,
+        missing_are_told: true,
+    };
+    let environment: Vec<Text> =
+        shm::process::environment().map(|variable| variable.to_bytes().to_vec()).collect();
+    let program = launch::texts(run.program.iter().cloned());
     let mut told = false;
-    let end = launch::launch(&run.program, &environment, &options, |start| {
+    let end = launch::launch(&program, &environment, &options, |start| {
         if start.likely {
             tell(run, start, &options, output, &mut told)?;
         }
@@ -107,7 +59,13 @@ fn own_paths() -> Vec<PathBuf> {
 }
 
 /// Says what is to be said about a program that will probably start, or refuses it.
-fn tell(run: &Run, start: &Start, options: &Options, output: Output, told: &mut bool) -> Result<(), Failure> {
+fn tell(
+    run: &Run,
+    start: &Start<'_>,
+    options: &Options,
+    output: Output,
+    told: &mut bool,
+) -> Result<(), Failure> {
     let name = run.program.first().map(OsString::as_os_str).unwrap_or_default().to_string_lossy();
     if let Some(why) = &start.barred {
         if run.strict {
@@ -121,8 +79,9 @@ fn tell(run: &Run, start: &Start, options: &Options, output: Output, told: &mut 
         }
     } else if run.verbose && !*told {
         *told = true;
-        let counted = options.statistics.as_ref().map_or("nowhere".to_owned(), |it| it.display().to_string());
-        output.note(&format!("{name} runs with {}, counted in {counted}", options.library.display()));
+        let counted = options.statistics.as_deref().map_or("nowhere".into(), String::from_utf8_lossy);
+        let library = String::from_utf8_lossy(&options.library);
+        output.note(&format!("{name} runs with {library}, counted in {counted}"));
     }
     Ok(())
 }
@@ -161,11 +120,10 @@ fn of_launch(error: LaunchError) -> Failure {
 }
 
 /// Becomes the program. Comes back only if that fails, with the kernel's error number.
-fn execute(start: &Start) -> Result<i32, Failure> {
-    let text = |text: &OsStr| CString::new(text.as_bytes());
-    let texts = |list: &[OsString]| list.iter().map(|it| text(it)).collect::<Result<Vec<_>, _>>();
+fn execute(start: &Start<'_>) -> Result<i32, Failure> {
+    let texts = |list: &[Text]| list.iter().map(|it| CString::new(&it[..])).collect::<Result<Vec<_>, _>>();
     let (Ok(path), Ok(arguments), Ok(environment)) =
-        (text(start.path.as_os_str()), texts(&start.arguments), texts(&start.environment))
+        (CString::new(&start.path[..]), texts(&start.arguments), texts(&start.environment))
     else {
         return Err(Failure { status: CANNOT, error: anyhow!("an argument contains a byte 0") });
     };
@@ -180,20 +138,30 @@ mod tests {
     use super::*;
     use crate::args::{Command, parse};
 
-    fn words(text: &str) -> Vec<OsString> {
-        text.split(' ').map(OsString::from).collect()
+    use entry::words::usual;
+
+    fn words(text: &str) -> Vec<Text> {
+        text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
     }
 
     #[test]
-    fn what_is_understood_at_once_is_what_the_parser_understands() {
+    fn what_the_small_program_understands_is_what_the_parser_understands() {
         for line in [
             "tieline run ls",
             "tieline run -- ls -l",
             "tieline run ls --verbose -- x",
-            "tieline run --verbose --strict --no-children ls",
+            "tieline run --verbose --strict --no-children --rings ls",
             "tieline run --stats f -- ls --stats g",
         ] {
-            let Command::Run(parsed) = parse(words(line)).unwrap().command else { panic!("{line}") };
+            let Command::Run(parsed) = parse(line.split(' ')).unwrap().command else { panic!("{line}") };
+            let parsed = entry::words::Run {
+                verbose: parsed.verbose,
+                stats: parsed.stats.map(|file| file.into_os_string().into_vec()),
+                no_children: parsed.no_children,
+                rings: parsed.rings,
+                strict: parsed.strict,
+                program: launch::texts(parsed.program),
+            };
             assert_eq!(usual(&words(line)), Some(parsed), "{line}");
         }
         let classic = usual(&words("/opt/DIS/bin/dis_ssocks_run --strict ls -a")).unwrap();

@@ -1,7 +1,6 @@
 //! `tieline sockets`.
 
-use std::io::ErrorKind;
-
+use rustix::io::Errno;
 use sockets_rules::statistics::StatisticsError;
 use sockets_rules::status::{Report, report};
 
@@ -32,9 +31,7 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
 /// Where nothing was ever counted there is no file, and nobody who counts.
 fn or_none(read: Result<Report, StatisticsError>) -> Result<Report, StatisticsError> {
     match read {
-        Err(StatisticsError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-            Ok(Report::default())
-        }
+        Err(StatisticsError::System { errno: Errno::NOENT, .. }) => Ok(Report::default()),
         other => other,
     }
 }

@@ -12,8 +12,7 @@ pub mod share;
 pub mod twins;
 
 use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
+    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -227,28 +226,15 @@ fn command(line: &Line, library: Option<&Path>, whose: &str, room: &Room) -> Res
     let Some(library) = library else { return Ok(command) };
     let counted = statistics_path(room, whose);
     statistics::create(&counted, true).map_err(absent)?;
-    let options =
-        Options { library: library.to_owned(), statistics: Some(counted), no_children: false, rings: true };
-    for (name, value) in entered(&path, &line.arguments, &options)? {
-        command.env(name, value);
-    }
+    command.envs(entered(&path, &line.arguments, &launch::counted(library, &counted, true))?);
     Ok(command)
 }
 
 /// The variables by which the library enters a program.
 fn entered(program: &Path, arguments: &[String], options: &Options) -> Result<Vec<(OsString, OsString)>> {
-    let words = std::iter::once(program.into()).chain(arguments.iter().map(OsString::from)).collect();
-    let start = launch::prepare(program, words, Vec::new(), options);
-    if let Some(barred) = start.barred {
-        return Err(absent(format!("{} cannot be entered: {barred}", program.display())));
-    }
-    let pair = |variable: &OsString| {
-        let bytes = variable.as_bytes();
-        let at = bytes.iter().position(|byte| *byte == b'=')?;
-        let part = |bytes| OsStr::from_bytes(bytes).to_owned();
-        Some((part(bytes.get(..at)?), part(bytes.get(at + 1..)?)))
-    };
-    Ok(start.environment.iter().filter_map(pair).collect())
+    let arguments = arguments.iter().map(OsString::from);
+    launch::variables(program, arguments, options)
+        .map_err(|why| absent(format!("{} cannot be entered: {why}", program.display())))
 }
 
 /// A server that ends with this process, however that ends: `setpriv` has the kernel see to it. Without it a server outlives a

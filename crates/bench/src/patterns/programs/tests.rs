@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+
 use super::*;
 
 #[test]

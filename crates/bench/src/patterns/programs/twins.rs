@@ -7,11 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sockets_rules::{
-    ENV_LIBRARY,
-    launch::{self, Options},
-    statistics,
-};
+use sockets_rules::{ENV_LIBRARY, launch, statistics};
 
 use super::{absent, entered, room::Room, share::Share};
 use crate::{
@@ -119,11 +115,7 @@ impl Measure {
                 launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own]).map_err(absent)?;
             let path = room.path().join("statistics");
             statistics::create(&path, true).map_err(absent)?;
-            let options =
-                Options { library, statistics: Some(path.clone()), no_children: false, rings: true };
-            for (name, value) in entered(&program, &arguments, &options)? {
-                command.env(name, value);
-            }
+            command.envs(entered(&program, &arguments, &launch::counted(&library, &path, true))?);
             counted = Some(path);
         }
         let mut all = Self { told: Told::start(command, PROGRAM, WHAT)?, waiter, counted, _room: room };

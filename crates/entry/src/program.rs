@@ -3,17 +3,15 @@
 //! The dynamic linker enters it, so there must be one, of the same kind as the library's, that is not told to mistrust the
 //! environment. A script is entered if its interpreter is.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
 
-use rustix::fs::{OFlags, StatVfsMountFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 
 use crate::elf::Elf;
+use crate::{Text, file_name, shown};
 
 /// Interpreters of interpreters that the kernel follows.
 const DEPTH: usize = 5;
@@ -36,15 +34,15 @@ pub enum Barred {
     /// It is of another class or for another processor.
     OtherMachine,
     /// Another C library's loader starts it.
-    OtherLoader(PathBuf),
+    OtherLoader(Text),
     /// The library's path can't be said to the loader.
-    NoPath(PathBuf),
+    NoPath(Text),
     /// A limit leaves no room for the library in its memory.
     LittleMemory,
     /// With the library's name the environment would be too long for the kernel.
     TooLong,
     /// A script, whose interpreter cannot be entered.
-    Interpreter(PathBuf, Box<Self>),
+    Interpreter(Text, Box<Self>),
 }
 
 impl fmt::Display for Barred {
@@ -60,13 +58,13 @@ impl fmt::Display for Barred {
             Self::Go => f.write_str("it is written in Go: it calls the kernel past every library"),
             Self::OtherMachine => f.write_str("it is not a 64-bit program for x86-64, as the library is"),
             Self::OtherLoader(loader) => {
-                write!(f, "its loader is {}, the library's is {LOADER}", loader.display())
+                write!(f, "its loader is {}, the library's is {LOADER}", shown(loader))
             }
             Self::NoPath(path) => write!(
                 f,
                 "the library's path {} contains a space, a colon or a dollar sign, which the dynamic linker takes for \
                  something else, and there is no runtime directory for a link to it: move it",
-                path.display()
+                shown(path)
             ),
             Self::LittleMemory => f.write_str(
                 "the limit of its memory (`ulimit -d`, `ulimit -v`) is too low for the library to fit in",
@@ -74,7 +72,7 @@ impl fmt::Display for Barred {
             Self::TooLong => f.write_str(
                 "its arguments and its environment are so long that the library's name does not fit in",
             ),
-            Self::Interpreter(path, why) => write!(f, "its interpreter is {}, and {why}", path.display()),
+            Self::Interpreter(path, why) => write!(f, "its interpreter is {}, and {why}", shown(path)),
         }
     }
 }
@@ -85,7 +83,7 @@ pub struct Program {
     /// Why it cannot be entered, if it can't.
     pub barred: Option<Barred>,
     /// The runtime of an address sanitizer that it needs, which wants to be loaded before all else.
-    pub sanitizer: Option<OsString>,
+    pub sanitizer: Option<Text>,
     /// Neither a program nor a script with an interpreter: the kernel may know it nevertheless, or a shell runs it.
     pub unknown: bool,
 }
@@ -99,13 +97,13 @@ impl Program {
 /// Looks at a program's file. What cannot be read is taken for a program that can be entered: the loader knows better. `words` are
 /// the program's arguments, with its name: if it is the dynamic linker they say which program that starts.
 #[must_use]
-pub fn look_at(path: &Path, words: &[OsString]) -> Program {
+pub fn look_at(path: &[u8], words: &[Text]) -> Program {
     look(path, words, DEPTH, true)
 }
 
 /// The interpreter that a script or a program asks for.
 #[must_use]
-pub fn interpreter(path: &Path) -> Option<PathBuf> {
+pub fn interpreter(path: &[u8]) -> Option<Text> {
     let (_, file) = open(path)?;
     let start = start(&file?);
     if start.starts_with(b"#!") { of_script(&start) } else { Elf::read(&open(path)?.1?)?.interpreter() }
@@ -113,30 +111,34 @@ pub fn interpreter(path: &Path) -> Option<PathBuf> {
 
 /// A file to be looked at, and what is known of it though it may not be read. Anything else (a pipe, a device) is left alone: it
 /// might hold this up, or do something.
-fn open(path: &Path) -> Option<(Metadata, Option<File>)> {
-    let metadata = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+fn open(path: &[u8]) -> Option<(Stat, Option<OwnedFd>)> {
+    let metadata = rustix::fs::stat(path).ok().filter(is_file)?;
     // In its place may be something else by now.
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok();
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok();
     Some((metadata, file))
 }
 
+pub(crate) fn is_file(metadata: &Stat) -> bool {
+    FileType::from_raw_mode(metadata.st_mode).is_file()
+}
+
 /// As much of it as the kernel reads to see what it is.
-fn start(file: &File) -> Vec<u8> {
-    let mut start = Vec::with_capacity(LINE_BYTES);
-    // What cannot be read to its end was read as far as it goes.
-    drop(file.take(LINE_BYTES as u64).read_to_end(&mut start));
+fn start(file: &OwnedFd) -> Text {
+    let mut start = vec![0; LINE_BYTES];
+    let length = rustix::io::pread(file, &mut start[..], 0).unwrap_or(0);
+    start.truncate(length);
     start
 }
 
 /// `as_kernel`: it is the kernel that starts it, not a dynamic linker that was started by hand, which gives no rights.
-fn look(path: &Path, words: &[OsString], depth: usize, as_kernel: bool) -> Program {
+fn look(path: &[u8], words: &[Text], depth: usize, as_kernel: bool) -> Program {
     let Some((metadata, file)) = open(path) else { return Program::default() };
     let start = file.as_ref().map(start).unwrap_or_default();
     if start.starts_with(b"#!") {
         return script(&start, depth);
     }
-    let unreadable = start.is_empty() && metadata.size() > 0;
+    let unreadable = start.is_empty() && metadata.st_size > 0;
     if !start.starts_with(b"\x7fELF") && !unreadable {
         return Program { unknown: true, ..Program::default() };
     }
@@ -159,15 +161,15 @@ fn script(start: &[u8], depth: usize) -> Program {
 }
 
 /// The interpreter that stands in a script's first line.
-fn of_script(start: &[u8]) -> Option<PathBuf> {
+fn of_script(start: &[u8]) -> Option<Text> {
     let line = start.get(2..)?.split(|byte| *byte == b'\n').next()?;
     let word = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
     let word = word.split(|byte| *byte == 0).next().filter(|word| !word.is_empty())?;
-    Some(OsStr::from_bytes(word).into())
+    Some(word.into())
 }
 
 /// Whether the kernel would start it with other rights than its caller's.
-fn privileged(path: &Path, metadata: &Metadata) -> Option<Barred> {
+fn privileged(path: &[u8], metadata: &Stat) -> Option<Barred> {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2010;
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
@@ -175,9 +177,9 @@ fn privileged(path: &Path, metadata: &Metadata) -> Option<Barred> {
         // Of such a caller every program is distrustful.
         return Some(Barred::Privileged);
     }
-    let mode = metadata.mode();
-    let changes = (mode & SET_USER != 0 && metadata.uid() != user.as_raw())
-        || (mode & SET_GROUP == SET_GROUP && metadata.gid() != group.as_raw());
+    let mode = metadata.st_mode;
+    let changes = (mode & SET_USER != 0 && metadata.st_uid != user.as_raw())
+        || (mode & SET_GROUP == SET_GROUP && metadata.st_gid != group.as_raw());
     let capable = || {
         let mut value = [0; 64];
         rustix::fs::getxattr(path, "security.capability", &mut value[..]).unwrap_or(0) > 0 && !user.is_root()
@@ -194,7 +196,7 @@ fn privileged(path: &Path, metadata: &Metadata) -> Option<Barred> {
     (!ignored).then_some(why)
 }
 
-fn judge(elf: &Elf<'_>, words: &[OsString]) -> Program {
+fn judge(elf: &Elf<'_>, words: &[Text]) -> Program {
     if !elf.is_x86_64() {
         return Program::barred(Barred::OtherMachine);
     }
@@ -203,11 +205,11 @@ fn judge(elf: &Elf<'_>, words: &[OsString]) -> Program {
     }
     let names = elf.names().unwrap_or_default();
     match elf.interpreter() {
-        Some(loader) if loader.file_name() != Some(OsStr::new(LOADER)) => {
+        Some(loader) if file_name(&loader) != LOADER.as_bytes() => {
             Program::barred(Barred::OtherLoader(loader))
         }
         // The loader itself, started by hand, heeds the environment too.
-        None if names.own.as_deref() == Some(OsStr::new(LOADER)) => by_hand(words),
+        None if names.own.as_deref() == Some(LOADER.as_bytes()) => by_hand(words),
         None => Program::barred(Barred::Static),
         Some(_) => {
             let sanitizer = names.needed.into_iter().find(|name| is_sanitizer(name));
@@ -217,7 +219,7 @@ fn judge(elf: &Elf<'_>, words: &[OsString]) -> Program {
 }
 
 /// A program that the loader is told to start.
-fn by_hand(words: &[OsString]) -> Program {
+fn by_hand(words: &[Text]) -> Program {
     const WITH_VALUE: [&str; 7] = [
         "--library-path",
         "--inhibit-rpath",
@@ -229,34 +231,42 @@ fn by_hand(words: &[OsString]) -> Program {
     ];
     let mut words = words.iter().skip(1);
     while let Some(word) = words.next() {
-        if WITH_VALUE.iter().any(|option| word == option) {
+        if WITH_VALUE.iter().any(|option| word == option.as_bytes()) {
             words.next();
-        } else if !word.as_bytes().starts_with(b"--") {
+        } else if !word.starts_with(b"--") {
             // One without a slash is looked for among the libraries.
-            let named = word.as_bytes().contains(&b'/');
-            return if named { look(Path::new(word), &[], 0, false) } else { Program::default() };
+            let named = word.contains(&b'/');
+            return if named { look(word, &[], 0, false) } else { Program::default() };
         }
     }
     Program::default()
 }
 
 /// Whether a file can be a library of the same kind as ours.
-pub(crate) fn may_be_library(path: &Path) -> bool {
+pub(crate) fn may_be_library(path: &[u8]) -> bool {
     let file = open(path).and_then(|(_, file)| file);
     file.is_some_and(|file| Elf::read(&file).is_some_and(|elf| elf.is_x86_64()))
 }
 
 /// Whether a library is the runtime of an address sanitizer, which ends the program unless it is loaded first.
 #[must_use]
-pub fn is_sanitizer(library: &OsStr) -> bool {
-    let name = Path::new(library).file_name().unwrap_or(library).as_bytes();
+pub fn is_sanitizer(library: &[u8]) -> bool {
+    let name = file_name(library);
     name.starts_with(b"libasan.so") || name.starts_with(b"libclang_rt.asan")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::{Path, PathBuf};
+    use std::prelude::rust_2024::*;
+    use std::{format, vec};
+
+    fn look_at(path: &Path, words: &[Text]) -> Program {
+        super::look_at(path.as_os_str().as_bytes(), words)
+    }
 
     fn file(name: &str, bytes: &[u8], mode: u32) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -298,7 +308,10 @@ mod tests {
         assert_eq!(barred(&elf(2, 183, &[loader])), Some(Barred::OtherMachine));
         assert_eq!(barred(b"\x7fELF"), Some(Barred::OtherMachine));
         let musl = "/lib/ld-musl-x86_64.so.1";
-        assert_eq!(barred(&elf(2, 62, &[(3, musl.as_bytes())])), Some(Barred::OtherLoader(musl.into())));
+        assert_eq!(
+            barred(&elf(2, 62, &[(3, musl.as_bytes())])),
+            Some(Barred::OtherLoader(musl.as_bytes().into()))
+        );
         let go: (u32, &[u8]) = (4, b"\x04\0\0\0\x04\0\0\0\x04\0\0\0Go\0\0abcd");
         assert_eq!(barred(&elf(2, 62, &[loader, go])), Some(Barred::Go));
     }
@@ -317,7 +330,7 @@ mod tests {
     fn a_script_is_as_its_interpreter() {
         let (_folder, interpreter) = file("static", &elf(2, 62, &[]), 0o755);
         let line = format!("#! {} -x\nrest", interpreter.display());
-        let want = Barred::Interpreter(interpreter, Box::new(Barred::Static));
+        let want = Barred::Interpreter(interpreter.as_os_str().as_bytes().into(), Box::new(Barred::Static));
         assert_eq!(barred(line.as_bytes()), Some(want.clone()));
         assert!(want.to_string().contains("its interpreter is") && want.to_string().contains("statically"));
         assert_eq!(barred(b"#!/bin/sh\n"), None);
@@ -344,6 +357,6 @@ mod tests {
     #[test]
     fn this_test_itself_can_be_entered() {
         assert_eq!(look_at(&std::env::current_exe().unwrap(), &[]), Program::default());
-        assert!(is_sanitizer(OsStr::new("/x/libasan.so.8")) && !is_sanitizer(OsStr::new("libc.so.6")));
+        assert!(is_sanitizer(b"/x/libasan.so.8") && !is_sanitizer(b"libc.so.6"));
     }
 }

@@ -1,36 +1,36 @@
 //! Where a program may be, and which error counts if it is nowhere: as execvp(3) of the GNU C library, by which env(1) and nohup(1)
 //! start programs too.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use rustix::io::Errno;
 
+use crate::Text;
+
 /// Where is looked if nothing is said about it.
-const USUAL: &str = "/bin:/usr/bin";
+const USUAL: &[u8] = b"/bin:/usr/bin";
 /// Longest name of a file.
 const NAME_BYTES: usize = 255;
 /// Longer entries of the list are passed over.
 const FOLDER_BYTES: usize = 4095;
 
 /// The files that a name may stand for, in the order in which they are tried.
-pub(crate) fn places(name: &OsStr, search_path: Option<&OsStr>) -> Result<Vec<PathBuf>, Errno> {
-    let bytes = name.as_bytes();
-    if bytes.is_empty() {
+pub(crate) fn places(name: &[u8], search_path: Option<&[u8]>) -> Result<Vec<Text>, Errno> {
+    if name.is_empty() {
         return Err(Errno::NOENT);
     }
-    if bytes.contains(&b'/') {
+    if name.contains(&b'/') {
         return Ok(vec![name.into()]);
     }
-    if bytes.len() > NAME_BYTES {
+    if name.len() > NAME_BYTES {
         return Err(Errno::NAMETOOLONG);
     }
-    let folders = search_path.unwrap_or(OsStr::new(USUAL)).as_bytes().split(|byte| *byte == b':');
+    let folders = search_path.unwrap_or(USUAL).split(|byte| *byte == b':');
     let path = |folder: &[u8]| {
         // An empty entry is the working directory.
         let slash: &[u8] = if folder.is_empty() { b"" } else { b"/" };
-        PathBuf::from(OsString::from_vec([folder, slash, bytes].concat()))
+        [folder, slash, name].concat()
     };
     Ok(folders.filter(|folder| folder.len() <= FOLDER_BYTES).map(path).collect())
 }
@@ -66,10 +66,11 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::prelude::rust_2024::*;
 
     fn found(name: &str, path: Option<&str>) -> Result<Vec<String>, Errno> {
-        let all = places(OsStr::new(name), path.map(OsStr::new))?;
-        Ok(all.iter().map(|path| path.to_str().unwrap().to_owned()).collect())
+        let all = places(name.as_bytes(), path.map(str::as_bytes))?;
+        Ok(all.into_iter().map(|path| String::from_utf8(path).unwrap()).collect())
     }
 
     #[test]

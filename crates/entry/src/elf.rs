@@ -1,10 +1,11 @@
 //! What an ELF file says of itself. Anything may stand in it: what is not understood is not there.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use rustix::fd::OwnedFd;
+
+use crate::Text;
 
 /// Program headers that are looked at, at most.
 const HEADERS: u16 = 512;
@@ -19,7 +20,7 @@ const NOTE: u32 = 4;
 
 /// What is needed of a file's headers.
 pub(crate) struct Elf<'a> {
-    file: &'a File,
+    file: &'a OwnedFd,
     machine: u16,
     segments: Vec<Segment>,
 }
@@ -36,9 +37,9 @@ struct Segment {
 #[derive(Default)]
 pub(crate) struct Names {
     /// What it is called as a library.
-    pub own: Option<OsString>,
+    pub own: Option<Text>,
     /// Libraries that it needs.
-    pub needed: Vec<OsString>,
+    pub needed: Vec<Text>,
 }
 
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
@@ -47,27 +48,30 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
         .map_or(0, |bytes| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
+/// Fills the room from this place of a file; `None` if there is not as much.
+fn fill(file: &OwnedFd, room: &mut [u8], offset: u64) -> Option<()> {
+    (rustix::io::pread(file, &mut *room, offset) == Ok(room.len())).then_some(())
+}
+
 impl<'a> Elf<'a> {
     /// Reads the headers of a 64-bit file, lowest byte first; `None` if it is no such file.
-    pub(crate) fn read(file: &'a File) -> Option<Self> {
+    pub(crate) fn read(file: &'a OwnedFd) -> Option<Self> {
         let mut head = [0; 64];
-        file.read_exact_at(&mut head, 0).ok()?;
+        fill(file, &mut head, 0)?;
         if head[4] != 2 || head[5] != 1 {
             return None;
         }
-        let (table, size) = (number(&head, 32, 8), number(&head, 54, 2));
+        let (table, size) = (number(&head, 32, 8), number(&head, 54, 2) as usize);
         let count = (number(&head, 56, 2) as u16).min(HEADERS);
-        let mut segments = Vec::with_capacity(count.into());
-        for at in 0..u64::from(count) {
-            let mut header = [0; 56];
-            file.read_exact_at(&mut header, table.checked_add(at * size)?).ok()?;
-            segments.push(Segment {
-                kind: number(&header, 0, 4) as u32,
-                offset: number(&header, 8, 8),
-                address: number(&header, 16, 8),
-                length: number(&header, 32, 8),
-            });
-        }
+        let mut headers = vec![0; usize::from(count) * size];
+        fill(file, &mut headers, table)?;
+        let segments = headers.chunks_exact(size.max(1)).map(|header| Segment {
+            kind: number(header, 0, 4) as u32,
+            offset: number(header, 8, 8),
+            address: number(header, 16, 8),
+            length: number(header, 32, 8),
+        });
+        let segments = segments.collect();
         Some(Self { file, machine: number(&head, 18, 2) as u16, segments })
     }
 
@@ -78,10 +82,9 @@ impl<'a> Elf<'a> {
     }
 
     /// The dynamic linker that it asks for.
-    pub(crate) fn interpreter(&self) -> Option<PathBuf> {
+    pub(crate) fn interpreter(&self) -> Option<Text> {
         let contents = self.contents(INTERPRETER, 4096)?;
-        let text = contents.split(|byte| *byte == 0).next().unwrap_or_default();
-        Some(OsStr::from_bytes(text).into())
+        contents.split(|byte| *byte == 0).next().map(Text::from)
     }
 
     /// The contents of the first segment of a kind.
@@ -92,7 +95,7 @@ impl<'a> Elf<'a> {
 
     fn bytes(&self, offset: u64, length: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(length).ok()?];
-        self.file.read_exact_at(&mut bytes, offset).ok()?;
+        fill(self.file, &mut bytes, offset)?;
         Some(bytes)
     }
 
@@ -120,11 +123,11 @@ impl<'a> Elf<'a> {
         Some(Names { own: all(OWN).next(), needed: all(NEEDED).collect() })
     }
 
-    fn name_at(&self, offset: u64) -> Option<OsString> {
+    fn name_at(&self, offset: u64) -> Option<Text> {
         let mut name = vec![0; NAME_BYTES];
-        let length = self.file.read_at(&mut name, offset).ok()?;
+        let length = rustix::io::pread(self.file, &mut name[..], offset).ok()?;
         name.truncate(length);
-        name.split(|byte| *byte == 0).next().map(|name| OsString::from_vec(name.to_vec()))
+        name.split(|byte| *byte == 0).next().map(Text::from)
     }
 
     /// Where in the file an address lies.

@@ -1,13 +1,14 @@
 //! The environment of a program that is entered: a list of texts, as the kernel has them. Most are `NAME=value`, but anything may
 //! stand there, in any number, and what is not the library's stays as it is.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+
+use rustix::io::Errno;
 
 use crate::launch::Options;
 use crate::program::{self, Program};
-use crate::{ENV_CHILDREN, ENV_RINGS, ENV_STATISTICS, LIBRARY, RINGS_FORCED};
+use crate::{ENV_CHILDREN, ENV_RINGS, ENV_STATISTICS, LIBRARY, RINGS_FORCED, Text, file_name};
 
 const PRELOAD: &str = "LD_PRELOAD";
 /// The name under which the library comes from the build.
@@ -16,35 +17,31 @@ pub(crate) const BUILT: &str = "libtieline_sockets.so";
 /// Options of the address sanitizer, and the one by which its runtime does not insist on being first: nobody puts it first where an
 /// entered program starts one that was built with it.
 const SANITIZER: &str = "ASAN_OPTIONS";
-const ANY_ORDER: &str = "verify_asan_link_order=0";
+const ANY_ORDER: &[u8] = b"verify_asan_link_order=0";
+const SANITIZER_WORD: &[u8] = b"verify_asan_link_order";
 
 /// Whether the dynamic linker takes a library's path as it is: nothing in it ends it, or stands for something else.
 #[must_use]
-pub fn can_be_said(library: &Path) -> bool {
-    !library.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
+pub fn can_be_said(library: &[u8]) -> bool {
+    !library.iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
 }
 
 /// The value of a variable, as getenv(3) has it: of the first of its name.
 #[must_use]
-pub fn value_of<'e>(environment: &'e [OsString], name: &str) -> Option<&'e OsStr> {
+pub fn value_of<'e>(environment: &'e [Text], name: &str) -> Option<&'e [u8]> {
     environment.iter().find_map(|variable| value(variable, name))
 }
 
-fn value<'v>(variable: &'v OsStr, name: &str) -> Option<&'v OsStr> {
-    let value = variable.as_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-    Some(OsStr::from_bytes(value))
+fn value<'v>(variable: &'v [u8], name: &str) -> Option<&'v [u8]> {
+    variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
 /// The environment with the library in it.
-pub(crate) fn with_library(
-    mut environment: Vec<OsString>,
-    program: &Program,
-    options: &Options,
-) -> Vec<OsString> {
+pub(crate) fn with_library(mut environment: Vec<Text>, program: &Program, options: &Options) -> Vec<Text> {
     // Of several the dynamic linker heeds the last.
     let last = environment.iter().rposition(|variable| value(variable, PRELOAD).is_some());
     let before = last.and_then(|at| value(&environment[at], PRELOAD)).unwrap_or_default().to_owned();
-    let list = with_ours(&before, program, options.library.as_os_str());
+    let list = with_ours(&before, program, options);
     let text = variable(PRELOAD, &list);
     match last {
         Some(at) => environment[at] = text,
@@ -54,87 +51,83 @@ pub(crate) fn with_library(
         environment.retain(|variable| value(variable, name).is_none());
     }
     if options.no_children {
-        environment.push(variable(ENV_CHILDREN, OsStr::new("0")));
+        environment.push(variable(ENV_CHILDREN, b"0"));
     } else {
         allow_any_order(&mut environment);
     }
     // Who has forced them already goes on with that: it is for tests, of which this may be one.
-    if options.rings && value_of(&environment, ENV_RINGS).is_none_or(|given| given != RINGS_FORCED) {
+    if options.rings && value_of(&environment, ENV_RINGS).is_none_or(|given| given != RINGS_FORCED.as_bytes())
+    {
         environment.retain(|variable| value(variable, ENV_RINGS).is_none());
-        environment.push(variable(ENV_RINGS, OsStr::new("1")));
+        environment.push(variable(ENV_RINGS, b"1"));
     }
     if let Some(file) = &options.statistics {
-        environment.push(variable(ENV_STATISTICS, file.as_os_str()));
+        environment.push(variable(ENV_STATISTICS, file));
     }
     environment
 }
 
 /// The list of libraries with ours in it. What else is loaded stays, in its order, behind it; but the runtime of an address
-/// sanitizer comes first, as it insists. What is not there is left out: the dynamic linker has said so when this process started.
-fn with_ours(before: &OsStr, program: &Program, library: &OsStr) -> OsString {
-    let others = before.as_bytes().split(|byte| matches!(byte, b' ' | b':')).map(OsStr::from_bytes);
-    let others: Vec<&OsStr> = others.filter(|it| !it.is_empty() && !is_ours(it) && !is_missing(it)).collect();
-    let needed = program.sanitizer.as_deref().filter(|needed| {
-        !others.iter().any(|other| Path::new(other).file_name() == Path::new(needed).file_name())
-    });
+/// sanitizer comes first, as it insists. What is not there is left out if the dynamic linker has said so already.
+fn with_ours(before: &[u8], program: &Program, options: &Options) -> Text {
+    let others = before.split(|byte| matches!(byte, b' ' | b':'));
+    let is_told = |library: &[u8]| options.missing_are_told && is_missing(library);
+    let others: Vec<&[u8]> = others.filter(|it| !it.is_empty() && !is_ours(it) && !is_told(it)).collect();
+    let needed = program.sanitizer.as_deref();
+    let needed = needed.filter(|needed| !others.iter().any(|other| file_name(other) == file_name(needed)));
     let first = others.iter().copied().filter(|it| program::is_sanitizer(it));
     let rest = others.iter().copied().filter(|it| !program::is_sanitizer(it));
-    let list: Vec<&OsStr> = needed.into_iter().chain(first).chain([library]).chain(rest).collect();
-    list.join(OsStr::new(":"))
+    let list: Vec<&[u8]> =
+        needed.into_iter().chain(first).chain([&options.library[..]]).chain(rest).collect();
+    list.join(&b':')
 }
 
-fn is_ours(library: &OsStr) -> bool {
+fn is_ours(library: &[u8]) -> bool {
     // A link to it may have something before its name.
-    [LIBRARY, BUILT].iter().any(|name| library.as_bytes().ends_with(name.as_bytes()))
+    [LIBRARY, BUILT].iter().any(|name| library.ends_with(name.as_bytes()))
 }
 
 /// Whether it is named by a path where nothing is. Whoever cannot be asked about counts as there, and so does a path in which the
 /// dynamic linker replaces something, and a name that it looks for in its folders.
-fn is_missing(library: &OsStr) -> bool {
-    let bytes = library.as_bytes();
-    let plain = bytes.contains(&b'/') && !bytes.contains(&b'$');
-    let kind = std::fs::metadata(library).map_err(|error| error.kind());
-    plain && matches!(kind, Err(std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory))
+fn is_missing(library: &[u8]) -> bool {
+    let plain = library.contains(&b'/') && !library.contains(&b'$');
+    plain && matches!(rustix::fs::stat(library), Err(Errno::NOENT | Errno::NOTDIR))
 }
 
-fn allow_any_order(environment: &mut Vec<OsString>) {
+fn allow_any_order(environment: &mut Vec<Text>) {
     let told = value_of(environment, SANITIZER).unwrap_or_default();
-    if told.to_string_lossy().contains("verify_asan_link_order") {
+    if told.windows(SANITIZER_WORD.len()).any(|word| word == SANITIZER_WORD) {
         return;
     }
-    let both: Vec<&OsStr> = [told, OsStr::new(ANY_ORDER)].into_iter().filter(|it| !it.is_empty()).collect();
-    let text = variable(SANITIZER, &both.join(OsStr::new(":")));
+    let both: Vec<&[u8]> = [told, ANY_ORDER].into_iter().filter(|it| !it.is_empty()).collect();
+    let text = variable(SANITIZER, &both.join(&b':'));
     match environment.iter_mut().find(|variable| value(variable, SANITIZER).is_some()) {
         Some(variable) => *variable = text,
         None => environment.push(text),
     }
 }
 
-fn variable(name: &str, value: &OsStr) -> OsString {
-    OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat())
+fn variable(name: &str, value: &[u8]) -> Text {
+    [name.as_bytes(), b"=", value].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     const ANY: &str = "ASAN_OPTIONS=verify_asan_link_order=0";
     const OURS: &str = "LD_PRELOAD=/l/libtieline-sockets.so";
 
     fn options() -> Options {
-        Options {
-            library: "/l/libtieline-sockets.so".into(),
-            statistics: None,
-            no_children: false,
-            rings: false,
-        }
+        Options { library: b"/l/libtieline-sockets.so".into(), missing_are_told: true, ..Options::default() }
     }
 
-    fn texts(list: &[&str]) -> Vec<OsString> {
-        list.iter().map(OsString::from).collect()
+    fn texts(list: &[&str]) -> Vec<Text> {
+        list.iter().map(|text| text.as_bytes().to_vec()).collect()
     }
 
-    fn with(before: &[&str]) -> Vec<OsString> {
+    fn with(before: &[&str]) -> Vec<Text> {
         with_library(texts(before), &Program::default(), &options())
     }
 
@@ -157,6 +150,10 @@ mod tests {
         let list = ["LD_PRELOAD=/nowhere/x.so:/etc/passwd/x.so:/etc/passwd:$LIB/x.so:/x/$ORIGIN/x.so:x.so"];
         let want = "LD_PRELOAD=/l/libtieline-sockets.so:/etc/passwd:$LIB/x.so:/x/$ORIGIN/x.so:x.so";
         assert_eq!(with(&list), texts(&[want, ANY]));
+        // Where no dynamic linker has complained, the program's own is to.
+        let untold = Options { missing_are_told: false, ..options() };
+        let all = with_library(texts(&["LD_PRELOAD=/nowhere/x.so"]), &Program::default(), &untold);
+        assert_eq!(all, texts(&["LD_PRELOAD=/l/libtieline-sockets.so:/nowhere/x.so", ANY]));
     }
 
     #[test]
@@ -167,13 +164,13 @@ mod tests {
         let twice = ["LD_PRELOAD=a.so", "B=1", "LD_PRELOAD=b.so"];
         let want = ["LD_PRELOAD=a.so", "B=1", "LD_PRELOAD=/l/libtieline-sockets.so:b.so", ANY];
         assert_eq!(with(&twice), texts(&want));
-        let bytes = OsString::from_vec(b"B\xff=\xfe".to_vec());
+        let bytes = b"B\xff=\xfe".to_vec();
         assert_eq!(with_library(vec![bytes.clone()], &Program::default(), &options())[0], bytes);
     }
 
     #[test]
     fn a_sanitizer_comes_first() {
-        let needs = Program { sanitizer: Some("libasan.so.8".into()), ..Program::default() };
+        let needs = Program { sanitizer: Some(b"libasan.so.8".into()), ..Program::default() };
         let with = |before: &[&str]| with_library(texts(before), &needs, &options());
         assert_eq!(with(&[]), texts(&["LD_PRELOAD=libasan.so.8:/l/libtieline-sockets.so", ANY]));
         let has = ["LD_PRELOAD=b.so:libasan.so.8", "ASAN_OPTIONS=detect_leaks=0"];
@@ -184,14 +181,14 @@ mod tests {
 
     #[test]
     fn the_library_is_told_what_was_asked_for() {
-        let asked = Options { statistics: Some("/s".into()), no_children: true, ..options() };
+        let asked = Options { statistics: Some(b"/s".into()), no_children: true, ..options() };
         let told = with_library(
             texts(&["TIELINE_SOCKETS_STATISTICS=/old", "TIELINE_SOCKETS_STATISTICS=/older"]),
             &Program::default(),
             &asked,
         );
-        assert_eq!(value_of(&told, ENV_STATISTICS), Some(OsStr::new("/s")));
-        assert_eq!(value_of(&told, ENV_CHILDREN), Some(OsStr::new("0")));
+        assert_eq!(value_of(&told, ENV_STATISTICS), Some(&b"/s"[..]));
+        assert_eq!(value_of(&told, ENV_CHILDREN), Some(&b"0"[..]));
         assert_eq!(told.len(), 3);
     }
 
@@ -200,7 +197,7 @@ mod tests {
         for (path, may) in
             [("/a/l.so", true), ("/a b/l.so", false), ("/a:b/l.so", false), ("/$LIB/l.so", false)]
         {
-            assert_eq!(can_be_said(Path::new(path)), may, "{path}");
+            assert_eq!(can_be_said(path.as_bytes()), may, "{path}");
         }
     }
 }
