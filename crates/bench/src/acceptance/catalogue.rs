@@ -209,7 +209,7 @@ pub const ALL: [Entry; 99] = [
         "sockets.start",
         Needs::Nothing,
         "time that `tieline run` adds to a program that does nothing",
-        Kind::Sockets(Sockets::Start { at_most: 1.0 }),
+        Kind::Sockets(Sockets::Start { at_most: 0.5 }),
     ),
     beside(
         "sockperf.pp.14B",
