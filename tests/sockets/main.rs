@@ -6,6 +6,7 @@
 mod built;
 mod counters;
 mod ended;
+mod epolls;
 mod equal;
 mod file;
 mod holders;

@@ -54,10 +54,25 @@ pub(crate) fn may_be_connection(fd: c_int) -> bool {
 /// A call made a descriptor, or failed. Hands its result on.
 pub(crate) fn made(fd: c_int, kind: Kind) -> c_int {
     if fd >= 0 && !state::outside() {
-        rings::conn::was_closed(fd);
+        is_new(fd);
         table::made(fd, kind);
     }
     fd
+}
+
+/// A call made an epoll, or failed. Hands its result on.
+pub(crate) fn made_epoll(fd: c_int) -> c_int {
+    made(fd, Kind::Other);
+    if fd >= 0 && crate::environment::has_rings() && !state::outside() {
+        rings::epoll::made(fd);
+    }
+    fd
+}
+
+/// What the number was, if anything is known of that, was closed unseen.
+fn is_new(fd: c_int) {
+    rings::conn::was_closed(fd);
+    rings::epoll::is_new(fd);
 }
 
 /// A call accepted a connection, or failed. Hands its result on.
@@ -71,7 +86,7 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
             Kind::Listener | Kind::Tcp => Kind::Tcp,
             _ => Kind::Unknown,
         };
-        rings::conn::was_closed(fd);
+        is_new(fd);
         table::made(fd, kind);
         if rings::forced::is_on() {
             rings::forced::begins(fd);
@@ -99,7 +114,7 @@ pub(crate) fn connected(fd: c_int, result: c_int) -> c_int {
 pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
     if to >= 0 && !state::outside() {
         if from != to {
-            rings::conn::was_closed(to);
+            is_new(to);
         }
         unusual(from);
         if crate::environment::has_rings() && table::kind(from) == Kind::Other {
@@ -195,6 +210,7 @@ pub(crate) fn cloning(flags: u64) {
     }
     // Before the memory is lent: a later hook of this thread would be taken for the return from the call.
     note(Note::Forked);
+    forking();
     if !has(libc::CLONE_VM) && !state::outside() {
         // As a fork. Before the call: a hook that comes back from it would not know in which of the two it does.
         rings::pair::shared();
@@ -221,6 +237,13 @@ pub(crate) fn cloning(flags: u64) {
 /// This thread runs: a child that had its memory no longer does.
 pub(crate) fn returned() {
     state::outside();
+}
+
+/// The program is about to fork.
+pub(crate) fn forking() {
+    if !state::outside() {
+        rings::epoll::all_have_others();
+    }
 }
 
 /// A fork has come back. Hands its result on.
@@ -254,15 +277,23 @@ pub(crate) fn unusual(fd: c_int) {
     }
 }
 
-/// `epoll_ctl` has succeeded.
+/// Makes a call of `epoll_ctl`, unless what it changes has only to be noted.
 ///
 /// # Safety
-/// The event must be readable, where the operation has one.
-pub(crate) unsafe fn registered(epoll: c_int, what: c_int, fd: c_int, event: *const libc::epoll_event) {
-    if crate::environment::has_rings() && !state::outside() {
-        // SAFETY: the caller's promise.
-        unsafe { rings::epoll::controlled(epoll, what, fd, event) };
+/// `next` must be that call, with these arguments.
+#[inline]
+pub(crate) unsafe fn registers(
+    epoll: c_int,
+    what: c_int,
+    fd: c_int,
+    event: *const libc::epoll_event,
+    next: impl FnOnce() -> c_int,
+) -> c_int {
+    if !crate::environment::has_rings() || state::outside() {
+        return next();
     }
+    // SAFETY: the caller's promise.
+    unsafe { rings::epoll::controls(epoll, what, fd, event, next) }
 }
 
 /// The program has asked for an error of this descriptor: there may have been one, which nobody is told again.
@@ -373,6 +404,7 @@ pub(crate) fn passing(message: *const libc::msghdr) -> bool {
                 let mut fd = [0];
                 if raw::peek_at(control + place, &mut fd) {
                     unusual(fd[0]);
+                    rings::epoll::has_others(fd[0]);
                 }
             }
         }

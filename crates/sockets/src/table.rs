@@ -105,6 +105,11 @@ const GIVEN_UP: u32 = 1 << 31;
 /// One more than the highest number with an entry: bulk closes end here.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
+/// One more than the highest number of which anything is known.
+pub(crate) fn highest() -> u32 {
+    HIGHEST.load(Ordering::Relaxed)
+}
+
 fn entry(fd: c_int) -> Option<&'static Entry> {
     usize::try_from(fd).ok().and_then(|at| TABLE.get(at))
 }

@@ -135,6 +135,7 @@ hooks! {
     }
     fn daemon(stay: c_int, keep: c_int) -> c_int, else -1; |next| {
         // The C library forks and puts the null device on 0 to 2 by itself.
+        seen::forking();
         let result = next(stay, keep);
         if result == 0 {
             state::forked();

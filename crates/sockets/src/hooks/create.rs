@@ -35,9 +35,9 @@ hooks! {
     fn memfd_create(name: *const c_char, flags: c_uint) -> c_int, as libc::SYS_memfd_create;
         |next| seen::made(next(name, flags), Kind::Other)
     fn epoll_create(size: c_int) -> c_int, as libc::SYS_epoll_create;
-        |next| seen::made(next(size), Kind::Other)
+        |next| seen::made_epoll(next(size))
     fn epoll_create1(flags: c_int) -> c_int, as libc::SYS_epoll_create1;
-        |next| seen::made(next(flags), Kind::Other)
+        |next| seen::made_epoll(next(flags))
 
     // The mode is there only where a file may be made.
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, as libc::SYS_open;

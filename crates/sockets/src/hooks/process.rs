@@ -7,11 +7,11 @@ use crate::hook::hooks;
 use crate::seen;
 
 hooks! {
-    fn fork() -> pid_t, as libc::SYS_fork; |next| seen::forked(next())
-    fn __fork() -> pid_t, as libc::SYS_fork; |next| seen::forked(next())
-    fn _Fork() -> pid_t, as libc::SYS_fork; |next| seen::forked(next())
+    fn fork() -> pid_t, as libc::SYS_fork; |next| forked(next)
+    fn __fork() -> pid_t, as libc::SYS_fork; |next| forked(next)
+    fn _Fork() -> pid_t, as libc::SYS_fork; |next| forked(next)
     fn forkpty(fd: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> pid_t, else -1; |next| {
-        let result = seen::forked(next(fd, name, terminal, size));
+        let result = forked(|| next(fd, name, terminal, size));
         // In the child it has put the terminal on 0 to 2; in the parent it has made a descriptor.
         seen::doubtful(Note::Forked);
         result
@@ -40,6 +40,12 @@ hooks! {
         seen::returned();
         next(kind, id, found, options)
     }
+}
+
+/// A fork.
+fn forked(next: impl FnOnce() -> pid_t) -> pid_t {
+    seen::forking();
+    seen::forked(next())
 }
 
 /// Hooks on calls that execute a program, in this process or in a new one.

@@ -165,6 +165,13 @@ unsafe extern "C-unwind" fn by_number(
                 wait,
             ));
         }
+        libc::SYS_epoll_ctl => {
+            let event = d as *const libc::epoll_event;
+            // SAFETY: that call.
+            let result =
+                unsafe { seen::registers(fd, b as c_int, c as c_int, event, || next(a, b, c, d) as c_int) };
+            return c_long::from(result);
+        }
         libc::SYS_recvfrom => seen::unusual(fd),
         _ => {}
     }
@@ -245,6 +252,7 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         libc::SYS_prlimit64 => limiting(b as c_uint, c as *const c_void),
         libc::SYS_execve | libc::SYS_execveat => replaced(),
         libc::SYS_exit_group => seen::ending(),
+        libc::SYS_fork => seen::forking(),
         _ => {}
     }
 }
@@ -254,10 +262,6 @@ fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
     match number {
         libc::SYS_recvfrom if seen::takes(d as c_int) => seen::input(fd, result as isize),
         libc::SYS_sendmsg => seen::output(fd, result as isize),
-        libc::SYS_epoll_ctl => {
-            // SAFETY: the kernel has just read the event.
-            unsafe { seen::registered(fd, b as c_int, c as c_int, d as *const libc::epoll_event) }
-        }
         libc::SYS_socket => {
             drop_number(seen::made(result as c_int, Kind::of_socket(fd, b as c_int, c as c_int)))
         }
@@ -280,13 +284,12 @@ fn after(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) {
         | libc::SYS_creat
         | libc::SYS_eventfd
         | libc::SYS_eventfd2
-        | libc::SYS_epoll_create
-        | libc::SYS_epoll_create1
         | libc::SYS_memfd_create
         | libc::SYS_timerfd_create
         | libc::SYS_signalfd
         | libc::SYS_signalfd4
         | libc::SYS_pidfd_open => drop_number(seen::made(result as c_int, Kind::Other)),
+        libc::SYS_epoll_create | libc::SYS_epoll_create1 => drop_number(seen::made_epoll(result as c_int)),
         // What that is, only the kernel knows.
         libc::SYS_pidfd_getfd => drop_number(seen::made(result as c_int, Kind::Unknown)),
         libc::SYS_io_uring_setup => {

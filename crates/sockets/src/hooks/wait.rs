@@ -172,12 +172,8 @@ hooks! {
     fn pselect(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
         |next| selected(count, [input, output, other], time(limit), |waits| next(count, input, output, other, if waits { limit } else { &raw const AT_ONCE }, mask))
     fn epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int, as libc::SYS_epoll_ctl; |next| {
-        let result = next(epoll, what, fd, event);
-        if result == 0 {
-            // SAFETY: the kernel has just read the event.
-            unsafe { seen::registered(epoll, what, fd, event) };
-        }
-        result
+        // SAFETY: that call.
+        unsafe { seen::registers(epoll, what, fd, event, || next(epoll, what, fd, event)) }
     }
     fn epoll_wait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int) -> c_int, as libc::SYS_epoll_wait;
         |next| epolled(epoll, events, room, Limit::milliseconds(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }))

@@ -1,13 +1,21 @@
 //! `epoll`. The program's epoll stays the kernel's and holds all descriptors; whoever sleeps in it sleeps there alone. What is added is a
 //! look at the rings of its connections before.
 
+mod interest;
+mod noting;
 mod parking;
+#[cfg(test)]
+mod tests;
+mod wide;
 
 use libc::{c_int, epoll_event};
 use stream::path;
 
-pub(crate) use self::parking::{Epolls, controlled, copied, forget, forked, is_in, wakes};
-use self::parking::{FOREIGN, Interest, for_each_awake, for_each_with_any, park_all, sleepers};
+pub(crate) use self::noting::{all_have_others, everything, has_others, made};
+pub(crate) use self::parking::{
+    Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, wakes,
+};
+use self::parking::{FOREIGN, for_each_awake, for_each_with_any, park_all, sleepers};
 use super::blocked::{self, Limit};
 use super::conn::Conn;
 use super::io::offers;
@@ -24,9 +32,8 @@ const OUTPUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 
 /// What a ring adds to what epoll says; 0 for nothing. An edge that is told is not told again.
 #[inline(always)]
-fn event(conn: &Conn, interest: &Interest, tells: bool) -> u32 {
+fn event(conn: &Conn, events: u32, tells: bool) -> u32 {
     let Some((own, peer)) = conn.words() else { return 0 };
-    let events = interest.events.load(Ordering::Relaxed);
     let is_edge = events & libc::EPOLLET as u32 != 0;
     let mut input = events & INPUT;
     if input != 0 && !offers(own, peer) {
@@ -66,8 +73,7 @@ fn has_room(conn: &Conn) -> bool {
 
 /// What else the kernel has to say of a descriptor that is told, if there is no room to ask it as anybody else does (`is_last`), or if it would
 /// not say it by itself: with an edge it tells all that is so.
-fn beside(conn: &Conn, interest: &Interest, is_last: bool) -> u32 {
-    let events = interest.events.load(Ordering::Relaxed);
+fn beside(conn: &Conn, events: u32, is_last: bool) -> u32 {
     let output = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
     let is_edge = events & libc::EPOLLET as u32 != 0;
     let wanted = events & if is_edge { output } else { !(libc::EPOLLIN | libc::EPOLLRDNORM) as u32 };
@@ -83,7 +89,7 @@ fn beside(conn: &Conn, interest: &Interest, is_last: bool) -> u32 {
 /// What rings have.
 struct Found {
     count: usize,
-    /// The kernel may have more to say of one of these: an edge that it keeps, or what is no input.
+    /// The kernel may have more to say of one of these: an edge that it keeps, or what is neither input nor room.
     asks: bool,
 }
 
@@ -93,22 +99,24 @@ struct Found {
 /// There must be room for so many events.
 unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
     let mut found = Found { count: 0, asks: false };
-    for_each_with_any(epoll, |conn, interest| {
+    for_each_with_any(epoll, |conn, interest, wanted| {
         if found.count == room {
             return;
         }
-        let mut events = event(conn, interest, true);
+        let mut events = event(conn, wanted, true);
         if events != 0 {
             let is_last = found.count + 1 == room;
-            events |= beside(conn, interest, is_last);
-            let event = epoll_event { events, u64: interest.data.load(Ordering::Relaxed) };
+            events |= beside(conn, wanted, is_last);
+            let event = epoll_event { events, u64: interest.now().data };
             if events & INPUT != 0 && conn.told.promised.load(Ordering::Relaxed) == 0 {
                 conn.told.promised.store(1, Ordering::Relaxed);
             }
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };
             found.count += 1;
-            found.asks |= interest.events.load(Ordering::Relaxed) & !(INPUT | OUTPUT) != 0;
+            // Where the ring is not the way, the kernel alone knows whether there is room.
+            let is_room_unknown = wanted & OUTPUT != 0 && events & OUTPUT == 0;
+            found.asks |= is_room_unknown || wanted & !(INPUT | OUTPUT) != 0;
         }
     });
     found
@@ -119,6 +127,7 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
 /// # Safety
 /// There must be room for so many; the first `count` are written.
 unsafe fn with_the_kernels(
+    epoll: c_int,
     into: *mut epoll_event,
     count: usize,
     room: usize,
@@ -128,7 +137,8 @@ unsafe fn with_the_kernels(
         return count;
     }
     // SAFETY: behind the first `count`.
-    let found = native(unsafe { into.add(count) }, (room - count) as c_int, false);
+    let behind = unsafe { into.add(count) };
+    let found = noting::asks(epoll, || native(behind, (room - count) as c_int, false));
     let mut all = count;
     for at in count..count + found.max(0) as usize {
         // SAFETY: the kernel has written it.
@@ -164,6 +174,7 @@ static TURNS: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn asleep(epoll: c_int, native: impl FnOnce() -> c_int) -> c_int {
     let Some(sleepers) = sleepers(epoll as u32 + 1) else { return native() };
     sleepers.fetch_add(1, Ordering::SeqCst);
+    noting::is_slept_in(epoll);
     let result = native();
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
@@ -182,7 +193,7 @@ pub(crate) unsafe fn wait(
 ) -> c_int {
     let may_wait = limit.may_wait();
     if room <= 0 || into.is_null() {
-        return native(into, room, may_wait);
+        return asleep(epoll, || native(into, room, may_wait));
     }
     let length = room as usize;
     let mut looked = None;
@@ -191,18 +202,20 @@ pub(crate) unsafe fn wait(
     if found != 0 {
         return found;
     }
+    noting::kernel_answered(epoll);
     if !may_wait {
-        return native(into, room, false);
+        return noting::asks(epoll, || native(into, room, false));
     }
     let Some(sleepers) = sleepers(epoll as u32 + 1) else { return native(into, room, true) };
     sleepers.fetch_add(1, Ordering::SeqCst);
+    noting::is_slept_in(epoll);
     park_all(epoll);
     // What came until then nobody told the kernel.
     // SAFETY: the caller's promise.
     let found = unsafe { collect(epoll, into, length) };
     let result = if found.count > 0 {
         // SAFETY: the caller's promise.
-        unsafe { with_the_kernels(into, found.count, length, &mut native) as c_int }
+        unsafe { with_the_kernels(epoll, into, found.count, length, &mut native) as c_int }
     } else {
         let mut sleeps = |may_wait| native(into, room, may_wait);
         // The other end has to make room first; meanwhile nothing may be missed.
@@ -236,11 +249,14 @@ unsafe fn look(
             SPIN.paid();
             let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
             TURNS.store(turn, Ordering::Relaxed);
+            if !asks {
+                noting::rings_answered(epoll);
+            }
             if !turn.is_multiple_of(FAIR) && !asks {
                 return count as c_int;
             }
             // SAFETY: the caller's promise.
-            return unsafe { with_the_kernels(into, count, room, native) } as c_int;
+            return unsafe { with_the_kernels(epoll, into, count, room, native) } as c_int;
         }
         if looks == 0 {
             let (start, here) = spin::clock();
@@ -251,9 +267,15 @@ unsafe fn look(
             *looked = Some(Look::begin(&SPIN, start, limit.may_wait() && awake == Awake::Elsewhere, limit));
         }
         if looks.is_multiple_of(LOOKS) {
-            let found = native(into, room as c_int, false);
-            if found != 0 {
-                return found;
+            // Rings that have answered the last wait get the time of some looks before the kernel is asked; and who does not wait asks it next.
+            let goes_on = looked.as_ref().is_some_and(|look| !look.is_none());
+            let is_early = looks == 0 && (!limit.may_wait() || goes_on && noting::is_trusted(epoll));
+            if !is_early {
+                let found = noting::asks(epoll, || native(into, room as c_int, false));
+                if found != 0 {
+                    noting::kernel_answered(epoll);
+                    return found;
+                }
             }
             if !looked.as_mut().is_some_and(Look::goes_on) {
                 return 0;
@@ -275,7 +297,7 @@ enum Awake {
 
 fn elsewhere(epoll: c_int, here: u32) -> Awake {
     let mut awake = Awake::None;
-    for_each_awake(epoll, |conn, _| {
+    for_each_awake(epoll, |conn, _, _| {
         if let Some((own, peer)) = conn.words() {
             let is_elsewhere = spin::is_elsewhere(own, peer, here);
             awake = if is_elsewhere || awake == Awake::Elsewhere { Awake::Elsewhere } else { Awake::Here };
@@ -286,16 +308,35 @@ fn elsewhere(epoll: c_int, here: u32) -> Awake {
 
 /// Somebody waits for an epoll itself: what its rings have is told, and then they sleep.
 pub(crate) fn is_waited_for(epoll: c_int) -> bool {
+    is_slept_over(epoll);
+    park_all(epoll);
+    has_some(epoll)
+}
+
+/// Somebody waits for a number: if it is an epoll, its connections may get rings meanwhile.
+pub(crate) fn may_be_waited_for(fd: c_int) {
+    if noting::is_one(fd) {
+        is_slept_over(fd);
+    }
+}
+
+fn is_slept_over(epoll: c_int) {
     if let Some(sleepers) = sleepers(epoll as u32 + 1) {
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
-    park_all(epoll);
-    has_some(epoll)
+    has_others(epoll);
+}
+
+/// Whether connections with rings are in it, or were, and the kernel does not know that they are not.
+pub(crate) fn is_watched(epoll: c_int) -> bool {
+    let mut is_watched = noting::has_notes(epoll);
+    super::conn::for_each_ready(|conn| is_watched |= is_in(conn, epoll));
+    is_watched
 }
 
 /// Whether its rings have anything.
 pub(crate) fn has_some(epoll: c_int) -> bool {
     let mut has = false;
-    for_each_with_any(epoll, |conn, interest| has |= event(conn, interest, false) != 0);
+    for_each_with_any(epoll, |conn, _, wanted| has |= event(conn, wanted, false) != 0);
     has
 }

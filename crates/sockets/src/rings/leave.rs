@@ -412,6 +412,7 @@ fn is_ending(conn: &Conn) {
 
 /// As [`closing`], of many.
 pub(crate) fn closing_range(first: u32, last: u32) {
+    super::epoll::forget_range(first, last);
     if conn::met() {
         conn::for_each_number(first, last, closing);
         taking_away(first as c_int, last.min(c_int::MAX as u32) as c_int);
@@ -439,6 +440,7 @@ fn resets(fd: c_int) {
 
 /// Another program will have the descriptors that are not closed when it is executed; with `replaced` it takes this one's place.
 pub(crate) fn executing(replaced: bool) {
+    super::epoll::all_have_others();
     let mut patience = Patience::new();
     conn::for_each_moving(|conn| {
         let fd = conn.fd();
@@ -472,5 +474,6 @@ pub(crate) fn everything() {
 pub(crate) fn those_there_are() {
     let mut patience = Patience::new();
     conn::for_each_moving(|conn| all_within(conn, conn.fd(), &mut patience));
+    super::epoll::everything();
     super::pair::shared();
 }

@@ -122,7 +122,7 @@ impl Wanted for Selected<'_> {
 fn has_bytes(fd: c_int) -> bool {
     match conn::ready(fd) {
         Some(conn) => conn.words().is_some_and(|(own, peer)| offers(own, peer)),
-        None => is_watched_epoll(fd) && epoll::has_some(fd),
+        None => epoll::is_watched(fd) && epoll::has_some(fd),
     }
 }
 
@@ -172,9 +172,11 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
                 has_any |= has_bytes(fd);
             } else if meeting(fd).is_some() {
                 may_open = true;
-            } else if is_watched_epoll(fd) {
+            } else if epoll::is_watched(fd) {
                 is_any = true;
                 has_any |= epoll::is_waited_for(fd);
+            } else {
+                epoll::may_be_waited_for(fd);
             }
             false
         },
@@ -278,13 +280,6 @@ fn awake(places: &Places, forks: u32) {
         }
         Use::since(conn, forks).leave();
     });
-}
-
-/// Whether it is an epoll that connections with rings are in.
-fn is_watched_epoll(fd: c_int) -> bool {
-    let mut is_watched = false;
-    conn::for_each_ready(|conn| is_watched |= epoll::is_in(conn, fd));
-    is_watched
 }
 
 /// What a look at rings ends with.

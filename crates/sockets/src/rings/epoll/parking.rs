@@ -7,103 +7,147 @@
 use libc::{c_int, epoll_event};
 use stream::park;
 
+use super::interest::{Interest, MANY, Registration};
+use super::noting::{self, Noted, Standing};
 use crate::rings::conn::parked::{self, Parking};
 use crate::rings::conn::{self, Conn, Known, counts_down};
 use crate::rings::words::Words;
 use crate::rings::{leave, proc, spin, tables};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::table::NUMBERS;
-
-/// What a descriptor is registered for.
-pub(super) struct Interest {
-    /// In which epoll, plus 1; `MANY` if in several, or nobody knows.
-    epoll: AtomicU32,
-    pub(super) events: AtomicU32,
-    pub(super) data: AtomicU64,
-}
-
-const MANY: u32 = u32::MAX;
+use crate::sync::{AtomicU32, Ordering, fence};
+use crate::table::{self, Kind, NUMBERS};
 
 /// What is known of epolls. Zeroes are nothing.
 pub(crate) struct Epolls {
     interests: [Interest; NUMBERS],
-    /// By number of an epoll: how many sleep in it; `FOREIGN` if they may do so unseen.
-    sleepers: [AtomicU32; NUMBERS],
+    /// By number of an epoll.
+    states: [State; NUMBERS],
+    pub(super) noted: Noted,
+}
+
+/// Of one epoll.
+pub(super) struct State {
+    /// How many sleep in it; `FOREIGN` if they may do so unseen.
+    pub(super) sleepers: AtomicU32,
+    pub(super) standing: Standing,
 }
 
 pub(super) const FOREIGN: u32 = 1 << 31;
 
-fn interest(fd: c_int) -> Option<&'static Interest> {
+pub(super) fn interest(fd: c_int) -> Option<&'static Interest> {
     tables::get()?.epolls.interests.get(usize::try_from(fd).ok()?)
 }
 
 /// By number of an epoll, plus 1.
-pub(super) fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
-    tables::get()?.epolls.sleepers.get((epoll as usize).checked_sub(1)?)
+pub(super) fn epoll_state(epoll: u32) -> Option<&'static State> {
+    tables::get()?.epolls.states.get((epoll as usize).checked_sub(1)?)
 }
 
-/// `epoll_ctl` has succeeded.
+/// As [`epoll_state`].
+pub(super) fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
+    Some(&epoll_state(epoll)?.sleepers)
+}
+
+/// Makes a call of `epoll_ctl`, or notes what it would change.
 ///
 /// # Safety
-/// The event must be readable, where the operation has one.
-pub(crate) unsafe fn controlled(epoll: c_int, what: c_int, fd: c_int, event: *const epoll_event) {
-    let Some(interest) = interest(fd) else { return };
-    if let Some(nested) = sleepers(fd as u32 + 1)
+/// `next` must be that call, with these arguments.
+pub(crate) unsafe fn controls(
+    epoll: c_int,
+    what: c_int,
+    fd: c_int,
+    event: *const epoll_event,
+    next: impl FnOnce() -> c_int,
+) -> c_int {
+    if noting::notes(epoll, what, fd, event) {
+        return 0;
+    }
+    let Some(interest) = interest(fd) else { return next() };
+    let is_counted = interest.begins(noting::kernel_of(fd));
+    let result = next();
+    let changed = (result == 0).then(|| {
+        let read = || {
+            // SAFETY: the kernel has just read it; it need not be aligned.
+            unsafe { event.read_unaligned() }
+        };
+        let has_event = what == libc::EPOLL_CTL_ADD || what == libc::EPOLL_CTL_MOD;
+        let event = if has_event { read() } else { epoll_event { events: 0, u64: 0 } };
+        ((epoll as u32).wrapping_add(1), what, event)
+    });
+    // One that is not counted has come beside others, after which the kernel alone knows what is registered.
+    let now = if is_counted { interest.ends(changed) } else { None };
+    if result == 0 {
+        controlled(epoll, what, fd, now);
+    }
+    result
+}
+
+/// `epoll_ctl` has succeeded, and the number is registered for this now; none if it was closed meanwhile.
+fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
+    if let Some(nested) = sleepers((fd as u32).wrapping_add(1))
         && what == libc::EPOLL_CTL_ADD
+        && matches!(table::kind(fd), Kind::Other | Kind::Unknown)
         && conn::of(fd).is_none()
         && proc::is_epoll(fd)
     {
         // Others sleep over this one in their own.
         nested.fetch_or(FOREIGN, Ordering::SeqCst);
+        noting::has_others(fd);
         park_all(fd);
     }
-    let own = epoll as u32 + 1;
-    match what {
-        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
-            // SAFETY: the caller's promise; an event need not be aligned.
-            let event = unsafe { event.read_unaligned() };
-            let before = interest.epoll.load(Ordering::Relaxed);
-            let is_other = before != 0 && before != own;
-            let is_odd = event.events & (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32 != 0;
-            interest.events.store(event.events, Ordering::Relaxed);
-            interest.data.store(event.u64, Ordering::Relaxed);
-            // Pairs with the Acquire in `wakes`: who finds the epoll finds what for.
-            interest.epoll.store(if is_other || is_odd { MANY } else { own }, Ordering::Release);
-            if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
-                let conn = known.conn;
-                if is_other || is_odd || conn.standing.shared.load(Ordering::Relaxed) != 0 {
-                    // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
-                    // the kernel's to say.
-                    let _ = known.moving(|conn| leave::waiting(conn, fd));
-                    return;
-                }
-                // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
-                // for, and parks it, or is seen here.
-                fence(Ordering::SeqCst);
-                if sleepers(own).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
-                    park(conn);
-                }
-                conn.told.edge.store(u64::MAX, Ordering::Relaxed);
-            }
+    if what != libc::EPOLL_CTL_ADD && what != libc::EPOLL_CTL_MOD {
+        return;
+    }
+    let Some(now) = now else { return };
+    if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
+        let conn = known.conn;
+        if now.epoll == MANY || conn.standing.shared.load(Ordering::Relaxed) != 0 {
+            // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
+            // the kernel's to say.
+            let _ = known.moving(|conn| leave::waiting(conn, fd));
+            return;
         }
-        libc::EPOLL_CTL_DEL if interest.epoll.load(Ordering::Relaxed) == own => {
-            interest.epoll.store(0, Ordering::Relaxed);
+        // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
+        // for, and parks it, or is seen here.
+        fence(Ordering::SeqCst);
+        if sleepers(epoll as u32 + 1).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
+            park(conn);
         }
-        _ => {}
+        conn.told.edge.store(u64::MAX, Ordering::Relaxed);
     }
 }
 
-/// The number is closed: with its last descriptor the kernel takes it out of every epoll.
+/// The number is about to be closed: with its last descriptor the kernel takes it out of every epoll. If others have it, too, it stays in there as it is.
 pub(crate) fn forget(fd: c_int) {
-    if let Some(interest) = interest(fd)
-        && interest.epoll.load(Ordering::Relaxed) != 0
-    {
-        interest.epoll.store(0, Ordering::Relaxed);
+    noting::makes_up_of(fd);
+    is_new(fd);
+}
+
+/// The number is something new, or about to be: nothing is known of it.
+pub(crate) fn is_new(fd: c_int) {
+    let Some(interest) = interest(fd) else { return };
+    interest.forgets();
+    let is_epoll = noting::was_epoll(fd);
+    let Some(sleepers) = sleepers((fd as u32).wrapping_add(1)) else { return };
+    let before = sleepers.load(Ordering::Relaxed);
+    if is_epoll {
+        // With others who have it, it goes on under a number that nobody knows.
+        let is_last = before & FOREIGN == 0;
+        for number in 0..table::highest() as c_int {
+            if let Some(interest) = self::interest(number) {
+                interest.loses(fd as u32 + 1, is_last);
+            }
+        }
     }
-    if let Some(sleepers) = sleepers((fd as u32).wrapping_add(1))
-        && sleepers.load(Ordering::Relaxed) != 0
-    {
+    if before != 0 {
         sleepers.store(0, Ordering::Relaxed);
+    }
+}
+
+/// As [`forget`], of many.
+pub(crate) fn forget_range(first: u32, last: u32) {
+    let end = table::highest().min(last.saturating_add(1));
+    for fd in first..end {
+        forget(fd as c_int);
     }
 }
 
@@ -146,7 +190,7 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
     }
     spin::is_here(own, spin::clock().1);
     conn.sleep.woken_at.store(own.head.0.load(Ordering::Relaxed), Ordering::Relaxed);
-    let registered = interest(conn.fd()).map_or(0, |interest| interest.epoll.load(Ordering::Acquire));
+    let registered = interest(conn.fd()).map_or(0, |interest| interest.glance().epoll);
     let is_slept_over = |registered: u32| {
         registered == MANY
             || sleepers(registered).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) != 0)
@@ -166,46 +210,49 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
     }
 }
 
-/// Calls `each` with the connections that are registered in an epoll, of those with a state that `is` wanted.
+/// Calls `each` with the connections that are registered in an epoll, and for which events, of those with a state that `is` wanted.
 #[inline(always)]
 fn for_each_in(
     epoll: c_int,
     is: impl Fn(u64) -> bool,
-    mut each: impl FnMut(&'static Conn, &'static Interest),
+    mut each: impl FnMut(&'static Conn, &'static Interest, u32),
 ) {
     conn::for_each_ready(|conn| {
         if is(conn.sleep.parked.load(Ordering::Relaxed))
             && let Some(interest) = interest(conn.fd())
-            && interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1
         {
-            each(conn, interest);
+            let now = interest.glance();
+            if now.is_in(epoll as u32 + 1) {
+                each(conn, interest, now.events);
+            }
         }
     });
 }
 
 /// As [`for_each_in`], of those that are awake.
-pub(super) fn for_each_awake(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest)) {
+pub(super) fn for_each_awake(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest, u32)) {
     for_each_in(epoll, |state| state == 0, each);
 }
 
 /// As [`for_each_in`], of those whose ring may have something.
 #[inline(always)]
-pub(super) fn for_each_with_any(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest)) {
+pub(super) fn for_each_with_any(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest, u32)) {
     for_each_in(epoll, |state| state != parked::EMPTY, each);
 }
 
 pub(super) fn park_all(epoll: c_int) {
-    for_each_awake(epoll, |conn, _| park(conn));
+    for_each_awake(epoll, |conn, _, _| park(conn));
 }
 
 /// An epoll has got another number, by which nobody finds what is in it: everything in it stays with the kernel.
 pub(crate) fn copied(epoll: c_int) {
+    noting::has_others(epoll);
     let Some(sleepers) = sleepers(epoll as u32 + 1) else { return };
     let mut is_one = sleepers.load(Ordering::Relaxed) != 0;
     for_each_in(
         epoll,
         |_| true,
-        |conn, _| {
+        |conn, _, _| {
             is_one = true;
             let _ = conn.known().and_then(|known| known.moving(|conn| leave::waiting(conn, conn.fd())));
         },
@@ -217,11 +264,12 @@ pub(crate) fn copied(epoll: c_int) {
 
 /// In the child of a fork nobody sleeps yet.
 pub(crate) fn forked() {
+    let Some(tables) = tables::get() else { return };
+    noting::forked();
     if !conn::any() {
         return;
     }
-    let Some(tables) = tables::get() else { return };
-    for sleepers in &tables.epolls.sleepers {
+    for State { sleepers, .. } in &tables.epolls.states {
         if sleepers.load(Ordering::Relaxed) & !FOREIGN != 0 {
             sleepers.fetch_and(FOREIGN, Ordering::Relaxed);
         }
@@ -230,5 +278,5 @@ pub(crate) fn forked() {
 
 /// Whether a connection is registered in this epoll.
 pub(crate) fn is_in(conn: &Conn, epoll: c_int) -> bool {
-    interest(conn.fd()).is_some_and(|interest| interest.epoll.load(Ordering::Relaxed) == epoll as u32 + 1)
+    interest(conn.fd()).is_some_and(|interest| interest.glance().is_in(epoll as u32 + 1))
 }

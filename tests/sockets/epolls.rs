@@ -1,0 +1,51 @@
+//! Registrations in an epoll that change between two waits: with rings most are noted instead of made, and nobody finds out.
+
+use std::path::Path;
+
+use sockets_rules::{ENV_RINGS, RINGS_FORCED};
+use tieline_tests::Watchdog;
+
+use crate::built::{made, must, program};
+use crate::launcher::tieline;
+
+/// The program, run plain and with a ring on each connection, and what it printed. What is `behind` the library gets what that hands on.
+fn both(arguments: &[&str], behind: Option<&Path>) -> [String; 2] {
+    let registered = program("registered", "registered.c", &[]);
+    let preload = |command: &mut std::process::Command| {
+        if let Some(behind) = behind {
+            command.env("LD_PRELOAD", behind);
+        }
+    };
+    let mut plain = std::process::Command::new(&registered);
+    let statistics = made().join("registered.statistics");
+    let mut inside = tieline(&["run", "--rings", "--stats", statistics.to_str().unwrap(), "--"]);
+    inside.arg(&registered).env(ENV_RINGS, RINGS_FORCED);
+    [&mut plain, &mut inside].map(|command| {
+        preload(command);
+        must(command.args(arguments))
+    })
+}
+
+#[test]
+fn what_is_registered_is_as_on_the_kernel_whoever_asks() {
+    let _watchdog = Watchdog::usual("registered");
+    let [plain, inside] = both(&[], None);
+    assert!(plain.ends_with("== through\n"), "{plain}");
+    for (at, (a, b)) in plain.lines().zip(inside.lines()).enumerate() {
+        assert_eq!(a, b, "line {}: left plain, right with rings\n{inside}", at + 1);
+    }
+    assert_eq!(plain, inside);
+}
+
+/// What a program changes between waits that its rings answer costs no system call. (Beside other work a wait may sleep, after which some are made.)
+#[test]
+fn changes_between_waits_that_rings_answer_are_not_made() {
+    let _watchdog = Watchdog::usual("registered, counted");
+    let counter = program("counter.so", "counter.c", &["-shared", "-fPIC"]);
+    let numbers =
+        |said: &str| -> Vec<u64> { said.split_whitespace().filter_map(|word| word.parse().ok()).collect() };
+    let [plain, inside] = both(&["count"], Some(&counter));
+    assert_eq!(numbers(&plain), [3000, 3000, 999, 1000], "{plain}");
+    let [all, handed_on, registered, rounds] = numbers(&inside)[..] else { panic!("{inside}") };
+    assert!(handed_on <= all / 10 && registered <= rounds / 10, "{inside}");
+}
