@@ -221,7 +221,7 @@ pub const ALL: [Entry; 99] = [
         "sockperf.pp.14B.floor",
         Needs::Nothing,
         "the same beside what telling another core anything costs",
-        Kind::Sockets(Sockets::AboveFloor { load: Load::PingPong, goal: Goal::at_most(4.5) }),
+        Kind::Sockets(Sockets::AboveFloor { load: Load::PingPong, goal: Goal::at_most(3.5) }),
     ),
     // The other goal, 0.7 of what sockperf reaches with a send that does nothing, is far higher: that was 236 million a second.
     entry(
@@ -236,19 +236,19 @@ pub const ALL: [Entry; 99] = [
         Load::Stream,
         Goal::at_least(4.5),
     ),
-    redis("redis.get.c1", "redis-benchmark with rings: GET over one connection", [1, 1], 8.0),
-    redis("redis.get.c50", "GET over 50 connections", [50, 1], 2.5),
-    redis("redis.get.c50p16", "GET over 50 connections, 16 requests together", [50, 16], 1.3),
+    redis("redis.get.c1", "redis-benchmark with rings: GET over one connection", [1, 1], 10.0),
+    redis("redis.get.c50", "GET over 50 connections", [50, 1], 3.0),
+    redis("redis.get.c50p16", "GET over 50 connections, 16 requests together", [50, 16], 1.6),
     beside(
         "nginx.keepalive64",
         "nginx and wrk with rings: a file of 1 KiB over 64 connections that stay open",
         Load::Http,
-        Goal::at_least(1.6),
+        Goal::at_least(1.8),
     ),
     twin(
         "sockets.echo.1B",
         "a byte there and back with rings, median of half a round trip beside the floor",
-        Twin::Echo { size_bytes: 1, goal: Goal::at_most(2.5) },
+        Twin::Echo { size_bytes: 1, goal: Goal::at_most(2.2) },
     ),
     twin(
         "sockets.echo.1B.p999",
@@ -258,7 +258,7 @@ pub const ALL: [Entry; 99] = [
     twin(
         "sockets.echo.32B",
         "32 bytes there and back with rings, median of half a round trip beside the floor",
-        Twin::Echo { size_bytes: 32, goal: Goal::at_most(2.5) },
+        Twin::Echo { size_bytes: 32, goal: Goal::at_most(2.2) },
     ),
     twin(
         "sockets.echo.32B.p999",
@@ -268,7 +268,7 @@ pub const ALL: [Entry; 99] = [
     twin(
         "sockets.onecore",
         "64 bytes there and back between two programs on one processor, with rings",
-        Twin::OneCore { goal: Goal::at_least(0.95) },
+        Twin::OneCore { goal: Goal::at_least(0.98) },
     ),
     twin(
         "sockets.oversubscribed",
@@ -278,7 +278,7 @@ pub const ALL: [Entry; 99] = [
     twin(
         "sockets.connect_request_close",
         "connect, 64 bytes there and back, close, with rings",
-        Twin::Request { goal: Goal::at_least(0.95) },
+        Twin::Request { goal: Goal::at_least(0.98) },
     ),
     twin(
         "sockets.short.8x500B",
