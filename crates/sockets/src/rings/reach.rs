@@ -12,11 +12,44 @@ use crate::state;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const PAGE_BITS: u32 = 12;
-/// Pages that are remembered.
-const KEPT: usize = 256;
+/// Pages that are remembered: so many with each number that [`set`] gives them. Buffers of many connections lie at regular distances: among
+/// a hundred pages in as few places as there were pages, one by one, most calls would have to ask again.
+const SETS: usize = 256;
+const KEPT: usize = 4;
 
-/// By the low bits of a page's number: the number, and 1 if it may be written.
-static PAGES: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+/// Of a page: its number, and 1 if it may be written. Those that were asked for last come first.
+static PAGES: [[AtomicU64; KEPT]; SETS] = [const { [const { AtomicU64::new(0) }; KEPT] }; SETS];
+
+/// Where a page is remembered.
+#[inline(always)]
+fn set(page: u64) -> &'static [AtomicU64] {
+    // Scattered, whatever the distances.
+    let mixed = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let at = (mixed ^ mixed >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd) >> (u64::BITS - SETS.ilog2());
+    PAGES.get(at as usize).map_or(&[], |set| set)
+}
+
+/// Whether it is remembered that a page can be read, or written.
+#[inline(always)]
+fn is_kept(page: u64, writes: bool) -> bool {
+    page != 0
+        && set(page).iter().any(|kept| {
+            let kept = kept.load(Ordering::Relaxed);
+            kept >> 1 == page && (kept & 1 != 0 || !writes)
+        })
+}
+
+/// Remembers it.
+fn keep(page: u64, writes: bool) {
+    let mut new = page << 1 | u64::from(writes);
+    for kept in set(page) {
+        let before = kept.swap(new, Ordering::Relaxed);
+        if before >> 1 == page {
+            return;
+        }
+        new = before;
+    }
+}
 
 /// Whether so many bytes can be read.
 #[inline(always)]
@@ -40,8 +73,7 @@ fn is_there(at: usize, length: usize, writes: bool) -> bool {
 #[inline(always)]
 fn is_page(at: usize, writes: bool) -> bool {
     let page = (at >> PAGE_BITS) as u64;
-    let kept = PAGES.get(page as usize % KEPT).map_or(0, |kept| kept.load(Ordering::Relaxed));
-    (kept >> 1 == page && page != 0 && (kept & 1 != 0 || !writes)) || ask(at, page, writes)
+    is_kept(page, writes) || ask(at, page, writes)
 }
 
 /// Whether the kernel can write there. It is asked for an addition of 0, as one step: what another thread stores meanwhile stays.
@@ -72,8 +104,36 @@ pub(crate) fn ask(at: usize, page: u64, writes: bool) -> bool {
     // SAFETY: writes the byte at most; what cannot be read is an error.
     let can_be_read = unsafe { raw::call(libc::SYS_process_vm_readv, arguments) } == 1;
     let can_be = can_be_read && (!writes || can_be_written(at));
-    if can_be && let Some(kept) = PAGES.get(page as usize % KEPT) {
-        kept.store(page << 1 | u64::from(writes), Ordering::Relaxed);
+    if can_be {
+        keep(page, writes);
     }
     can_be
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_at_any_regular_distance_are_remembered() {
+        for distance in 1..300 {
+            // As buffers of a hundred connections, each with room to read and room to write.
+            let pages = || (0..200).map(move |at| 0x7_f000_0000 + distance * 1000 + at * distance);
+            pages().for_each(|page| keep(page, page % 2 == 0));
+            let kept = pages().filter(|&page| is_kept(page, page % 2 == 0)).count();
+            assert!(kept >= 190, "{kept} of 200 at a distance of {distance}");
+            assert!(!pages().any(|page| page % 2 != 0 && is_kept(page, true)), "only read");
+        }
+    }
+
+    #[test]
+    fn what_can_be_written_too_is_remembered_once() {
+        let page = 0x6_1234_5678;
+        keep(page, false);
+        assert!(is_kept(page, false) && !is_kept(page, true));
+        keep(page, true);
+        assert!(is_kept(page, false) && is_kept(page, true));
+        let places = set(page).iter().filter(|kept| kept.load(Ordering::Relaxed) >> 1 == page).count();
+        assert_eq!(places, 1);
+    }
 }
