@@ -45,12 +45,11 @@ static void takes(void)
 }
 
 /* A connection that is used both ways, one end of which is in an epoll that has answered some waits. */
-static void begins(const char *what)
+static void begins_in(int epoll)
 {
     struct epoll_event event;
-    say("== %s\n", what);
     tcp(ends);
-    set = epoll_create1(EPOLL_CLOEXEC);
+    set = epoll;
     if (change(set, EPOLL_CTL_ADD, ends[0], IN, 1))
         _exit(95);
     for (int round = 0; round < 20; round++) {
@@ -62,6 +61,12 @@ static void begins(const char *what)
         if (write(ends[0], &byte, 1) != 1 || read(ends[1], &byte, 1) != 1)
             _exit(91);
     }
+}
+
+static void begins(const char *what)
+{
+    say("== %s\n", what);
+    begins_in(epoll_create1(EPOLL_CLOEXEC));
 }
 
 static void ended(void)
@@ -162,6 +167,17 @@ static void beside(void)
     ended();
 }
 
+/* Waits past the library. */
+static void past(void)
+{
+    struct epoll_event event;
+    long count;
+    __asm__ volatile("mov $0, %%r10; syscall" : "=a"(count) : "0"((long)SYS_epoll_wait), "D"((long)set), "S"(&event), "d"(1L) : "rcx", "r10", "r11", "memory");
+    say("past the library: %ld\n", count);
+    if (count == 1)
+        say("%x of %llu\n", event.events, (unsigned long long)event.data.u64);
+}
+
 static void forks(void)
 {
     for (int what = 0; what < 3; what++) {
@@ -172,26 +188,55 @@ static void forks(void)
             SAY(change(set, EPOLL_CTL_DEL, ends[0], 0, 0));
         if (what == 2)
             SAY(change(set, EPOLL_CTL_ADD, ends[0], IN | OUT, 51));
+        int turns[2];
+        char turn;
+        socketpair(AF_UNIX, SOCK_STREAM, 0, turns);
         pid_t child = fork();
         if (child == 0) {
-            /* Past the library, and then by it. */
-            struct epoll_event event;
-            long count;
-            __asm__ volatile("mov $0, %%r10; syscall" : "=a"(count) : "0"((long)SYS_epoll_wait), "D"((long)set), "S"(&event), "d"(1L) : "rcx", "r10", "r11", "memory");
-            say("past the library: %ld\n", count);
-            if (count == 1)
-                say("%x of %llu\n", event.events, (unsigned long long)event.data.u64);
+            past();
             sees("in the child", set, 0);
+            /* And after a change by the parent. */
+            write(turns[1], "x", 1);
+            read(turns[1], &turn, 1);
+            past();
             _exit(0);
         }
+        read(turns[0], &turn, 1);
+        SAY(change(set, what == 1 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, ends[0], OUT, 53));
+        write(turns[0], "x", 1);
         waitpid(child, NULL, 0);
+        close(turns[0]);
+        close(turns[1]);
         sees("in the parent", set, 0);
         sends();
-        SAY(change(set, what == 1 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, ends[0], IN, 52));
+        SAY(change(set, EPOLL_CTL_MOD, ends[0], IN, 52));
         sees("changed again", set, -1);
         takes();
         ended();
     }
+}
+
+/* A connection that the child of a fork has not, in an epoll that it has. */
+static void later(void)
+{
+    int turns[2];
+    char turn;
+    say("== made after a fork\n");
+    set = epoll_create1(EPOLL_CLOEXEC);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, turns);
+    pid_t child = fork();
+    if (child == 0) {
+        read(turns[1], &turn, 1);
+        past();
+        _exit(0);
+    }
+    begins_in(set);
+    SAY(change(set, EPOLL_CTL_MOD, ends[0], OUT, 54));
+    write(turns[0], "x", 1);
+    waitpid(child, NULL, 0);
+    close(turns[0]);
+    close(turns[1]);
+    ended();
 }
 
 static void others(void)
@@ -411,6 +456,7 @@ int main(int count, char **arguments)
     removed();
     beside();
     forks();
+    later();
     others();
     leaves();
     reused();

@@ -11,6 +11,7 @@ mod wide;
 use libc::{c_int, epoll_event};
 use stream::path;
 
+use self::interest::Interest;
 pub(crate) use self::noting::{all_have_others, everything, has_others, made};
 pub(crate) use self::parking::{
     Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, wakes,
@@ -93,6 +94,26 @@ struct Found {
     asks: bool,
 }
 
+/// What a ring adds, for which of the events that are `wanted`, and with which data: all of one registration, whoever changes it meanwhile.
+fn told(epoll: c_int, conn: &Conn, interest: &Interest, mut wanted: u32) -> Option<(u32, u32, u64)> {
+    loop {
+        let events = event(conn, wanted, true);
+        if events == 0 {
+            return None;
+        }
+        let now = interest.now();
+        if now.is_in(epoll as u32 + 1) && now.events == wanted {
+            return Some((events, wanted, now.data));
+        }
+        // With a new registration an edge is told again.
+        conn.told.edge.store(u64::MAX, Ordering::Relaxed);
+        if !now.is_in(epoll as u32 + 1) {
+            return None;
+        }
+        wanted = now.events;
+    }
+}
+
 /// Writes what rings have.
 ///
 /// # Safety
@@ -103,11 +124,10 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
         if found.count == room {
             return;
         }
-        let mut events = event(conn, wanted, true);
-        if events != 0 {
+        if let Some((mut events, wanted, data)) = told(epoll, conn, interest, wanted) {
             let is_last = found.count + 1 == room;
             events |= beside(conn, wanted, is_last);
-            let event = epoll_event { events, u64: interest.now().data };
+            let event = epoll_event { events, u64: data };
             if events & INPUT != 0 && conn.told.promised.load(Ordering::Relaxed) == 0 {
                 conn.told.promised.store(1, Ordering::Relaxed);
             }
