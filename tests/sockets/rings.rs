@@ -234,6 +234,21 @@ fn one_thread_that_has_both_ends() {
     assert!(written.percent() >= 95.0, "{written:?}");
 }
 
+/// What the kernel is to hold back (`TCP_CORK`, `MSG_MORE`) goes to it; what follows goes through memory again.
+#[test]
+fn what_is_held_back() {
+    let _watchdog = Watchdog::usual("held back");
+    let held = program("held", "held.c", &[]);
+    let held = held.to_str().unwrap();
+    let plain = must(&mut std::process::Command::new(held));
+    assert_eq!(plain.matches(": held back\n").count(), 6, "{plain}");
+    let file = made().join("held.statistics");
+    assert_eq!(counted(&file, RINGS_FORCED, &[held]), plain);
+    let written = Written::of(&file);
+    println!("{:.1} % through memory: {written:?}", written.percent());
+    assert!(written.percent() >= 90.0, "{written:?}");
+}
+
 /// What was written without waiting comes without a further call of the writer; and one that takes a short write for a full kernel is
 /// told when there is room again.
 #[test]

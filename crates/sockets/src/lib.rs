@@ -17,6 +17,7 @@
 // For its panic handler alone, which nothing reaches, and for tests. What is installed is linked without it (`build.sh`).
 extern crate std;
 
+mod cancel;
 mod elf;
 mod environment;
 mod filter;

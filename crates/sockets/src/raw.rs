@@ -69,6 +69,15 @@ pub(crate) fn socket_option<T: Copy + Default>(fd: c_int, option: c_int) -> Resu
     asked.map(|_| value)
 }
 
+/// As [`socket_option`], an option of TCP.
+pub(crate) fn tcp_option(fd: c_int, option: c_int) -> Result<c_int, c_int> {
+    let mut value = 0;
+    // SAFETY: a number, whose bytes are its own.
+    let asked =
+        unsafe { option_into(fd, [libc::IPPROTO_TCP, option], (&raw mut value).cast(), size_of::<c_int>()) };
+    asked.map(|_| value)
+}
+
 /// What the kernel says of a connection of TCP, as much as fits.
 pub(crate) fn tcp_info(fd: c_int, into: &mut [u8]) -> Option<&[u8]> {
     // SAFETY: the room is as long as said.

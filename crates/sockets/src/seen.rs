@@ -122,6 +122,8 @@ pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
         }
         table::copied(from, to);
         page::note(Note::Copied);
+    } else if to >= 0 {
+        rings::conn::copied_outside(from);
     }
     to
 }
@@ -239,10 +241,17 @@ pub(crate) fn returned() {
     state::outside();
 }
 
-/// The program is about to fork.
+/// Forks. Hands the result on.
+pub(crate) fn forks(fork: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
+    forking();
+    forked(fork())
+}
+
+/// A fork is about to be made.
 pub(crate) fn forking() {
     if !state::outside() {
         rings::epoll::all_have_others();
+        rings::conn::forking();
     }
 }
 
@@ -252,7 +261,7 @@ pub(crate) fn forked(result: libc::pid_t) -> libc::pid_t {
         state::forked();
     } else if result > 0 {
         // Whose ends have not met yet, they both would look.
-        rings::pair::shared();
+        rings::pair::has_forked();
         state::shares_descriptors();
     }
     note(Note::Forked);
@@ -306,6 +315,16 @@ pub(crate) fn told(fd: c_int) {
     }
 }
 
+/// The kernel is about to hold back what is written from here on, or has begun to.
+pub(crate) fn corks(fd: c_int) {
+    if !state::outside()
+        && let Some(known) = rings::conn::known(fd)
+    {
+        // Of one that is closed meanwhile nothing is held back.
+        let _ = known.moving(|conn| rings::io::is_held_back(conn, fd));
+    }
+}
+
 /// The kernel's buffer of a connection has another size.
 pub(crate) fn measured(fd: c_int) {
     if !state::outside()
@@ -354,7 +373,8 @@ pub(crate) fn shutting_down(fd: c_int, how: c_int) {
             if how != libc::SHUT_RD {
                 rings::leave::shutting_down(conn, fd);
             }
-            if how == libc::SHUT_RDWR {
+            // Both halves, at once or one after the other.
+            if how == libc::SHUT_RDWR || conn.is_other_half_shut(fd, how) {
                 rings::leave::reads_no_more(conn, fd);
             }
         });

@@ -6,7 +6,7 @@ use sockets_rules::layout::Note;
 use crate::hook::{hooks, system};
 use crate::rings::closing::{closes, closes_range};
 use crate::rings::own::changing;
-use crate::{seen, state};
+use crate::{cancel, seen, state};
 
 hooks! {
     fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
@@ -30,6 +30,10 @@ hooks! {
         seen::copied(fd, replaces(fd, to, || next(fd, to)))
     }
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int, as libc::SYS_dup3; |next| {
+        if !are_flags_of_dup3(flags) {
+            // It replaces nothing.
+            return next(fd, to, flags);
+        }
         seen::copied(fd, replaces(fd, to, || next(fd, to, flags)))
     }
 
@@ -64,6 +68,8 @@ hooks! {
 
 /// Closes a number, by the C library's function.
 fn close_by(fd: c_int, next: impl FnOnce(c_int) -> c_int) -> c_int {
+    // A thread that is cancelled closes nothing.
+    cancel::point();
     closes(fd, || {
         let is_somebodys = seen::is_somebodys(fd);
         seen::closing(fd);
@@ -83,6 +89,11 @@ fn replaces(fd: c_int, to: c_int, next: impl FnOnce() -> c_int) -> c_int {
 fn closed_from(first: c_int) {
     // SAFETY: the program asked for just that.
     unsafe { system(libc::SYS_close_range, &[first.max(0) as usize, c_uint::MAX as usize, 0]) };
+}
+
+/// Whether `dup3` takes these flags.
+pub(crate) fn are_flags_of_dup3(flags: c_int) -> bool {
+    flags & !libc::O_CLOEXEC == 0
 }
 
 /// Forgets what `to` was, unless the call changes nothing.

@@ -9,7 +9,7 @@ use crate::rings::closing;
 use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
-use crate::{seen, state, table};
+use crate::{cancel, seen, state, table};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]
@@ -40,12 +40,26 @@ pub(crate) fn got(
     fd: c_int,
     bytes: impl Fn() -> Option<Bytes>,
     flags: c_int,
+    next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    moved_in::<true>(fd, bytes, flags, next)
+}
+
+/// As [`got`]; the call is one in which a thread is cancelled, or not.
+#[inline(always)]
+pub(crate) fn moved_in<const IS_POINT: bool>(
+    fd: c_int,
+    bytes: impl Fn() -> Option<Bytes>,
+    flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     let takes = seen::takes(flags);
     if let Some(record) = settled(fd) {
         let result = next();
         return if takes { through_kernel(record, Way::In, result) } else { result };
+    }
+    if IS_POINT {
+        cancel::point();
     }
     loop {
         let Some(known) = ring(fd) else {
@@ -79,10 +93,24 @@ pub(crate) fn gave(
     fd: c_int,
     bytes: impl Fn() -> Option<Bytes>,
     flags: c_int,
+    next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    moved_out::<true>(fd, bytes, flags, next)
+}
+
+/// As [`gave`]; the call is one in which a thread is cancelled, or not.
+#[inline(always)]
+pub(crate) fn moved_out<const IS_POINT: bool>(
+    fd: c_int,
+    bytes: impl Fn() -> Option<Bytes>,
+    flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     if let Some(record) = settled(fd) {
         return through_kernel(record, Way::Out, next());
+    }
+    if IS_POINT {
+        cancel::point();
     }
     loop {
         let known = match ring(fd) {

@@ -62,7 +62,16 @@ hooks! {
         if is_odd(level, name) {
             seen::unusual(fd);
         }
+        let corks = level == libc::IPPROTO_TCP && name == libc::TCP_CORK;
+        if corks {
+            // What was written before is not held back.
+            seen::corks(fd);
+        }
         let result = next(fd, level, name, value, length);
+        if corks {
+            // What another thread has written to a ring meanwhile. None is opened from here on.
+            seen::corks(fd);
+        }
         if level == libc::SOL_SOCKET && name == libc::SO_SNDBUF {
             seen::measured(fd);
         }

@@ -4,14 +4,14 @@ use libc::{c_char, c_int, c_void, pid_t};
 use sockets_rules::layout::Note;
 
 use crate::hook::hooks;
-use crate::seen;
+use crate::{cancel, seen};
 
 hooks! {
-    fn fork() -> pid_t, as libc::SYS_fork; |next| forked(next)
-    fn __fork() -> pid_t, as libc::SYS_fork; |next| forked(next)
-    fn _Fork() -> pid_t, as libc::SYS_fork; |next| forked(next)
+    fn fork() -> pid_t, as libc::SYS_fork; |next| seen::forks(next)
+    fn __fork() -> pid_t, as libc::SYS_fork; |next| seen::forks(next)
+    fn _Fork() -> pid_t, as libc::SYS_fork; |next| seen::forks(next)
     fn forkpty(fd: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> pid_t, else -1; |next| {
-        let result = forked(|| next(fd, name, terminal, size));
+        let result = seen::forks(|| next(fd, name, terminal, size));
         // In the child it has put the terminal on 0 to 2; in the parent it has made a descriptor.
         seen::doubtful(Note::Forked);
         result
@@ -40,12 +40,6 @@ hooks! {
         seen::returned();
         next(kind, id, found, options)
     }
-}
-
-/// A fork.
-fn forked(next: impl FnOnce() -> pid_t) -> pid_t {
-    seen::forking();
-    seen::forked(next())
 }
 
 /// Hooks on calls that execute a program, in this process or in a new one.
@@ -93,6 +87,18 @@ executing! { started, || ();
     fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts) -> c_int, else libc::ENOSYS;
     fn system(command: *const c_char) -> c_int, else -1;
     fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, else core::ptr::null_mut();
+}
+
+hooks! {
+    // A program that is executed in a child gets it.
+    fn posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, to: c_int) -> c_int, else libc::ENOSYS; |next| {
+        seen::unusual(fd);
+        next(actions, fd, to)
+    }
+    fn pthread_cancel(thread: libc::pthread_t) -> c_int, else libc::ESRCH; |next| {
+        cancel::begins();
+        next(thread)
+    }
 }
 
 hooks! {

@@ -5,14 +5,14 @@ use core::arch::naked_asm;
 use libc::{c_int, c_long, c_uint, c_void, iovec};
 use sockets_rules::layout::Note;
 
-use super::close::{closing_range, controlled, replacing};
-use super::data::{flat, gave, got, moved, parts};
+use super::close::{are_flags_of_dup3, closing_range, controlled, replacing};
+use super::data::{flat, moved, moved_in, moved_out, parts};
 use super::limits::{filtering, filters, limiting};
 use super::message::{gave_several, got_several, passing_several};
 use super::process::{replaced, stayed};
 use super::wait::{epolled, polled};
 use crate::hook::{Name, Registers, Slot, ask, nothing};
-use crate::rings::blocked::Limit;
+use crate::rings::blocked::{Asks, Limit};
 use crate::rings::closing::{closes, closes_range};
 use crate::rings::own::changing;
 use crate::table::Kind;
@@ -126,42 +126,50 @@ unsafe extern "C-unwind" fn by_number(
     let fd = a as c_int;
     match number {
         libc::SYS_read => {
-            return got(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long;
+            return moved_in::<false>(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize)
+                as c_long;
         }
         libc::SYS_write => {
-            return gave(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize) as c_long;
+            return moved_out::<false>(fd, flat(b as *const c_void, c), 0, || next(a, b, c, d) as isize)
+                as c_long;
         }
         libc::SYS_readv => {
-            return got(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long;
+            return moved_in::<false>(fd, parts(b as *const iovec, c as c_int), 0, || {
+                next(a, b, c, d) as isize
+            }) as c_long;
         }
         libc::SYS_writev => {
-            return gave(fd, parts(b as *const iovec, c as c_int), 0, || next(a, b, c, d) as isize) as c_long;
+            return moved_out::<false>(fd, parts(b as *const iovec, c as c_int), 0, || {
+                next(a, b, c, d) as isize
+            }) as c_long;
         }
         libc::SYS_recvfrom if e == 0 => {
-            return got(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long;
+            return moved_in::<false>(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize)
+                as c_long;
         }
         libc::SYS_sendto => {
-            return gave(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize) as c_long;
+            return moved_out::<false>(fd, flat(b as *const c_void, c), flags, || next(a, b, c, d) as isize)
+                as c_long;
         }
         libc::SYS_poll => {
             let limit = c as c_int;
-            let wait = |waits: bool| next(a, b, if waits { c } else { 0 }, d) as c_int;
+            let wait = |asks: Asks| next(a, b, if asks.waits() { c } else { 0 }, d) as c_int;
             return c_long::from(polled(
                 a as *mut libc::pollfd,
                 b as libc::nfds_t,
-                Limit::milliseconds(limit),
+                Some(Limit::milliseconds(limit)),
                 wait,
             ));
         }
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
-            let wait = |events: *mut libc::epoll_event, room: c_int, waits: bool| {
-                next(a, events as usize, room as usize, if waits { d } else { 0 }) as c_int
+            let wait = |events: *mut libc::epoll_event, room: c_int, asks: Asks| {
+                next(a, events as usize, room as usize, if asks.waits() { d } else { 0 }) as c_int
             };
             return c_long::from(epolled(
                 fd,
                 b as *mut libc::epoll_event,
                 c as c_int,
-                Limit::milliseconds(flags),
+                Some(Limit::milliseconds(flags)),
                 wait,
             ));
         }
@@ -230,7 +238,9 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         | libc::SYS_ppoll
         | libc::SYS_select
         | libc::SYS_pselect6 => seen::stops(),
+        libc::SYS_fork => seen::forking(),
         libc::SYS_close => seen::closing(a as c_int),
+        libc::SYS_dup3 if !are_flags_of_dup3(c as c_int) => {}
         libc::SYS_dup2 | libc::SYS_dup3 => replacing(a as c_int, b as c_int),
         libc::SYS_close_range => closing_range(a as c_uint, b as c_uint, c as c_int),
         libc::SYS_unshare if a as c_int & libc::CLONE_FILES != 0 => state::shares_memory(),
@@ -252,7 +262,6 @@ fn before(number: c_long, a: usize, b: usize, c: usize) {
         libc::SYS_prlimit64 => limiting(b as c_uint, c as *const c_void),
         libc::SYS_execve | libc::SYS_execveat => replaced(),
         libc::SYS_exit_group => seen::ending(),
-        libc::SYS_fork => seen::forking(),
         _ => {}
     }
 }

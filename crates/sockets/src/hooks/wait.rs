@@ -4,11 +4,11 @@
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
 use crate::hook::hooks;
-use crate::rings::blocked::Limit;
+use crate::rings::blocked::{Asks, Limit};
 use crate::rings::forced::Wait;
 use crate::rings::wait::{Polled, Selected};
 use crate::rings::{self, epoll, reach};
-use crate::{seen, state};
+use crate::{cancel, seen, state};
 
 static AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -27,41 +27,42 @@ fn may_have_rings() -> bool {
     crate::environment::has_rings() && !state::outside()
 }
 
-/// `poll`; `next` takes whether it may wait.
+/// `poll`; `next` takes how it is made.
 pub(crate) fn polled(
     fds: *mut pollfd,
     count: nfds_t,
-    limit: Limit,
-    next: impl FnMut(bool) -> c_int,
+    limit: Option<Limit>,
+    mut next: impl FnMut(Asks) -> c_int,
 ) -> c_int {
+    let Some(limit) = limit else { return next(Asks::Waits) };
     Wait::during(|| polled_in(fds, count, limit, next))
 }
 
-fn polled_in(fds: *mut pollfd, count: nfds_t, limit: Limit, mut next: impl FnMut(bool) -> c_int) -> c_int {
+fn polled_in(fds: *mut pollfd, count: nfds_t, limit: Limit, mut next: impl FnMut(Asks) -> c_int) -> c_int {
     if !may_get_rings()
         || !reach::is_writable(fds.cast(), (count as usize).saturating_mul(size_of::<pollfd>()))
     {
-        return next(true);
+        return next(Asks::Waits);
     }
     rings::wait::wait(&mut Polled { fds, count }, limit, next)
 }
 
-/// As a time says; no time is for ever.
-fn time(limit: *const timespec) -> Limit {
-    if !may_have_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timespec>()) {
-        return Limit::FOREVER;
+/// As a time says; no time is for ever. None: nobody can read it, which is for the call to find out.
+fn time(limit: *const timespec) -> Option<Limit> {
+    if !may_have_rings() || limit.is_null() {
+        return Some(Limit::FOREVER);
     }
     // SAFETY: the program's own time, which is there.
-    Limit::time(unsafe { *limit })
+    reach::is_readable(limit.cast(), size_of::<timespec>()).then(|| Limit::time(unsafe { *limit }))
 }
 
 /// The same of a time in microseconds.
-fn short_time(limit: *const timeval) -> Limit {
-    if !may_have_rings() || limit.is_null() || !reach::is_readable(limit.cast(), size_of::<timeval>()) {
-        return Limit::FOREVER;
+fn short_time(limit: *const timeval) -> Option<Limit> {
+    if !may_have_rings() || limit.is_null() {
+        return Some(Limit::FOREVER);
     }
     // SAFETY: the program's own time, which is there.
-    Limit::short_time(unsafe { *limit })
+    reach::is_readable(limit.cast(), size_of::<timeval>()).then(|| Limit::short_time(unsafe { *limit }))
 }
 
 /// Bytes of a set that the kernel reads and writes.
@@ -81,8 +82,14 @@ fn put_back(set: *mut fd_set, count: c_int, words: &[u64; 16]) {
     unsafe { rings::copy(words.as_ptr().cast(), set.cast(), set_bytes(count)) };
 }
 
-/// `select`; `next` takes whether it may wait.
-fn selected(count: c_int, sets: [*mut fd_set; 3], limit: Limit, next: impl FnMut(bool) -> c_int) -> c_int {
+/// `select`; `next` takes how it is made.
+fn selected(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    limit: Option<Limit>,
+    mut next: impl FnMut(Asks) -> c_int,
+) -> c_int {
+    let Some(limit) = limit else { return next(Asks::Waits) };
     Wait::during(|| selected_in(count, sets, limit, next))
 }
 
@@ -90,15 +97,15 @@ fn selected_in(
     count: c_int,
     sets: [*mut fd_set; 3],
     limit: Limit,
-    mut next: impl FnMut(bool) -> c_int,
+    mut next: impl FnMut(Asks) -> c_int,
 ) -> c_int {
     let is_there = |set: &*mut fd_set| set.is_null() || reach::is_writable(set.cast(), set_bytes(count));
     if !may_get_rings() || !sets.iter().all(is_there) {
-        return next(true);
+        return next(Asks::Waits);
     }
     if count > 1024 {
         rings::leave::everything();
-        return next(true);
+        return next(Asks::Waits);
     }
     let [input, output, other] = sets;
     let (mut inputs, mut outputs, mut others) = ([0; 16], [0; 16], [0; 16]);
@@ -109,25 +116,38 @@ fn selected_in(
     }
     let before = if input.is_null() { None } else { Some(&inputs) };
     let has_others = !output.is_null() || !other.is_null();
-    rings::wait::wait(&mut Selected { count, before, input, has_others }, limit, |waits| {
+    rings::wait::wait(&mut Selected { count, before, input, has_others }, limit, |asks| {
         for (set, words) in [(input, &inputs), (output, &outputs), (other, &others)] {
             if !set.is_null() {
                 put_back(set, count, words);
             }
         }
-        next(waits)
+        next(asks)
     })
 }
 
-/// `epoll_wait`; `next` takes the room and whether it may wait.
+/// `epoll_wait`; `next` takes the room and how it is made.
 pub(crate) fn epolled(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
-    limit: Limit,
-    next: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+    limit: Option<Limit>,
+    mut next: impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> c_int {
+    let Some(limit) = limit else { return next(events, room, Asks::Waits) };
     Wait::during(|| epolled_in(epoll, events, room, limit, next))
+}
+
+/// As [`epolled`], in a call in which threads are cancelled.
+fn cancelled_or_epolled(
+    epoll: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    limit: Option<Limit>,
+    next: impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
+) -> c_int {
+    cancel::point();
+    epolled(epoll, events, room, limit, next)
 }
 
 fn epolled_in(
@@ -135,14 +155,14 @@ fn epolled_in(
     events: *mut epoll_event,
     room: c_int,
     limit: Limit,
-    mut next: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+    mut next: impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> c_int {
     if !crate::environment::has_rings() || state::outside() {
-        return next(events, room, true);
+        return next(events, room, Asks::Waits);
     }
     if !has_rings() || !reach::is_writable(events.cast(), size_of::<epoll_event>()) {
         // There may be some before it comes back.
-        return epoll::asleep(epoll, || next(events, room, true));
+        return epoll::asleep(epoll, || next(events, room, Asks::Waits));
     }
     // SAFETY: the program's own room, which its own call writes.
     unsafe { epoll::wait(epoll, events, room, limit, next) }
@@ -150,35 +170,35 @@ fn epolled_in(
 
 hooks! {
     fn poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int, as libc::SYS_poll;
-        |next| polled(fds, count, Limit::milliseconds(limit), |waits| next(fds, count, if waits { limit } else { 0 }))
+        |next| polled(fds, count, Some(Limit::milliseconds(limit)), |asks| next(fds, count, if asks.waits() { limit } else { 0 }))
     fn __poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int, as libc::SYS_poll;
-        |next| polled(fds, count, Limit::milliseconds(limit), |waits| next(fds, count, if waits { limit } else { 0 }))
+        |next| polled(fds, count, Some(Limit::milliseconds(limit)), |asks| next(fds, count, if asks.waits() { limit } else { 0 }))
     fn __poll_chk(fds: *mut pollfd, count: nfds_t, limit: c_int, room: size_t) -> c_int, as libc::SYS_poll;
-        |next| polled(fds, count, Limit::milliseconds(limit), |waits| next(fds, count, if waits { limit } else { 0 }, room))
+        |next| polled(fds, count, Some(Limit::milliseconds(limit)), |asks| next(fds, count, if asks.waits() { limit } else { 0 }, room))
     fn ppoll(fds: *mut pollfd, count: nfds_t, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
-        |next| polled(fds, count, time(limit), |waits| next(fds, count, if waits { limit } else { &raw const AT_ONCE }, mask))
+        |next| polled(fds, count, time(limit), |asks| next(fds, count, if asks.waits() { limit } else { &raw const AT_ONCE }, asks.mask(mask)))
     fn __ppoll_chk(fds: *mut pollfd, count: nfds_t, limit: *const timespec, mask: *const sigset_t, room: size_t) -> c_int, else -1;
-        |next| polled(fds, count, time(limit), |waits| next(fds, count, if waits { limit } else { &raw const AT_ONCE }, mask, room))
+        |next| polled(fds, count, time(limit), |asks| next(fds, count, if asks.waits() { limit } else { &raw const AT_ONCE }, asks.mask(mask), room))
     fn select(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *mut timeval) -> c_int, as libc::SYS_select;
-        |next| selected(count, [input, output, other], short_time(limit), |waits| {
+        |next| selected(count, [input, output, other], short_time(limit), |asks| {
             let mut at_once = timeval { tv_sec: 0, tv_usec: 0 };
-            next(count, input, output, other, if waits { limit } else { &raw mut at_once })
+            next(count, input, output, other, if asks.waits() { limit } else { &raw mut at_once })
         })
     fn __select(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *mut timeval) -> c_int, as libc::SYS_select;
-        |next| selected(count, [input, output, other], short_time(limit), |waits| {
+        |next| selected(count, [input, output, other], short_time(limit), |asks| {
             let mut at_once = timeval { tv_sec: 0, tv_usec: 0 };
-            next(count, input, output, other, if waits { limit } else { &raw mut at_once })
+            next(count, input, output, other, if asks.waits() { limit } else { &raw mut at_once })
         })
     fn pselect(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
-        |next| selected(count, [input, output, other], time(limit), |waits| next(count, input, output, other, if waits { limit } else { &raw const AT_ONCE }, mask))
+        |next| selected(count, [input, output, other], time(limit), |asks| next(count, input, output, other, if asks.waits() { limit } else { &raw const AT_ONCE }, asks.mask(mask)))
     fn epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int, as libc::SYS_epoll_ctl; |next| {
         // SAFETY: that call.
         unsafe { seen::registers(epoll, what, fd, event, || next(epoll, what, fd, event)) }
     }
     fn epoll_wait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int) -> c_int, as libc::SYS_epoll_wait;
-        |next| epolled(epoll, events, room, Limit::milliseconds(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }))
+        |next| cancelled_or_epolled(epoll, events, room, Some(Limit::milliseconds(limit)), |events, room, asks| next(epoll, events, room, if asks.waits() { limit } else { 0 }))
     fn epoll_pwait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int, mask: *const sigset_t) -> c_int, else -1;
-        |next| epolled(epoll, events, room, Limit::milliseconds(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { 0 }, mask))
+        |next| cancelled_or_epolled(epoll, events, room, Some(Limit::milliseconds(limit)), |events, room, asks| next(epoll, events, room, if asks.waits() { limit } else { 0 }, mask))
     fn epoll_pwait2(epoll: c_int, events: *mut epoll_event, room: c_int, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
-        |next| epolled(epoll, events, room, time(limit), |events, room, waits| next(epoll, events, room, if waits { limit } else { &raw const AT_ONCE }, mask))
+        |next| cancelled_or_epolled(epoll, events, room, time(limit), |events, room, asks| next(epoll, events, room, if asks.waits() { limit } else { &raw const AT_ONCE }, mask))
 }

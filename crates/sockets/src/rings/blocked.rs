@@ -15,6 +15,28 @@ pub(crate) struct Limit {
     nanoseconds: u64,
 }
 
+/// How the program's own call is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// As the program makes it.
+    Waits,
+    /// Without waiting.
+    AtOnce,
+    /// As that, and with no signal let in that only the call's own mask lets in: there is something to tell, which comes first.
+    Quietly,
+}
+
+impl Asks {
+    pub(crate) fn waits(self) -> bool {
+        self == Self::Waits
+    }
+
+    /// The mask that the call has.
+    pub(crate) fn mask(self, own: *const libc::sigset_t) -> *const libc::sigset_t {
+        if self == Self::Quietly { core::ptr::null() } else { own }
+    }
+}
+
 const FOREVER: u64 = u64::MAX;
 
 impl Limit {
@@ -150,25 +172,25 @@ fn all_restart() -> bool {
     })
 }
 
-/// Sleeps in the kernel, by `native`, which takes whether it may wait; before, what this process has written gets there. `part` is a part
+/// Sleeps in the kernel, by `native`; before, what this process has written gets there. `part` is a part
 /// of the wait for that.
-pub(crate) fn sleep(limit: Limit, native: &mut impl FnMut(bool) -> c_int, part: impl Fn() -> isize) -> c_int {
+pub(crate) fn sleep(limit: Limit, native: &mut impl FnMut(Asks) -> c_int, part: impl Fn() -> isize) -> c_int {
     let mut wait = Blocked::new();
     while !leave::settle() {
-        let early = native(false);
+        let early = native(Asks::AtOnce);
         if early != 0 {
             return early;
         }
         match wait.waits(limit, part()) {
             Goes::On => {}
-            Goes::Over => return native(false),
+            Goes::Over => return native(Asks::AtOnce),
             Goes::Interrupted => {
                 set_errno(libc::EINTR);
                 return -1;
             }
         }
     }
-    native(true)
+    native(Asks::Waits)
 }
 
 /// How many connections are waited for at once.

@@ -4,6 +4,7 @@
 //! descriptor is closed. The regions of a closed one are replaced by empty memory before they are used again: a call that
 //! another thread is in meanwhile finds words that say nothing.
 
+mod holders;
 mod mapped;
 pub(crate) mod parked;
 mod parts;
@@ -13,7 +14,9 @@ mod waiting;
 use libc::c_int;
 
 use sockets_rules::layout::Reason;
+use stream::path;
 
+pub(crate) use self::holders::{copied_outside, forking, has_forked, shared};
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
 use self::parts::{Kept, Meeting, Owed, Sleep, Standing, Told};
@@ -148,6 +151,16 @@ impl Conn {
             && self.words().is_some_and(|(_, peer)| peer.will.0.asleep.load(Ordering::Relaxed) != 0)
     }
 
+    /// Whether the half that is not about to be shut down was before; also if the other end has ended, which writes nothing any more.
+    pub(crate) fn is_other_half_shut(&self, fd: c_int, how: c_int) -> bool {
+        match how {
+            libc::SHUT_RD => self.words().is_some_and(|(own, _)| {
+                matches!(own.way.0.path.load(Ordering::Acquire), path::SHUT | path::LAST)
+            }),
+            _ => super::kernel::has_hung_up(fd),
+        }
+    }
+
     /// Readers of the other end have been at work for so long that they must have been stopped.
     pub(crate) fn is_stuck(&self) -> bool {
         self.owed.stuck.load(Ordering::Relaxed) >= super::run::STUCK
@@ -247,6 +260,16 @@ pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn)) {
             }
         }
     }
+}
+
+/// The connection of this cookie, if it has, or had, a ring.
+pub(crate) fn with_ring(cookie: u64) -> Option<&'static Conn> {
+    let is_it = |conn: &Conn| {
+        let is_met = || conn.words().is_some_and(|(own, _)| own.cookie.load(Ordering::Relaxed) == cookie);
+        conn.cookie.load(Ordering::Relaxed) == cookie
+            && (conn.is(state::READY) || conn.is(state::OVER) && is_met())
+    };
+    if cookie == 0 { None } else { all().iter().find(|conn| is_it(conn)) }
 }
 
 /// By its place.
@@ -437,9 +460,4 @@ pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)
             each(fd as c_int);
         }
     }
-}
-
-/// A child has all that there are.
-pub(crate) fn shared() {
-    for_each_ready(|conn| conn.standing.shared.store(1, Ordering::Relaxed));
 }

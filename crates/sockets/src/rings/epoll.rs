@@ -17,7 +17,7 @@ pub(crate) use self::parking::{
     Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, wakes,
 };
 use self::parking::{FOREIGN, for_each_awake, for_each_with_any, park_all, sleepers};
-use super::blocked::{self, Limit};
+use super::blocked::{self, Asks, Limit};
 use super::conn::Conn;
 use super::io::offers;
 use super::kernel;
@@ -151,14 +151,14 @@ unsafe fn with_the_kernels(
     into: *mut epoll_event,
     count: usize,
     room: usize,
-    native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+    native: &mut impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> usize {
     if count == room {
         return count;
     }
     // SAFETY: behind the first `count`.
     let behind = unsafe { into.add(count) };
-    let found = noting::asks(epoll, || native(behind, (room - count) as c_int, false));
+    let found = noting::asks(epoll, || native(behind, (room - count) as c_int, Asks::AtOnce));
     let mut all = count;
     for at in count..count + found.max(0) as usize {
         // SAFETY: the kernel has written it.
@@ -200,7 +200,7 @@ pub(crate) fn asleep(epoll: c_int, native: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// Waits. `native` is the program's own call, with other room, and without waiting if so told; `limit` says for how long.
+/// Waits. `native` is the program's own call, with other room; `limit` says for how long.
 ///
 /// # Safety
 /// There must be room for so many events, if it is any.
@@ -209,11 +209,11 @@ pub(crate) unsafe fn wait(
     into: *mut epoll_event,
     room: c_int,
     limit: Limit,
-    mut native: impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+    mut native: impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> c_int {
     let may_wait = limit.may_wait();
     if room <= 0 || into.is_null() {
-        return asleep(epoll, || native(into, room, may_wait));
+        return asleep(epoll, || native(into, room, Asks::Waits));
     }
     let length = room as usize;
     let mut looked = None;
@@ -224,9 +224,9 @@ pub(crate) unsafe fn wait(
     }
     noting::kernel_answered(epoll);
     if !may_wait {
-        return noting::asks(epoll, || native(into, room, false));
+        return noting::asks(epoll, || native(into, room, Asks::AtOnce));
     }
-    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return native(into, room, true) };
+    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return native(into, room, Asks::Waits) };
     sleepers.fetch_add(1, Ordering::SeqCst);
     noting::is_slept_in(epoll);
     park_all(epoll);
@@ -237,7 +237,7 @@ pub(crate) unsafe fn wait(
         // SAFETY: the caller's promise.
         unsafe { with_the_kernels(epoll, into, found.count, length, &mut native) as c_int }
     } else {
-        let mut sleeps = |may_wait| native(into, room, may_wait);
+        let mut sleeps = |asks| native(into, room, asks);
         // The other end has to make room first; meanwhile nothing may be missed.
         let result = blocked::sleep(limit, &mut sleeps, || blocked::part(epoll));
         if let Some(look) = looked.filter(|_| result > 0) {
@@ -259,7 +259,7 @@ unsafe fn look(
     room: usize,
     limit: Limit,
     looked: &mut Option<Look<'static>>,
-    native: &mut impl FnMut(*mut epoll_event, c_int, bool) -> c_int,
+    native: &mut impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> c_int {
     let mut looks = 0_u32;
     loop {
@@ -291,7 +291,7 @@ unsafe fn look(
             let goes_on = looked.as_ref().is_some_and(|look| !look.is_none());
             let is_early = looks == 0 && (!limit.may_wait() || goes_on && noting::is_trusted(epoll));
             if !is_early {
-                let found = noting::asks(epoll, || native(into, room as c_int, false));
+                let found = noting::asks(epoll, || native(into, room as c_int, Asks::AtOnce));
                 if found != 0 {
                     noting::kernel_answered(epoll);
                     return found;

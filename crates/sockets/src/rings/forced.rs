@@ -6,6 +6,7 @@
 
 use libc::c_int;
 
+use super::blocked::Blocked;
 use super::conn::{self, Conn, Known, state as stage};
 use super::{epoll, pair};
 use crate::sync::{AtomicU32, Ordering, fence};
@@ -36,10 +37,14 @@ pub(crate) fn begins(fd: c_int) -> Option<Known> {
 const USES_ALONE: u32 = 100;
 const USES: u32 = 1600;
 
+/// The longest that one call waits, where many others compute.
+const MOST_MILLISECONDS: u32 = 200;
+
 /// The program uses a connection whose ends have not met: it waits a moment for that. It does not sleep, so that a call that may not wait is not
 /// taken for one that does.
 #[cold]
 pub(crate) fn meets(conn: Known, fd: c_int) {
+    let mut waited = Blocked::new();
     loop {
         let before = conn.meeting.uses.load(Ordering::Relaxed);
         pair::step(conn, fd);
@@ -48,6 +53,7 @@ pub(crate) fn meets(conn: Known, fd: c_int) {
         let waits = conn.is(stage::MEETING)
             && uses != before
             && uses < USES
+            && waited.spent_milliseconds() < MOST_MILLISECONDS
             && (pair::is_proven(&conn) || uses < USES_ALONE && pair::is_accepted(&conn, fd));
         if !waits {
             return;

@@ -3,6 +3,7 @@
 mod both;
 mod fast;
 mod file;
+mod held;
 mod look;
 mod read;
 mod write;
@@ -12,6 +13,7 @@ use core::arch::asm;
 use libc::c_int;
 
 pub(crate) use self::file::send_file;
+pub(crate) use self::held::is_held_back;
 pub(crate) use self::read::read;
 pub(crate) use self::write::write;
 use super::conn::{Known, state};

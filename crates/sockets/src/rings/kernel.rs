@@ -79,6 +79,11 @@ pub(crate) fn takes_at_once(fd: c_int) -> u64 {
     u64::try_from(buffer / 2).unwrap_or(0)
 }
 
+/// Whether it holds back what does not fill a segment, until it is told otherwise (`TCP_CORK`).
+pub(crate) fn is_corked(fd: c_int) -> bool {
+    raw::tcp_option(fd, libc::TCP_CORK).is_ok_and(|is_on| is_on != 0)
+}
+
 /// Whether what comes next stands behind an urgent byte.
 pub(crate) fn is_at_mark(fd: c_int) -> bool {
     const SIOCATMARK: libc::Ioctl = 0x8905;

@@ -21,7 +21,7 @@ fn nothing() -> Bytes {
 }
 
 /// Runs a machine that writes nothing new.
-fn visit(conn: &Conn, fd: c_int, occasion: Occasion) -> Option<Outcome> {
+pub(super) fn visit(conn: &Conn, fd: c_int, occasion: Occasion) -> Option<Outcome> {
     let bytes = nothing();
     Some(Call::new(conn, fd, &bytes)?.write(occasion, false))
 }
@@ -117,6 +117,17 @@ fn is_settled(conn: &Conn) -> bool {
     false
 }
 
+/// As [`settle`], of the other end of a connection, if this process has that, too: what another process that has it has written goes back as well.
+pub(crate) fn settle_other_end(conn: &Conn) {
+    let other = conn.meeting.other.load(Ordering::Relaxed);
+    // This process may have stopped to use its ring, and another one may not.
+    if let Some(end) = conn::with_ring(other)
+        && let Ok(known) = end.known()
+    {
+        let _ = known.moving(|end| visit(end, end.fd(), Occasion::Overdue));
+    }
+}
+
 /// As [`settle`], or until there is something to read, or the program's read has waited for long enough.
 pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
     let mut wait = Blocked::new();
@@ -190,6 +201,10 @@ fn writing_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
         return give_up(conn);
     }
     conn.standing.sealed.store(1, Ordering::Relaxed);
+    if let Some((own, _)) = conn.words() {
+        // With the lock, which the visit takes, who opens the ring looks with Acquire.
+        own.way.0.sealed.store(1, Ordering::Release);
+    }
     let (mut spent, most) = (Blocked::new(), patience.left());
     loop {
         visit(conn, fd, Occasion::Finish);
@@ -269,10 +284,13 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
 }
 
 /// Both halves are about to be shut down: what is written from now on the kernel answers with a reset. What was written before can still be
-/// read; as long as that is in the ring, nobody is asked to give it back, as the kernel would refuse it, too.
+/// read; what stays in the ring, because another process has written it, nobody is asked to give back, as the kernel would refuse it, too.
 pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
-    if conn.is(state::READY)
-        && let Some((own, peer)) = conn.words()
+    if !conn.is(state::READY) {
+        return;
+    }
+    settle_other_end(conn);
+    if let Some((own, peer)) = conn.words()
         && is_empty(own, peer)
     {
         withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), 0);
@@ -341,6 +359,7 @@ pub(super) fn ends(conn: &Conn, fd: c_int) {
     if conn.is(state::READY)
         && let Some((own, _)) = conn.words()
     {
+        conn.lets_go();
         finishes(conn, fd, &mut Patience::new());
         resets_if_unread(conn, fd);
         if conn.standing.shared.load(Ordering::Relaxed) == 0 {
@@ -388,6 +407,7 @@ pub(crate) fn ending() {
     let mut patience = Patience::new();
     conn::for_each_moving(|conn| {
         let fd = conn.fd();
+        conn.lets_go();
         // What others have open, they or the readers see to.
         let is_left = conn.standing.shared.load(Ordering::Relaxed) != 0 && !is_on_its_way_back(conn);
         if is_left {

@@ -358,9 +358,15 @@ fn stat(fd: c_int) -> Option<libc::stat> {
     if result == 0 { Some(unsafe { stat.assume_init() }) } else { None }
 }
 
-/// Connections whose ends have not met have got another holder: they stay with the kernel.
+/// Somebody may have all connections whose calls are not seen: those whose ends have not met stay with the kernel.
 pub(crate) fn shared() {
     conn::shared();
+    conn::for_each_meeting(|conn| leaves(conn, Reason::Inherited));
+}
+
+/// As [`shared`]; it is a copy of this process.
+pub(crate) fn has_forked() {
+    conn::has_forked();
     conn::for_each_meeting(|conn| leaves(conn, Reason::Inherited));
 }
 

@@ -233,14 +233,15 @@ impl<'a, 'n> Call<'a, 'n> {
     /// The other end hands back what this one waits for.
     fn wait_for_return(&mut self) -> Woken {
         self.waits += 1;
+        // The other end may be in this process, or this process a copy of the one that has written.
+        super::leave::settle();
+        super::leave::settle_other_end(self.conn);
         if self.asks(kernel::has_hung_up) {
             return Woken::Hangup;
         }
         if self.limit == 0 && self.blocked.spent_milliseconds() >= self.patience {
             return Woken::Timer;
         }
-        // The other end may be in this process.
-        super::leave::settle();
         if self.waits > 8 && self.ends(sleep(1_000_000)) {
             return Woken::Stop;
         }
@@ -396,6 +397,12 @@ impl Memory for Call<'_, '_> {
     }
 
     fn takes_all(&mut self, len: u64) -> Result<bool, Infallible> {
+        let way = &self.own.way.0;
+        // What the kernel holds back would come before what is in the ring, which nobody holds back.
+        let is_held = way.held.load(Ordering::Relaxed) != 0 || self.asks(kernel::is_corked);
+        if is_held || way.sealed.load(Ordering::Acquire) != 0 {
+            return Ok(false);
+        }
         let queued = self.asks(kernel::unacknowledged).unwrap_or(u64::MAX);
         Ok(queued.saturating_add(len) <= self.asks(kernel::takes_at_once))
     }

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 
-use super::blocked::{self, Blocked, Goes, Limit};
+use super::blocked::{self, Asks, Blocked, Goes, Limit};
 use super::conn::{self, CONNECTIONS, Conn, Use};
 use super::epoll;
 use super::io::offers;
@@ -149,20 +149,20 @@ enum Round {
     Again,
 }
 
-/// Waits. `native` is the program's own call, without waiting if so told.
-pub(crate) fn wait(wanted: &mut impl Wanted, limit: Limit, mut native: impl FnMut(bool) -> c_int) -> c_int {
+/// Waits. `native` is the program's own call.
+pub(crate) fn wait(wanted: &mut impl Wanted, limit: Limit, mut native: impl FnMut(Asks) -> c_int) -> c_int {
     let mut blocked = Blocked::new();
     loop {
         if let Round::Ends(result) = round(wanted, limit, &mut native) {
             return result;
         }
         if blocked.waits(limit, 0) == Goes::Over {
-            return native(false);
+            return native(Asks::AtOnce);
         }
     }
 }
 
-fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -> c_int) -> Round {
+fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(Asks) -> c_int) -> Round {
     let may_wait = limit.may_wait();
     let (mut is_any, mut has_any, mut may_open) = (false, false, false);
     wanted.ready(
@@ -184,7 +184,7 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
     );
     if !is_any {
         if !may_wait {
-            return Round::Ends(native(false));
+            return Round::Ends(native(Asks::AtOnce));
         }
         // What this process has written gets through before it sleeps, whatever it sleeps for.
         let mut sleeps = || blocked::sleep(limit, native, part);
@@ -211,12 +211,16 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(bool) -
             return Round::Ends(result);
         }
     }
-    let result = if let Finds::Kernels(result) = found { result } else { native(false) };
+    // What a ring has comes before a signal that the call lets in.
+    let asks = if has_any || may_wait { Asks::Quietly } else { Asks::AtOnce };
+    let result = if let Finds::Kernels(result) = found { result } else { native(asks) };
     if result < 0 {
         return Round::Ends(result);
     }
     match result + wanted.ready(promises, true) as c_int {
         0 if may_wait => Round::Again,
+        // It was gone by then.
+        0 if asks == Asks::Quietly => Round::Ends(native(Asks::AtOnce)),
         result => Round::Ends(result),
     }
 }
@@ -296,11 +300,11 @@ fn finds(
     wanted: &mut impl Wanted,
     limit: Limit,
     looked: &mut Option<Look<'static>>,
-    native: &mut impl FnMut(bool) -> c_int,
+    native: &mut impl FnMut(Asks) -> c_int,
 ) -> Finds {
     let is_only_rings = wanted.is_only_rings();
     if !is_only_rings {
-        let result = native(false);
+        let result = native(Asks::AtOnce);
         if result != 0 {
             return Finds::Kernels(result);
         }
@@ -332,7 +336,7 @@ fn finds(
                 return Finds::Nothing;
             }
             if !is_only_rings || has_kernels(wanted) {
-                let result = native(false);
+                let result = native(Asks::AtOnce);
                 if result != 0 {
                     return Finds::Kernels(result);
                 }

@@ -51,6 +51,10 @@ pub(crate) struct Way {
     /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet. Here, because each process that has this end, also one
     /// that had it before that was known, may have to hand back what it has found a ring for.
     pub(crate) extra: AtomicU64,
+    /// Not 0: a process that has this end writes in a way that is not seen.
+    pub(crate) sealed: AtomicU64,
+    /// Not 0: the kernel may hold back the end of what it was last given, until it gets more (`MSG_MORE`).
+    pub(crate) held: AtomicU64,
 }
 
 /// What a reader says of itself.
@@ -62,6 +66,8 @@ pub(crate) struct Will {
     pub(crate) processor: AtomicU32,
     /// Not 0: its process has begun to end by itself.
     pub(crate) ends: AtomicU32,
+    /// How many other processes have this end; not all that do are known.
+    pub(crate) others: AtomicU32,
 }
 
 /// The first page of a region.

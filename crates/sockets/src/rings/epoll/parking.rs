@@ -89,10 +89,9 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
         && conn::of(fd).is_none()
         && proc::is_epoll(fd)
     {
-        // Others sleep over this one in their own.
+        // Others wait for this one in their own, and look at no ring of what is in it.
         nested.fetch_or(FOREIGN, Ordering::SeqCst);
-        noting::has_others(fd);
-        park_all(fd);
+        copied(fd);
     }
     if what != libc::EPOLL_CTL_ADD && what != libc::EPOLL_CTL_MOD {
         return;
@@ -100,7 +99,9 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
     let Some(now) = now else { return };
     if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
         let conn = known.conn;
-        if now.epoll == MANY || conn.standing.shared.load(Ordering::Relaxed) != 0 {
+        let is_foreign =
+            sleepers(epoll as u32 + 1).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) & FOREIGN != 0);
+        if now.epoll == MANY || is_foreign || conn.standing.shared.load(Ordering::Relaxed) != 0 {
             // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
             // the kernel's to say.
             let _ = known.moving(|conn| leave::waiting(conn, fd));

@@ -98,9 +98,15 @@ pub(super) fn all(
         let is_whole =
             done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
         let some = flags & !libc::MSG_WAITALL;
+        let mut own_call = None;
         let got = if is_whole {
             // Nothing but the kernel has any: the program's own call waits for all of it.
-            read(known, fd, Some(&rest), some, native)
+            let mut whole = || {
+                let got = native.call();
+                own_call = Some(got);
+                got
+            };
+            read(known, fd, Some(&rest), some, &mut Native::of(&mut whole))
         } else {
             let mut part = || {
                 let got = kernel::receive(fd, &rest, usize::MAX, some);
@@ -123,7 +129,9 @@ pub(super) fn all(
             Ok(0) | Err(_) => return Ok(got),
             Ok(count) => done += count,
         }
-        if done >= bytes.length || is_whole && done == 0 || kernel::is_at_mark(fd) {
+        // If it has got some, and less, it was interrupted, or found an end.
+        let has_ended = own_call.is_some_and(|got| got > 0);
+        if done >= bytes.length || has_ended || kernel::is_at_mark(fd) {
             return Ok(done as isize);
         }
     }

@@ -45,10 +45,17 @@ pub(crate) fn read(
         | libc::MSG_CMSG_CLOEXEC
         | libc::MSG_TRUNC;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
+        // Who wants no bytes waits for some all the same, in most calls, and leaves them.
+        let wants_none = flags & !usual == 0 && bytes.is_some_and(|bytes| bytes.length == 0);
+        if wants_none && conn.words().is_some_and(|(own, peer)| !is_empty(own, peer)) {
+            return Ok(0);
+        }
         if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
             known.moving(|conn| leave::reading(conn, fd))?;
         }
-        return Ok(native.call());
+        let result = native.call();
+        conn.said(result);
+        return Ok(result);
     };
     let discarding;
     let bytes = if flags & libc::MSG_TRUNC != 0 {
@@ -382,7 +389,10 @@ const UNKEPT: u32 = 3;
 #[cold]
 fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: bool) -> bool {
     let is_on_its_way = || peer.way.0.recall.load(Ordering::Acquire) != 0;
-    if conn.told.unkept.load(Ordering::Relaxed) >= UNKEPT
+    // Another process has taken them.
+    let is_taken = own.head.0.load(Ordering::Acquire) == peer.tail();
+    if is_taken
+        || conn.told.unkept.load(Ordering::Relaxed) >= UNKEPT
         || !(promised || is_on_its_way() && kernel::unread(fd) != Some(0))
     {
         return false;

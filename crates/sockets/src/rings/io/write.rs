@@ -36,9 +36,16 @@ pub(crate) fn write(
     if !conn.is(state::READY)
         && let Some(result) = writes_unready(known, fd, native)
     {
+        if flags & libc::MSG_MORE != 0 {
+            // It may have got a ring right behind it.
+            super::held::notes(conn);
+        }
         return Ok(result);
     }
-    let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
+    if flags & libc::MSG_MORE != 0 {
+        return super::held::write(known, fd, native);
+    }
+    let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
         if flags & !usual != 0 || bytes.is_none() {
             known.moving(|conn| leave::writing(conn, fd))?;
@@ -201,7 +208,7 @@ impl Writing<'_> {
         let occasion = if may_wait { Occasion::Write } else { Occasion::WriteNow };
         let Some(call) = Call::new(conn, self.fd, self.bytes) else { return Ok(Part::Ends(native.call())) };
         let ends = |result| Ok(Part::Ends(result));
-        match call.behind(done).write(occasion, conn.standing.sealed.load(Ordering::Relaxed) == 0) {
+        match call.behind(done).write(occasion, !conn.is_sealed()) {
             Outcome::Moved(count) => {
                 acknowledge(conn);
                 Ok(Part::Wrote(count as usize))
@@ -397,8 +404,7 @@ fn may_open(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
     if will.consent.load(Ordering::Acquire) != consent::OPEN || will.asleep.load(Ordering::Acquire) != 0 {
         return false;
     }
-    let is_usable = conn.standing.sealed.load(Ordering::Relaxed) == 0
-        && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
+    let is_usable = !conn.is_sealed() && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
     // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it does in the kernel.
     is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, own, fd)
 }
@@ -416,14 +422,19 @@ pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
 }
 
 /// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
-fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
+pub(super) fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
     let Some((own, _)) = conn.words() else { return Some(native.call()) };
     let way = &own.way.0;
     let Ok(result) = plain::write(&mut WithoutLock(own), |_| {
         if way.given.load(Ordering::Relaxed) != 0 && way.path.load(Ordering::Relaxed) == path::TCP {
             way.given.store(0, Ordering::SeqCst);
         }
+        let held = way.held.load(Ordering::Relaxed);
         let result = native.call();
+        if held != 0 && result > 0 {
+            // Sent with what was held back, unless another thread has had the kernel hold back more since.
+            let _ = way.held.compare_exchange(held, 0, Ordering::SeqCst, Ordering::Relaxed);
+        }
         conn.said(result);
         Ok(result)
     });
