@@ -73,6 +73,9 @@ pub(crate) struct Run {
     /// Programs with this word are left out (may be given several times)
     #[arg(long, value_name = "WORD")]
     pub(crate) without: Vec<String>,
+    /// What is known to differ with a ring on each connection is counted apart, by name, and does not make the run fail
+    #[arg(long)]
+    pub(crate) known: bool,
     /// Where programs that differ are saved, made small
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,

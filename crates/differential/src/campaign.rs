@@ -9,6 +9,7 @@ use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::control::Side;
 use crate::generate;
 use crate::judge::{Finding, Judge, Verdict};
+use crate::known::{self, Known};
 use crate::program::Program;
 use crate::sys::process;
 
@@ -36,6 +37,8 @@ pub struct Plan {
     pub focus: Vec<String>,
     /// Programs with one of these words are left out.
     pub without: Vec<String>,
+    /// What is known to differ with rings ([`known::ALL`]) is counted apart.
+    pub known: bool,
 }
 
 /// Whether one of the words stands in a program's text: a call, an argument or one of its values.
@@ -58,6 +61,8 @@ pub struct Summary {
     pub steps: u64,
     /// Seeds with differences.
     pub different: Vec<(u64, Finding)>,
+    /// Seeds with differences that are known, each with what it is.
+    pub known: Vec<(u64, Known, Finding)>,
     /// Seeds that differed at first, and not when repeated.
     pub unstable: Vec<(u64, Finding)>,
     /// Seeds that the library at times does something with that was never seen without it.
@@ -66,6 +71,18 @@ pub struct Summary {
     pub calls: BTreeMap<&'static str, u64>,
     /// Each job's programs had a network of their own.
     pub own_network: bool,
+}
+
+impl Summary {
+    /// How many programs are known to differ, and in which ways: `edge-again 3, rings-first 1`; empty if none is.
+    #[must_use]
+    pub fn known_by_name(&self) -> String {
+        let count = |entry: &Known| self.known.iter().filter(|(_, known, _)| known == entry).count();
+        let counted = known::ALL.iter().map(|entry| (entry.name, count(entry)));
+        let told: Vec<String> =
+            counted.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+        told.join(", ")
+    }
 }
 
 /// Runs all programs of a plan, or until there is enough to look at, or until it is told to stop. `progress` hears of each.
@@ -110,7 +127,10 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
                 Verdict::Same => {}
                 Verdict::Unstable(finding) => summary.unstable.push((seed, finding)),
                 Verdict::Suspicious(finding) => summary.suspicious.push((seed, finding)),
-                Verdict::Different(finding) => summary.different.push((seed, finding)),
+                Verdict::Different(finding) => match known::of(&program, &finding).filter(|_| plan.known) {
+                    Some(known) => summary.known.push((seed, known, finding)),
+                    None => summary.different.push((seed, finding)),
+                },
             }
             progress(&summary);
         }
@@ -128,6 +148,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
     }
     let mut summary = locked(&summary).clone();
     summary.different.sort_by_key(|(seed, _)| *seed);
+    summary.known.sort_by_key(|(seed, ..)| *seed);
     summary.unstable.sort_by_key(|(seed, _)| *seed);
     summary.suspicious.sort_by_key(|(seed, _)| *seed);
     Ok(summary)

@@ -15,7 +15,7 @@ use differential::judge::{Finding, Judge, Verdict};
 use differential::program::Program;
 use differential::share::{Counting, Share};
 use differential::sys::{process, ring};
-use differential::{campaign, generate, shrink};
+use differential::{campaign, generate, known, shrink};
 use shm::sync::{AtomicBool, Ordering};
 
 use crate::args::{Cli, Command, Replay, Run, Show, Shrink, Under};
@@ -120,6 +120,7 @@ fn run(words: &Run) -> Result<u8> {
         enough: words.enough.max(1),
         focus: words.focus.clone(),
         without: words.without.clone(),
+        known: words.known,
     };
     let stop = stop_on_signal()?;
     let start = Instant::now();
@@ -164,8 +165,12 @@ fn run(words: &Run) -> Result<u8> {
 
 fn line(summary: &Summary, words: &Run, start: Instant) -> String {
     let rate = summary.ran as f64 / start.elapsed().as_secs_f64();
+    let known = match summary.known.len() {
+        0 => String::new(),
+        count => format!(", {count} as is known ({})", summary.known_by_name()),
+    };
     format!(
-        "{} of {} programs, {} calls, {rate:.0} programs a second: {} different, {} suspicious, {} unstable",
+        "{} of {} programs, {} calls, {rate:.0} programs a second: {} different, {} suspicious, {} unstable{known}",
         summary.ran,
         words.programs,
         summary.steps,
@@ -193,13 +198,23 @@ fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Res
             saved.push(save(folder, &format!("suspicious-{seed}"), &program, &told)?);
         }
     }
+    for (seed, known, finding) in &summary.known {
+        let program = generate::focused(*seed, &words.focus);
+        note(&format!(
+            "seed {seed} differs as is known, {}: {}\n",
+            known.name,
+            known::line(&program, finding)
+        ));
+    }
     if summary.different.is_empty() {
         return Ok(saved);
     }
     let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), process::processors()[0])?;
     for (seed, finding) in &summary.different {
         let program = generate::focused(*seed, &words.focus);
-        let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT, stop)?;
+        let wanted =
+            |program: &Program, finding: &Finding| !words.known || known::of(program, finding).is_none();
+        let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT, stop, wanted)?;
         let finding = match judge.compare(&small, words.under.repetitions)? {
             Verdict::Different(finding) => finding,
             _ => finding.clone(),
@@ -248,6 +263,7 @@ fn json(words: &Run, summary: &Summary, saved: &[String], start: Instant, share:
         "different": seeds(&summary.different),
         "suspicious": seeds(&summary.suspicious),
         "unstable": seeds(&summary.unstable),
+        "known": summary.known.iter().map(|(seed, known, _)| (known.name, *seed)).collect::<Vec<_>>(),
         "saved": saved,
         "own_network": summary.own_network,
         "bytes_written": share.map(|share| share.bytes),
@@ -274,7 +290,10 @@ fn replay(words: &Replay) -> Result<u8> {
         Verdict::Unstable(finding) => ("differs at times, and then on either side", DONE, finding),
         Verdict::Different(finding) => ("differs", DIFFERS, finding),
     };
-    print(&format!("{}{said}\n", side_by_side(&program, &finding.plain, &finding.library)))?;
+    let known = known::of(&program, &finding).map_or_else(String::new, |known| {
+        format!(", as is known of rings: {} ({})", known.name, known.reason)
+    });
+    print(&format!("{}{said}{known}\n", side_by_side(&program, &finding.plain, &finding.library)))?;
     Ok(status)
 }
 
@@ -286,7 +305,8 @@ fn shrink_file(words: &Shrink) -> Result<u8> {
         note("differential: this program does not differ, so there is nothing to make small\n");
         return Ok(DONE);
     }
-    let small = shrink::shrink(&mut judge, &program, Duration::from_secs(words.seconds), &stop)?;
+    let limit = Duration::from_secs(words.seconds);
+    let small = shrink::shrink(&mut judge, &program, limit, &stop, |_, _| true)?;
     print(&small.text())?;
     Ok(DIFFERS)
 }

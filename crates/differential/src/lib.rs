@@ -17,6 +17,7 @@ pub mod control;
 pub mod executor;
 pub mod generate;
 pub mod judge;
+pub mod known;
 pub mod program;
 mod random;
 pub mod share;

@@ -6,19 +6,25 @@ use anyhow::Result;
 use shm::sync::{AtomicBool, Ordering};
 
 use crate::compare::differences;
-use crate::judge::{Judge, Verdict};
+use crate::judge::{Finding, Judge, Verdict};
 use crate::program::{Program, Setting};
 
 /// So often what is left is repeated before it counts.
 const REPETITIONS: usize = 3;
 
-/// Removes what is not needed, for at most so long, or until it is told to stop. What comes back still differs; it is the
-/// program itself if it does not.
+/// Removes what is not needed, for at most so long, or until it is told to stop. What comes back still differs, in a way that is `wanted`; it is
+/// the program itself if it does not.
 ///
 /// # Errors
 ///
 /// The plain side does not run.
-pub fn shrink(judge: &mut Judge, program: &Program, limit: Duration, stop: &AtomicBool) -> Result<Program> {
+pub fn shrink(
+    judge: &mut Judge,
+    program: &Program,
+    limit: Duration,
+    stop: &AtomicBool,
+    wanted: impl Fn(&Program, &Finding) -> bool,
+) -> Result<Program> {
     let end = Instant::now() + limit;
     let Verdict::Different(finding) = judge.glance(program)? else { return Ok(program.clone()) };
     // What comes behind the first difference is mostly its consequence.
@@ -26,14 +32,19 @@ pub fn shrink(judge: &mut Judge, program: &Program, limit: Duration, stop: &Atom
     if let Some(first) = differences(&finding.plain, &finding.library).first() {
         start.steps.truncate(first.at + 1);
     }
-    let differs = |verdict: Verdict| matches!(verdict, Verdict::Different(_));
-    if !differs(judge.glance(&start)?) {
+    let differs = |program: &Program, verdict: Verdict| match verdict {
+        Verdict::Different(finding) => wanted(program, &finding),
+        _ => false,
+    };
+    if !differs(&start, judge.glance(&start)?) {
         start = program.clone();
     }
     let small = shrink_by(&start, |candidate| {
-        Ok(Instant::now() < end && !stop.load(Ordering::SeqCst) && differs(judge.glance(candidate)?))
+        Ok(Instant::now() < end
+            && !stop.load(Ordering::SeqCst)
+            && differs(candidate, judge.glance(candidate)?))
     })?;
-    Ok(if differs(judge.compare(&small, REPETITIONS)?) { small } else { start })
+    Ok(if differs(&small, judge.compare(&small, REPETITIONS)?) { small } else { start })
 }
 
 /// The same with any other question than whether it differs.

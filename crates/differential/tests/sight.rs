@@ -40,6 +40,7 @@ fn are_found(faults: &BTreeSet<String>, under: impl Fn(&str) -> Side) {
             enough: 1,
             focus: Vec::new(),
             without: Vec::new(),
+            known: false,
         };
         let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
         match summary.different.first() {
@@ -86,6 +87,7 @@ fn a_fault_that_shows_seldom_is_suspicious() {
         enough: 50,
         focus: vec!["queued".to_owned()],
         without: Vec::new(),
+        known: false,
     };
     let summary = run(&plan, &AtomicBool::new(false), &|_| ()).unwrap();
     let [different, suspicious, unstable] =
@@ -107,7 +109,8 @@ fn what_is_found_is_made_small() {
             _ => None,
         })
         .expect("no program in the budget ends a direction");
-    let small = shrink(&mut judge, &program, Duration::from_secs(60), &AtomicBool::new(false)).unwrap();
+    let small =
+        shrink(&mut judge, &program, Duration::from_secs(60), &AtomicBool::new(false), |_, _| true).unwrap();
     println!("{} steps became:\n{}", program.steps.len(), small.text());
     assert!(matches!(judge.compare(&small, 3).unwrap(), Verdict::Different(_)));
     assert!(small.steps.len() <= 12 && small.steps.len() < program.steps.len());

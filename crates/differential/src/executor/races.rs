@@ -6,6 +6,7 @@
 
 mod crowd;
 mod ends;
+mod loops;
 mod sharing;
 mod stream;
 
@@ -29,6 +30,13 @@ pub(super) fn race(scenario: Scenario, kind: Kind, seed: u32) -> String {
         Scenario::Group => sharing::port_group(kind, &mut random),
         Scenario::Vforks => sharing::vforks(kind, &mut random),
         Scenario::Fork => crowd::forked_writer(kind, &mut random),
+        Scenario::Readers => loops::two_readers(kind, &mut random),
+        Scenario::Replaced => loops::replaced_under_a_writer(kind, &mut random),
+        Scenario::Passed => loops::handed_on(kind, &mut random),
+        Scenario::Handler => loops::handler_writes(kind, &mut random),
+        Scenario::Both => loops::shut_down_both(kind, &mut random),
+        Scenario::Busy => loops::never_waits(kind, &mut random),
+        Scenario::Edges => loops::short_and_edges(kind, &mut random),
     };
     match kept {
         Ok(()) => "kept".to_owned(),

@@ -83,7 +83,8 @@ choices! {
     /// What runs at the same moment in a race.
     Scenario {
         Writers = "writers", Duplex = "duplex", Storm = "storm", Shutdown = "shutdown", Reuse = "reuse", Workers = "workers",
-        Accept = "accept", Fork = "fork", Group = "group", Vforks = "vforks",
+        Accept = "accept", Fork = "fork", Group = "group", Vforks = "vforks", Readers = "readers", Replaced = "replaced",
+        Passed = "passed", Handler = "handler", Both = "both", Busy = "busy", Edges = "edges",
     }
     /// What `close_range` does.
     RangeFlag { Cloexec = "cloexec", Unshare = "unshare" }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::mem::zeroed;
 
-use shm::sync::Ordering;
+use shm::sync::{AtomicU32, AtomicUsize, Ordering};
 
 use super::memory::Mapping;
 use super::{Outcome, errno_cell, observed};
@@ -29,6 +29,36 @@ extern "C" fn handler(signal: libc::c_int) {
     unsafe { *errno_cell() = before };
 }
 
+/// Where handlers write, and how many bytes they have written: each is its number, of 127, with the highest bit set.
+static WRITES: AtomicU32 = AtomicU32::new(u32::MAX);
+static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn writer(_: libc::c_int) {
+    // SAFETY: as in `handler`.
+    let before = unsafe { *errno_cell() };
+    let byte = 0x80 | (WRITTEN.load(Ordering::SeqCst) % 127) as u8;
+    // SAFETY: one byte, which lives; the call may be made in handlers.
+    let written =
+        unsafe { libc::write(WRITES.load(Ordering::SeqCst).cast_signed(), (&raw const byte).cast(), 1) };
+    if written == 1 {
+        WRITTEN.fetch_add(1, Ordering::SeqCst);
+    }
+    // SAFETY: as above.
+    unsafe { *errno_cell() = before };
+}
+
+/// From now on handlers with [`Action::Write`] write to this descriptor.
+pub fn write_in_handlers(fd: i32) {
+    WRITTEN.store(0, Ordering::SeqCst);
+    WRITES.store(fd.cast_unsigned(), Ordering::SeqCst);
+}
+
+/// How many bytes they have written since.
+#[must_use]
+pub fn written_in_handlers() -> usize {
+    WRITTEN.load(Ordering::SeqCst)
+}
+
 /// What a signal shall do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -41,6 +71,8 @@ pub enum Action {
         /// `SA_RESTART`.
         restart: bool,
     },
+    /// A byte is written: see [`write_in_handlers`]. Interrupted calls are restarted.
+    Write,
 }
 
 /// `sigaction`.
@@ -54,6 +86,10 @@ pub fn sigaction(signal: i32, action: Action) -> Outcome {
         Action::Count { restart } => {
             new.sa_sigaction = handler as *const () as usize;
             new.sa_flags = if restart { libc::SA_RESTART } else { 0 };
+        }
+        Action::Write => {
+            new.sa_sigaction = writer as *const () as usize;
+            new.sa_flags = libc::SA_RESTART;
         }
     }
     // SAFETY: `new` lives; the handler only touches atomics and errno.

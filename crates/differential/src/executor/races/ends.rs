@@ -9,7 +9,7 @@ use crate::sys::transfer::{self, Sending};
 use crate::sys::{Outcome, files, poll, sockets};
 
 /// So long nothing may happen, in milliseconds, before that is a stall.
-const STALL: i32 = 4000;
+pub(super) const STALL: i32 = 4000;
 
 /// A descriptor that is closed when it is no more used.
 #[derive(Debug)]

@@ -1,0 +1,69 @@
+use super::*;
+
+/// What a program's last call came to on both sides, those before it having come to this.
+fn classified(lines: &[(&str, &str)], plain: &str, library: &str) -> Option<&'static str> {
+    let text: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+    let program = Program::parse(&format!("tieline-differential 1\n{}", text.join("\n"))).unwrap();
+    let mut outcomes: Vec<String> = lines.iter().map(|(_, outcome)| (*outcome).to_owned()).collect();
+    outcomes.pop();
+    let with = |last: &str| [outcomes.clone(), vec![last.to_owned()]].concat();
+    of(&program, &Finding { plain: with(plain), library: with(library) }).map(|known| known.name)
+}
+
+const SEND: (&str, &str) = ("a1 send fd=s2 len=4 by=write flags=- name=- bad=no", "= 4");
+const DUP: (&str, &str) = ("a0 dup fd=s1 to=s3", "");
+
+#[test]
+fn a_wait_for_a_writer_of_the_same_process_is_not_known() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let spawn = ("a0 spawn actor=a1", "= 0");
+    assert_eq!(classified(&[fork, SEND, DUP], "= 4", "blocks"), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[spawn, SEND, DUP], "= 4", "blocks"), None);
+    assert_eq!(classified(&[fork, DUP], "= 4", "blocks"), None, "nobody has written");
+    assert_eq!(classified(&[fork, SEND, DUP], "= 4", "= 5"), None);
+}
+
+#[test]
+fn an_edge_that_was_not_told_before_is_not_known() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";
+    let told = (wait, "= 1 s1:IN");
+    assert_eq!(classified(&[add, told, (wait, "")], "= 0", "= 1 s1:IN"), Some("edge-again"));
+    assert_eq!(classified(&[add, told, (wait, "")], "= 0", "= 1 s2:IN"), None);
+    assert_eq!(classified(&[add, (wait, "= 0"), (wait, "")], "= 0", "= 1 s1:IN"), None);
+    let level = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in", "= 0");
+    assert_eq!(classified(&[level, told, (wait, "")], "= 0", "= 1 s1:IN"), None);
+    assert_eq!(classified(&[add, (wait, "")], "= 1 s1:IN", "= 0"), None, "one that is lost");
+}
+
+#[test]
+fn events_that_only_the_library_tells_are_not_known() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+out", "= 0");
+    let wait = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "");
+    assert_eq!(classified(&[add, wait], "= 2 s1:IN s2:OUT", "= 1 s1:IN"), Some("rings-first"));
+    assert_eq!(classified(&[add, wait], "= 1 s1:IN", "= 2 s1:IN s2:OUT"), None);
+    assert_eq!(classified(&[add, wait], "= 2 s1:IN s2:OUT", "= 0"), None);
+}
+
+#[test]
+fn bytes_that_differ_are_not_known() {
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
+    let close = ("a0 close fd=s2", "= 0");
+    let spawn = ("a0 posix_spawn actor=a1 fd=- onto=-", "= %<0>");
+    let (end, reset) = ("= 0 data=0:811c9dc5:", "= -1 ECONNRESET");
+    assert_eq!(classified(&[spawn, close, recv], end, reset), Some("reset-for-end"));
+    assert_eq!(classified(&[close, recv], end, reset), None, "nobody else can have it");
+    assert_eq!(classified(&[spawn, close, recv], end, "= 1 data=1:6f0b70fd:ea"), None);
+}
+
+#[test]
+fn a_difference_is_looked_at_where_it_began() {
+    let poll = ("a0 poll by=poll set=s0:in timeout=-1", "");
+    let program = Program::parse(&format!("tieline-differential 1\n{}\n{}\n", poll.0, DUP.0)).unwrap();
+    let finding = |dup: &str| Finding {
+        plain: vec!["blocks, after step 9: = -1 EINTR".to_owned(), "= 4".to_owned()],
+        library: vec!["blocks, died at step 9".to_owned(), dup.to_owned()],
+    };
+    assert!(line(&program, &finding("blocks")).contains("dup"));
+    assert!(line(&program, &finding("= 4")).contains("poll"));
+}
