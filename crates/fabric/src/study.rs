@@ -9,7 +9,8 @@ use serde::Serialize;
 use topology::quality::{self as judge, Bandwidth, WhatIf};
 use topology::routing::check::{Fault, Finding};
 use topology::routing::{
-    Checked, Choice, Engine, Lids, LidsError, Request, RouteError, Routing, Tables, check, choose, route,
+    Checked, Choice, Engine, Lids, LidsError, Measured, Request, RouteError, Routing, Tables, check, choose,
+    route, route_measured,
 };
 use topology::{Graph, Kind, NodeIx, PortIx};
 
@@ -20,8 +21,15 @@ use crate::snapshot::Snapshot;
 pub mod text;
 
 /// All engines.
-pub const ENGINES: [Engine; 6] =
-    [Engine::MinHop, Engine::UpDown, Engine::FatTree, Engine::Layered, Engine::Grid, Engine::Dragonfly];
+pub const ENGINES: [Engine; 7] = [
+    Engine::MinHop,
+    Engine::UpDown,
+    Engine::FatTree,
+    Engine::Balanced,
+    Engine::Layered,
+    Engine::Grid,
+    Engine::Dragonfly,
+];
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -91,38 +99,24 @@ impl Question {
     }
 }
 
-/// Routes a fabric and checks the tables. If no engine was asked for and the one that fits does badly, the one for any graph
-/// is taken, which is said.
+/// Routes a fabric and checks the tables. If no engine was asked for, the one that fits is measured, and where it does badly
+/// the others are tried ([`route_measured`]).
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
 pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, StudyError> {
-    let mut question = Question::of(graph, wish)?;
-    let free = wish.engine.is_none() && question.engine != Engine::Layered;
-    let mut why =
-        if wish.engine.is_some() { "it was asked for".to_owned() } else { question.known.why.clone() };
-    let begun = Instant::now();
-    let mut routing = route(graph, lids, &question.request());
-    let mut took = begun.elapsed().as_secs_f64();
-    let checking = Instant::now();
-    let mut checked = routing.as_ref().map(|routing| check(graph, &routing.tables)).unwrap_or_default();
-    let mut check_took = checking.elapsed().as_secs_f64();
-    let bad = match &routing {
-        Err(error) => Some(format!("the engine `{}` refuses: {error}", question.engine.word())),
-        Ok(_) if checked.is_good() => None,
-        Ok(_) => Some(format!("tables of the engine `{}` did not pass the checker", question.engine.word())),
-    };
-    if let Some(bad) = bad.filter(|_| free) {
-        why = format!("{bad}: the engine for any graph is taken");
-        question.engine = Engine::Layered;
-        let begun = Instant::now();
-        routing = route(graph, lids, &question.request());
-        took = begun.elapsed().as_secs_f64();
-        let checking = Instant::now();
-        checked = routing.as_ref().map(|routing| check(graph, &routing.tables)).unwrap_or_default();
-        check_took = checking.elapsed().as_secs_f64();
+    let question = Question::of(graph, wish)?;
+    if wish.engine.is_none() {
+        let Measured { engine, why, routing, checked, seconds } =
+            route_measured(graph, lids, &question.request(), &question.known)?;
+        return Ok(Routed { engine, why, routing, checked, seconds });
     }
-    Ok(Routed { engine: question.engine, why, routing: routing?, checked, seconds: [took, check_took] })
+    let begun = Instant::now();
+    let routing = route(graph, lids, &question.request())?;
+    let (took, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
+    let checked = check(graph, &routing.tables);
+    let seconds = [took, begun.elapsed().as_secs_f64()];
+    Ok(Routed { engine: question.engine, why: "it was asked for".to_owned(), routing, checked, seconds })
 }
 
 fn nodes(graph: &Graph, named: &[String]) -> Result<Vec<NodeIx>, NameError> {
@@ -178,6 +172,8 @@ pub struct Judged {
     pub pairs: u64,
     /// Of them those that the tables lose.
     pub lost: u64,
+    /// Of them those that the tables lose where one is an aggregation node's, which are not among the lost ones.
+    pub lost_aggregation: u64,
     /// Of them those between which there are no cables.
     pub cut: u64,
     /// Ways to switches, and from those without hosts, that the tables lose: managers then have to ask another way.
@@ -225,6 +221,7 @@ impl Judged {
             good: checked.is_good() && checked.cut == 0,
             pairs: checked.pairs,
             lost: checked.lost,
+            lost_aggregation: checked.lost_aggregation,
             cut: checked.cut,
             lost_switches: checked.lost_switches,
             lanes: checked.lanes,

@@ -1,4 +1,5 @@
-//! Our tables beside OpenSM's on the same damaged tree: `route_rivals RADIX PERCENT SEED DIRECTORY [ENGINE…]`.
+//! Our tables beside OpenSM's on the same damaged fabric: `route_rivals FABRIC PERCENT SEED DIRECTORY [ENGINE…]`, where the fabric is
+//! a word of [`fabric`], the radix of a tree of three levels, or a file.
 //! Needs `opensm` and `ibsim`; each engine's run is bounded by `timeout`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -9,11 +10,17 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use topology::build::{FatTree, fat_tree};
+use topology::build::{
+    FatTree, Island, Pgft, Planes, Rails, Trunks, fat_tree, pgft, planes, rails, trunks, uneven,
+    with_aggregation, with_island,
+};
 use topology::quality::{Pattern, bandwidth, loads};
+use topology::read::read;
+use topology::recognise::recognise;
+use topology::routing::auto::least_loads;
 use topology::routing::referee::{read_fdbs, read_guid2lid};
-use topology::routing::{Engine, Lids, Request, Tables, check, route};
-use topology::{Graph, Kind, PortIx};
+use topology::routing::{Engine, Lids, Request, Tables, check, route, route_auto};
+use topology::{Graph, Kind, LinkSpec, PortIx};
 
 const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
 
@@ -116,41 +123,101 @@ fn rival(graph: &Graph, directory: &Path, engine: &str) -> Option<(Tables, f64)>
     Some((tables, took))
 }
 
+/// The fabrics by their words; a number is the radix of a fat tree of three levels, and anything else is a file.
+fn fabric(word: &str) -> Graph {
+    let link = LinkSpec::EDR4X;
+    let tree = |radix, levels| FatTree::new(radix, levels);
+    let whole = |shape: &FatTree| fat_tree(shape).unwrap();
+    match word {
+        "aggregation2" => with_aggregation(&whole(&tree(24, 2))).unwrap(),
+        "aggregation3" => with_aggregation(&whole(&tree(12, 3))).unwrap(),
+        "uneven2" => uneven(&whole(&tree(24, 2)), &[12, 7, 3, 1, 10]).unwrap(),
+        "uneven3" => uneven(&whole(&tree(12, 3)), &[6, 4, 1, 5, 2, 6, 3]).unwrap(),
+        "island2" => {
+            let tree = tree(24, 2).subtrees(16);
+            with_island(&Island { tree, leaves: 3, hosts_per_leaf: 16, up: 8 }).unwrap()
+        }
+        "island3" => {
+            let tree = tree(12, 3).subtrees(10);
+            with_island(&Island { tree, leaves: 4, hosts_per_leaf: 8, up: 12 }).unwrap()
+        }
+        "rails" => rails(&Rails { units: 4, servers: 16, rails: 8, spines: 8, cores: 12, link }).unwrap(),
+        "planes" => {
+            planes(&Planes { planes: 2, leaves: 16, hosts_per_leaf: 16, spines: 12, joins: 4, link }).unwrap()
+        }
+        "deep" | "deep+" => {
+            let (children, parents) = (vec![11, 6, 5, 2, 6], vec![1, 3, 2, 1, 3]);
+            let tree = pgft(&Pgft { children, parents, parallel: vec![1, 4, 3, 6, 2], link }).unwrap();
+            let hosts = [[11; 5].as_slice(), &[10; 19]].concat();
+            let graph = uneven(&tree, &hosts).unwrap();
+            if word == "deep" { graph } else { with_aggregation(&graph).unwrap() }
+        }
+        word if word.starts_with("trunks:") => {
+            let cables = word[7..].split(',').map(|cables| cables.parse().unwrap()).collect();
+            trunks(&Trunks { leaves: 20, hosts_per_leaf: 16, spines: 6, cables, link }).unwrap()
+        }
+        "trunks" => {
+            trunks(&Trunks { leaves: 20, hosts_per_leaf: 18, spines: 6, cables: vec![3, 2, 4], link })
+                .unwrap()
+        }
+        "trunks3" => whole(&tree(16, 3).parallel(4)),
+        "all" => {
+            let tree = tree(12, 3).subtrees(10);
+            let island = with_island(&Island { tree, leaves: 4, hosts_per_leaf: 8, up: 12 }).unwrap();
+            with_aggregation(&island).unwrap()
+        }
+        word => match word.parse() {
+            Ok(radix) => whole(&tree(radix, 3)),
+            Err(_) => read(&fs::read(word).unwrap(), None).unwrap().graph,
+        },
+    }
+}
+
 fn judge(graph: &Graph, name: &str, tables: &Tables, took: f64) {
     let (loads, checked) = (loads(graph, tables), check(graph, tables));
-    let random = bandwidth(graph, tables, Pattern::Bisection { count: 300, seed: 1 });
-    let shifts = bandwidth(graph, tables, Pattern::Shifts { step: 17 });
+    let random = bandwidth(graph, tables, Pattern::Bisection { count: 200, seed: 1 });
     println!(
-        "{name:10} max {:5} (up {} down {}) mean {:.2}/{:.2} bisection {:.4} shifts {:.4} worst {:.4} lost {} sw {} loop {} hops {:?} {took:.2} s",
-        loads.most(),
-        loads.up.most,
-        loads.down.most,
-        loads.up.mean,
-        loads.down.mean,
+        "{name:16} bisection {:.4} up {:4} (mean {:.1}) down {:4} (mean {:.2}) lost {} of aggregation nodes {} switches {} loop {} lanes {} {took:.2} s",
         random.mean,
-        shifts.mean,
-        shifts.worst_pattern,
+        loads.up.most,
+        loads.up.mean,
+        loads.down.most,
+        loads.down.mean,
         checked.lost,
+        checked.lost_aggregation,
         checked.lost_switches,
         checked.credit_loop.len(),
-        loads.hops,
+        checked.lanes,
     );
 }
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let radix: u32 = words[0].parse().unwrap();
     let percent: f64 = words[1].parse().unwrap();
     let seed: u64 = words[2].parse().unwrap();
     let directory = Path::new(&words[3]);
-    let graph = damaged(&fat_tree(&FatTree::new(radix, 3)).unwrap(), percent, seed);
-    println!("radix {radix} faults {percent} % seed {seed}");
+    let graph = damaged(&fabric(&words[0]), percent, seed);
+    let hosts = graph.nodes_of(Kind::Host).filter(|host| !graph.is_aggregation(*host)).count();
+    let (switches, seen) = (graph.count(Kind::Switch), recognise(&graph));
+    println!(
+        "# {} faults {percent} % seed {seed}: {hosts} hosts, {switches} switches, {} ({:.2}) {:?}, {:?}",
+        words[0],
+        seen.shape.name(),
+        seen.confidence,
+        seen.against,
+        least_loads(&graph)
+    );
     let lids = Arc::new(Lids::assign(&graph, 0, |_| None).unwrap());
-    for engine in [Engine::FatTree, Engine::MinHop, Engine::UpDown, Engine::Layered] {
+    for engine in [Engine::FatTree, Engine::Balanced, Engine::MinHop, Engine::UpDown, Engine::Layered] {
         let begin = Instant::now();
         let routing = route(&graph, &lids, &Request::by(engine)).unwrap();
         judge(&graph, engine.word(), &routing.tables, begin.elapsed().as_secs_f64());
+        routing.remarks.iter().for_each(|remark| println!("  {remark}"));
     }
+    let begin = Instant::now();
+    let routing = route_auto(&graph, &lids, &Request::by(Engine::Layered)).unwrap();
+    judge(&graph, "auto", &routing.tables, begin.elapsed().as_secs_f64());
+    println!("  {}", routing.remarks[0]);
     for engine in &words[4..] {
         match rival(&graph, directory, engine) {
             Some((tables, took)) => judge(&graph, &format!("o:{engine}"), &tables, took),

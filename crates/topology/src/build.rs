@@ -5,6 +5,7 @@
 
 use crate::graph::{Graph, GraphBuilder, GraphError, Kind, NodeIx, NodeSpec};
 
+mod cluster;
 mod dragonfly;
 mod grid;
 mod pgft;
@@ -12,6 +13,9 @@ mod pgft;
 mod tests;
 mod tree;
 
+pub use cluster::{
+    Island, Planes, Rails, Trunks, planes, rails, trunks, uneven, with_aggregation, with_island,
+};
 pub use dragonfly::{Dragonfly, DragonflyPlus, dragonfly, dragonfly_plus};
 pub use grid::{HyperX, Torus, hypercube, hyperx, torus};
 pub use pgft::{Pgft, pgft};

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+mod aggregation;
 mod builder;
 mod difference;
 mod guids;
@@ -78,6 +79,8 @@ struct Fixed {
     system_guid: Vec<u64>,
     vendor: Vec<u32>,
     device: Vec<u32>,
+    /// Is it an aggregation node?
+    aggregation: Vec<bool>,
     /// One more than there are nodes.
     first_port: Vec<u32>,
     /// All names, one after the other.

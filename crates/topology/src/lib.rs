@@ -14,6 +14,7 @@
 pub mod build;
 pub mod draw;
 pub mod graph;
+mod leaves;
 pub mod quality;
 pub mod read;
 pub mod recognise;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 mod account;
 pub mod auto;
+mod balanced;
 pub mod check;
 mod complete;
 mod destinations;
@@ -28,7 +29,7 @@ mod ways;
 mod tests;
 
 pub use account::{Account, account};
-pub use auto::{Choice, choose, route_auto};
+pub use auto::{Choice, Measured, choose, route_auto, route_measured};
 pub use check::{Checked, check};
 pub use form::{Grid, Groups};
 pub use lanes::Lanes;
@@ -43,7 +44,7 @@ use destinations::Destinations;
 use fill::Filler;
 use form::{DragonflyForm, Form, GridForm};
 use mend::Mender;
-use ways::Ways;
+use ways::{Missing, Ways};
 
 /// How routes are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,6 +55,8 @@ pub enum Engine {
     UpDown,
     /// Fat trees, damaged ones too.
     FatTree,
+    /// Up first, then down, one destination after the other where least is: trees whose trunks differ.
+    Balanced,
     /// Any graph: shortest ways, free of deadlock by lanes.
     Layered,
     /// Grids, dimension by dimension: torus, mesh, HyperX, hypercube. Needs the coordinates.
@@ -70,6 +73,7 @@ impl Engine {
             Self::MinHop => "minhop",
             Self::UpDown => "updown",
             Self::FatTree => "fattree",
+            Self::Balanced => "balanced",
             Self::Layered => "layered",
             Self::Grid => "grid",
             Self::Dragonfly => "dragonfly",
@@ -187,7 +191,7 @@ pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<R
             job.sized(groups.0.len())?;
             job.layered(tables, Some(&DragonflyForm::of(groups, &view)))
         }
-        Engine::UpDown | Engine::FatTree => Ok(job.up_down(tables)),
+        Engine::UpDown | Engine::FatTree | Engine::Balanced => Ok(job.up_down(tables)),
     }
 }
 
@@ -220,7 +224,7 @@ impl Job<'_> {
         let mut plan = self.plan();
         let mut ways = Ways::up_down(self.view, plan.ranks());
         let mut remarks = self.of_roots();
-        if self.missing(&ways).is_some() {
+        if self.missing(&ways, plan.ranks()) {
             plan = self.plan_of(&Ranks::of_centre(self.view));
             ways = Ways::up_down(self.view, plan.ranks());
             if !self.request.roots.is_empty() {
@@ -278,32 +282,80 @@ impl Job<'_> {
     fn up_down(&self, mut tables: Tables) -> Routing {
         let mut remarks = self.of_roots();
         let mut plan = self.plan();
-        let mut ways = Ways::up_down(self.view, plan.ranks());
-        // A former plan may be of no use for what is left of the fabric; and leaves may be wired in ways that no tree has.
-        let tries = [Ranks::of_leaves, Ranks::of_centre];
-        for ranks in tries {
-            let Some((from, to)) = self.missing(&ways) else { break };
-            let name = |row| printable(self.graph.name(self.view.switch(row)));
-            remarks.push(format!(
-                "no way up and then down leads from switch `{}` to `{}`: ranks were chosen anew",
-                name(from),
-                name(to)
-            ));
-            plan = self.plan_of(&ranks(self.view));
-            ways = Ways::up_down(self.view, plan.ranks());
+        // A former plan, or given roots, may be of no use for what is left of the fabric; and leaves may be wired in ways that no
+        // tree has.
+        let others: [fn(&View) -> Ranks; 2] = [Ranks::of_leaves, Ranks::of_centre];
+        let mut others = others.into_iter().enumerate();
+        loop {
+            let ways = Ways::up_down(self.view, plan.ranks());
+            let missing = Missing::of(self.view, plan.ranks(), &ways, &self.view.pieces());
+            let few = missing.of_leaves as f64 <= missing.leaves as f64 * NO_TREE;
+            let whole = few && self.tree(&ways, &plan, &missing, &mut tables);
+            let other = if whole { None } else { others.by_ref().find_map(|one| self.other(one, &plan)) };
+            let Some((ranks, last)) = other else {
+                if !few {
+                    self.tree(&ways, &plan, &missing, &mut tables);
+                }
+                let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
+                remarks.extend(self.of_missing(&missing));
+                remarks.extend(self.empty(&destinations, &tables));
+                return Routing { tables, plan, remarks };
+            };
+            self.of_change(missing.first, last, &mut remarks);
+            plan = self.plan_of(&ranks);
         }
-        self.fill(&mut tables, &ways, &plan);
-        let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
-        self.mender(&ways, &destinations, &plan, None).mend(self.request.lanes, &mut tables);
-        if self.request.engine == Engine::UpDown {
-            complete::between_switches(self.view, &destinations, &mut tables);
-        }
-        remarks.extend(self.empty(&destinations, &tables));
-        Routing { tables, plan, remarks }
     }
 
-    fn missing(&self, ways: &Ways) -> Option<(usize, usize)> {
-        ways::unreached(self.view, ways, &self.view.pieces())
+    /// Other ranks than a plan's, and whether they are the last that there are.
+    fn other(&self, (at, ranks): (usize, fn(&View) -> Ranks), plan: &Plan) -> Option<(Ranks, bool)> {
+        Some((ranks(self.view), at > 0)).filter(|(ranks, _)| ranks != plan.ranks())
+    }
+
+    /// Tables by ways up and down, and by others between the few hosts that these do not join. False if there are none for some.
+    fn tree(&self, ways: &Ways, plan: &Plan, missing: &Missing, tables: &mut Tables) -> bool {
+        let destinations = Destinations::of(self.graph, self.view, self.lids, plan);
+        *tables = Tables::empty(Arc::clone(tables.lids()), self.view.switches());
+        if self.request.engine == Engine::Balanced {
+            balanced::fill(self.view, plan.ranks(), ways, &destinations, tables);
+        } else {
+            self.fill(tables, ways, plan);
+        }
+        self.mender(ways, &destinations, plan, None).mend(self.request.lanes, tables);
+        if self.request.engine != Engine::FatTree {
+            complete::between_switches(self.view, &destinations, tables);
+        }
+        missing.pairs == 0 || complete::lost(self.graph, self.view, self.lids, &destinations, tables) == 0
+    }
+
+    /// What is said of hosts between which no way up and down leads.
+    fn of_missing(&self, missing: &Missing) -> Option<String> {
+        let (from, to) = missing.first?;
+        let name = |row| printable(self.graph.name(self.view.switch(row)));
+        Some(format!(
+            "{} of the ways between switches with hosts can't go up and then down, as from `{}` to `{}`: they go another way, on a lane of their own if there is one",
+            missing.pairs,
+            name(from),
+            name(to)
+        ))
+    }
+
+    /// What is said when ranks are given up: once, with where they led.
+    fn of_change(&self, first: Option<(usize, usize)>, last: bool, remarks: &mut Vec<String>) {
+        let name = |row| printable(self.graph.name(self.view.switch(row)));
+        let why = first.map_or_else(String::new, |(from, to)| {
+            format!("no way up and then down leads from switch `{}` to `{}`: ", name(from), name(to))
+        });
+        let given = !self.request.roots.is_empty() && !remarks.iter().any(|remark| remark.contains("roots"));
+        if given {
+            remarks.push(format!("{why}the roots that were given are not used, leaves are"));
+        }
+        if last {
+            remarks.push(format!("{why}not routed as a tree, ranks were chosen anew; expect hot links"));
+        }
+    }
+
+    fn missing(&self, ways: &Ways, ranks: &Ranks) -> bool {
+        Missing::of(self.view, ranks, ways, &self.view.pieces()).pairs > 0
     }
 
     /// The plan from before, or one of the ranks that the engine begins with.
@@ -324,7 +376,7 @@ impl Job<'_> {
         }
         let of_leaves = Ranks::of_leaves(self.view);
         let tree = of_leaves.top() > 0 && of_leaves.level_share() < NO_TREE;
-        let wanted = tree || self.request.engine == Engine::FatTree;
+        let wanted = tree || matches!(self.request.engine, Engine::FatTree | Engine::Balanced);
         if wanted { of_leaves } else { Ranks::of_centre(self.view) }
     }
 

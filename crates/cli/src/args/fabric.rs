@@ -189,7 +189,7 @@ pub(crate) struct Source {
 /// How to route.
 #[derive(Debug, Args)]
 pub(crate) struct Engine {
-    /// auto, minhop, updown, fattree, layered, grid or dragonfly
+    /// auto, minhop, updown, fattree, balanced, layered, grid or dragonfly
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
     /// Roots of a tree, by name; again for others [default: found]

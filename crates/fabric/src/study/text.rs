@@ -21,7 +21,7 @@ pub fn routed(switches: usize, identifiers: usize, routed: &Routed) -> String {
 pub fn judged(judged: &Judged) -> String {
     let mut text = format!(
         "check: {} of {} pairs reach each other, over at most {} switches, on {} lanes\n",
-        judged.pairs - judged.lost - judged.cut,
+        judged.pairs - judged.lost - judged.lost_aggregation - judged.cut,
         judged.pairs,
         judged.most_switches,
         judged.lanes
@@ -34,6 +34,12 @@ pub fn judged(judged: &Judged) -> String {
         for finding in &judged.findings {
             text.push_str(&format!("  {finding}\n"));
         }
+    }
+    if judged.lost_aggregation > 0 {
+        text.push_str(&format!(
+            "WARNING {} pairs with an aggregation node have no route: there is none up and down, and no lane was left for another\n",
+            judged.lost_aggregation
+        ));
     }
     if judged.lost_switches > 0 {
         text.push_str(&format!("WARNING the tables lose {} ways to or from switches: managers reach those by directed routes only\n", judged.lost_switches));

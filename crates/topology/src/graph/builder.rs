@@ -240,7 +240,12 @@ impl GraphBuilder {
         fixed.external.dedup_by_key(|label| label.0);
         fixed.names.shrink_to_fit();
         let dead = vec![false; fixed.kind.len()];
-        Graph { fixed: Arc::new(self.fixed), peer: self.peer, rate: self.rate, dead }
+        let mut graph = Graph { fixed: Arc::new(self.fixed), peer: self.peer, rate: self.rate, dead };
+        let aggregation = super::aggregation::found(&graph);
+        if let Some(fixed) = Arc::get_mut(&mut graph.fixed) {
+            fixed.aggregation = aggregation;
+        }
+        graph
     }
 
     fn index(&self, node: NodeIx, number: u8) -> Option<usize> {

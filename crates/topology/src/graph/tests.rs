@@ -170,3 +170,38 @@ fn who_has_no_guid_gets_one_that_depends_on_the_name() {
     }
     assert_eq!(whole.links().collect::<Vec<_>>(), graph.links().collect::<Vec<_>>());
 }
+
+/// Leaves and spines with hosts at some ports: the aggregation nodes.
+fn aggregation_nodes(at_spines: bool, more: bool, device: u32) -> usize {
+    let mut builder = GraphBuilder::new();
+    let switches: Vec<NodeIx> =
+        (0..4).map(|_| builder.node(NodeSpec::new(Kind::Switch, "s", 8)).unwrap()).collect();
+    let host = |builder: &mut GraphBuilder, at: usize, port: u8, device: u32| {
+        let spec = NodeSpec { vendor: 0x2c9, device, ..NodeSpec::new(Kind::Host, "h", 1) };
+        let node = builder.node(spec).unwrap();
+        builder.link((node, 1), (switches[at], port), LinkSpec::EDR4X).unwrap();
+    };
+    for (leaf, spine) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        let (from, to) = ((switches[leaf], spine as u8 + 4), (switches[spine], leaf as u8 + 1));
+        builder.link(from, to, LinkSpec::EDR4X).unwrap();
+    }
+    for at in 0..if at_spines { 4 } else { 2 } {
+        host(&mut builder, at, 8, device);
+    }
+    for port in 1..=if more { 3 } else { 0 } {
+        host(&mut builder, 0, port, 1);
+        host(&mut builder, 1, port, 1);
+    }
+    let graph = builder.finish();
+    graph.nodes().filter(|node| graph.is_aggregation(*node)).count()
+}
+
+#[test]
+fn aggregation_nodes_are_known_by_model_or_by_place() {
+    assert_eq!(aggregation_nodes(true, true, 0xcf09), 4);
+    assert_eq!(aggregation_nodes(false, true, 0xcf09), 2);
+    assert_eq!(aggregation_nodes(true, true, 1), 4);
+    // Hosts of leaves alone, and hosts of a fabric that has no others.
+    assert_eq!(aggregation_nodes(false, true, 1), 0);
+    assert_eq!(aggregation_nodes(true, false, 1), 0);
+}

@@ -8,7 +8,8 @@ use crate::routing::{Tables, View};
 use crate::{Graph, PortIx};
 
 /// Destinations of the ports of switches that lead to switches. Counted are identifiers of hosts that some other host's way
-/// leads through the port to, as `ibdmchk` counts them; not those that only stand in a table.
+/// leads through the port to, as `ibdmchk` counts them; not those that only stand in a table, and not those of aggregation
+/// nodes, which `ibdmchk` takes for hosts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loads {
     /// Ports by the number of their destinations: how many ports have so many.

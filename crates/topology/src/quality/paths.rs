@@ -1,12 +1,12 @@
 //! The ways between hosts, as tables lead them.
 
 use crate::routing::{NO_PATH, Tables, View};
-use crate::{Graph, Kind, PortIx};
+use crate::{Graph, Kind, NodeIx, PortIx};
 
 /// More cables than any way without a loop has.
 const LONGEST: usize = 1 << 14;
 
-/// A host's port that is wired to a switch and has an identifier.
+/// A host's port that is wired to a switch and has an identifier; no aggregation node's, whose traffic is not a host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) end: PortIx,
@@ -27,7 +27,8 @@ impl<'a> Paths<'a> {
     pub(crate) fn of(graph: &Graph, view: &'a View, tables: &'a Tables) -> Self {
         let table = |row| tables.row(view.switch(row)).map_or(&[][..], |row| tables.table(row));
         let mut hosts = Vec::new();
-        for node in graph.nodes().filter(|node| graph.kind(*node) != Kind::Switch) {
+        let is_host = |node: &NodeIx| graph.kind(*node) != Kind::Switch && !graph.is_aggregation(*node);
+        for node in graph.nodes().filter(is_host) {
             for end in graph.ports(node) {
                 let lid = tables.lids().base(end);
                 if let (Some(lid), Some((row, port))) = (lid, view.attachment(graph, end)) {

@@ -46,7 +46,7 @@ pub fn single_points(graph: &Graph) -> SinglePoints {
         view: &view,
         entered: vec![0; rows],
         low: vec![0; rows],
-        hosts: (0..rows).map(|row| u64::from(view.hosts(row))).collect(),
+        hosts: (0..rows).map(|row| u64::from(view.programs(row))).collect(),
         parted: vec![Vec::new(); rows],
         bridges: Vec::new(),
         clock: 0,
@@ -119,7 +119,7 @@ impl Search<'_> {
         for row in (0..self.view.rows()).filter(|row| self.entered[*row] > seen) {
             let parted = std::mem::take(&mut self.parted[row]);
             let behind: u64 = parted.iter().sum();
-            let others = all - behind - u64::from(self.view.hosts(row));
+            let others = all - behind - u64::from(self.view.programs(row));
             let sides = parted.iter().copied().chain([others]).filter(|hosts| *hosts > 0);
             let (count, sum, most) = sides.fold((0, 0, 0), |(n, sum, most): (u32, u64, u64), hosts| {
                 (n + 1, sum + hosts, most.max(hosts))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::switches::{Sets, Switches};
-use super::tree::{leaves, levels};
+use super::tree::leaves;
 use super::{Opinion, Shape, spread};
 
 /// A dragonfly whose groups are complete.
@@ -42,7 +42,9 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
 /// A dragonfly whose groups are trees of two levels, and whose spines are wired to those of other groups.
 pub(super) fn judge_plus(switches: &Switches<'_>) -> Option<Opinion> {
     let leaves = leaves(switches);
-    let level = levels(switches, &leaves);
+    let steps = switches.distances(&leaves, |_, _| true);
+    let level: Vec<u8> =
+        steps.iter().map(|steps| u8::try_from(steps.saturating_add(1)).unwrap_or(u8::MAX)).collect();
     if leaves.is_empty() || level.iter().any(|level| *level > 2) || leaves.len() == switches.len() {
         return None;
     }

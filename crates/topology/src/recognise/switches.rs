@@ -9,7 +9,7 @@ pub(super) struct Switches<'a> {
     pub(super) nodes: Vec<NodeIx>,
     /// The others that each is wired to, each once, in growing order.
     pub(super) beside: Vec<Vec<u32>>,
-    /// Hosts at each.
+    /// Hosts at each, without aggregation nodes.
     pub(super) hosts: Vec<u32>,
     /// Living switches with cables that are no part of it.
     pub(super) left_out: usize,
@@ -37,7 +37,7 @@ impl<'a> Switches<'a> {
             row.sort_unstable();
             row.dedup();
             beside.push(row);
-            hosts.push(ends.len() as u32);
+            hosts.push(ends.iter().filter(|end| !graph.is_aggregation(**end)).count() as u32);
         }
         let left_out = all.len() - nodes.len();
         Self { graph, nodes, beside, hosts, left_out }

@@ -7,27 +7,24 @@ use super::{Opinion, Shape, spread};
 /// Leaves from which the way to all others is looked at.
 const SAMPLE: usize = 48;
 
-/// Switches that hosts hang from: those with a few beside many (a node for management at a spine) are none.
+/// Switches that hosts hang from, but for those of the top (a node for management at a spine).
 pub(super) fn leaves(switches: &Switches<'_>) -> Vec<usize> {
-    let mut counts: Vec<u32> = switches.hosts.iter().copied().filter(|count| *count > 0).collect();
-    counts.sort_unstable();
-    let Some(median) = counts.get(counts.len() / 2) else { return Vec::new() };
-    let enough = median.div_ceil(4).max(1);
-    (0..switches.len()).filter(|at| switches.hosts[*at] >= enough).collect()
+    let leaf = crate::leaves::leaves(&switches.hosts, &switches.beside);
+    (0..switches.len()).filter(|at| leaf[*at]).collect()
 }
 
-/// The level of each switch, from 1 on. A switch that lost all that is below it stands where its other cables put it.
-pub(super) fn levels(switches: &Switches<'_>, leaves: &[usize]) -> Vec<u8> {
-    let far = switches.distances(leaves, |_, _| true);
-    far.iter().map(|steps| u8::try_from(steps.saturating_add(1)).unwrap_or(u8::MAX)).collect()
+/// The level of each switch, from 1 on, and which are leaves. A switch that lost all that is below it stands where its other cables put it.
+fn levels(switches: &Switches<'_>) -> (Vec<u8>, Vec<usize>) {
+    let (rank, leaf) = crate::leaves::ranks(&switches.hosts, &switches.beside);
+    let level = rank.iter().map(|steps| u8::try_from(steps.saturating_add(1)).unwrap_or(u8::MAX)).collect();
+    (level, (0..leaf.len()).filter(|at| leaf[*at]).collect())
 }
 
 pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
-    let leaves = leaves(switches);
+    let (level, leaves) = levels(switches);
     if leaves.is_empty() {
         return None;
     }
-    let level = levels(switches, &leaves);
     let top = level.iter().copied().max().unwrap_or(1);
     let (mut cables, mut level_ones) = (0_usize, 0_usize);
     for (a, b) in switches.pairs() {
@@ -45,9 +42,15 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
     if level_ones > 0 {
         against.push(format!("{level_ones} of {cables} wired pairs of switches are of one level"));
     }
-    let strangers = (0..switches.len()).filter(|at| switches.hosts[*at] > 0 && level[*at] > 1).count();
+    let is_leaf = |at: &usize| leaves.binary_search(at).is_ok();
+    let strangers = (0..switches.len()).filter(|at| switches.hosts[*at] > 0 && !is_leaf(at));
+    let (strangers, theirs) = strangers.fold((0, 0), |all, at| (all.0 + 1, all.1 + switches.hosts[at]));
+    let strange = f64::from(theirs) / f64::from(switches.hosts.iter().sum::<u32>().max(1));
     if strangers > 0 {
-        against.push(format!("{strangers} switches above the leaves have hosts"));
+        against.push(format!(
+            "{strangers} switches above the leaves have hosts, {:.1} % of all",
+            100.0 * strange
+        ));
     }
     let reached = reach(switches, &level, &leaves);
     if reached < 1.0 {
@@ -61,7 +64,7 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
         against
             .push(format!("{:.1} % of switches above the leaves have less than two below", 100.0 * single));
     }
-    let confidence = (1.0 - 4.0 * sideways).max(0.0) * reached.powi(2) * (1.0 - single);
+    let confidence = (1.0 - 4.0 * sideways).max(0.0) * reached.powi(2) * (1.0 - single) * (1.0 - strange);
     let shape = Shape::Tree { levels: u32::from(top), level: spread(switches, &level, 0, false) };
     Some(Opinion { shape, confidence, against })
 }
@@ -82,7 +85,8 @@ fn reach(switches: &Switches<'_>, level: &[u8], leaves: &[usize]) -> f64 {
 
 /// The share of switches above the leaves that have less than two below them: a chain is no tree.
 fn narrow(switches: &Switches<'_>, level: &[u8]) -> f64 {
-    let above: Vec<usize> = (0..level.len()).filter(|at| level[*at] > 1).collect();
+    let above: Vec<usize> =
+        (0..level.len()).filter(|at| level[*at] > 1 && switches.hosts[*at] == 0).collect();
     let below =
         |at: usize| switches.beside[at].iter().filter(|other| level[**other as usize] < level[at]).count();
     let few = above.iter().filter(|at| below(**at) < 2).count();

@@ -1,11 +1,23 @@
-//! Which engine a fabric should have, by what it is recognised as.
+//! Which engine a fabric should have, by what it is recognised as, and by what came of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::form::Line;
-use super::{Engine, Grid, Groups, Request, RouteError, Routing, route};
+use super::plan::usual_cables;
+use super::{
+    Checked, Engine, Grid, Groups, Lids, Ranks, Request, RouteError, Routing, Tables, View, check, route,
+};
 use crate::graph::{Graph, Kind};
+use crate::quality::{Pattern, bandwidth, loads};
 use crate::recognise::{self, Shape, recognise};
-use crate::routing::Lids;
-use std::sync::Arc;
+
+/// How much fuller than it must be the fullest uplink of a tree may be before other engines are tried: half as full again is what
+/// faults make of a good plan.
+const BEYOND: f64 = 1.5;
+/// Flows by which tables are compared, about: enough for a difference of one in a hundred.
+const FLOWS: usize = 40_000;
 
 /// An engine, with what it needs to know.
 #[derive(Debug, Clone)]
@@ -58,25 +70,201 @@ fn line(seen: recognise::Line) -> Line {
     }
 }
 
-/// Routes by the engine that [`choose`] names; the first remark says why. What the shape's engine refuses (too few lanes) goes
-/// to the one for any graph.
+/// What came of routing by the engine that fits.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// By which engine.
+    pub engine: Engine,
+    /// Why by that one.
+    pub why: String,
+    /// The tables.
+    pub routing: Routing,
+    /// What the checker says of them.
+    pub checked: Checked,
+    /// Seconds for the tables, those of other engines that were tried beside too; and for checking and measuring.
+    pub seconds: [f64; 2],
+}
+
+/// Tables with what counts of them.
+struct Tried {
+    engine: Engine,
+    routing: Routing,
+    checked: Checked,
+    seconds: [f64; 2],
+}
+
+/// Routes by an engine that was [chosen](choose), and measures what came of it. Where the checker does not pass the tables those
+/// of the engine for any graph are taken; where links of a tree have far more destinations than they must have, the tables are
+/// put beside those of the other engines, and the best are kept.
+///
+/// # Errors
+/// As [`route`].
+pub fn route_measured(
+    graph: &Graph,
+    lids: &Arc<Lids>,
+    request: &Request<'_>,
+    choice: &Choice,
+) -> Result<Measured, RouteError> {
+    let ask = |engine: Engine| {
+        let (grid, groups) = (choice.grid.as_ref(), choice.groups.as_ref());
+        let begun = Instant::now();
+        let routing = route(graph, lids, &Request { engine, grid, groups, ..*request })?;
+        let (took, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
+        let checked = check(graph, &routing.tables);
+        Ok(Tried { engine, routing, checked, seconds: [took, begun.elapsed().as_secs_f64()] })
+    };
+    let own = choice.engine.word();
+    let mut best = match ask(choice.engine) {
+        Err(error) if choice.engine != Engine::Layered => {
+            let why = format!("the engine `{own}` refuses: {error}: the engine for any graph is taken");
+            return ask(Engine::Layered).map(|tried| tried.because(why));
+        }
+        tried => tried?,
+    };
+    if !best.checked.is_good() && choice.engine != Engine::Layered {
+        let why = format!(
+            "tables of the engine `{own}` did not pass the checker: the engine for any graph is taken"
+        );
+        return ask(Engine::Layered).map(|tried| tried.because(why));
+    }
+    let begun = Instant::now();
+    let mut why = choice.why.clone();
+    if choice.engine == Engine::FatTree
+        && let Some(crowded) = crowded(graph, &best.routing.tables)
+    {
+        let mut all = vec![best];
+        for engine in [Engine::Balanced, Engine::MinHop, Engine::Layered] {
+            all.push(ask(engine)?);
+        }
+        let seconds =
+            all.iter().fold([0.0; 2], |sum, one| [sum[0] + one.seconds[0], sum[1] + one.seconds[1]]);
+        best = best_of(graph, all);
+        best.seconds = [seconds[0], seconds[1].max(begun.elapsed().as_secs_f64() - seconds[0])];
+        why = format!(
+            "{why}; by the engine `{own}` {crowded}, and of all engines `{}` does best",
+            best.engine.word()
+        );
+    }
+    Ok(best.because(why))
+}
+
+impl Tried {
+    fn because(self, why: String) -> Measured {
+        let Self { engine, routing, checked, seconds } = self;
+        Measured { engine, why, routing, checked, seconds }
+    }
+}
+
+/// What trunks of a level may have more or fewer cables than most of them, of all cables, before they are said to differ: twice
+/// what is missing from a fabric in which one cable of twenty is dead.
+const DIFFER: f64 = 0.1;
+
+/// Have trunks between a level and the next different numbers of cables? Then a plan by positions does not know their shares.
+fn trunks_differ(graph: &Graph) -> bool {
+    let view = View::of(graph);
+    let ranks = Ranks::of_leaves(&view);
+    let mut trunks = vec![BTreeMap::<u32, usize>::new(); usize::from(ranks.top()) + 1];
+    for row in 0..view.rows() {
+        for near in view.neighbours(row).iter().filter(|near| ranks.is_up(row, near.row as usize)) {
+            *trunks[usize::from(ranks.rank(row))].entry(u32::from(near.cables)).or_default() += 1;
+        }
+    }
+    trunks.iter().any(|of_level| {
+        let usual = usual_cables(of_level).0;
+        let sum = |each: &dyn Fn(u32) -> u32| -> usize {
+            of_level.iter().map(|(cables, count)| each(*cables) as usize * count).sum()
+        };
+        sum(&|cables| cables.abs_diff(usual)) as f64 > DIFFER * sum(&|cables| cables) as f64
+    })
+}
+
+/// What of tables has more than [`BEYOND`] times the destinations that the shape asks for, in words.
+fn crowded(graph: &Graph, tables: &Tables) -> Option<String> {
+    if trunks_differ(graph) {
+        return Some("trunks of different numbers of cables have no shares".to_owned());
+    }
+    let (loads, least) = (loads(graph, tables), least_loads(graph));
+    if f64::from(loads.up.most) > BEYOND * f64::from(least.up) {
+        return Some(format!("an uplink has {} destinations where {} are needed", loads.up.most, least.up));
+    }
+    let mean = loads.down.mean;
+    (mean > BEYOND * least.down).then(|| {
+        format!("a downlink has {mean:.1} destinations in the mean where {:.1} are needed", least.down)
+    })
+}
+
+/// What links of a tree have at least, by its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Least {
+    /// Destinations of the fullest uplink.
+    pub up: u32,
+    /// Destinations of a downlink in the mean.
+    pub down: f64,
+}
+
+/// What links of a tree have at least. All hosts that are not in a part of the tree go by the cables that lead up from it, and the
+/// fullest has no less than their mean; each host in it comes by one of these cables at least. Parts are what hangs together up
+/// to each rank.
+#[must_use]
+pub fn least_loads(graph: &Graph) -> Least {
+    let view = View::of(graph);
+    let ranks = Ranks::of_leaves(&view);
+    let whole = view.pieces();
+    let hosts_of = |piece: &[u32]| {
+        let mut hosts = vec![0_u32; view.rows()];
+        (0..view.rows()).for_each(|row| hosts[piece[row] as usize] += view.programs(row));
+        hosts
+    };
+    let all = hosts_of(&whole);
+    let (mut least, mut entered, mut cables) = (0, 0_u64, 0_u64);
+    for top in 0..ranks.top() {
+        let parts = view.pieces_of(|row| ranks.rank(row) <= top);
+        let mut up = vec![0_u32; view.rows()];
+        for row in (0..view.rows()).filter(|row| ranks.rank(*row) <= top) {
+            let above = view.neighbours(row).iter().filter(|near| ranks.rank(near.row as usize) > top);
+            up[parts[row] as usize] += above.map(|near| u32::from(near.cables)).sum::<u32>();
+        }
+        let inside = hosts_of(&parts);
+        let of_part = |part: usize| {
+            let outside = all[whole[part] as usize] - inside[part];
+            if up[part] == 0 || inside[part] == 0 { 0 } else { outside.div_ceil(up[part]) }
+        };
+        least = least.max((0..view.rows()).map(of_part).max().unwrap_or(0));
+        for part in (0..view.rows()).filter(|part| up[*part] > 0) {
+            entered += u64::from(inside[part]);
+            cables += u64::from(up[part]);
+        }
+    }
+    Least { up: least, down: entered as f64 / cables.max(1) as f64 }
+}
+
+/// Of tables that are good (the first are) those that fall least behind the best of all: in the bandwidth that is left, or in the
+/// fullest uplink, whichever is worse.
+fn best_of(graph: &Graph, mut all: Vec<Tried>) -> Tried {
+    let mut first = true;
+    all.retain(|one| std::mem::take(&mut first) || one.checked.is_good());
+    let measured = |one: &Tried| {
+        let tables = &one.routing.tables;
+        let count = (FLOWS / tables.lids().iter().count().max(1)).clamp(4, 64) as u32;
+        let left = bandwidth(graph, tables, Pattern::Bisection { count, seed: 1 }).mean;
+        (left, f64::from(loads(graph, tables).up.most.max(1)))
+    };
+    let values: Vec<(f64, f64)> = all.iter().map(measured).collect();
+    let most = values.iter().map(|value| value.0).fold(0.0, f64::max);
+    let least = values.iter().map(|value| value.1).fold(f64::INFINITY, f64::min);
+    let share = |at: usize| (values[at].0 / most).min(least / values[at].1);
+    // Of equal ones the first.
+    let best = (0..all.len()).rev().max_by(|a, b| share(*a).total_cmp(&share(*b))).unwrap_or(0);
+    all.swap_remove(best)
+}
+
+/// Routes by the engine that [`choose`] names, and measures it as [`route_measured`] does; the first remark says why it was
+/// taken.
 ///
 /// # Errors
 /// As [`route`].
 pub fn route_auto(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<Routing, RouteError> {
-    let choice = choose(graph);
-    let own = Request {
-        engine: choice.engine,
-        grid: choice.grid.as_ref(),
-        groups: choice.groups.as_ref(),
-        ..*request
-    };
-    let mut routing = match route(graph, lids, &own) {
-        Err(RouteError::FewLanes { .. }) => {
-            route(graph, lids, &Request { engine: Engine::Layered, ..*request })?
-        }
-        other => other?,
-    };
-    routing.remarks.insert(0, format!("engine {}: {}", choice.engine.word(), choice.why));
+    let Measured { engine, why, mut routing, .. } = route_measured(graph, lids, request, &choose(graph))?;
+    routing.remarks.insert(0, format!("engine {}: {why}", engine.word()));
     Ok(routing)
 }

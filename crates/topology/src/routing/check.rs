@@ -67,6 +67,9 @@ pub struct Checked {
     pub pairs: u64,
     /// Of these pairs those that do not reach each other, though a path of cables exists.
     pub lost: u64,
+    /// Of these pairs those that do not reach each other where one is an aggregation node's: the identifier, or all that the switch
+    /// carries. They are not among the lost ones.
+    pub lost_aggregation: u64,
     /// Of these pairs those between which no path of cables exists.
     pub cut: u64,
     /// Pairs of a switch that carries hosts and an identifier of a switch, and of a switch that carries none and an identifier
@@ -121,6 +124,7 @@ impl Checked {
     fn add(&mut self, part: Self) {
         self.pairs += part.pairs;
         self.lost += part.lost;
+        self.lost_aggregation += part.lost_aggregation;
         self.cut += part.cut;
         self.lost_switches += part.lost_switches;
         self.lanes = self.lanes.max(part.lanes);

@@ -1,11 +1,13 @@
 //! Entries that no way of hosts needs, and a count of what is left empty.
 //!
-//! From one switch without hosts to another nothing is sent: managers are on hosts. Where no legal way leads there, the entry may
+//! From one switch without hosts to another nothing is sent: managers are on hosts, and aggregation nodes talk to each other. Where no legal way leads there, the entry may
 //! lead any way that arrives, and nothing comes to wait for it.
 
 use super::destinations::Destinations;
+use super::lids::Lids;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
+use crate::Graph;
 
 /// Fills entries from switches without hosts to switches, by the nearest neighbour that has a way.
 pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables: &mut Tables) {
@@ -18,7 +20,7 @@ pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables:
                 *has = tables.table(row)[lid] != NO_PATH;
             }
             let mut rest: Vec<usize> = (0..view.rows())
-                .filter(|row| !has[*row] && view.hosts(*row) == 0 && pieces[*row] == pieces[to])
+                .filter(|row| !has[*row] && view.programs(*row) == 0 && pieces[*row] == pieces[to])
                 .collect();
             loop {
                 // A round goes one hop further: what is found in it is not built upon in it.
@@ -36,6 +38,26 @@ pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables:
             }
         }
     }
+}
+
+/// Entries of switches with hosts for hosts that are empty though cables lead there. Aggregation nodes are no hosts.
+pub(crate) fn lost(
+    graph: &Graph,
+    view: &View,
+    lids: &Lids,
+    destinations: &Destinations,
+    tables: &Tables,
+) -> usize {
+    let pieces = view.pieces();
+    let is_host = |lid| lids.port(lid).is_some_and(|end| !graph.is_aggregation(graph.owner(end)));
+    let mut lost = 0;
+    for to in 0..view.rows() {
+        for one in destinations.at(to).iter().filter(|one| one.port != 0 && is_host(one.lid)) {
+            let from = (0..view.rows()).filter(|row| pieces[*row] == pieces[to] && view.programs(*row) > 0);
+            lost += from.filter(|row| tables.table(*row)[usize::from(one.lid)] == NO_PATH).count();
+        }
+    }
+    lost
 }
 
 /// Entries that are empty though cables lead there.
@@ -68,7 +90,7 @@ pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -
         for one in table.iter().zip(&of_lid).filter(|(port, _)| **port == NO_PATH).filter_map(|(_, one)| *one)
         {
             let here = one.0 == *piece;
-            let of_hosts = one.1 || view.hosts(row) > 0;
+            let of_hosts = one.1 || view.programs(row) > 0;
             empty.of_hosts += usize::from(here && of_hosts);
             empty.between_switches += usize::from(here && !of_hosts);
         }

@@ -55,6 +55,18 @@ impl Destinations {
         self.first[row] as usize..self.first[row + 1] as usize
     }
 
+    /// All with their rows in the order in which they choose: of every switch the first, then of every switch the second, so that
+    /// the hosts of a switch find different loads.
+    pub(crate) fn in_turn(&self) -> Vec<(usize, &Destination)> {
+        let mut all: Vec<(usize, usize, &Destination)> = Vec::new();
+        for row in 0..self.first.len() - 1 {
+            all.extend(self.at(row).iter().enumerate().map(|(turn, one)| (turn, row, one)));
+        }
+        // Switches themselves come last: hosts should find the ways empty.
+        all.sort_by_key(|(turn, row, one)| (one.class == 2, *turn, *row));
+        all.into_iter().map(|(_, row, one)| (row, one)).collect()
+    }
+
     /// All, row after row.
     pub(crate) fn all(&self) -> &[Destination] {
         &self.all

@@ -19,6 +19,9 @@ use super::tables::{NO_PATH, Tables};
 use super::view::{Neighbour, View};
 use super::ways::{WIDTH, Ways};
 
+/// Times that what is spread over ports is spread anew.
+const AGAIN: usize = 2;
+
 /// All that an entry depends on.
 pub(crate) struct Filler<'a> {
     pub(crate) view: &'a View,
@@ -70,6 +73,11 @@ impl Load {
         self.all[usize::from(port)] += 1;
     }
 
+    fn remove(&mut self, class: u8, port: u8) {
+        self.of_class[usize::from(class) * self.stride + usize::from(port)] -= 1;
+        self.all[usize::from(port)] -= 1;
+    }
+
     fn of(&self, class: u8, port: u8) -> (u32, u32) {
         let port = usize::from(port);
         (self.of_class[usize::from(class) * self.stride + port], self.all[port])
@@ -90,7 +98,7 @@ impl Filler<'_> {
         kinds.sort_unstable();
         kinds.dedup();
         let of_kind = |kind| {
-            let places = self.destinations.all().iter().map(|one| self.plan.place(kind, one.number));
+            let places = self.destinations.all().iter().map(|one| self.plan.place(kind, one));
             (kind, places.collect())
         };
         kinds.into_iter().map(of_kind).collect()
@@ -158,9 +166,9 @@ impl Filler<'_> {
             return;
         };
         for (one, place) in destinations.iter().zip(places) {
-            let port = above.ports[*place as usize];
+            let port = above.ports.get(*place as usize).copied().unwrap_or(0);
             let leads = |over| self.ways.climbs(row, over, there);
-            if above.whole && all_climb || self.beyond_up(row, port).is_some_and(leads) {
+            if port != 0 && above.whole && all_climb || self.beyond_up(row, port).is_some_and(leads) {
                 table[usize::from(one.lid)] = port;
             } else {
                 left.push(Left { destination: *one, row: there as u32 });
@@ -208,10 +216,10 @@ impl Filler<'_> {
     fn down_by_plan(&self, row: usize, over: &[Neighbour], one: &Destination) -> Option<u8> {
         let near = match over {
             [only] => *only,
-            several => *several.iter().find(|near| self.plan.distance(near.row as usize, one.number) == 0)?,
+            several => *several.iter().find(|near| self.plan.distance(near.row as usize, one) == 0)?,
         };
         let cables = u32::from(near.cables);
-        let cable = self.plan.cable(row, near.row as usize, one.number, cables);
+        let cable = self.plan.cable(row, near.row as usize, one, cables);
         self.view.cables(row, near).nth(cable as usize)
     }
 
@@ -222,8 +230,8 @@ impl Filler<'_> {
             return self.down_by_plan(row, &over, one);
         }
         let kind = self.plan.kind(row);
-        let place = (kind.1 > 0).then(|| self.plan.place(kind, one.number))?;
-        let port = self.plan.ports_up(row)[place as usize];
+        let place = (kind.1 > 0).then(|| self.plan.place(kind, one))?;
+        let port = *self.plan.ports_up(row).get(place as usize)?;
         self.beyond_up(row, port).is_some_and(|over| self.ways.climbs(row, over, there)).then_some(port)
     }
 
@@ -233,11 +241,22 @@ impl Filler<'_> {
         left.sort_by_key(|left| (left.destination.class, left.destination.number, left.destination.lid));
         let prior = self.prior.and_then(|tables| Some(tables.table(tables.row(self.view.switch(row))?)));
         let mut choice = Choice { row: u32::MAX, ports: Vec::new() };
-        for left in left {
-            let port = self.kept(row, &left, prior).or_else(|| self.least(row, &left, &load, &mut choice));
+        left.retain(|left| {
+            let kept = self.kept(row, left, prior);
+            let port = kept.or_else(|| self.least(row, left, &load, &mut choice));
             if let Some(port) = port {
                 table[usize::from(left.destination.lid)] = port;
                 load.add(left.destination.class, port);
+            }
+            kept.is_none() && port.is_some()
+        });
+        // The first did not know which ports the last would have no choice but to take.
+        for _ in 0..AGAIN {
+            for left in &left {
+                let (class, entry) = (left.destination.class, &mut table[usize::from(left.destination.lid)]);
+                load.remove(class, *entry);
+                *entry = self.least(row, left, &load, &mut choice).unwrap_or(*entry);
+                load.add(class, *entry);
             }
         }
     }
@@ -283,7 +302,7 @@ impl Filler<'_> {
                     Ordering::Less => true,
                     Ordering::Greater => false,
                     Ordering::Equal => {
-                        let distance = |over: u32| self.plan.distance(over as usize, one.number);
+                        let distance = |over: u32| self.plan.distance(over as usize, one);
                         (distance(*over), *port) < (distance(than), at)
                     }
                 },

@@ -7,7 +7,7 @@
 //! enough, one too.
 
 use super::RouteError;
-use super::destinations::{Destination, Destinations};
+use super::destinations::Destinations;
 use super::form::{self, Form};
 use super::lanes::{Lanes, MOST_LANES, Mapping, Service};
 use super::order::Order;
@@ -51,7 +51,7 @@ pub(crate) fn fill(
     let last = own + layered.orders.len() as u8;
     // Rows that the form does not serve.
     let mut unserved = vec![false; view.rows()];
-    for (row, one) in in_turn(view, destinations) {
+    for (row, one) in destinations.in_turn() {
         layered.breadth_first(row);
         let formed = form.is_some_and(|form| form.ports(row, one, &mut layered.port));
         let lane = match (formed, own) {
@@ -91,18 +91,6 @@ fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes
         }
     }
     Lanes { count, service: Service::Pair { rows, levels }, mapping: form::mapping(view, form) }
-}
-
-/// Destinations in the order in which they choose: of every switch the first, then of every switch the second, so that the
-/// hosts of a switch find different loads.
-fn in_turn<'a>(view: &View, destinations: &'a Destinations) -> Vec<(usize, &'a Destination)> {
-    let mut all: Vec<(usize, usize, &Destination)> = Vec::new();
-    for row in 0..view.rows() {
-        all.extend(destinations.at(row).iter().enumerate().map(|(turn, one)| (turn, row, one)));
-    }
-    // Switches themselves come last: hosts should find the ways empty.
-    all.sort_by_key(|(turn, row, one)| (one.class == 2, *turn, *row));
-    all.into_iter().map(|(_, row, one)| (row, one)).collect()
 }
 
 /// The work on one destination after the other.

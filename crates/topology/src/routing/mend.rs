@@ -1,10 +1,14 @@
-//! Ways to and from switches that no way up and then down reaches.
+//! Ways to and from switches that no way up and then down reaches, and between the few hosts that none joins.
 //!
 //! A switch at the top that lost its cable to a pod still carries all traffic between hosts that needs it; but its own table can't
 //! name a way into that pod, nor the pod's a way to the switch, and managers want to talk to it. Such ways go down and up again
 //! in between. They are on lane 1, where nothing of the hosts is: what is for such a switch by its service level, and the
 //! switch's answers because they go out on the level of the question. On that lane too nothing may come to wait for itself;
 //! what would is left out.
+//!
+//! Hosts at switches of the top (storage, aggregation nodes) can't reach each other up and down either, nor can some leaves of
+//! a damaged tree. All that is for such a host is on lane 1, or the first after it where it closes no circle, wherever it comes
+//! from.
 
 use super::destinations::{Destination, Destinations};
 use super::lanes::{Lanes, Mapping, Service};
@@ -48,15 +52,17 @@ impl<'a> Mender<'a> {
     pub(crate) fn mend(&self, lanes: u8, tables: &mut Tables) {
         let pieces = self.view.pieces();
         let rows = self.view.rows();
-        let mut apart: Option<Order<'a>> = None;
+        // Of lane 1 and those after it; of the only one there is.
+        let mut apart: Vec<Order<'a>> = Vec::new();
         let mut levels = vec![0_u8; tables.width()];
         for (to, gaps) in self.ways.gaps(rows).into_iter().enumerate() {
             let gaps = gaps.into_iter().map(|row| row as usize);
             let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
-            // Managers are on hosts: no switch talks to another.
-            let from_hosts = missing.iter().any(|row| self.view.hosts(*row) > 0);
+            // Managers are on hosts: no switch talks to another, and no aggregation node to a switch.
+            let from_programs = missing.iter().any(|row| self.view.programs(*row) > 0);
+            let from_ends = missing.iter().any(|row| self.view.hosts(*row) > 0);
             let wanted = |one: &&Destination| {
-                (if one.port == 0 { from_hosts } else { !missing.is_empty() }) && self.is_mine(one)
+                (if one.port == 0 { from_programs } else { !missing.is_empty() }) && self.is_mine(one)
             };
             let wanted: Vec<&Destination> = self.destinations.at(to).iter().filter(wanted).collect();
             let bridges = if wanted.is_empty() { Vec::new() } else { self.bridges(to, &missing) };
@@ -65,21 +71,39 @@ impl<'a> Mender<'a> {
                 if one.port == 0 {
                     self.only_for_hosts(&mut steps);
                 }
-                let order = apart.get_or_insert_with(|| {
-                    let order = Order::new(self.view, self.ranks).with_patience(PATIENCE);
-                    if lanes < 2 { self.with_all(order, tables) } else { order }
-                });
-                if lanes < 2 || one.port != 0 {
-                    self.one_by_one(one, &steps, order, tables);
-                } else if self.questions(to, one, &steps, order, tables) {
-                    levels[usize::from(one.lid)] = 1;
+                if lanes < 2 || one.port != 0 && !from_ends {
+                    self.one_by_one(one, &steps, self.order(&mut apart, 0, lanes, tables), tables);
+                    continue;
                 }
+                // Answers of switches without hosts are on the lane of the question, which is then the first.
+                let last = if one.port == 0 { 1 } else { lanes - 1 };
+                let fits = (1..=last).find(|lane| {
+                    let order = self.order(&mut apart, usize::from(lane - 1), lanes, tables);
+                    self.questions(to, one, &steps, order, tables)
+                });
+                levels[usize::from(one.lid)] = fits.unwrap_or(0);
             }
         }
-        if levels.contains(&1) {
+        let count = levels.iter().copied().max().map_or(1, |level| level + 1);
+        if count > 1 {
             let service = Service::Destination(levels);
-            tables.set_lanes(Lanes { count: 2, service, mapping: Mapping::Same });
+            tables.set_lanes(Lanes { count, service, mapping: Mapping::Same });
         }
+    }
+
+    /// What waits for what on one of the lanes that are mended on.
+    fn order<'b>(
+        &self,
+        apart: &'b mut Vec<Order<'a>>,
+        at: usize,
+        lanes: u8,
+        tables: &Tables,
+    ) -> &'b mut Order<'a> {
+        while apart.len() <= at {
+            let order = Order::new(self.view, self.ranks).with_patience(PATIENCE);
+            apart.push(if lanes < 2 { self.with_all(order, tables) } else { order });
+        }
+        &mut apart[at]
     }
 
     fn is_mine(&self, one: &Destination) -> bool {
@@ -154,7 +178,7 @@ impl<'a> Mender<'a> {
     fn only_for_hosts(&self, steps: &mut Vec<Step>) {
         let mut needed = vec![false; self.view.rows()];
         for step in steps.iter().rev() {
-            needed[step.row] |= self.view.hosts(step.row) > 0;
+            needed[step.row] |= self.view.programs(step.row) > 0;
             if let Some((over, _)) = self.view.beyond(step.row, step.port).filter(|_| needed[step.row]) {
                 needed[over] = true;
             }
@@ -162,7 +186,7 @@ impl<'a> Mender<'a> {
         steps.retain(|step| needed[step.row]);
     }
 
-    /// All ways to a switch, with what was missing.
+    /// All ways to a switch or host, with what was missing.
     fn questions(
         &self,
         to: usize,

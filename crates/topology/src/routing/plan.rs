@@ -2,7 +2,7 @@
 //!
 //! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes above the way
 //! leads through; all switches agree about the digit, so that ways to one destination join early, ways to different ones
-//! stay apart, and the way of one destination does not depend on any other (D-Mod-K: Zahavi, "D-Mod-K routing providing
+//! stay apart, and the ways depend on the tree alone (D-Mod-K: Zahavi, "D-Mod-K routing providing
 //! non-blocking traffic for shift permutations", 2010; for damaged trees Dmodc: Gliksberg et al., IEEE Micro 40(1), 2020).
 //!
 //! A plane is what hangs together when all levels below are taken away. That holds in a damaged tree too, so that a switch
@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use super::destinations::Destination;
 use super::lids::Lids;
 use super::ranks::Ranks;
 use super::view::View;
@@ -19,6 +20,8 @@ use crate::{Graph, Kind, NodeIx};
 const MOST_LEVELS: u16 = 8;
 /// A plane that has less than one in this many of the largest plane's switches is a fragment, and gets no digit.
 const FRAGMENT: usize = 4;
+/// Parts of a cable that means are counted in.
+const PART: u32 = 64;
 /// No position.
 const NONE: u32 = u32::MAX;
 
@@ -32,10 +35,13 @@ pub struct Plan {
     label: Vec<u32>,
     /// How many positions a row's lower neighbours choose from.
     among: Vec<u32>,
-    /// What a destination's number is divided by before its digit for this rank is taken.
-    divisor: Vec<u32>,
-    /// Parallel cables between a rank and the next.
+    /// By class, rank and number: the destination's place among those that share its positions of all ranks below. Its digit for
+    /// the rank is taken of that.
+    index: [Vec<Vec<u32>>; CLASSES],
+    /// Parallel cables between a rank and the next, as most trunks have them.
     cables: Vec<u32>,
+    /// What trunks have beyond that in the mean, in parts of a cable ([`PART`]).
+    beyond: Vec<u32>,
     ranks: Ranks,
     /// Per row: how many positions it chooses from when it goes up, and where its ports begin in `ports`.
     up: Vec<(u32, u32)>,
@@ -56,8 +62,9 @@ impl Plan {
         let shape = if tree { Shape::of(view, ranks) } else { Shape::none(view.rows()) };
         let levels = usize::from(ranks.top()) + 1;
         let mut plan = Self {
-            divisor: vec![1; levels],
+            index: Default::default(),
             cables: vec![1; levels],
+            beyond: vec![0; levels],
             ranks: ranks.clone(),
             up: Vec::with_capacity(view.rows()),
             ports: Vec::new(),
@@ -67,17 +74,16 @@ impl Plan {
             among: shape.among,
             along: shape.along,
         };
-        if tree {
-            plan.measure(view, ranks);
-        }
+        let rounds = if tree { plan.measure(view, ranks) } else { vec![(1, 1); levels] };
         plan.collect_ports(view, ranks);
-        plan.count(graph, view, lids, apart);
+        let counts = plan.count(graph, view, lids, apart);
+        plan.index = counts.map(|count| indices(count + (1 << lids.lmc()), &rounds));
         plan
     }
 
-    /// Widths of all levels, from the bottom up.
-    fn measure(&mut self, view: &View, ranks: &Ranks) {
-        let levels = self.divisor.len();
+    /// Cables of all levels. For each how many numbers go up before a port has the next, and from how many positions is chosen.
+    fn measure(&mut self, view: &View, ranks: &Ranks) -> Vec<(u32, u32)> {
+        let levels = self.cables.len();
         let mut cables = vec![BTreeMap::<u32, usize>::new(); levels];
         let mut widest = vec![1; levels];
         for row in 0..view.rows() {
@@ -90,14 +96,10 @@ impl Plan {
                 *cables[rank].entry(u32::from(near.cables)).or_default() += 1;
             }
         }
-        for rank in 0..levels {
-            let most = cables[rank].iter().max_by_key(|(cables, count)| (**count, **cables));
-            self.cables[rank] = most.map_or(1, |(cables, _)| *cables);
-            if rank + 1 < levels {
-                let next = self.divisor[rank].saturating_mul(widest[rank]).saturating_mul(self.cables[rank]);
-                self.divisor[rank + 1] = next;
-            }
+        for (rank, trunks) in cables.iter().enumerate() {
+            (self.cables[rank], self.beyond[rank]) = usual_cables(trunks);
         }
+        (0..levels).map(|rank| (self.round(rank, widest[rank]), widest[rank])).collect()
     }
 
     fn collect_ports(&mut self, view: &View, ranks: &Ranks) {
@@ -109,6 +111,8 @@ impl Plan {
             };
             let above: Vec<_> =
                 view.neighbours(row).iter().copied().filter(|near| planned(near.row)).collect();
+            // A leaf that hangs from the top is beside all planes: its hosts' ways go where least is.
+            let above = if hangs_high(ranks, row) { Vec::new() } else { above };
             let among = above.first().map_or(0, |near| self.among[near.row as usize]);
             self.up.push((among, begin));
             let cables = self.cables[usize::from(ranks.rank(row))];
@@ -124,8 +128,8 @@ impl Plan {
         }
     }
 
-    /// Numbers the destinations along the leaves.
-    fn count(&mut self, graph: &Graph, view: &View, lids: &Lids, apart: &[NodeIx]) {
+    /// Numbers the destinations along the leaves; how many there are of each class.
+    fn count(&mut self, graph: &Graph, view: &View, lids: &Lids, apart: &[NodeIx]) -> [u32; CLASSES] {
         let mut special = vec![false; graph.node_count()];
         for node in apart {
             special[node.index()] = true;
@@ -143,7 +147,7 @@ impl Plan {
                 let Some(base) = lids.base(end) else { continue };
                 let class = match graph.kind(owner) {
                     Kind::Switch => 2,
-                    _ => u8::from(special[owner.index()]),
+                    _ => u8::from(special[owner.index()] || graph.is_aggregation(owner)),
                 };
                 let several = if class == 2 { 1 } else { 1 << lids.lmc() };
                 for lid in 0..several {
@@ -154,6 +158,7 @@ impl Plan {
                 next[usize::from(class)] += 1;
             }
         }
+        next
     }
 
     /// Number of a destination among those of its class.
@@ -162,7 +167,7 @@ impl Plan {
         self.number[usize::from(lid)]
     }
 
-    /// Hosts are 0, hosts apart 1, switches 2.
+    /// Hosts are 0, hosts apart and aggregation nodes 1, switches 2.
     #[inline]
     pub(crate) fn class(&self, lid: u16) -> usize {
         usize::from(self.class[usize::from(lid)])
@@ -195,34 +200,92 @@ impl Plan {
         (self.ranks.rank(row), self.up[row].0)
     }
 
-    /// The place of a number among the [`ports_up`](Self::ports_up) of rows of a [`kind`](Self::kind) that has any.
-    pub(crate) fn place(&self, (rank, among): (u16, u32), number: u32) -> u32 {
+    /// A destination's place among those of its class that share its positions of all lower ranks.
+    #[inline]
+    fn index(&self, rank: usize, one: &Destination) -> u32 {
+        let of_rank = self.index[usize::from(one.class)].get(rank);
+        of_rank.and_then(|index| index.get(one.number as usize)).copied().unwrap_or(0)
+    }
+
+    /// How many numbers go up from a row before a port has the next: one for each cable, those beyond the usual ones too.
+    fn round(&self, rank: usize, among: u32) -> u32 {
+        let usual = among.saturating_mul(self.cables[rank]);
+        usual.saturating_add(among.saturating_mul(self.beyond[rank]).saturating_add(PART / 2) / PART)
+    }
+
+    /// The place of a number among the [`ports_up`](Self::ports_up) of rows of a [`kind`](Self::kind) that has any. Past their end
+    /// are numbers for cables that some trunks have and others lack.
+    pub(crate) fn place(&self, (rank, among): (u16, u32), one: &Destination) -> u32 {
         let rank = usize::from(rank);
-        let rest = number / self.divisor[rank];
+        let rest = self.index(rank, one) % self.round(rank, among);
         let cables = self.cables[rank];
-        rest % among * cables + rest / among % cables
+        if rest < among * cables { rest % among * cables + rest / among } else { u32::MAX }
     }
 
     /// How far a switch of the rank below, or of the same plane, is from where the number's digit points: 0 is the right one.
     #[inline]
-    pub(crate) fn distance(&self, row: usize, number: u32) -> u32 {
+    pub(crate) fn distance(&self, row: usize, one: &Destination) -> u32 {
         let label = self.label[row];
         if label == NONE {
             return 0;
         }
         let among = self.among[row];
-        let digit = number / self.divisor[usize::from(self.ranks.rank(row)) - 1] % among;
+        let rank = usize::from(self.ranks.rank(row)) - 1;
+        let digit = self.index(rank, one) % self.round(rank, among) % among;
         (label + among - digit) % among
     }
 
     /// Which of several cables between two rows a number takes.
     #[inline]
-    pub(crate) fn cable(&self, a: usize, b: usize, number: u32, cables: u32) -> u32 {
+    pub(crate) fn cable(&self, a: usize, b: usize, one: &Destination, cables: u32) -> u32 {
         let rank = usize::from(self.ranks.rank(a).min(self.ranks.rank(b)));
         let upper = if self.ranks.rank(a) < self.ranks.rank(b) { b } else { a };
         let among = if self.label[upper] == NONE { 1 } else { self.among[upper] };
-        number / self.divisor[rank] / among % cables
+        self.index(rank, one) % self.round(rank, among) / among % cables
     }
+}
+
+/// Places of numbers at each rank: at the lowest the numbers themselves, at each further rank one after the other among those that
+/// go over the same positions below, by whatever cable. So the destinations of a subtree that come to a switch have places in a
+/// row, and use all of its cables, however many hosts its leaves have. `rounds` are those of [`Plan::measure`].
+fn indices(count: u32, rounds: &[(u32, u32)]) -> Vec<Vec<u32>> {
+    let mut index: Vec<u32> = (0..count).collect();
+    let mut key: Vec<u32> = vec![0; count as usize];
+    let mut all = Vec::with_capacity(rounds.len());
+    for (round, among) in rounds {
+        let mut known: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
+        let mut next = index.clone();
+        for (next, key) in next.iter_mut().zip(&mut key) {
+            let fresh = known.len() as u32;
+            let (own, seen) =
+                known.entry((*key, *next % (*round).max(1) % (*among).max(1))).or_insert((fresh, 0));
+            (*key, *next) = (*own, *seen);
+            *seen += 1;
+        }
+        all.push(std::mem::replace(&mut index, next));
+    }
+    all
+}
+
+/// How many cables most trunks of a rank have, from how many have so many: three of five have at least these, so that the faults
+/// of a trunk do not count for all. And what they have beyond that in the mean, in parts of a cable.
+pub(crate) fn usual_cables(trunks: &BTreeMap<u32, usize>) -> (u32, u32) {
+    let all: usize = trunks.values().sum();
+    let (mut rest, mut usual, mut sum) = (all, 1, 0);
+    for (cables, count) in trunks {
+        if rest * 5 >= all * 3 {
+            usual = *cables;
+        }
+        rest -= count;
+        sum += *cables as usize * count;
+    }
+    let parts = (sum * PART as usize).div_ceil(all.max(1)) as u32;
+    (usual, parts.saturating_sub(usual * PART))
+}
+
+/// Is it a leaf above the lowest rank? No way leads through it, so it joins no planes.
+fn hangs_high(ranks: &Ranks, row: usize) -> bool {
+    ranks.rank(row) > 0 && ranks.is_leaf(row)
 }
 
 /// Positions of switches in planes.
@@ -243,7 +306,7 @@ impl Shape {
             (0..=ranks.top()).map(|top| view.pieces_of(|row| ranks.rank(row) <= top)).collect();
         let mut parents = view.pieces();
         for rank in 1..=ranks.top() {
-            let planes = view.pieces_of(|row| ranks.rank(row) >= rank);
+            let planes = view.pieces_of(|row| ranks.rank(row) >= rank && !hangs_high(ranks, row));
             shape.place(ranks, rank, &parents, &planes, &pods[usize::from(rank)]);
             parents = planes;
         }
@@ -260,7 +323,7 @@ impl Shape {
     /// Gives the switches of a rank their positions: plane by plane within what hangs together one level below, and within a
     /// plane one after the other in each pod.
     fn place(&mut self, ranks: &Ranks, rank: u16, parents: &[u32], planes: &[u32], pods: &[u32]) {
-        let rows = (0..planes.len()).filter(|row| ranks.rank(*row) == rank);
+        let rows = (0..planes.len()).filter(|row| ranks.rank(*row) == rank && !hangs_high(ranks, *row));
         // (parent, plane) → (switches, pod → rows)
         let mut members: BTreeMap<(u32, u32), BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
         for row in rows {

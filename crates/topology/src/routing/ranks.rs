@@ -18,6 +18,8 @@ pub struct Ranks {
     top: u16,
     /// Rows from the highest down.
     order: Vec<u32>,
+    /// Rows that carry the hosts, where that is known: then a leaf is one also if it hangs from the top.
+    leaf: Vec<bool>,
     /// Cables between switches of one rank, among all cables between switches.
     level: (usize, usize),
 }
@@ -37,20 +39,20 @@ impl Ranks {
         Self::of_rank(view, distance.into_iter().map(|hops| far - hops).collect())
     }
 
-    /// As in a tree: leaves are the switches that carry the hosts, and the rank rises with each hop from them. A switch with a
-    /// few hosts (storage on a spine) is no leaf.
+    /// As in a tree: [leaves](crate::leaves) are the switches that carry the hosts, and the rank rises with each hop from them.
+    /// A switch of the top with a few hosts (storage, an aggregation node) is no leaf.
     #[must_use]
     pub fn of_leaves(view: &View) -> Self {
-        let most = (0..view.rows()).map(|row| view.hosts(row)).max().unwrap_or(0);
-        let is_leaf = |row: &usize| view.hosts(*row) > 0 && view.hosts(*row) * 4 >= most;
-        let leaves: Vec<usize> = (0..view.rows()).filter(is_leaf).collect();
-        let mut distance = vec![FAR; view.rows()];
-        spread(view, &mut distance, &leaves);
+        let hosts: Vec<u32> = (0..view.rows()).map(|row| view.programs(row)).collect();
+        let beside = |row| view.neighbours(row).iter().map(|near| near.row).collect();
+        let (rank, leaf) = crate::leaves::ranks(&hosts, &(0..view.rows()).map(beside).collect::<Vec<_>>());
+        let mut distance: Vec<u16> =
+            rank.into_iter().map(|rank| u16::try_from(rank).unwrap_or(FAR)).collect();
         // What no leaf reaches has no hosts behind it either, or very few.
         while let Some(rest) = best_connected(view, &distance) {
             spread(view, &mut distance, &[rest]);
         }
-        Self::of_rank(view, distance)
+        Self { leaf, ..Self::of_rank(view, distance) }
     }
 
     /// From a switch in the middle: one with the least sum of hops to all others, as far as a sample shows.
@@ -81,13 +83,20 @@ impl Ranks {
                 level.0 += if rank[near.row as usize] == rank[row] { cables } else { 0 };
             }
         }
-        Self { top: rank.iter().copied().max().unwrap_or(0), rank, order, level }
+        let leaf = rank.iter().map(|rank| *rank == 0).collect();
+        Self { top: rank.iter().copied().max().unwrap_or(0), rank, order, leaf, level }
     }
 
     /// The rank of a row: 0 is lowest.
     #[must_use]
     pub fn rank(&self, row: usize) -> u16 {
         self.rank[row]
+    }
+
+    /// Is it a leaf: a switch that carries hosts and that no way leads through?
+    #[must_use]
+    pub fn is_leaf(&self, row: usize) -> bool {
+        self.leaf[row]
     }
 
     /// The highest rank.

@@ -19,6 +19,8 @@ pub struct View {
     far: Vec<u32>,
     /// Cabled hosts' ports per row.
     hosts: Vec<u32>,
+    /// Of them those of hosts that are no aggregation nodes.
+    programs: Vec<u32>,
     /// Neighbouring rows, each once: where each row's part of `neighbour` begins.
     first: Vec<u32>,
     neighbour: Vec<Neighbour>,
@@ -49,6 +51,7 @@ impl View {
         let mut view = Self {
             far: vec![NOWHERE; switches.len() * stride],
             hosts: vec![0; switches.len()],
+            programs: vec![0; switches.len()],
             first: Vec::with_capacity(switches.len() + 1),
             neighbour: Vec::new(),
             switches,
@@ -71,6 +74,7 @@ impl View {
             if there == NOWHERE {
                 self.far[slot] = END;
                 self.hosts[row] += 1;
+                self.programs[row] += u32::from(!graph.is_aggregation(graph.owner(far)));
                 continue;
             }
             self.far[slot] = there << 8 | u32::from(graph.number(far));
@@ -140,6 +144,12 @@ impl View {
     #[must_use]
     pub fn hosts(&self, row: usize) -> u32 {
         self.hosts[row]
+    }
+
+    /// How many of them are of hosts on which programs run: all but the [aggregation nodes](Graph::is_aggregation).
+    #[must_use]
+    pub fn programs(&self, row: usize) -> u32 {
+        self.programs[row]
     }
 
     /// Neighbouring switches, each once, in the order of the lowest ports that lead there.
@@ -214,6 +224,6 @@ impl View {
     /// Bytes in memory.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.switches.len() * 12 + self.row_of.len() * 4 + self.far.len() * 4 + self.neighbour.len() * 8
+        self.switches.len() * 16 + self.row_of.len() * 4 + self.far.len() * 4 + self.neighbour.len() * 8
     }
 }

@@ -186,11 +186,39 @@ fn breadth_first(view: &View, at: usize, hops: &mut [u16]) {
     }
 }
 
-/// Two rows that carry hosts and between which cables lead, but no legal way.
-pub(crate) fn unreached(view: &View, ways: &Ways, pieces: &[u32]) -> Option<(usize, usize)> {
-    let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
-    let missing = |from: usize, to: usize| pieces[from] == pieces[to] && ways.hops(from, to).is_none();
-    carries.iter().find_map(|from| carries.iter().find(|to| missing(*from, **to)).map(|to| (*from, *to)))
+/// Pairs of rows between which cables lead, but no legal way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Missing {
+    /// Of rows that carry ends of traffic.
+    pub(crate) pairs: usize,
+    /// Of leaves that carry them.
+    pub(crate) of_leaves: usize,
+    /// How many pairs of such leaves there are.
+    pub(crate) leaves: usize,
+    /// The first of the pairs, one of leaves if there is one.
+    pub(crate) first: Option<(usize, usize)>,
+}
+
+impl Missing {
+    pub(crate) fn of(view: &View, ranks: &Ranks, ways: &Ways, pieces: &[u32]) -> Self {
+        let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
+        let mut missing = Self::default();
+        let mut of_leaf = None;
+        for from in &carries {
+            for to in &carries {
+                let leaves = ranks.is_leaf(*from) && ranks.is_leaf(*to);
+                missing.leaves += usize::from(leaves);
+                if pieces[*from] == pieces[*to] && ways.hops(*from, *to).is_none() {
+                    missing.pairs += 1;
+                    missing.of_leaves += usize::from(leaves);
+                    missing.first = missing.first.or(Some((*from, *to)));
+                    of_leaf = of_leaf.or(leaves.then_some((*from, *to)));
+                }
+            }
+        }
+        missing.first = of_leaf.or(missing.first);
+        missing
+    }
 }
 
 /// Neighbours above and below, each in compressed rows.

@@ -30,6 +30,8 @@ struct End {
     row: usize,
     port: u8,
     host: bool,
+    /// Is it an aggregation node's?
+    aggregation: bool,
 }
 
 /// What a walk needs, made once.
@@ -79,7 +81,8 @@ impl Walker<'_> {
                     continue;
                 };
                 let host = is_host(self.graph, *end);
-                let end = End { lid: *lid, column: usize::from(*lid) % BLOCK, row, port, host };
+                let aggregation = self.graph.is_aggregation(self.graph.owner(*end));
+                let end = End { lid: *lid, column: usize::from(*lid) % BLOCK, row, port, host, aggregation };
                 self.reach(&mut scratch, &end, host && plain);
                 if host && !plain {
                     self.lanes(&mut scratch, &end, lanes);
@@ -116,17 +119,24 @@ impl Walker<'_> {
         scratch.hops.fill(FRESH);
         for index in 0..scratch.sources.len() {
             let source = scratch.sources[index] as usize;
+            // What aggregation nodes can't reach is counted apart, and not named.
+            let apart = self.view.programs(source) == 0 || end.aggregation;
+            let named = scratch.checked.findings.len();
             if scratch.hops[source] == FRESH {
                 self.follow(scratch, end, source, note);
+            }
+            if apart {
+                scratch.checked.findings.truncate(named);
             }
             let hops = scratch.hops[source];
             let whole = self.pieces[source] == self.pieces[end.row];
             let checked = &mut scratch.checked;
             checked.pairs += u64::from(end.host);
             match (hops == LOST, end.host) {
+                (true, true) if whole && apart => checked.lost_aggregation += 1,
                 (true, true) if whole => checked.lost += 1,
                 (true, true) => checked.cut += 1,
-                (true, false) => checked.lost_switches += u64::from(whole),
+                (true, false) => checked.lost_switches += u64::from(whole && !apart),
                 (false, true) => checked.most_hops = checked.most_hops.max(hops),
                 (false, false) => {}
             }
