@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Kind};
 
 pub mod chassis;
 mod detect;
@@ -174,8 +174,33 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         let doubt = first.map_or_else(|| "none, it is empty".to_owned(), ToString::to_string);
         return Err(ReadError::NoNode { format, doubt });
     }
+    lids(&graph, &mut doubts);
     doubts.sort();
     Ok(Reading { graph, format, reason, doubts })
+}
+
+/// Doubts LIDs that more than one port has: what is for one of them arrives at the other.
+fn lids(graph: &Graph, doubts: &mut Doubts) {
+    let mut first: Vec<Option<crate::PortIx>> = Vec::new();
+    let is_end = |port: &crate::PortIx| {
+        graph.lid(*port) != 0 && (graph.kind(graph.owner(*port)) != Kind::Switch || graph.number(*port) == 0)
+    };
+    for port in graph.nodes().flat_map(|node| graph.ports(node)).filter(is_end) {
+        let lid = usize::from(graph.lid(port));
+        for lid in lid..lid + (1 << graph.lmc(port)) {
+            first.resize(first.len().max(lid + 1), None);
+            let Some(other) = first[lid] else {
+                first[lid] = Some(port);
+                continue;
+            };
+            let place =
+                |port| format!("`{}`, GUID {:#018x}", graph.name(graph.owner(port)), graph.port_guid(port));
+            let what =
+                format_args!("{lid} is that of {} and of {}: both are kept", place(other), place(port));
+            doubts.add(0, Cause::DuplicateLid, what);
+            break;
+        }
+    }
 }
 
 /// A speed as OpenSM writes it.

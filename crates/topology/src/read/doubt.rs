@@ -33,6 +33,8 @@ pub enum Cause {
     DuplicateNode,
     /// A GUID that two nodes have.
     DuplicateGuid,
+    /// A LID that two ports have.
+    DuplicateLid,
     /// A width or speed that is not known.
     UnknownRate,
     /// The ends of a cable differ in width or speed.
@@ -56,6 +58,7 @@ impl Cause {
             Self::NoHeader => "port of no node",
             Self::DuplicateNode => "node described twice",
             Self::DuplicateGuid => "duplicate GUID",
+            Self::DuplicateLid => "duplicate LID",
             Self::UnknownRate => "unknown width or speed",
             Self::RateDiffers => "ends differ in width or speed",
             Self::Truncated => "cut off",
@@ -76,7 +79,10 @@ pub struct Doubt {
 
 impl fmt::Display for Doubt {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "line {}: {}: {}", self.line, self.cause.words(), self.detail)
+        if self.line > 0 {
+            write!(out, "line {}: ", self.line)?;
+        }
+        write!(out, "{}: {}", self.cause.words(), self.detail)
     }
 }
 

@@ -40,8 +40,10 @@ pub(super) struct Header<'a> {
 pub(super) fn header(line: &str) -> Option<Header<'_>> {
     let mut at = Cursor(line);
     let word = at.word();
-    let kind = KINDS.into_iter().find(|kind| kind.0 == word)?.1;
-    let ports = at.word();
+    // Where tabs were lost on the way the number stands right behind the word.
+    let letters = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    let kind = KINDS.into_iter().find(|kind| kind.0 == letters)?.1;
+    let ports = if letters == word { at.word() } else { &word[letters.len()..] };
     at.spaces();
     let id = at.between("\"", "\"")?;
     (!id.is_empty() && ports.starts_with(|first: char| first.is_ascii_digit())).then_some(Header {
@@ -326,7 +328,9 @@ mod tests {
         assert_eq!((found.kind, found.ports, found.id), (Kind::Switch, "36", "S-0001"));
         assert_eq!(comment(found.rest), (" ", Some("a \"b\" #c"), " base port 0 lid 7 lmc 0"));
         assert_eq!(header("Switch \"S-0001\""), None);
-        assert_eq!(header("Switcheroo 1 \"x\""), None);
+        // The tabs of a dump were lost.
+        let found = header("Switch41 \"S-0001\"# \"a\"").map(|found| (found.kind, found.ports, found.id));
+        assert_eq!(found, Some((Kind::Switch, "41", "S-0001")));
         let (number, notes) = socket(&mut Cursor("[12](0x1f)[ext 3] rest")).unwrap();
         assert_eq!((number, notes.guid, notes.external), (12, Some(0x1f), Some(3)));
         assert!(socket(&mut Cursor("[]")).is_none());

@@ -232,6 +232,29 @@ fn rows_alone_and_the_whole_say_the_same() {
     }
 }
 
+#[test]
+fn a_lid_of_two_ports_is_doubted() {
+    let (reading, found) = doubts("# lid 24 lmc 0", "# lid 23 lmc 0");
+    // 22 with an LMC of 1 is 22 and 23.
+    assert_eq!(found, [(0, Cause::DuplicateLid)]);
+    let doubt = reading.doubts.iter().next().unwrap().to_string();
+    assert!(
+        doubt.starts_with("duplicate LID: 23 is that of `node01") && doubt.contains("0x0002c90300a1b2c2"),
+        "{doubt}"
+    );
+    assert_eq!(reading.graph.link_count(), 3);
+    let (_, found) = doubts("port 0 lid 1 lmc 0", "port 0 lid 2 lmc 0");
+    assert_eq!(found, [(0, Cause::DuplicateLid)]);
+}
+
+#[test]
+fn a_dump_whose_tabs_were_lost_has_all_its_nodes() {
+    let bare: String = DUMP.replace(['\t'], "");
+    let reading = believe(&bare);
+    assert_eq!(reading.format, Format::IbNetDiscover);
+    assert_eq!(reading.graph.differences(&believe(DUMP).graph, 5), [""; 0]);
+}
+
 proptest! {
     /// Whatever is done to a dump, it is read or refused, and what is read is sound.
     #[test]
