@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use topology::build::{Dragonfly, FatTree, HyperX, Torus, dragonfly, fat_tree, hypercube, hyperx, torus};
+use topology::build::{
+    Dragonfly, FatTree, HyperX, Island, Torus, dragonfly, fat_tree, hypercube, hyperx, torus,
+    with_aggregation, with_island,
+};
 use topology::routing::form::Line;
 use topology::routing::referee::{write_fdbs, write_lanes, write_levels, write_subnet};
 use topology::routing::{Engine, Grid, Groups, Lids, Request, Tables, check, route};
@@ -193,4 +196,69 @@ fn dragonflies_take_one_global_cable_and_survive_faults() {
     both_are_content("dragonfly-cables", &damaged, &request);
     let request = Request::by(Engine::Layered);
     both_are_content("dragonfly-layered", &damaged, &request);
+}
+
+/// Adapters at switches of the top reach each other on lanes of their own, and nothing there waits for itself.
+#[test]
+fn trees_with_adapters_at_their_top_are_whole() {
+    let tree = |radix, levels| fat_tree(&FatTree::new(radix, levels)).unwrap();
+    let storage = Island { tree: FatTree::new(8, 3).subtrees(6), leaves: 3, hosts_per_leaf: 4, up: 6 };
+    for (name, graph) in [
+        ("aggregation-flat", with_aggregation(&tree(8, 2)).unwrap()),
+        ("aggregation-deep", with_aggregation(&tree(6, 3)).unwrap()),
+        ("island", with_island(&storage).unwrap()),
+    ] {
+        for (name, graph) in [
+            (name.to_owned(), graph.clone()),
+            (format!("{name}-cables"), graph.without(&some_cables(&graph, 3, 23), &[])),
+        ] {
+            let lids = Arc::new(Lids::assign(&graph, 0, |_| None).unwrap());
+            let request = Request { lanes: 15, ..Request::by(Engine::FatTree) };
+            let routing = route(&graph, &lids, &request).unwrap();
+            let checked = check(&graph, &routing.tables);
+            assert!(
+                checked.is_good() && checked.lost_aggregation == 0,
+                "{name} {checked:?} {:?}",
+                routing.remarks
+            );
+            if let Some(said) = ibdmchk(&name, &graph, &routing.tables) {
+                assert!(content(&said), "{name} {said}");
+            }
+        }
+    }
+}
+
+/// A dump says what OpenSM's says: whose system a node is of, who made it, how fast its links are, how many cables a way has.
+#[test]
+fn a_dump_has_what_opensm_dumps() {
+    let graph = with_aggregation(&fat_tree(&FatTree::new(4, 2)).unwrap()).unwrap();
+    let tables = tables(&graph, Engine::FatTree, 0);
+    let (mut list, mut routes) = (Vec::new(), Vec::new());
+    write_subnet(&graph, &tables, &mut list).unwrap();
+    write_fdbs(&graph, &tables, &mut routes).unwrap();
+    let again = topology::read::read(&list, None).unwrap();
+    assert!(again.doubts.is_empty(), "{:?}", again.doubts.iter().next());
+    assert_eq!(again.graph.differences(&graph, 5), [""; 0]);
+    let node = again.graph.nodes().find(|node| again.graph.is_aggregation(*node)).unwrap();
+    assert_eq!((again.graph.vendor(node), again.graph.device(node)), (0x2c9, 0xcf09));
+    // Of the first leaf: itself, its hosts, those of other leaves, spines.
+    let routes = String::from_utf8(routes).unwrap();
+    let first: Vec<&str> = routes.lines().skip(2).take_while(|line| line.starts_with("0x")).collect();
+    let lids = tables.lids();
+    let leaf = graph.nodes_of(Kind::Switch).next().unwrap();
+    for line in first {
+        let field = |at: usize| line.split(':').nth(at).unwrap().trim();
+        let lid = u16::from_str_radix(&field(0)[2..], 16).unwrap();
+        let end = graph.owner(lids.port(lid).unwrap());
+        let beside = |a, b| graph.cabled(a).any(|(_, far)| graph.owner(far) == b);
+        let far = match graph.kind(end) {
+            Kind::Switch => {
+                [0, 1, 2][usize::from(end != leaf) + usize::from(end != leaf && !beside(leaf, end))]
+            }
+            _ if beside(leaf, end) => 1,
+            _ if graph.cabled(end).any(|(_, far)| beside(leaf, graph.owner(far))) => 2,
+            _ => 3,
+        };
+        assert_eq!(field(2), format!("{far:02}"), "{line}");
+    }
 }

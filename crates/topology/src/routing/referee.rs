@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
+use crate::read::subnet_speed;
 use crate::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
 mod lanes;
@@ -27,8 +28,7 @@ pub fn write_subnet(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
             end(graph, tables, far, out)?;
             let link = graph.link(near).unwrap_or(LinkSpec::EDR4X);
             let width = if link.width.lanes() == 0 { 4 } else { link.width.lanes() };
-            // What ibdmchk knows of speeds ends long before today's; it does not matter to what it checks.
-            writeln!(out, " PHY={width}x LOG=ACT SPD=2.5")?;
+            writeln!(out, " PHY={width}x LOG=ACT SPD={}", subnet_speed(link.speed))?;
         }
     }
     Ok(())
@@ -49,14 +49,17 @@ fn end(graph: &Graph, tables: &Tables, port: PortIx, out: &mut impl Write) -> io
         _ => ("CA", port_guid(graph, port)),
     };
     let node = node_guid(graph, owner);
+    let system = Some(graph.system_guid(owner)).filter(|guid| *guid != 0).unwrap_or(node);
     // Braces and line ends would end the name for who reads it.
     let name: String =
         graph.name(owner).chars().map(|c| if "{}\n\r".contains(c) { '_' } else { c }).collect();
     write!(
         out,
-        "{{ {word} Ports:{:02X} SystemGUID:{node:016x} NodeGUID:{node:016x} PortGUID:{guid:016x} VenID:000000 DevID:0000 \
+        "{{ {word} Ports:{:02X} SystemGUID:{system:016x} NodeGUID:{node:016x} PortGUID:{guid:016x} VenID:{:06X} DevID:{:04X} \
          Rev:00000000 {{{name}}} LID:{:04X} PN:{:02X} }}",
         graph.port_count(owner),
+        graph.vendor(owner),
+        graph.device(owner),
         lid(graph, tables, port).unwrap_or(0),
         graph.number(port)
     )
@@ -82,20 +85,82 @@ fn port_guid(graph: &Graph, port: PortIx) -> u64 {
     }
 }
 
-/// Writes the tables as OpenSM's `opensm.fdbs`.
+/// Writes the tables as OpenSM's `opensm.fdbs`: of each entry the port, and the cables from the switch to who answers (255 where
+/// the tables do not lead there).
 ///
 /// # Errors
 /// Of the writer.
 pub fn write_fdbs(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
+    let hops = Hops::of(graph, tables);
     for (row, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch))
     {
         writeln!(out, "dump_ucast_routes: Switch 0x{:016x}", node_guid(graph, *switch))?;
         writeln!(out, "LID    : Port : Hops : Optimal")?;
         for (lid, port) in tables.table(row).iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
-            writeln!(out, "0x{lid:04X} : {port:03}  : 00   : yes")?;
+            writeln!(out, "0x{lid:04X} : {port:03}  : {:02}   : yes", hops.to(row, lid))?;
         }
     }
     Ok(())
+}
+
+/// Cables on the ways of tables.
+struct Hops {
+    width: usize,
+    /// Of each switch and identifier; [`NO_WAY`] where there is none.
+    cables: Vec<u8>,
+}
+
+/// More cables than a dump can say.
+const NO_WAY: u8 = 255;
+
+impl Hops {
+    fn of(graph: &Graph, tables: &Tables) -> Self {
+        let (view, width) = (View::of(graph), tables.width());
+        let rows = tables.switches().len();
+        let mut hops = Self { width, cables: vec![NO_WAY; rows * width] };
+        let mut way = Vec::new();
+        for (lid, _) in tables.lids().iter() {
+            for from in 0..rows {
+                hops.follow(&view, tables, usize::from(lid), from, &mut way);
+            }
+        }
+        hops
+    }
+
+    /// Follows one way until it ends or joins one that is known.
+    fn follow(&mut self, view: &View, tables: &Tables, lid: usize, from: usize, way: &mut Vec<usize>) {
+        way.clear();
+        let mut row = from;
+        let mut far = loop {
+            let known = self.cables[row * self.width + lid];
+            let port = tables.table(row)[lid];
+            if known != NO_WAY || port == NO_PATH || way.len() > tables.switches().len() {
+                break known;
+            }
+            if port == 0 {
+                self.cables[row * self.width + lid] = 0;
+                break 0;
+            }
+            way.push(row);
+            let beyond = view.row(tables.switches()[row]).map(|at| (at, view.beyond(at, port)));
+            match beyond {
+                Some((_, Some((there, _)))) => match tables.row(view.switch(there)) {
+                    Some(there) => row = there,
+                    None => break NO_WAY,
+                },
+                Some((at, None)) if view.is_end(at, port) => break 0,
+                _ => break NO_WAY,
+            }
+        };
+        for row in way.drain(..).rev() {
+            far = far.saturating_add(1);
+            self.cables[row * self.width + lid] = far;
+        }
+    }
+
+    fn to(&self, row: usize, lid: usize) -> u8 {
+        self.cables[row * self.width + lid]
+    }
 }
 
 /// Writes the service level of every path: source's GUID, identifier, level. Identifiers of switches are left out.
