@@ -83,10 +83,22 @@ pub fn place(graph: &Graph, port: PortIx) -> String {
     format!("{}/{}", label(graph, node), graph.number(port))
 }
 
-/// A node as people find it: its text, or its GUID if nothing of that can be seen. Text of strangers loses what may not go to a
-/// terminal.
+/// A node as people find it: its [text], with its GUID if others have the same.
 #[must_use]
 pub fn label(graph: &Graph, node: NodeIx) -> String {
+    let name = text(graph, node);
+    // A node without a GUID has nothing better.
+    match graph.node_guid(node) {
+        guid if guid != 0 && graph.is_name_shared(node) && !name.starts_with("0x") => {
+            format!("{name} ({guid:#018x})")
+        }
+        _ => name,
+    }
+}
+
+/// A node's text, or its GUID if nothing of that can be seen. Text of strangers loses what may not go to a terminal.
+#[must_use]
+pub fn text(graph: &Graph, node: NodeIx) -> String {
     let name = graph.name(node);
     if !name.chars().any(|c| is_plain(c) && !c.is_whitespace()) {
         return format!("{:#018x}", graph.node_guid(node));
@@ -155,7 +167,7 @@ fn node_of(graph: &Graph, name: &str) -> Result<Named, NameError> {
         return Ok(named);
     }
     let living = graph.nodes().filter(|node| !graph.is_dead(*node));
-    let found: Vec<NodeIx> = living.filter(|node| label(graph, *node) == name).collect();
+    let found: Vec<NodeIx> = living.filter(|node| text(graph, *node) == name).collect();
     match (found.as_slice(), of_lid) {
         ([], Some(named)) => Ok(named),
         ([node], None) => Ok(Named::Node(*node)),
@@ -216,7 +228,7 @@ fn near(graph: &Graph, name: &str) -> String {
     };
     let names: Vec<String> = graph
         .nodes()
-        .map(|node| label(graph, node))
+        .map(|node| text(graph, node))
         .filter(|label| like(label))
         .take(NAMED)
         .map(|name| format!("`{name}`"))

@@ -18,6 +18,8 @@ use crate::lanes;
 use crate::names::{self, NameError, Named};
 use crate::snapshot::Snapshot;
 
+#[cfg(test)]
+mod tests;
 pub mod text;
 
 /// All engines.
@@ -43,6 +45,16 @@ pub enum StudyError {
     /// The engine refuses.
     #[error(transparent)]
     Route(#[from] RouteError),
+    /// No pair of hosts has a switch between it.
+    #[error(
+        "there is nothing to route: of {switches} switches and {hosts} hosts none are wired to each other; look at what the file was read as with `tieline fabric observe --from`"
+    )]
+    Nothing {
+        /// Switches there are.
+        switches: usize,
+        /// Hosts there are.
+        hosts: usize,
+    },
 }
 
 /// How to route.
@@ -109,14 +121,51 @@ pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, St
     if wish.engine.is_none() {
         let Measured { engine, why, routing, checked, seconds } =
             route_measured(graph, lids, &question.request(), &question.known)?;
-        return Ok(Routed { engine, why, routing, checked, seconds });
+        return Routed { engine, why, routing, checked, seconds }.said_of(graph, lids);
     }
     let begun = Instant::now();
     let routing = route(graph, lids, &question.request())?;
     let (took, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
     let checked = check(graph, &routing.tables);
     let seconds = [took, begun.elapsed().as_secs_f64()];
-    Ok(Routed { engine: question.engine, why: "it was asked for".to_owned(), routing, checked, seconds })
+    Routed { engine: question.engine, why: "it was asked for".to_owned(), routing, checked, seconds }
+        .said_of(graph, lids)
+}
+
+impl Routed {
+    /// With what the file should have been asked about. Tables for nobody are refused.
+    fn said_of(mut self, graph: &Graph, lids: &Lids) -> Result<Self, StudyError> {
+        if self.checked.pairs == 0 {
+            let (switches, hosts) = (graph.count(Kind::Switch), graph.count(Kind::Host));
+            return Err(StudyError::Nothing { switches, hosts });
+        }
+        let remarks = &mut self.routing.remarks;
+        if let Some(first) = lids.refused().first() {
+            remarks.push(format!(
+                "{} ports get a LID other than the one that is said of them, as another port has that: the first is {}",
+                lids.refused().len(),
+                names::place(graph, *first)
+            ));
+        }
+        remarks.extend(speeds(graph));
+        Ok(self)
+    }
+}
+
+/// What is said of switches whose cables differ in bandwidth.
+fn speeds(graph: &Graph) -> Option<String> {
+    let mut rates = std::collections::BTreeMap::<u32, (usize, String)>::new();
+    let is_switch = |port: PortIx| graph.kind(graph.owner(port)) == Kind::Switch;
+    for (a, _) in graph.links().filter(|(a, b)| is_switch(*a) && is_switch(*b)) {
+        let rate = graph.link(a).filter(|rate| rate.mbps() > 0);
+        if let Some(rate) = rate {
+            rates.entry(rate.mbps()).or_insert((0, rate.to_string())).0 += 1;
+        }
+    }
+    let each = rates.values().map(|(count, rate)| format!("{count} are {rate}")).collect::<Vec<_>>();
+    (each.len() > 1).then(|| {
+        format!("cables between switches differ ({}): routes and shares take all for equal", each.join(", "))
+    })
 }
 
 fn nodes(graph: &Graph, named: &[String]) -> Result<Vec<NodeIx>, NameError> {
@@ -218,7 +267,7 @@ impl Judged {
             )
         };
         Self {
-            good: checked.is_good() && checked.cut == 0,
+            good: checked.is_good() && checked.cut == 0 && checked.pairs > 0,
             pairs: checked.pairs,
             lost: checked.lost,
             lost_aggregation: checked.lost_aggregation,

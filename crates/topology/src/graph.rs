@@ -81,6 +81,8 @@ struct Fixed {
     device: Vec<u32>,
     /// Is it an aggregation node?
     aggregation: Vec<bool>,
+    /// Has another node the same description?
+    shared_name: Vec<bool>,
     /// One more than there are nodes.
     first_port: Vec<u32>,
     /// All names, one after the other.
@@ -183,6 +185,12 @@ impl Graph {
     pub fn name(&self, node: NodeIx) -> &str {
         let bytes = &self.fixed.first_byte[node.index()..node.index() + 2];
         &self.fixed.names[bytes[0] as usize..bytes[1] as usize]
+    }
+
+    /// Has another node the same description? Then it does not say which one is meant.
+    #[must_use]
+    pub fn is_name_shared(&self, node: NodeIx) -> bool {
+        self.fixed.shared_name[node.index()]
     }
 
     /// The node with this GUID, the first if there are several; 0 is nobody's.

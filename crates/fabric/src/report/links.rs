@@ -148,8 +148,20 @@ fn slow(snapshot: &Snapshot) -> Vec<Finding> {
         for (a, _) in &of_kind {
             *rates.entry(snapshot.rate(*a).mbps()).or_default() += 1;
         }
-        let Some((usual, count)) = rates.into_iter().max_by_key(|(_, count)| *count) else { continue };
+        let what = if between { "between switches" } else { "to hosts" };
+        rates.remove(&0);
+        let Some((usual, count)) = rates.iter().map(|(rate, count)| (*rate, *count)).max_by_key(|one| one.1)
+        else {
+            continue;
+        };
         if (count as f64) < of_kind.len() as f64 * USUAL {
+            if rates.len() > 1 {
+                let each = rates
+                    .iter()
+                    .map(|(rate, count)| format!("{count} of {} Gb/s", f64::from(*rate) / 1000.0));
+                let text = format!("links {what} differ: {}", each.collect::<Vec<_>>().join(", "));
+                found.push(Finding::warning("slow", Vec::new(), text));
+            }
             continue;
         }
         for (a, b) in of_kind {
@@ -158,7 +170,6 @@ fn slow(snapshot: &Snapshot) -> Vec<Finding> {
                 continue;
             }
             let places = vec![snapshot.place(a), snapshot.place(b)];
-            let what = if between { "between switches" } else { "to hosts" };
             let text = format!(
                 "{} to {} is {}, and {count} links {what} are {} Gb/s",
                 places[0],

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use topology::{Graph, NodeIx, PortIx};
 
 use super::{Finding, rate_word};
-use crate::names::{label, place};
+use crate::names::{label, place, text};
 use crate::snapshot::Snapshot;
 
 /// Who is who in two graphs.
@@ -20,7 +20,7 @@ pub(super) struct Twins {
 fn alone(graph: &Graph) -> HashMap<String, Option<NodeIx>> {
     let mut by_name = HashMap::new();
     for node in graph.nodes().filter(|node| !graph.is_dead(*node)) {
-        by_name.entry(label(graph, node)).and_modify(|one| *one = None).or_insert(Some(node));
+        by_name.entry(text(graph, node)).and_modify(|one| *one = None).or_insert(Some(node));
     }
     by_name
 }
@@ -30,7 +30,7 @@ impl Twins {
     pub(super) fn by_name(a: &Graph, b: &Graph) -> Self {
         let (mine, theirs) = (alone(a), alone(b));
         let named = |node| {
-            let name = label(a, node);
+            let name = text(a, node);
             mine.get(&name).copied().flatten()?;
             theirs.get(&name).copied().flatten()
         };
@@ -41,7 +41,7 @@ impl Twins {
     pub(super) fn by_guid(a: &Graph, b: &Graph) -> Self {
         let theirs = alone(b);
         Self::of(a, b, |node| match a.node_guid(node) {
-            0 => theirs.get(&label(a, node)).copied().flatten(),
+            0 => theirs.get(&text(a, node)).copied().flatten(),
             guid => b.node_by_guid(guid),
         })
     }

@@ -4,7 +4,7 @@ use topology::PortIx;
 
 use super::plan::Twins;
 use super::{Finding, rate_word};
-use crate::names::{label, place};
+use crate::names::{label, place, text};
 use crate::snapshot::Snapshot;
 
 /// What changed. What is worse than before is a failure; what is only different, a warning.
@@ -19,7 +19,7 @@ pub(super) fn findings(before: &Snapshot, now: &Snapshot) -> Vec<Finding> {
                 let text = format!("{} {name} was there, and is gone", old.kind(node).word());
                 found.push(Finding::failed("gone", vec![name], text));
             }
-            Some(twin) if label(new, twin) != name => {
+            Some(twin) if text(new, twin) != text(old, node) => {
                 let text = format!("{name} is now called {}", label(new, twin));
                 found.push(Finding::warning("renamed", vec![name], text));
             }

@@ -26,6 +26,9 @@ pub fn judged(judged: &Judged) -> String {
         judged.most_switches,
         judged.lanes
     );
+    if judged.pairs == 0 {
+        text.push_str("FAILED nothing to check: no switch carries a host\n");
+    }
     if judged.cut > 0 {
         text.push_str(&format!("FAILED cut: {} pairs have no way of cables\n", judged.cut));
     }
@@ -45,7 +48,7 @@ pub fn judged(judged: &Judged) -> String {
         text.push_str(&format!("WARNING the tables lose {} ways to or from switches: managers reach those by directed routes only\n", judged.lost_switches));
     }
     if judged.credit_loop.is_empty() {
-        text.push_str("no credit loop\n");
+        text.push_str("no credit loop between hosts; traffic to LIDs of switches is not judged\n");
     } else {
         let count = judged.credit_loop.len();
         text.push_str(&match &judged.not_judged {

@@ -241,9 +241,9 @@ impl GraphBuilder {
         fixed.names.shrink_to_fit();
         let dead = vec![false; fixed.kind.len()];
         let mut graph = Graph { fixed: Arc::new(self.fixed), peer: self.peer, rate: self.rate, dead };
-        let aggregation = super::aggregation::found(&graph);
+        let (aggregation, shared_name) = (super::aggregation::found(&graph), shared_names(&graph));
         if let Some(fixed) = Arc::get_mut(&mut graph.fixed) {
-            fixed.aggregation = aggregation;
+            (fixed.aggregation, fixed.shared_name) = (aggregation, shared_name);
         }
         graph
     }
@@ -281,4 +281,15 @@ impl From<PortIx> for usize {
     fn from(port: PortIx) -> Self {
         port.index()
     }
+}
+
+/// Which nodes have a description that others have too.
+fn shared_names(graph: &Graph) -> Vec<bool> {
+    let mut order: Vec<NodeIx> = graph.nodes().collect();
+    order.sort_unstable_by_key(|node| graph.name(*node));
+    let mut shared = vec![false; order.len()];
+    for pair in order.windows(2).filter(|pair| graph.name(pair[0]) == graph.name(pair[1])) {
+        pair.iter().for_each(|node| shared[node.index()] = true);
+    }
+    shared
 }

@@ -1,0 +1,78 @@
+//! What routes on paper say of the file that they are of.
+
+use topology::build::{FatTree, fat_tree};
+use topology::{GraphBuilder, LinkSpec, NodeSpec, Speed, Width};
+
+use super::*;
+use crate::files;
+use crate::report::{Report, Wanted};
+
+/// Two leaves under two spines, with two hosts each; the cables of the second leaf have this rate, and the last host this LID.
+fn small(rate: LinkSpec, lid: u16) -> Graph {
+    let mut builder = GraphBuilder::new();
+    let mut node = |kind, name: &str, guid| builder.node(NodeSpec::new(kind, name, 4).guid(guid)).unwrap();
+    let switches: Vec<NodeIx> = (0..4).map(|at| node(Kind::Switch, &format!("s{at}"), 0x10 + at)).collect();
+    let hosts: Vec<NodeIx> = (0..4).map(|at| node(Kind::Host, "same name", 0x100 * (at + 1))).collect();
+    for leaf in 0..2_usize {
+        for other in 0..2_usize {
+            let link = if leaf == 0 { LinkSpec::EDR4X } else { rate };
+            let ends = ((switches[leaf], other as u8 + 1), (switches[2 + other], leaf as u8 + 1));
+            builder.link(ends.0, ends.1, link).unwrap();
+            let host = (hosts[leaf * 2 + other], 1);
+            builder.link(host, (switches[leaf], other as u8 + 3), LinkSpec::EDR4X).unwrap();
+        }
+    }
+    for (at, host) in hosts.iter().enumerate() {
+        builder.lid(*host, 1, if at == 3 { lid } else { at as u16 + 1 }, 0);
+    }
+    builder.finish()
+}
+
+fn remarks(graph: &Graph) -> Vec<String> {
+    let lids = Arc::new(Lids::of_graph(graph, 0).unwrap());
+    routed(graph, &lids, &Wish::default()).unwrap().routing.remarks
+}
+
+#[test]
+fn lids_that_could_not_stay_and_speeds_that_differ_are_said() {
+    let said = |graph: &Graph, words: &str| remarks(graph).iter().filter(|one| one.contains(words)).count();
+    let plain = small(LinkSpec::EDR4X, 4);
+    assert_eq!((said(&plain, "LID"), said(&plain, "differ")), (0, 0));
+    let twice = small(LinkSpec::EDR4X, 1);
+    assert_eq!((said(&twice, "1 ports get a LID other than"), said(&twice, "differ")), (1, 0));
+    let slower = small(LinkSpec { width: Width::X4, speed: Speed::Ddr }, 4);
+    assert_eq!(said(&slower, "cables between switches differ (2 are 4xDDR, 2 are 4xEDR)"), 1);
+    // Neither is what most have, and the report says so too.
+    let report = |graph| Report::of(&files::bare(graph, "a test"), &Wanted::default()).unwrap();
+    let slow: Vec<_> = report(slower).findings.into_iter().filter(|one| one.kind == "slow").collect();
+    assert_eq!(slow.len(), 1);
+    assert!(slow[0].text.starts_with("links between switches differ: 2 of"), "{}", slow[0].text);
+    assert_eq!(report(plain).findings.len(), 0);
+}
+
+#[test]
+fn nothing_is_not_routed() {
+    let graph = small(LinkSpec::EDR4X, 4);
+    let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
+    let none = graph.without(&[], &switches);
+    let lids = Arc::new(Lids::of_graph(&none, 0).unwrap());
+    for engine in [None, Some(Engine::MinHop)] {
+        let why = routed(&none, &lids, &Wish { engine, ..Wish::default() }).unwrap_err().to_string();
+        assert!(why.contains("nothing to route: of 4 switches and 4 hosts"), "{why}");
+    }
+    let judged = Judged::of(&none, &check(&none, &Tables::empty(lids, &[])));
+    assert!(!judged.good && text::judged(&judged).contains("nothing to check"));
+}
+
+#[test]
+fn nodes_of_one_description_are_told_apart() {
+    let graph = small(LinkSpec::EDR4X, 4);
+    let host = graph.nodes_of(Kind::Host).next().unwrap();
+    assert_eq!(names::label(&graph, host), "same name (0x0000000000000100)");
+    let lids = Arc::new(Lids::of_graph(&graph, 0).unwrap());
+    let tables = routed(&graph, &lids, &Wish::default()).unwrap().routing.tables;
+    let (from, to) = quality(&graph, &tables, 1).longest.unwrap();
+    assert!(from != to && from.starts_with("same name (0x") && from.ends_with("/1"), "{from} {to}");
+    let tree = fat_tree(&FatTree::new(4, 2)).unwrap();
+    assert_eq!(names::label(&tree, NodeIx(0)), "leaf000");
+}
