@@ -65,7 +65,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 99] = [
+pub const ALL: [Entry; 101] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -361,12 +361,22 @@ pub const ALL: [Entry; 99] = [
     fabric(
         "quality.3456.destinations",
         "most destinations of a port, 0, 1 and 5 % of the cables between switches gone",
-        Fabric::Quality { bisection: false, goal: Goal::at_most(1.0) },
+        Fabric::Quality { kinds: false, bisection: false, goal: Goal::at_most(1.0) },
     ),
     fabric(
         "quality.3456.bisection",
         "effective bisection, 0, 1 and 5 % of the cables between switches gone",
-        Fabric::Quality { bisection: true, goal: Goal::at_least(1.0) },
+        Fabric::Quality { kinds: false, bisection: true, goal: Goal::at_least(1.0) },
+    ),
+    fabric(
+        "quality.kinds.destinations",
+        "most destinations of an uplink of fabrics with aggregation nodes, uneven leaves, islands, rails, planes and trunks",
+        Fabric::Quality { kinds: true, bisection: false, goal: Goal::at_most(1.02) },
+    ),
+    fabric(
+        "quality.kinds.bisection",
+        "effective bisection of these",
+        Fabric::Quality { kinds: true, bisection: true, goal: Goal::at_least(0.98) },
     ),
     fabric(
         "check.11664",

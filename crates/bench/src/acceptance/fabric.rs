@@ -64,7 +64,9 @@ fn of(context: &mut Context<'_>, entry: &Entry, what: Fabric) -> Result<Figure> 
         Fabric::Memory { radix, layered, at_most } => {
             memory::measure(context, entry, radix, layered, at_most)
         }
-        Fabric::Quality { bisection, goal } => quality::measure(context, entry, bisection, goal),
+        Fabric::Quality { kinds, bisection, goal } => {
+            quality::measure(context, entry, kinds, bisection, goal)
+        }
     }
 }
 

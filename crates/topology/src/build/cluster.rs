@@ -158,7 +158,7 @@ pub fn rails(shape: &Rails) -> Result<Graph, BuildError> {
     for server in 0..u64::from(units * servers) {
         let (unit, place) = (server / u64::from(servers), (server % u64::from(servers)) as u8);
         for rail in 0..u64::from(rails) {
-            let name = format!("server{server:04} mlx5_{rail}");
+            let name = format!("server{server:04}_mlx5_{rail}");
             let guid = GUIDS | 2 << 32 | (server * u64::from(rails) + rail + 1) << 8;
             let system = GUIDS | 6 << 32 | (server + 1) << 8;
             let spec = NodeSpec { system_guid: system, ..NodeSpec::new(Kind::Host, &name, 1).guid(guid) };

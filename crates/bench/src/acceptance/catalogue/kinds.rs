@@ -175,6 +175,8 @@ pub enum Fabric {
     },
     /// Routes of 3,456 hosts with cables gone, beside OpenSM's best.
     Quality {
+        /// Not of that tree, but of smaller fabrics as they stand in halls, routed without being told how.
+        kinds: bool,
         /// What is left of the bandwidth in random pairs; else the most destinations of a port.
         bisection: bool,
         /// Of the ratio.

@@ -1,11 +1,19 @@
-//! Routes beside OpenSM's on the same damaged trees of 3,456 hosts.
+//! Routes beside OpenSM's on the same damaged fabrics: the tree of 3,456 hosts, and smaller ones of the kinds that stand in halls.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
-use topology::quality::{Pattern, bandwidth, loads};
+use topology::{
+    LinkSpec,
+    build::{
+        BuildError, Island, Planes, Rails, Trunks, planes, rails, trunks, uneven, with_aggregation,
+        with_island,
+    },
+    quality::{Pattern, bandwidth, loads},
+    routing::{choose, route_measured},
+};
 
 use super::*;
 
@@ -25,11 +33,15 @@ const SLOW: [&str; 1] = ["dfsssp"];
 const SLOWEST: &str = "nue";
 /// Time for the slowest engine, all trees together.
 const BUDGET: Duration = Duration::from_secs(150 * 60);
+/// Seeds of a long comparison of the kinds.
+const KIND_SEEDS: u64 = 5;
+/// The tree of 3,456 hosts.
+const TREE: &str = "tree";
 
 /// What counts of one engine's tables on one tree.
 #[derive(Clone, Copy)]
 struct Values {
-    /// Most destinations of a port.
+    /// Most destinations of a port; of the kinds, of an uplink.
     destinations: f64,
     /// What is left of the bandwidth in random pairs, of 1.
     bisection: f64,
@@ -37,16 +49,17 @@ struct Values {
 
 /// What OpenSM was asked for: both figures ask for the same tables.
 struct Asked {
-    /// By share of faults in per mille, seed and engine; none if it did not end in time.
-    values: BTreeMap<(u32, u64, &'static str), Option<Values>>,
+    /// By fabric, share of faults in per mille, seed and engine; none if it did not end in time, or made a credit loop.
+    values: BTreeMap<(&'static str, u32, u64, &'static str), Option<Values>>,
     /// Time that the slowest engine has taken.
     slowest: Duration,
 }
 
 static ASKED: Mutex<Asked> = Mutex::new(Asked { values: BTreeMap::new(), slowest: Duration::ZERO });
 
-/// A damaged tree, and the best that was found for it.
+/// A damaged fabric, and the best that was found for it.
 struct Tree {
+    name: &'static str,
     graph: Graph,
     share: f64,
     seed: u64,
@@ -58,13 +71,18 @@ struct Tree {
 pub(super) fn measure(
     context: &mut Context<'_>,
     entry: &Entry,
+    kinds: bool,
     bisection: bool,
     goal: Goal,
 ) -> Result<Figure> {
     let long = context.options.rivals;
-    let mut trees = trees(if long { SEEDS } else { 1 }, bisection)?;
+    let mut trees = match (kinds, long) {
+        (true, _) => of_kinds(if long { KIND_SEEDS } else { 1 }, bisection)?,
+        (false, _) => trees(if long { SEEDS } else { 1 }, bisection)?,
+    };
     let mut notes = Vec::new();
-    let engines = if long { [&QUICK[..], &SLOW[..]].concat() } else { QUICK.to_vec() };
+    // On small fabrics the slow ones are quick too.
+    let engines = if long || kinds { [&QUICK[..], &SLOW[..]].concat() } else { QUICK.to_vec() };
     // Seed by seed, so that the slowest gets as far with each share of faults.
     trees.sort_by_key(|tree| tree.seed);
     for engine in &engines {
@@ -74,17 +92,19 @@ pub(super) fn measure(
         return Err(BenchError::Fabric("ended before each of OpenSM's engines had been asked".to_owned()));
     }
     let mut tried = engines.join(", ");
-    if long {
+    if long && !kinds {
         let count = ask(context, &mut trees, SLOWEST, bisection, &mut notes)?;
         tried = format!("{tried}, and {SLOWEST} on {count} of them");
+    } else if kinds {
+        tried = format!("{tried}, and our layered one");
     } else {
         notes.push("left out: 19 further seeds, dfsssp and nue; `--rivals` runs them, for hours".to_owned());
     }
     let mut blocks = Vec::new();
-    for Tree { share, seed, ours, theirs, .. } in &trees {
+    for Tree { name, share, seed, ours, theirs, .. } in &trees {
         let Some((theirs, engine)) = theirs else { continue };
         notes.push(format!(
-            "{:.0} % of the cables gone, seed {seed}: {ours:.3}, OpenSM's best, {engine}: {theirs:.3}",
+            "{name}, {:.0} % of the cables gone, seed {seed}: {ours:.3}, the best rival, {engine}: {theirs:.3}",
             share * 100.0
         ));
         blocks.push(Block { ours: *ours, reference: *theirs });
@@ -94,11 +114,11 @@ pub(super) fn measure(
     let ratio =
         |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
     let worst = blocks.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let what = format!("the worst of {} damaged trees, engines {tried}", blocks.len());
+    let what = format!("the worst of {} damaged fabrics, engines {tried}", blocks.len());
     let mut all = Spec {
         path: "fabric".to_owned(),
         kind: ReferenceKind::Rival,
-        reference: "OpenSM's best engine on the same tree".to_owned(),
+        reference: "the best rival engine on the same fabric".to_owned(),
         goal,
         ..spec(entry, if bisection { "of 1" } else { "destinations" }, Stat::Max, f64::NAN, what)
     };
@@ -115,8 +135,53 @@ fn trees(seeds: u64, bisection: bool) -> Result<Vec<Tree>> {
             let graph = damaged(&whole, share, seed);
             let lids = identifiers(&graph)?;
             let routes = routed(&graph, &lids, &Request::by(Engine::FatTree))?;
-            let ours = values(&graph, &routes.tables).of(bisection);
-            trees.push(Tree { graph, share, seed, ours, theirs: None });
+            let ours = values(&graph, &routes.tables, TREE).of(bisection);
+            trees.push(Tree { name: TREE, graph, share, seed, ours, theirs: None });
+        }
+    }
+    Ok(trees)
+}
+
+/// The kinds of fabrics that stand in halls, each with less than 700 adapters.
+fn halls() -> std::result::Result<Vec<(&'static str, Graph)>, BuildError> {
+    let link = LinkSpec::EDR4X;
+    let whole = |radix, levels| fat_tree(&FatTree::new(radix, levels));
+    let flat = Island { tree: FatTree::new(24, 2).subtrees(16), leaves: 3, hosts_per_leaf: 16, up: 8 };
+    let deep = Island { tree: FatTree::new(12, 3).subtrees(10), leaves: 4, hosts_per_leaf: 8, up: 12 };
+    let two = Planes { planes: 2, leaves: 16, hosts_per_leaf: 16, spines: 12, joins: 4, link };
+    let cables = vec![3, 2, 4];
+    Ok(vec![
+        ("two levels with aggregation nodes", with_aggregation(&whole(24, 2)?)?),
+        ("three levels with aggregation nodes", with_aggregation(&whole(12, 3)?)?),
+        ("two levels of uneven leaves", uneven(&whole(24, 2)?, &[12, 7, 3, 1, 10])?),
+        ("three levels of uneven leaves", uneven(&whole(12, 3)?, &[6, 4, 1, 5, 2, 6, 3])?),
+        ("two levels with an island", with_island(&flat)?),
+        ("three levels with an island", with_island(&deep)?),
+        ("rails", rails(&Rails { units: 4, servers: 16, rails: 8, spines: 8, cores: 12, link })?),
+        ("planes", planes(&two)?),
+        ("trunks", trunks(&Trunks { leaves: 20, hosts_per_leaf: 18, spines: 6, cables, link })?),
+        ("trunks of four", fat_tree(&FatTree::new(16, 3).parallel(4))?),
+    ])
+}
+
+/// These, damaged, with our values and those of our engine for any graph.
+fn of_kinds(seeds: u64, bisection: bool) -> Result<Vec<Tree>> {
+    let mut trees = Vec::new();
+    for (name, whole) in halls().map_err(|error| BenchError::Fabric(error.to_string()))? {
+        for share in FAULTS {
+            for seed in 0..if share > 0.0 { seeds } else { 1 } {
+                let graph = damaged(&whole, share, seed);
+                let lids = identifiers(&graph)?;
+                let layered = Request::by(Engine::Layered);
+                let ours = route_measured(&graph, &lids, &layered, &choose(&graph))
+                    .map_err(|error| BenchError::Fabric(error.to_string()))?;
+                if !ours.checked.is_good() {
+                    return Err(BenchError::Fabric(format!("{name}: pairs are lost, or in a credit loop")));
+                }
+                let ours = values(&graph, &ours.routing.tables, name).of(bisection);
+                let other = values(&graph, &routed(&graph, &lids, &layered)?.tables, name).of(bisection);
+                trees.push(Tree { name, graph, share, seed, ours, theirs: Some((other, "layered")) });
+            }
         }
     }
     Ok(trees)
@@ -133,8 +198,12 @@ fn ask(
     let (mut had, all) = (0, trees.len());
     let mut nearest = f64::INFINITY;
     for (at, tree) in trees.iter_mut().enumerate() {
-        let what =
-            format!("{:.0} % of the cables gone, seed {}, OpenSM's {engine}", tree.share * 100.0, tree.seed);
+        let what = format!(
+            "{}, {:.0} % of the cables gone, seed {}, OpenSM's {engine}",
+            tree.name,
+            tree.share * 100.0,
+            tree.seed
+        );
         context.progress.tell(&what, at as f64 / all as f64);
         let stop = || context.progress.stop();
         match asked(tree, engine, &stop)? {
@@ -148,7 +217,9 @@ fn ask(
                     tree.theirs = Some((theirs, engine));
                 }
             }
-            Asks::HasNone => notes.push(format!("{what}: no tables in time")),
+            Asks::HasNone => {
+                notes.push(format!("{what}: no tables in time, or none that could not come to a halt"))
+            }
             Asks::Ends => break,
         }
     }
@@ -172,7 +243,7 @@ enum Asks {
 /// Asks an engine for tables of a tree, once.
 fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<Asks> {
     let asked = || ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = ((tree.share * 1000.0).round() as u32, tree.seed, engine);
+    let key = (tree.name, (tree.share * 1000.0).round() as u32, tree.seed, engine);
     let known = asked().values.get(&key).copied();
     let answer = |values: Option<Values>| values.map_or(Asks::HasNone, Asks::Has);
     if let Some(values) = known {
@@ -192,7 +263,13 @@ fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<A
     if tables.is_none() && (stop() || is_slowest) {
         return Ok(Asks::Ends);
     }
-    let values = tables.map(|tables| values(&tree.graph, &tables));
+    // What may come to a halt is no rival; the lanes of dfsssp are not in its dump.
+    let halts = |tables: &Tables| {
+        let checked = check(&tree.graph, tables);
+        checked.lost > 0 || engine != "dfsssp" && !checked.credit_loop.is_empty()
+    };
+    let tables = tables.filter(|tables| tree.name == TREE || !halts(tables));
+    let values = tables.map(|tables| values(&tree.graph, &tables, tree.name));
     asked().values.insert(key, values);
     Ok(answer(values))
 }
@@ -205,9 +282,10 @@ impl Values {
 }
 
 /// Both values of tables.
-fn values(graph: &Graph, tables: &Tables) -> Values {
+fn values(graph: &Graph, tables: &Tables, name: &str) -> Values {
+    let loads = loads(graph, tables);
     Values {
-        destinations: f64::from(loads(graph, tables).most()),
+        destinations: f64::from(if name == TREE { loads.most() } else { loads.up.most }),
         bisection: bandwidth(graph, tables, Pattern::Bisection { count: 100, seed: 1 }).mean,
     }
 }
