@@ -189,7 +189,8 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
 
     #[inline(always)]
     fn order_stores(&mut self) -> Result<(), Slow> {
-        // The copy is made by assembly, which the compiler moves over no fence. Pairs with `order_loads` of the reader.
+        // The copy is made by assembly, which the compiler moves over no fence. Pairs with the Acquire of the reader's `order_loads`,
+        // behind which it finds that the copy is no longer of the message that it takes.
         fence(Ordering::Release);
         Ok(())
     }
