@@ -10,8 +10,6 @@ static int wanted;
 __attribute__((constructor)) static void begin(void) {
     const char *number = getenv("TEST_SIGNAL");
     wanted = number ? atoi(number) : 0;
-    /* Programs that this one starts are none of it. */
-    unsetenv("LD_PRELOAD");
 }
 
 int sigaction(int number, const struct sigaction *action, struct sigaction *before) {
@@ -19,6 +17,8 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *befo
     int result = next(number, action, before);
     if (action != NULL && number == wanted) {
         wanted = 0;
+        /* Programs that this one starts are none of it; what it becomes before it has a handler is. */
+        unsetenv("LD_PRELOAD");
         kill(getpid(), number);
     }
     return result;
