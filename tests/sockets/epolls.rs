@@ -37,7 +37,16 @@ fn what_is_registered_is_as_on_the_kernel_whoever_asks() {
     assert_eq!(plain, inside);
 }
 
-/// What a program changes between waits that its rings answer costs no system call. (Beside other work a wait may sleep, after which some are made.)
+#[test]
+fn an_epoll_that_was_passed_before_the_first_connection_is_as_on_the_kernel() {
+    let _watchdog = Watchdog::usual("registered, early");
+    let [plain, inside] = both(&["early"], None);
+    assert!(plain.contains("past the library: 1\n4 of 55\n"), "{plain}");
+    assert_eq!(plain, inside);
+}
+
+/// What a program changes between waits that its rings answer costs no system call, but for what the kernel gets before it is asked, each eighth wait: once in
+/// four rounds of two waits. (Beside other work a wait may sleep, after which some more are made.)
 #[test]
 fn changes_between_waits_that_rings_answer_are_not_made() {
     let _watchdog = Watchdog::usual("registered, counted");
@@ -47,5 +56,5 @@ fn changes_between_waits_that_rings_answer_are_not_made() {
     let [plain, inside] = both(&["count"], Some(&counter));
     assert_eq!(numbers(&plain), [3000, 3000, 999, 1000], "{plain}");
     let [all, handed_on, registered, rounds] = numbers(&inside)[..] else { panic!("{inside}") };
-    assert!(handed_on <= all / 10 && registered <= rounds / 10, "{inside}");
+    assert!(handed_on <= all / 10 && registered <= rounds * 2 / 5, "{inside}");
 }

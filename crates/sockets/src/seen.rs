@@ -398,7 +398,7 @@ pub(crate) unsafe fn asked(fd: c_int, request: libc::c_ulong, argument: *mut c_i
 
 /// A message is about to be sent: descriptors in it get another holder. Whether there is a message.
 pub(crate) fn passing(message: *const libc::msghdr) -> bool {
-    if !rings::conn::met()
+    if !(rings::conn::met() || rings::epoll::any_made())
         || state::outside()
         || !rings::reach::is_readable(message.cast(), size_of::<libc::msghdr>())
     {

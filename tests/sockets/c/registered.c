@@ -1,7 +1,7 @@
 /* What an epoll says of connections whose registrations change between two waits, and beside all that may ask the kernel meanwhile.
 
-   With rings many of these changes are noted instead of made. With an argument, `count`, it prints how often the kernel got another registration
-   in so many changes. */
+   With rings many of these changes are noted instead of made. With the argument `count` it prints how often the kernel got another registration
+   in so many changes; with `early` an epoll has another holder before there is any connection. */
 #include "say.h"
 
 enum { IN = EPOLLIN, OUT = EPOLLOUT, ROUNDS = 1000 };
@@ -239,6 +239,42 @@ static void later(void)
     ended();
 }
 
+/* An epoll that another process was handed before there was any connection. */
+static void handed_on_early(void)
+{
+    int turns[2];
+    char turn = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {.iov_base = &turn, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    socketpair(AF_UNIX, SOCK_STREAM, 0, turns);
+    pid_t child = fork();
+    if (child == 0) {
+        if (recvmsg(turns[1], &message, 0) != 1 || CMSG_FIRSTHDR(&message) == NULL)
+            _exit(90);
+        memcpy(&set, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof set);
+        write(turns[1], "x", 1);
+        read(turns[1], &turn, 1);
+        past();
+        sees("in the other process", set, 0);
+        _exit(0);
+    }
+    /* Made after the fork: the child gets it by the message alone. */
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof epoll)};
+    memcpy(CMSG_DATA(header), &epoll, sizeof epoll);
+    if (sendmsg(turns[0], &message, 0) != 1)
+        _exit(89);
+    read(turns[0], &turn, 1);
+    begins_in(epoll);
+    SAY(change(set, EPOLL_CTL_MOD, ends[0], OUT, 55));
+    write(turns[0], "x", 1);
+    waitpid(child, NULL, 0);
+    close(turns[0]);
+    close(turns[1]);
+    ended();
+}
+
 static void others(void)
 {
     for (int what = 0; what < 4; what++) {
@@ -332,6 +368,40 @@ static void reused(void)
         sees("added", set, 0);
         ended();
     }
+}
+
+/* More that is ready than a wait has room for, among it what the kernel alone knows of: each gets its turn. */
+static void crowded(void)
+{
+    enum { PAIRS = 5, WAITS = 200 };
+    int pairs[PAIRS][2], told[PAIRS + 1] = {0};
+    struct epoll_event event;
+    begins("more than there is room for");
+    close(ends[0]);
+    close(ends[1]);
+    for (int at = 0; at < PAIRS; at++) {
+        tcp(ends);
+        memcpy(pairs[at], ends, sizeof ends);
+        change(set, EPOLL_CTL_ADD, ends[0], IN, (uint64_t)at);
+        sends();
+        if (epoll_wait(set, &event, 1, -1) != 1)
+            _exit(88);
+        takes();
+        sends();
+    }
+    change(set, EPOLL_CTL_ADD, eventfd(1, 0), IN, PAIRS);
+    for (int wait = 0; wait < WAITS; wait++) {
+        if (epoll_wait(set, &event, 1, wait % 2 ? 0 : -1) != 1 || event.data.u64 > PAIRS)
+            _exit(87);
+        told[event.data.u64]++;
+    }
+    for (int at = 0; at <= PAIRS; at++)
+        say("%d was told: %d\n", at, told[at] > WAITS / 100);
+    for (int at = 0; at < PAIRS; at++) {
+        close(pairs[at][0]);
+        close(pairs[at][1]);
+    }
+    close(set);
 }
 
 static volatile sig_atomic_t handled;
@@ -449,7 +519,10 @@ int main(int count, char **arguments)
 {
     alarm(100);
     if (count > 1) {
-        counts();
+        if (strcmp(arguments[1], "early") == 0)
+            handed_on_early();
+        else
+            counts();
         return 0;
     }
     levels();
@@ -460,6 +533,7 @@ int main(int count, char **arguments)
     others();
     leaves();
     reused();
+    crowded();
     interrupted();
     contested();
     say("== through\n");

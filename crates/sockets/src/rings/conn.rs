@@ -11,6 +11,8 @@ mod parts;
 mod users;
 mod waiting;
 
+use core::ops::Range;
+
 use libc::c_int;
 
 use sockets_rules::layout::Reason;
@@ -247,16 +249,27 @@ pub(crate) fn for_each_moving(mut each: impl FnMut(&'static Conn)) {
 
 /// Calls `each` with all that are ready.
 pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn)) {
+    for_each_ready_at(0..CONNECTIONS, |_, conn| each(conn));
+}
+
+/// Calls `each` with all that are ready and have one of these places, by place.
+#[inline(always)]
+pub(crate) fn for_each_ready_at(places: Range<usize>, mut each: impl FnMut(usize, &'static Conn)) {
     let Some(conns) = conns() else { return };
-    for (word, bits) in conns.ready.iter().enumerate() {
+    let words = places.start / 64..places.end.div_ceil(64);
+    for (word, bits) in conns.ready.iter().enumerate().take(words.end).skip(words.start) {
         let mut bits = bits.load(Ordering::Acquire);
+        if word == words.start {
+            bits &= u64::MAX << (places.start % 64);
+        }
         while bits != 0 {
             let at = word * 64 + bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if let Some(conn) = conns.all.get(at)
+            if at < places.end
+                && let Some(conn) = conns.all.get(at)
                 && conn.is(state::READY)
             {
-                each(conn);
+                each(at, conn);
             }
         }
     }

@@ -8,17 +8,19 @@ mod parking;
 mod tests;
 mod wide;
 
+use core::ops::Range;
+
 use libc::{c_int, epoll_event};
 use stream::path;
 
 use self::interest::Interest;
-pub(crate) use self::noting::{all_have_others, everything, has_others, made};
+pub(crate) use self::noting::{all_have_others, any_made, everything, has_others, made};
 pub(crate) use self::parking::{
     Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, wakes,
 };
-use self::parking::{FOREIGN, for_each_awake, for_each_with_any, park_all, sleepers};
+use self::parking::{FOREIGN, for_each_awake, for_each_with_any, park_all, sleepers, turns};
 use super::blocked::{self, Asks, Limit};
-use super::conn::Conn;
+use super::conn::{self, CONNECTIONS, Conn};
 use super::io::offers;
 use super::kernel;
 use super::spin::{self, Look};
@@ -114,13 +116,43 @@ fn told(epoll: c_int, conn: &Conn, interest: &Interest, mut wanted: u32) -> Opti
     }
 }
 
-/// Writes what rings have.
+/// Writes what rings have. Where the last look had room for a part only, it begins behind that.
 ///
 /// # Safety
 /// There must be room for so many events.
 unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
     let mut found = Found { count: 0, asks: false };
-    for_each_with_any(epoll, |conn, interest, wanted| {
+    let turns = turns(epoll);
+    let first = turns.map_or(0, |turns| usize::from(turns.first.load(Ordering::Relaxed)));
+    // SAFETY: the caller's promise.
+    let mut next = unsafe { collect_of(epoll, first..CONNECTIONS, into, room, &mut found) };
+    if first != 0 && next.is_none() {
+        // SAFETY: the caller's promise.
+        next = unsafe { collect_of(epoll, 0..first, into, room, &mut found) };
+    }
+    let next = next.unwrap_or(0) as u16;
+    if usize::from(next) != first
+        && let Some(turns) = turns
+    {
+        turns.first.store(next, Ordering::Relaxed);
+    }
+    found
+}
+
+/// Adds what the rings of connections with these `places` have; where to go on if there is no room for more.
+///
+/// # Safety
+/// As [`collect`].
+#[inline(always)]
+unsafe fn collect_of(
+    epoll: c_int,
+    places: Range<usize>,
+    into: *mut epoll_event,
+    room: usize,
+    found: &mut Found,
+) -> Option<usize> {
+    let mut next = None;
+    for_each_with_any(epoll, places, |place, conn, interest, wanted| {
         if found.count == room {
             return;
         }
@@ -134,12 +166,15 @@ unsafe fn collect(epoll: c_int, into: *mut epoll_event, room: usize) -> Found {
             // SAFETY: below `room`.
             unsafe { into.add(found.count).write_unaligned(event) };
             found.count += 1;
+            if is_last {
+                next = Some((place + 1) % CONNECTIONS);
+            }
             // Where the ring is not the way, the kernel alone knows whether there is room.
             let is_room_unknown = wanted & OUTPUT != 0 && events & OUTPUT == 0;
             found.asks |= is_room_unknown || wanted & !(INPUT | OUTPUT) != 0;
         }
     });
-    found
+    next
 }
 
 /// Adds what the kernel has to what rings have. What both have of one descriptor is one event.
@@ -154,6 +189,10 @@ unsafe fn with_the_kernels(
     native: &mut impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> usize {
     if count == room {
+        // Rings that always fill the room would hide what the kernel has.
+        if let Some(turns) = turns(epoll) {
+            turns.is_kernels.store(1, Ordering::Relaxed);
+        }
         return count;
     }
     // SAFETY: behind the first `count`.
@@ -217,6 +256,11 @@ pub(crate) unsafe fn wait(
     }
     let length = room as usize;
     let mut looked = None;
+    let found =
+        if is_kernels_turn(epoll) { noting::asks(epoll, || native(into, room, Asks::AtOnce)) } else { 0 };
+    if found != 0 {
+        return found;
+    }
     // SAFETY: the caller's promise.
     let found = unsafe { look(epoll, into, length, limit, &mut looked, &mut native) };
     if found != 0 {
@@ -247,6 +291,16 @@ pub(crate) unsafe fn wait(
     };
     sleepers.fetch_sub(1, Ordering::SeqCst);
     result
+}
+
+/// Whether the kernel's events were hidden by those of rings the last time that it was to be asked; once.
+#[inline(always)]
+fn is_kernels_turn(epoll: c_int) -> bool {
+    let is_its = turns(epoll).filter(|turns| turns.is_kernels.load(Ordering::Relaxed) != 0);
+    if let Some(turns) = is_its {
+        turns.is_kernels.store(0, Ordering::Relaxed);
+    }
+    is_its.is_some()
 }
 
 /// Looks at rings, and at the kernel now and then, for as long as it pays. 0 if there is nothing.
@@ -317,7 +371,7 @@ enum Awake {
 
 fn elsewhere(epoll: c_int, here: u32) -> Awake {
     let mut awake = Awake::None;
-    for_each_awake(epoll, |conn, _, _| {
+    for_each_awake(epoll, |conn| {
         if let Some((own, peer)) = conn.words() {
             let is_elsewhere = spin::is_elsewhere(own, peer, here);
             awake = if is_elsewhere || awake == Awake::Elsewhere { Awake::Elsewhere } else { Awake::Here };
@@ -350,13 +404,13 @@ fn is_slept_over(epoll: c_int) {
 /// Whether connections with rings are in it, or were, and the kernel does not know that they are not.
 pub(crate) fn is_watched(epoll: c_int) -> bool {
     let mut is_watched = noting::has_notes(epoll);
-    super::conn::for_each_ready(|conn| is_watched |= is_in(conn, epoll));
+    conn::for_each_ready(|conn| is_watched |= is_in(conn, epoll));
     is_watched
 }
 
 /// Whether its rings have anything.
 pub(crate) fn has_some(epoll: c_int) -> bool {
     let mut has = false;
-    for_each_with_any(epoll, |conn, _, wanted| has |= event(conn, wanted, false) != 0);
+    for_each_with_any(epoll, 0..CONNECTIONS, |_, conn, _, wanted| has |= event(conn, wanted, false) != 0);
     has
 }

@@ -50,9 +50,18 @@ fn standing(epoll: c_int) -> Option<&'static Standing> {
     Some(&epoll_state((epoll as u32).wrapping_add(1))?.standing)
 }
 
+/// Whether this process has made an epoll of which something may be noted one day.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this process has made an epoll. One that is passed before the first connection has a ring has other holders, too.
+pub(crate) fn any_made() -> bool {
+    MADE.load(Ordering::Relaxed) != 0
+}
+
 /// An epoll was made.
 pub(crate) fn made(epoll: c_int) {
     if let Some(standing) = standing(epoll) {
+        MADE.store(1, Ordering::Relaxed);
         standing.asking.store(0, Ordering::Relaxed);
         standing.trust.store(0, Ordering::Relaxed);
         standing.is_known.store(1, Ordering::Relaxed);

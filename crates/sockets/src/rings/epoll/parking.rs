@@ -4,16 +4,18 @@
 //! it, so that everything comes through the kernel, with all that epoll can do. Of a sleep only those are parked that have been
 //! read from since the last.
 
+use core::ops::Range;
+
 use libc::{c_int, epoll_event};
 use stream::park;
 
 use super::interest::{Interest, MANY, Registration};
 use super::noting::{self, Noted, Standing};
 use crate::rings::conn::parked::{self, Parking};
-use crate::rings::conn::{self, Conn, Known, counts_down};
+use crate::rings::conn::{self, CONNECTIONS, Conn, Known, counts_down};
 use crate::rings::words::Words;
 use crate::rings::{leave, proc, spin, tables};
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 use crate::table::{self, Kind, NUMBERS};
 
 /// What is known of epolls. Zeroes are nothing.
@@ -29,6 +31,15 @@ pub(super) struct State {
     /// How many sleep in it; `FOREIGN` if they may do so unseen.
     pub(super) sleepers: AtomicU32,
     pub(super) standing: Standing,
+    pub(super) turns: Turns,
+}
+
+/// Whose turn the next wait is, where the last one had room for a part of what there was.
+pub(super) struct Turns {
+    /// The place from which on connections are looked at first.
+    pub(super) first: AtomicU16,
+    /// Whether the kernel is asked before any ring is looked at.
+    pub(super) is_kernels: AtomicU8,
 }
 
 pub(super) const FOREIGN: u32 = 1 << 31;
@@ -40,6 +51,11 @@ pub(super) fn interest(fd: c_int) -> Option<&'static Interest> {
 /// By number of an epoll, plus 1.
 pub(super) fn epoll_state(epoll: u32) -> Option<&'static State> {
     tables::get()?.epolls.states.get((epoll as usize).checked_sub(1)?)
+}
+
+/// Whose turn it is in an epoll.
+pub(super) fn turns(epoll: c_int) -> Option<&'static Turns> {
+    Some(&epoll_state(epoll as u32 + 1)?.turns)
 }
 
 /// As [`epoll_state`].
@@ -131,6 +147,10 @@ pub(crate) fn is_new(fd: c_int) {
     let Some(sleepers) = sleepers((fd as u32).wrapping_add(1)) else { return };
     let before = sleepers.load(Ordering::Relaxed);
     if is_epoll {
+        if let Some(turns) = turns(fd) {
+            turns.first.store(0, Ordering::Relaxed);
+            turns.is_kernels.store(0, Ordering::Relaxed);
+        }
         // With others who have it, it goes on under a number that nobody knows.
         let is_last = before & FOREIGN == 0;
         for number in 0..table::highest() as c_int {
@@ -211,38 +231,44 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
     }
 }
 
-/// Calls `each` with the connections that are registered in an epoll, and for which events, of those with a state that `is` wanted.
+/// Calls `each` with the connections with one of these places that are registered in an epoll, of those with a state that `is` wanted: its place, the
+/// connection, what it is registered for.
 #[inline(always)]
 fn for_each_in(
     epoll: c_int,
+    places: Range<usize>,
     is: impl Fn(u64) -> bool,
-    mut each: impl FnMut(&'static Conn, &'static Interest, u32),
+    mut each: impl FnMut(usize, &'static Conn, &'static Interest, u32),
 ) {
-    conn::for_each_ready(|conn| {
+    conn::for_each_ready_at(places, |place, conn| {
         if is(conn.sleep.parked.load(Ordering::Relaxed))
             && let Some(interest) = interest(conn.fd())
         {
             let now = interest.glance();
             if now.is_in(epoll as u32 + 1) {
-                each(conn, interest, now.events);
+                each(place, conn, interest, now.events);
             }
         }
     });
 }
 
-/// As [`for_each_in`], of those that are awake.
-pub(super) fn for_each_awake(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest, u32)) {
-    for_each_in(epoll, |state| state == 0, each);
+/// As [`for_each_in`], of all that are awake.
+pub(super) fn for_each_awake(epoll: c_int, mut each: impl FnMut(&'static Conn)) {
+    for_each_in(epoll, 0..CONNECTIONS, |state| state == 0, |_, conn, _, _| each(conn));
 }
 
 /// As [`for_each_in`], of those whose ring may have something.
 #[inline(always)]
-pub(super) fn for_each_with_any(epoll: c_int, each: impl FnMut(&'static Conn, &'static Interest, u32)) {
-    for_each_in(epoll, |state| state != parked::EMPTY, each);
+pub(super) fn for_each_with_any(
+    epoll: c_int,
+    places: Range<usize>,
+    each: impl FnMut(usize, &'static Conn, &'static Interest, u32),
+) {
+    for_each_in(epoll, places, |state| state != parked::EMPTY, each);
 }
 
 pub(super) fn park_all(epoll: c_int) {
-    for_each_awake(epoll, |conn, _, _| park(conn));
+    for_each_awake(epoll, park);
 }
 
 /// An epoll has got another number, by which nobody finds what is in it: everything in it stays with the kernel.
@@ -252,8 +278,9 @@ pub(crate) fn copied(epoll: c_int) {
     let mut is_one = sleepers.load(Ordering::Relaxed) != 0;
     for_each_in(
         epoll,
+        0..CONNECTIONS,
         |_| true,
-        |conn, _, _| {
+        |_, conn, _, _| {
             is_one = true;
             let _ = conn.known().and_then(|known| known.moving(|conn| leave::waiting(conn, conn.fd())));
         },
