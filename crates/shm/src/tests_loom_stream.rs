@@ -15,8 +15,8 @@ use stream::withdraw::Withdraw;
 use stream::words::WORDS;
 use stream::write::{Occasion, Write};
 use stream::{
-    Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written, consent,
-    path,
+    Entry, Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written,
+    consent, path,
 };
 
 mod races;
@@ -212,6 +212,14 @@ impl Process for Call<'_> {
 
     fn inside(&mut self) -> Result<u64, Asleep> {
         Ok(self.stream.inside.load(Ordering::SeqCst))
+    }
+}
+
+impl Entry for Call<'_> {
+    type Stop = Asleep;
+
+    fn parked(&mut self) -> Result<u64, Asleep> {
+        Process::parked(self)
     }
 
     fn enter(&mut self) -> Result<(), Asleep> {

@@ -32,7 +32,9 @@ pub mod withdraw;
 pub mod words;
 pub mod write;
 
-pub use self::memory::{Free, Held, Locked, Memory, Process, Sent, Shared, Slept, Wait, Woken, Written};
+pub use self::memory::{
+    Entry, Free, Held, Locked, Memory, Process, Sent, Shared, Slept, Wait, Woken, Written,
+};
 pub use self::words::{Word, consent, path};
 
 /// How a call ended.

@@ -38,11 +38,20 @@ pub trait Process: Shared {
 
     /// How many of its threads read from the kernel in trust of that.
     fn inside(&mut self) -> Result<u64, Self::Stop>;
+}
 
-    /// One more of them.
+/// One read of a thread in trust of its process being parked. Each step is sequentially consistent.
+pub trait Entry {
+    /// Why a step does not return: the call ends, and has not read.
+    type Stop;
+
+    /// One more is inside.
     fn enter(&mut self) -> Result<(), Self::Stop>;
 
-    /// One less.
+    /// As [`Process::parked`].
+    fn parked(&mut self) -> Result<u64, Self::Stop>;
+
+    /// One less is inside.
     fn exit(&mut self) -> Result<(), Self::Stop>;
 }
 

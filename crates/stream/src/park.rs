@@ -3,12 +3,12 @@
 //! Who is registered in an `epoll`, or has both ends on one processor, would count itself in and out with each read. Parked, it stays
 //! counted until it wakes. Once it has found the ring empty behind that count, the ring stays empty ([`EMPTY`]): everything comes
 //! through the kernel, and its threads read there without a look at the ring, by [`read`]. So it may only count itself out while
-//! none of them is in such a read: each [enters](Process::enter) and then looks whether it still is parked; [`wake`] says that it
+//! none of them is in such a read: each [enters](Entry::enter) and then looks whether it still is parked; [`wake`] says that it
 //! is not and then looks at that count. One of the two sees the other.
 //!
 //! All of that is the process's own ([`Process`]): other processes that have the same end park for themselves.
 
-use crate::{Process, Word};
+use crate::{Entry, Process, Word};
 
 /// [`Process::parked`] of a process that has found the ring empty since it counts as asleep. Other values but 0: it has not.
 pub const EMPTY: u64 = 2;
@@ -57,7 +57,7 @@ fn is_empty<S: Process>(s: &mut S) -> Result<bool, S::Stop> {
 
 /// Reads from the kernel by `call`, with no look at the ring. `None`: it is not parked over an empty ring, and nothing was read.
 #[inline(always)]
-pub fn read<S: Process, R>(
+pub fn read<S: Entry, R>(
     s: &mut S,
     call: impl FnOnce(&mut S) -> Result<R, S::Stop>,
 ) -> Result<Option<R>, S::Stop> {

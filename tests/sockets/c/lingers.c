@@ -1,5 +1,5 @@
 /* A thread sleeps in the close of a connection that lingers, because nobody reads what it has sent. The kernel gives the number to the next connection
-   at once: that is used by another thread, and may not wait for the close. */
+   at once: that is used by another thread, and may not wait for the close. (The close ends with the other end's process, on a busy machine too.) */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TURNS = 2000, LINGER_SECONDS = 8 };
+enum { TURNS = 2000, LINGER_SECONDS = 90 };
 
 static atomic_int is_closed;
 

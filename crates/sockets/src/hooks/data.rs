@@ -6,6 +6,7 @@ use sockets_rules::layout::Note;
 use crate::hook::hooks;
 use crate::page::{self, Way};
 use crate::rings::closing;
+use crate::rings::conn::Known;
 use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
@@ -13,7 +14,7 @@ use crate::{cancel, seen, state, table};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]
-fn ring(fd: c_int) -> Option<rings::conn::Known> {
+fn ring(fd: c_int) -> Option<Known> {
     let is_forced = || forced::is_on() && !state::outside();
     let conn = rings::conn::known(fd).or_else(|| if is_forced() { forced::begins(fd) } else { None });
     conn.filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
@@ -31,6 +32,23 @@ fn through_kernel(record: u16, way: Way, result: ssize_t) -> ssize_t {
     if result > 0 {
         page::kernel(record, way, result as u64);
     }
+    result
+}
+
+/// The program's own read of a connection that has, or may get, a ring; it `takes` what it gets, or only looks at it.
+#[inline(always)]
+fn counted_in(conn: Known, takes: bool, next: &mut impl FnMut() -> ssize_t) -> ssize_t {
+    let record = conn.record();
+    let result = next();
+    if takes { through_kernel(record, Way::In, result) } else { result }
+}
+
+/// The program's own write of such a connection.
+#[inline(always)]
+fn counted_out(conn: Known, next: &mut impl FnMut() -> ssize_t) -> ssize_t {
+    let is_slept_over = conn.is_slept_over();
+    let result = next();
+    conn.gave(result, is_slept_over);
     result
 }
 
@@ -68,12 +86,10 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
             }
             break;
         };
-        let conn = known.conn;
-        let mut native = || {
-            let record = conn.record();
-            let result = next();
-            if takes { through_kernel(record, Way::In, result) } else { result }
-        };
+        if let Some(result) = rings::io::read_quietly(known, flags, || counted_in(known, takes, &mut next)) {
+            return result;
+        }
+        let mut native = || counted_in(known, takes, &mut next);
         let bytes = bytes();
         // A connection that is closed before the call has got anything is not the number's any more.
         if let Ok(result) = rings::io::read(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
@@ -130,15 +146,10 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
                 }
             }
         };
-        let conn = known.conn;
-        let mut native = || {
-            let (record, is_slept_over) = (conn.record(), conn.is_slept_over());
-            let result = through_kernel(record, Way::Out, next());
-            if is_slept_over && result > 0 {
-                page::asleep(record, result as u64);
-            }
-            result
-        };
+        if let Some(result) = rings::io::write_quietly(known, fd, flags, || counted_out(known, &mut next)) {
+            return result;
+        }
+        let mut native = || counted_out(known, &mut next);
         let bytes = bytes();
         // As in `got`.
         if let Ok(result) = rings::io::write(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
@@ -241,8 +252,7 @@ fn sent_file(
         }
         Err(known) => known,
     };
-    let record = known.record();
-    let mut native = || through_kernel(record, Way::Out, next());
+    let mut native = || counted_out(known, &mut next);
     let sent = rings::io::send_file(known, to, from, at, length, &mut Native::of(&mut native));
     sent.unwrap_or_else(|| {
         moving(from, to);

@@ -29,9 +29,10 @@ pub(crate) use super::pace::counts_down;
 use super::tables;
 use super::words::Words;
 use crate::hook::get_errno;
+use crate::page::{self, Way};
+use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use crate::table::NUMBERS;
-use crate::{page, raw};
 
 /// Connections of a process that may have rings at the same time.
 pub(crate) const CONNECTIONS: usize = 1024;
@@ -74,7 +75,8 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn is(&self, state: u32) -> bool {
-        self.state.load(Ordering::Acquire) == state
+        // In one order with what `Flight::begin` has added before.
+        self.state.load(Ordering::SeqCst) == state
     }
 
     /// Whether all of this was done for the ends to meet.
@@ -151,6 +153,18 @@ impl Conn {
     pub(crate) fn is_slept_over(&self) -> bool {
         self.is(state::READY)
             && self.words().is_some_and(|(_, peer)| peer.will.0.asleep.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Counts what the kernel was given beside the ring by the program, or for it; with `is_slept_over`, as it was before, because the readers slept.
+    #[inline(always)]
+    pub(crate) fn gave(&self, bytes: isize, is_slept_over: bool) {
+        if bytes > 0 {
+            let record = self.record();
+            page::kernel(record, Way::Out, bytes as u64);
+            if is_slept_over {
+                page::asleep(record, bytes as u64);
+            }
+        }
     }
 
     /// Whether the half that is not about to be shut down was before; also if the other end has ended, which writes nothing any more.

@@ -14,8 +14,9 @@ use libc::c_int;
 
 pub(crate) use self::file::send_file;
 pub(crate) use self::held::is_held_back;
+pub(crate) use self::look::read_quietly;
 pub(crate) use self::read::read;
-pub(crate) use self::write::write;
+pub(crate) use self::write::{write, write_quietly};
 use super::conn::{Known, state};
 use super::flight::Flight;
 use super::forced::{self, Wait};

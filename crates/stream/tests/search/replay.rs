@@ -8,7 +8,9 @@ use stream::plain;
 use stream::read::Read;
 use stream::withdraw::Withdraw;
 use stream::write::Write;
-use stream::{Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written};
+use stream::{
+    Entry, Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written,
+};
 
 /// A step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -144,6 +146,14 @@ impl Process for Replay<'_> {
 
     fn inside(&mut self) -> Result<u64, Do> {
         answered!(self, Do::Inside, Saw::Value(value) => value)
+    }
+}
+
+impl Entry for Replay<'_> {
+    type Stop = Do;
+
+    fn parked(&mut self) -> Result<u64, Do> {
+        Process::parked(self)
     }
 
     fn enter(&mut self) -> Result<(), Do> {

@@ -3,9 +3,9 @@
 use core::convert::Infallible;
 
 pub(crate) use stream::park::EMPTY;
-use stream::{Process, Shared, Word};
+use stream::{Entry, Process, Shared, Word};
 
-use super::Conn;
+use super::{Conn, Gone, Known, Use};
 use crate::rings::words::{Words, position};
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -78,18 +78,42 @@ impl Process for Parking<'_> {
 
     #[inline(always)]
     fn inside(&mut self) -> Result<u64, Infallible> {
-        Ok(self.conn.sleep.inside.load(Ordering::SeqCst))
+        Ok(self.conn.users.inside())
     }
+}
+
+/// A read of a thread that trusts in its process being parked: a user meanwhile.
+pub(crate) struct Entering {
+    known: Known,
+    user: Option<Use>,
+}
+
+impl Entering {
+    #[inline(always)]
+    pub(crate) fn new(known: Known) -> Self {
+        Self { known, user: None }
+    }
+}
+
+impl Entry for Entering {
+    type Stop = Gone;
 
     #[inline(always)]
-    fn enter(&mut self) -> Result<(), Infallible> {
-        self.conn.sleep.inside.fetch_add(1, Ordering::SeqCst);
+    fn enter(&mut self) -> Result<(), Gone> {
+        self.user = Some(self.known.enter_inside()?);
         Ok(())
     }
 
     #[inline(always)]
-    fn exit(&mut self) -> Result<(), Infallible> {
-        self.conn.sleep.inside.fetch_sub(1, Ordering::SeqCst);
+    fn parked(&mut self) -> Result<u64, Gone> {
+        Ok(self.known.sleep.parked.load(Ordering::SeqCst))
+    }
+
+    #[inline(always)]
+    fn exit(&mut self) -> Result<(), Gone> {
+        if let Some(user) = self.user.take() {
+            user.leave();
+        }
         Ok(())
     }
 }

@@ -48,8 +48,6 @@ pub(crate) struct Sleep {
     pub(crate) parked: AtomicU64,
     /// Threads that wait for it in the kernel since before it had a ring. They may do so for longer than the connection lives.
     pub(crate) waiting: AtomicU32,
-    /// Threads that read from the kernel, and rely on that.
-    pub(crate) inside: AtomicU64,
     /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
     pub(crate) woken_at: AtomicU64,
     pub(crate) futile: AtomicU32,
@@ -59,13 +57,13 @@ pub(crate) struct Sleep {
 impl Sleep {
     pub(super) fn reset(&self) {
         zero_all(&[&self.futile, &self.stays]);
-        zero_all_long(&[&self.parked, &self.inside, &self.woken_at]);
+        zero_all_long(&[&self.parked, &self.woken_at]);
     }
 
     /// In the child of a fork nobody sleeps.
     pub(super) fn forked(&self) {
         zero_all(&[&self.waiting]);
-        zero_all_long(&[&self.parked, &self.inside]);
+        zero_all_long(&[&self.parked]);
     }
 }
 

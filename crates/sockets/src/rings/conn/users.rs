@@ -20,8 +20,10 @@ use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 /// Users, movers and flags of a place, in one word.
 const USER: u64 = 1;
 const MOVER: u64 = 1 << 15;
+/// Users that read from the kernel in trust of being parked (see `stream::park`), counted once more.
+const INSIDE: u64 = 1 << 32;
 /// All that is counted.
-const COUNTED: u64 = (1 << 28) - 1;
+const COUNTED: u64 = (ENDS - 1) | !(INSIDE - 1);
 /// Both ends of the time in which the last mover does what a close does.
 const ENDS: u64 = 1 << 28;
 const ENDED: u64 = 1 << 29;
@@ -35,7 +37,7 @@ fn users(word: u64) -> u64 {
 }
 
 fn movers(word: u64) -> u64 {
-    (word & COUNTED) / MOVER
+    (word & (ENDS - 1)) / MOVER
 }
 
 /// How often this process is the child of a fork: what has begun in the parent is not counted here.
@@ -71,8 +73,8 @@ impl Known {
     /// The connection that a number is of.
     #[inline(always)]
     pub(super) fn by(by_fd: &'static AtomicU16, all: &'static [Conn; CONNECTIONS]) -> Option<Self> {
-        // Pairs with the Release in `claim` and `copied`: the place is this connection's, or a later one's.
-        let place = usize::from(by_fd.load(Ordering::Acquire));
+        // Pairs with the Release in `claim` and `copied`: the place is this connection's, or a later one's. SeqCst as in `Conn::is`.
+        let place = usize::from(by_fd.load(Ordering::SeqCst));
         Some(Self { conn: all.get(place.checked_sub(1)?)?, by_fd })
     }
 
@@ -85,8 +87,19 @@ impl Known {
     /// In a call on it from here on.
     #[inline(always)]
     pub(crate) fn enter(self) -> Result<Use, Gone> {
-        let before = self.conn.users.word.fetch_add(USER, Ordering::SeqCst);
-        let entered = Use { conn: self.conn, forks: forks() };
+        self.enter_as(USER)
+    }
+
+    /// The same, and counted among those who read in trust of being parked.
+    #[inline(always)]
+    pub(super) fn enter_inside(self) -> Result<Use, Gone> {
+        self.enter_as(USER + INSIDE)
+    }
+
+    #[inline(always)]
+    fn enter_as(self, counts: u64) -> Result<Use, Gone> {
+        let before = self.conn.users.word.fetch_add(counts, Ordering::SeqCst);
+        let entered = Use { conn: self.conn, forks: forks(), counts };
         // Who closes it takes the number away first, and gives the place back when there are no users.
         if before & CLOSED == 0 && self.is_still() {
             return Ok(entered);
@@ -118,6 +131,8 @@ pub(crate) struct Gone;
 pub(crate) struct Use {
     pub(crate) conn: &'static Conn,
     forks: u32,
+    /// What it has added.
+    counts: u64,
 }
 
 /// What tells a user of this process from one of its parent.
@@ -128,7 +143,7 @@ pub(crate) fn forks() -> u32 {
 impl Use {
     /// That of a thread which has entered a connection when [`forks`] said this.
     pub(crate) fn since(conn: &'static Conn, forks: u32) -> Self {
-        Self { conn, forks }
+        Self { conn, forks, counts: USER }
     }
 
     #[inline(always)]
@@ -136,7 +151,7 @@ impl Use {
         if self.forks != forks() {
             return;
         }
-        let before = self.conn.users.word.fetch_sub(USER, Ordering::SeqCst);
+        let before = self.conn.users.word.fetch_sub(self.counts, Ordering::SeqCst);
         if before & CLOSED != 0 {
             self.conn.is_left();
         }
@@ -198,6 +213,12 @@ impl Users {
         self.word.fetch_and(!COUNTED, Ordering::Relaxed);
         self.asking.store(0, Ordering::Relaxed);
         self.drops();
+    }
+
+    /// How many are inside: see `stream::park`.
+    #[inline(always)]
+    pub(super) fn inside(&self) -> u64 {
+        self.word.load(Ordering::SeqCst) / INSIDE
     }
 
     fn drops(&self) {
@@ -273,7 +294,7 @@ impl Conn {
             self.ends_if(|word| word & ENDS == 0);
         }
         Mover { conn: self, forks }.rests();
-        Use { conn: self, forks }.leave();
+        Use::since(self, forks).leave();
     }
 
     /// Waits for short calls to be through, and for system calls that use the number.

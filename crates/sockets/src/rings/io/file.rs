@@ -5,7 +5,6 @@ use libc::{c_int, off_t};
 use super::write::{goes_to_kernel, plain, used_plainly, write};
 use super::{with_errno, writes_unready};
 use crate::hook::{get_errno, set_errno};
-use crate::page::{self, Way};
 use crate::raw;
 use crate::rings::conn::{Known, state};
 use crate::rings::copy::Bytes;
@@ -69,7 +68,7 @@ fn send_pieces(
     length: usize,
     (piece, room): (*mut u8, usize),
 ) -> Option<isize> {
-    let errno = get_errno();
+    let (conn, errno) = (known.conn, get_errno());
     let mut sent = 0;
     while sent < length {
         // SAFETY: the program's own variable, which is there.
@@ -88,11 +87,10 @@ fn send_pieces(
             break;
         }
         let mut rest = || {
+            let is_slept_over = conn.is_slept_over();
             // SAFETY: what was read, and is not changed meanwhile.
             let sent = unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) };
-            if sent > 0 {
-                page::kernel(known.record(), Way::Out, sent as u64);
-            }
+            conn.gave(sent, is_slept_over);
             with_errno(sent)
         };
         let bytes = Bytes::flat(piece.cast(), got);

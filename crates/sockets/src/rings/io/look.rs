@@ -5,9 +5,8 @@ use stream::{consent, park};
 
 use super::is_empty;
 use crate::rings::blocked::Limit;
-use crate::rings::conn::Conn;
-use crate::rings::conn::parked::Parking;
-use crate::rings::native::Native;
+use crate::rings::conn::parked::Entering;
+use crate::rings::conn::{Conn, Known, state};
 use crate::rings::spin::{self, Look};
 use crate::rings::words::Words;
 use crate::rings::{kernel, leave};
@@ -40,22 +39,26 @@ pub(super) fn stays_asleep(conn: &Conn) -> bool {
     conn.pace.stays_together()
 }
 
-/// A read on a connection that is known to have nothing in its ring, unless it is time to see whether that is still for the best. An
-/// end may have something left before it. For users of it.
+/// A read on a connection that is parked over an empty ring, unless it is time to see whether that is still for the best: the program's own call, with
+/// no look at the ring. None: it is not such a one, or has ended; an end may have something left before it. Inlined into the hook, as
+/// [`write_quietly`](super::write_quietly) is.
 #[inline(always)]
-pub(super) fn read_parked(conn: &Conn, own: &Words, peer: &Words, native: &mut Native<'_>) -> Option<isize> {
-    if !conn.is_quiet() || leave::owes() {
+pub(crate) fn read_quietly(known: Known, flags: c_int, mut call: impl FnMut() -> isize) -> Option<isize> {
+    let conn = known.conn;
+    if !conn.is(state::READY) || flags & !super::read::USUAL != 0 || !conn.is_quiet() || leave::owes() {
         return None;
     }
-    let Ok(result) = park::read(&mut Parking { conn, own, peer }, |_| Ok(native.call()));
-    let result = result?;
-    conn.said(result);
-    conn.owed.unacknowledged.store(1, Ordering::Relaxed);
-    if result > 0 {
-        // What a wait has told came this way.
-        conn.told.promised.store(0, Ordering::Relaxed);
-    }
-    (result != 0).then_some(result)
+    let result = park::read(&mut Entering::new(known), |_| {
+        let result = call();
+        conn.said(result);
+        conn.owed.unacknowledged.store(1, Ordering::Relaxed);
+        if result > 0 {
+            // What a wait has told came this way.
+            conn.told.promised.store(0, Ordering::Relaxed);
+        }
+        Ok(result)
+    });
+    result.ok().flatten().filter(|&result| result != 0)
 }
 
 /// Looks at the ring for a while. Whether there is something in it.

@@ -8,7 +8,7 @@ use stream::{Held, Outcome, Step, consent, park, path};
 
 use super::both::{all, more};
 use super::fast::Takes;
-use super::look::{finds, may_look, read_parked, stays_asleep};
+use super::look::{finds, may_look, stays_asleep};
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::hook::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
@@ -22,6 +22,14 @@ use crate::rings::spin::{self, Look, Machine};
 use crate::rings::words::{CAPACITY, Words};
 use crate::rings::{epoll, kernel, leave, pair};
 use crate::sync::Ordering;
+
+/// Flags of reads that rings know.
+pub(super) const USUAL: c_int = libc::MSG_DONTWAIT
+    | libc::MSG_PEEK
+    | libc::MSG_WAITALL
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC
+    | libc::MSG_TRUNC;
 
 /// Reads: `native` is the program's own call.
 #[inline(never)]
@@ -38,15 +46,9 @@ pub(crate) fn read(
     {
         return Ok(result);
     }
-    let usual = libc::MSG_DONTWAIT
-        | libc::MSG_PEEK
-        | libc::MSG_WAITALL
-        | libc::MSG_NOSIGNAL
-        | libc::MSG_CMSG_CLOEXEC
-        | libc::MSG_TRUNC;
-    let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
+    let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !USUAL == 0) else {
         // Who wants no bytes waits for some all the same, in most calls, and leaves them.
-        let wants_none = flags & !usual == 0 && bytes.is_some_and(|bytes| bytes.length == 0);
+        let wants_none = flags & !USUAL == 0 && bytes.is_some_and(|bytes| bytes.length == 0);
         if wants_none && conn.words().is_some_and(|(own, peer)| !is_empty(own, peer)) {
             return Ok(0);
         }
@@ -67,14 +69,8 @@ pub(crate) fn read(
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
     if conn.sleep.parked.load(Ordering::Relaxed) != 0 {
         let user = known.enter()?;
-        let result = read_parked(conn, own, peer, native);
-        if result.is_none() {
-            epoll::wakes(conn, own);
-        }
+        epoll::wakes(conn, own);
         user.leave();
-        if let Some(result) = result {
-            return Ok(result);
-        }
     }
     let is_peek = flags & libc::MSG_PEEK != 0;
     let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0 && !is_peek;

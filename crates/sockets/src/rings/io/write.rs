@@ -10,7 +10,6 @@ use stream::{Outcome, Shared, Word, consent, path, plain};
 use super::fast::Puts;
 use super::{Moves, is_nonblocking, with_errno, writes_unready};
 use crate::hook::set_errno;
-use crate::page::{self, Way};
 use crate::rings::blocked::{Blocked, Goes};
 use crate::rings::conn::{Conn, Gone, Known, Mover, Use, state};
 use crate::rings::copy::Bytes;
@@ -22,6 +21,26 @@ use crate::rings::spin::Machine;
 use crate::rings::words::{CAPACITY, INLINE_BYTES, Words};
 use crate::rings::{kernel, leave, pair, spin};
 use crate::sync::{Ordering, fence};
+
+/// Flags that change nothing of where the bytes go.
+const USUAL: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+
+/// A write on a connection of which everything comes through the kernel for now (see [`Conn::is_quiet`]): the program's own call, with no look at
+/// the ring. None: it is not such a one. Inlined into the hook: behind a system call each return to a caller is mispredicted on many
+/// processors, as the kernel has replaced what they had predicted.
+#[inline(always)]
+pub(crate) fn write_quietly(
+    known: Known,
+    fd: c_int,
+    flags: c_int,
+    mut call: impl FnMut() -> isize,
+) -> Option<isize> {
+    let conn = known.conn;
+    if !conn.is(state::READY) || flags & !USUAL != 0 || !conn.is_quiet() {
+        return None;
+    }
+    used_plainly(known, fd, || plain_by(conn, &mut call)).ok().flatten()
+}
 
 /// Writes: `native` is the program's own call.
 #[inline(never)]
@@ -45,9 +64,8 @@ pub(crate) fn write(
     if flags & libc::MSG_MORE != 0 {
         return super::held::write(known, fd, native);
     }
-    let usual = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
-    let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !usual == 0) else {
-        if flags & !usual != 0 || bytes.is_none() {
+    let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !USUAL == 0) else {
+        if flags & !USUAL != 0 || bytes.is_none() {
             known.moving(|conn| leave::writing(conn, fd))?;
         }
         return used_plainly(known, fd, || plain(conn, native));
@@ -55,11 +73,6 @@ pub(crate) fn write(
     let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
     if conn.pace.answers() && bytes.length <= INLINE_BYTES {
         answers(own);
-    }
-    if conn.is_quiet()
-        && let Some(result) = used_plainly(known, fd, || plain_once(conn, native))?
-    {
-        return Ok(result);
     }
     if !bytes.is_there(false) {
         return used_plainly(known, fd, || plain(conn, native));
@@ -284,9 +297,10 @@ impl Writing<'_> {
         let (mut sent, mut waited) = (0, Blocked::new());
         loop {
             let flags = self.flags | libc::MSG_DONTWAIT;
+            let is_slept_over = conn.is_slept_over();
             let count = conn.asks(self.fd, |fd| kernel::send_rest(fd, self.bytes, done + sent, flags));
+            conn.gave(count, is_slept_over);
             if count > 0 {
-                page::kernel(conn.record(), Way::Out, count as u64);
                 sent += count as usize;
                 if done + sent == self.bytes.length || !conn.asks(self.fd, kernel::takes_more) {
                     return sent as isize;
@@ -423,14 +437,19 @@ pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
 
 /// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
 pub(super) fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
-    let Some((own, _)) = conn.words() else { return Some(native.call()) };
+    plain_by(conn, &mut || native.call())
+}
+
+#[inline(always)]
+fn plain_by(conn: &Conn, call: &mut impl FnMut() -> isize) -> Option<isize> {
+    let Some((own, _)) = conn.words() else { return Some(call()) };
     let way = &own.way.0;
     let Ok(result) = plain::write(&mut WithoutLock(own), |_| {
         if way.given.load(Ordering::Relaxed) != 0 && way.path.load(Ordering::Relaxed) == path::TCP {
             way.given.store(0, Ordering::SeqCst);
         }
         let held = way.held.load(Ordering::Relaxed);
-        let result = native.call();
+        let result = call();
         if held != 0 && result > 0 {
             // Sent with what was held back, unless another thread has had the kernel hold back more since.
             let _ = way.held.compare_exchange(held, 0, Ordering::SeqCst, Ordering::Relaxed);
