@@ -154,14 +154,17 @@ pub(crate) fn used_before() {
     word(head::REASONS + Reason::NotYet as usize).fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Whether a connection has a record.
+/// Whether a connection has a record. Only those that are taken are looked at: a short connection would pay for a look at all.
 pub(crate) fn is_known(cookie: u64) -> bool {
-    let is_taken = |record: u16| {
-        let number = usize::from(record - 1);
-        TAKEN.get(number / 64).is_some_and(|taken| taken.load(Ordering::Relaxed) & 1 << (number % 64) != 0)
-    };
-    (1..=layout::RECORDS as u16).any(|record| {
-        is_taken(record) && present(place(record) + record::COOKIE).load(Ordering::Relaxed) == cookie
+    TAKEN.iter().enumerate().any(|(at, taken)| {
+        let mut left = taken.load(Ordering::Relaxed);
+        let mut is_it = false;
+        while left != 0 && !is_it {
+            let record = (at * 64) as u16 + left.trailing_zeros() as u16 + 1;
+            left &= left - 1;
+            is_it = present(place(record) + record::COOKIE).load(Ordering::Relaxed) == cookie;
+        }
+        is_it
     })
 }
 
