@@ -442,6 +442,7 @@ pub(crate) fn forked() {
         return;
     }
     users::forked();
+    holders::is_child();
     for conn in all() {
         conn.users.forked();
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
