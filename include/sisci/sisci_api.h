@@ -351,6 +351,14 @@ const char *SCIGetAdapterFamilyString(unsigned int type);
 
 #ifdef __cplusplus
 }
+
+/* The argument list of older releases, which names the device before the adapter. */
+inline void SCIConnectDeviceMemory(sci_desc_t sd, sci_remote_segment_t *segment, sci_device_t device,
+                                   unsigned int localAdapterNo, unsigned int segmentNo, unsigned int timeout,
+                                   unsigned int flags, sci_error_t *error)
+{
+    SCIConnectDeviceMemory(sd, segment, localAdapterNo, device, segmentNo, timeout, flags, error);
+}
 #endif
 
 #endif

@@ -81,4 +81,35 @@ void SCIRegisterPCIeRequester(sci_desc_t sd, unsigned int localAdapterNo, unsign
 void SCIUnregisterPCIeRequester(sci_desc_t sd, unsigned int localAdapterNo, unsigned int bus, unsigned int devfn,
                                 unsigned int flags, sci_error_t *error);
 
+/* ---- Argument lists of older releases --------------------------------------------------------------------------------- */
+
+/* Programs that were written for them map a segment for a device without a size (offset, flags): all of it. */
+#define SISCI_PICK_8(a1, a2, a3, a4, a5, a6, a7, a8, name, ...) name
+#define SISCI_PICK_7(a1, a2, a3, a4, a5, a6, a7, name, ...) name
+
+#define SISCI_MAP_LOCAL_8(segment, adapter, device, address, offset, size, flags, error)                               \
+    (SCIMapLocalSegmentForDevice)(segment, adapter, device, address, offset, size, flags, error)
+#define SISCI_MAP_LOCAL_7(segment, adapter, device, address, offset, flags, error)                                     \
+    (SCIMapLocalSegmentForDevice)(segment, adapter, device, address, offset, SCIGetLocalSegmentSize(segment), flags,   \
+                                  error)
+#define SCIMapLocalSegmentForDevice(...)                                                                               \
+    SISCI_PICK_8(__VA_ARGS__, SISCI_MAP_LOCAL_8, SISCI_MAP_LOCAL_7, 0)(__VA_ARGS__)
+
+#define SISCI_MAP_REMOTE_7(segment, device, address, offset, size, flags, error)                                       \
+    (SCIMapRemoteSegmentForDevice)(segment, device, address, offset, size, flags, error)
+#define SISCI_MAP_REMOTE_6(segment, device, address, offset, flags, error)                                             \
+    (SCIMapRemoteSegmentForDevice)(segment, device, address, offset, SCIGetRemoteSegmentSize(segment), flags, error)
+#define SCIMapRemoteSegmentForDevice(...)                                                                              \
+    SISCI_PICK_7(__VA_ARGS__, SISCI_MAP_REMOTE_7, SISCI_MAP_REMOTE_6, 0)(__VA_ARGS__)
+
+/* They name the device before the adapter. C++ tells the two by an overload, which lies behind the `extern "C"` of sisci_api.h. */
+#if !defined(__cplusplus) && defined(__GNUC__)
+#define SISCI_IS_DEVICE(thing) __builtin_types_compatible_p(__typeof__(thing), sci_device_t)
+#define SCIConnectDeviceMemory(sd, segment, first, second, segmentNo, timeout, flags, error)                           \
+    (SCIConnectDeviceMemory)(sd, segment,                                                                              \
+                             SISCI_IS_DEVICE(first) ? (unsigned int)(size_t)(second) : (unsigned int)(size_t)(first),  \
+                             SISCI_IS_DEVICE(first) ? (sci_device_t)(size_t)(first) : (sci_device_t)(size_t)(second),  \
+                             segmentNo, timeout, flags, error)
+#endif
+
 #endif

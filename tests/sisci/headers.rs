@@ -110,3 +110,35 @@ fn cpp_programs_link() {
     );
     c::must(Command::new(program).env("LD_LIBRARY_PATH", library.parent().unwrap()));
 }
+
+/// Argument lists of older releases beside the present ones.
+#[test]
+fn older_argument_lists_of_devices_compile() {
+    let body = "#include <sisci_api.h>\n\
+        void f(sci_desc_t sd, sci_local_segment_t l, sci_remote_segment_t r, sci_device_t d, sci_ioaddr_t *a, unsigned int n);\n\
+        void f(sci_desc_t sd, sci_local_segment_t l, sci_remote_segment_t r, sci_device_t d, sci_ioaddr_t *a, unsigned int n)\n\
+        { sci_error_t e; sci_remote_segment_t s;\n\
+        SCIMapLocalSegmentForDevice(l, n, d, a, 0, 64, 0, &e); SCIMapLocalSegmentForDevice(l, n, d, a, 0, 0, &e);\n\
+        SCIMapRemoteSegmentForDevice(r, d, a, 0, 64, 0, &e); SCIMapRemoteSegmentForDevice(r, d, a, 0, 0, &e);\n\
+        SCIConnectDeviceMemory(sd, &s, n, d, 0, 0, 0, &e); SCIConnectDeviceMemory(sd, &s, d, n, 0, 0, 0, &e); }\n";
+    for (compiler, language, standards) in [
+        ("gcc", "c", ["-std=c99", "-std=gnu99", "-std=c17"]),
+        ("g++", "cc", ["-std=c++11", "-std=c++17", "-std=c++20"]),
+    ] {
+        if !c::is_there(compiler) {
+            continue;
+        }
+        let source = c::made().join(format!("older.{language}"));
+        std::fs::write(&source, body).unwrap();
+        for standard in standards {
+            c::must(
+                Command::new(compiler)
+                    .args([standard, "-pedantic", "-fsyntax-only"])
+                    .args(WARNINGS)
+                    .arg("-I")
+                    .arg(c::top().join("include/sisci"))
+                    .arg(&source),
+            );
+        }
+    }
+}

@@ -319,6 +319,10 @@ fn what_is_installed_is_what_is_removed() {
     for file in [
         "include/sisci_api.h",
         "include/dis/dis_types.h",
+        "src/include/sisci_api.h",
+        "src/include/dis/sisci_types.h",
+        "src/SISCI/api/sisci_api.h",
+        "src/SISCI/src/sisci_error.h",
         "lib64/libsisci.so",
         "lib/pkgconfig/sisci.pc",
         "lib64/libtieline-sockets.so",
@@ -329,7 +333,9 @@ fn what_is_installed_is_what_is_removed() {
     }
     let module = fs::read_to_string(prefix.join("lib/pkgconfig/sisci.pc")).unwrap();
     assert!(
-        module.starts_with(&format!("prefix={}\n", prefix.display())) && !module.contains('@'),
+        module.starts_with(&format!("prefix={}\n", prefix.display()))
+            && module.contains("-Wl,-rpath,${libdir}")
+            && !module.contains('@'),
         "{module}"
     );
     assert!(!prefix.join("bin/scipp").exists(), "the pretended binary does not answer to this name");
@@ -339,7 +345,9 @@ fn what_is_installed_is_what_is_removed() {
     for file in list.lines() {
         assert!(!Path::new(file).exists(), "{file}");
     }
-    assert!(!prefix.join("share/doc/tieline").exists() && !prefix.join("include/dis").exists());
+    // No folder is left but the one of somebody else's file.
+    let left: Vec<_> = fs::read_dir(&prefix).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["bin"]);
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "of somebody else");
 }
 
