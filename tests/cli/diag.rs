@@ -109,16 +109,16 @@ fn a_bad_link_is_an_error_of_the_node_that_sends_over_it() {
 }
 
 #[test]
-fn a_link_that_is_down_is_warned_of_and_the_nodes_that_see_less_are_named() {
+fn a_link_that_is_down_is_an_error_of_both_ends_and_the_nodes_that_see_less_are_named() {
     let _watchdog = Watchdog::usual("diag of a link that is down");
     let cluster = up("4");
     done(&cluster, &["link", "down", "4", "12"]);
     let (status, report) = diag(&cluster, &[]);
-    let warnings = found(&report, "warning");
-    assert_eq!((status, nodes(&warnings)), (1, vec![4, 4, 12, 12]), "{report:#}");
+    let (errors, warnings) = (found(&report, "error"), found(&report, "warning"));
+    assert_eq!((status, nodes(&errors), nodes(&warnings)), (1, vec![4, 12], vec![4, 12]), "{report:#}");
     assert!(
-        warnings[0].1.contains("to node 12 was taken down")
-            && warnings[1].1.starts_with("Node 12 not reachable")
+        errors[0].1.contains("to node 12 was taken down")
+            && warnings[0].1.starts_with("Node 12 not reachable")
     );
     let expected = json!([
         "node 4 sees another topology than most, without node 12",
@@ -132,9 +132,11 @@ fn a_link_that_is_down_is_warned_of_and_the_nodes_that_see_less_are_named() {
         "{out}"
     );
     assert_eq!(out.lines().last(), Some("TEST RESULT: *FAILED*"));
-    // One node by itself has warnings, and these pass.
-    let (status, out, _) = cluster.run(&["diag", "--node", "4"]).unwrap();
-    assert!(status == 0 && out.contains("tieline diag discovered 2 warning(s)."), "{out}");
+    // Each end by itself fails as well; a node whose links are all up passes.
+    for (node, ends) in [("4", 1), ("12", 1), ("8", 0)] {
+        let (status, out, _) = cluster.run(&["diag", "--node", node]).unwrap();
+        assert_eq!(status, ends, "{out}");
+    }
     done(&cluster, &["link", "up", "4", "12"]);
     assert_eq!(diag(&cluster, &[]).0, 0);
 }
@@ -164,6 +166,7 @@ fn a_dead_node_is_an_error_by_itself_and_a_warning_of_the_others() {
     let warnings = found(&report, "warning");
     assert_eq!(nodes(&warnings), [4, 8], "{warnings:?}");
     assert!(warnings.iter().all(|(_, text)| text.starts_with("Node 12 not reachable")), "{warnings:?}");
+    assert_eq!(diag(&cluster, &["--node", "4"]).0, 1, "one node that does not reach what runs here");
 }
 
 #[test]

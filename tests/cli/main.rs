@@ -23,5 +23,6 @@ mod printing;
 mod report;
 mod run_compare;
 mod signals;
+mod states;
 mod verify;
 mod waiting;

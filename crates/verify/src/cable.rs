@@ -143,6 +143,12 @@ pub fn run(
     };
     let mut doubts = Vec::new();
     rates::judge(&wanted, &measured, busy.as_deref(), stop(), &mut deviations, &mut doubts);
+    if request.plan.path.is_none()
+        && deviations.is_empty()
+        && let Some(why) = target.lacks_a_peer()
+    {
+        doubts.push(format!("a link {why}"));
+    }
     if let Some(only) = request.only {
         nodes.retain(|node| node.node == only);
     }

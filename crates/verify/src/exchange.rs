@@ -98,10 +98,11 @@ pub fn run(
             }
         }
     }
-    let verdict = if total > 0 && pairs.iter().all(|pair| pair.error.is_none()) {
-        Verdict::Pass
-    } else {
-        Verdict::Fail
+    let verdict = match total {
+        // Of nothing nothing is known.
+        0 => Verdict::Inconclusive,
+        _ if pairs.iter().all(|pair| pair.error.is_none()) => Verdict::Pass,
+        _ => Verdict::Fail,
     };
     ExchangeReport { pairs, verdict }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use node::NodeError;
 use node_client::ClientError;
 use node_client::runtime_dir::ClusterDir;
-use proto::wire::status::{NodeStatus, SessionState};
+use proto::wire::status::{LinkStatus, NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 use tieline::names::adapter_on;
@@ -24,10 +24,49 @@ pub struct NodeReport {
     pub status: Option<NodeStatus>,
     /// Why it does not.
     pub error: Option<String>,
+    /// How its manager is.
+    pub manager: ManagerState,
     /// Its services.
     pub services: Vec<Service>,
     /// Where its manager's log is, if it was started in the background.
     pub log: Option<PathBuf>,
+}
+
+/// How a node's manager is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ManagerState {
+    /// It answers.
+    Running,
+    /// Its process is there, and gave no answer in time.
+    NotResponding,
+    /// Its process is not there: it crashed or was killed.
+    NotRunning,
+    /// It could not be asked, so that nothing is known of it.
+    Unknown,
+}
+
+impl ManagerState {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::NotResponding => "not responding",
+            Self::NotRunning => "not running",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    const fn of(error: &NodeError) -> Self {
+        match error {
+            NodeError::Client(ClientError::TimedOut { .. }) => Self::NotResponding,
+            NodeError::Client(
+                ClientError::ManagerGone { .. }
+                | ClientError::NoManager { .. }
+                | ClientError::NoSuchNode { .. },
+            ) => Self::NotRunning,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// One service of a node.
@@ -56,7 +95,7 @@ pub enum ServiceState {
 pub struct ClusterReport {
     /// By node.
     pub nodes: Vec<NodeReport>,
-    /// All run, and each has a valid session with each other.
+    /// All run, each has a valid session with each other, and each link is up and leads where it should.
     pub verdict: Verdict,
     /// What is not as it should be; each line names the thing and the next step.
     pub problems: Vec<String>,
@@ -73,7 +112,13 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
         fine => fine,
     });
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    let problems = problems(target, &nodes);
+    // One node alone is judged by its links to all that run here.
+    let mut expected: Vec<NodeId> =
+        node::cluster::list_nodes(&dir)?.into_iter().map(|entry| entry.node).collect();
+    expected.extend(&target.nodes);
+    expected.sort_unstable();
+    expected.dedup();
+    let problems = problems(&expected, &nodes);
     let verdict = if problems.is_empty() && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
     Ok(ClusterReport { nodes, verdict, problems })
 }
@@ -82,14 +127,16 @@ fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
     let log = Some(dir.log_file(node)).filter(|log| log.is_file());
     match node::cluster::status(dir, node) {
         Ok(status) => {
-            Ok(NodeReport { node, services: services(&status), status: Some(status), error: None, log })
+            let (services, manager) = (services(&status), ManagerState::Running);
+            Ok(NodeReport { node, services, status: Some(status), error: None, manager, log })
         }
         Err(NodeError::Client(error)) if is_own_lack(&error) => Err(error.into()),
         Err(error) => {
             let why = why_no_answer(&error);
-            let manager =
+            let manager = ManagerState::of(&error);
+            let service =
                 Service { name: "node manager".into(), state: ServiceState::Stopped, detail: why.clone() };
-            Ok(NodeReport { node, status: None, error: Some(why), services: vec![manager], log })
+            Ok(NodeReport { node, status: None, error: Some(why), manager, services: vec![service], log })
         }
     }
 }
@@ -137,7 +184,7 @@ fn services(status: &NodeStatus) -> Vec<Service> {
         format!("pid {}, tieline {}", status.info.manager_pid, status.info.version),
     )];
     for adapter in &status.info.adapters {
-        let up = status.links.iter().filter(|link| link.session == SessionState::Valid).count();
+        let up = status.links.iter().filter(|link| carries(link)).count();
         let name = format!("adapter {} ({})", adapter.number, adapter.kind);
         services.push(running(name, format!("{up} of {} links up", status.links.len())));
     }
@@ -154,28 +201,48 @@ fn services(status: &NodeStatus) -> Vec<Service> {
     services
 }
 
-fn problems(target: &Target, nodes: &[NodeReport]) -> Vec<String> {
-    let mut problems = Vec::new();
-    for report in nodes {
-        let Some(status) = &report.status else {
+/// What is sent over it arrives at the node that is meant: there is a session, it is not taken down and leads nowhere else.
+pub(crate) fn carries(link: &LinkStatus) -> bool {
+    link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
+}
+
+/// What is wrong with a link as its end at `node` sees it.
+fn problem_of(node: NodeId, link: &LinkStatus) -> Option<String> {
+    let LinkStatus { peer, partner, .. } = link;
+    if link.session != SessionState::Valid {
+        let state = session_name(link.session);
+        let why = link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        return Some(format!("node {node}: session with node {peer} is {state}{why}"));
+    }
+    if link.taken_down {
+        let [a, b] = [node.min(*peer), node.max(*peer)];
+        return Some(format!("link {a}-{b} was taken down: `tieline link up {a} {b}` brings it up"));
+    }
+    (partner != peer).then(|| {
+        format!("node {node}: its link to node {peer} leads to node {partner}: `tieline cable` says which cables to exchange")
+    })
+}
+
+fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
+    // The cause before what follows from it: others have lost their sessions with who does not answer.
+    let silent = nodes.iter().filter(|report| report.status.is_none());
+    let mut problems: Vec<String> = silent
+        .map(|report| {
             let why = report.error.as_deref().unwrap_or("no answer");
             let log =
                 report.log.as_ref().map(|log| format!("; its log: {}", log.display())).unwrap_or_default();
-            problems.push(format!("node {}: its manager does not answer: {why}{log}", report.node));
-            continue;
-        };
-        for other in target.nodes.iter().filter(|other| **other != report.node) {
-            let link = status.links.iter().find(|link| link.peer == *other);
-            match link {
-                Some(link) if link.session == SessionState::Valid => {}
-                Some(link) => problems.push(format!(
-                    "node {}: session with node {other} is {}{}",
-                    report.node,
-                    session_name(link.session),
-                    link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default(),
-                )),
-                None => problems.push(format!("node {} has never seen node {other}", report.node)),
-            }
+            format!("node {}: its manager does not answer: {why}{log}", report.node)
+        })
+        .collect();
+    for report in nodes {
+        let Some(status) = &report.status else { continue };
+        for other in expected.iter().filter(|other| **other != report.node) {
+            let problem = match status.links.iter().find(|link| link.peer == *other) {
+                Some(link) => problem_of(report.node, link),
+                None => Some(format!("node {} has never seen node {other}", report.node)),
+            };
+            // Both ends say the same of a link that was taken down.
+            problems.extend(problem.filter(|problem| !problems.contains(problem)));
         }
     }
     problems
@@ -208,7 +275,7 @@ impl ClusterReport {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{:>6}  {:<8} {:>8} {:>9} {:>9} {:>9} {:>11} {:>9}",
+            "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>9}",
             "node", "manager", "pid", "sessions", "programs", "segments", "interrupts", "uptime"
         );
         for report in &self.nodes {
@@ -218,9 +285,9 @@ impl ClusterReport {
                         status.links.iter().filter(|link| link.session == SessionState::Valid).count();
                     writeln!(
                         text,
-                        "{:>6}  {:<8} {:>8} {:>9} {:>9} {:>9} {:>11} {:>7.1} s",
+                        "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>7.1} s",
                         report.node.get(),
-                        "running",
+                        report.manager.text(),
                         status.info.manager_pid,
                         format!("{valid}/{}", self.nodes.len().saturating_sub(1)),
                         status.programs_total.saturating_sub(1),
@@ -229,13 +296,17 @@ impl ClusterReport {
                         status.uptime_ns as f64 / 1e9,
                     )
                 }
-                None => writeln!(text, "{:>6}  {:<8}", report.node.get(), "stopped"),
+                None => writeln!(text, "{:>6}  {}", report.node.get(), report.manager.text()),
             };
         }
+        self.write_problems(&mut text);
+        text
+    }
+
+    fn write_problems(&self, text: &mut String) {
         for problem in &self.problems {
             let _ = writeln!(text, "problem: {problem}");
         }
-        text
     }
 
     /// The services of each node.
@@ -245,18 +316,20 @@ impl ClusterReport {
             for service in &report.services {
                 let state = match service.state {
                     ServiceState::Running => "running",
-                    ServiceState::Stopped => "stopped",
+                    // The only service of a node whose manager does not answer is that manager.
+                    ServiceState::Stopped => report.manager.text(),
                 };
                 let _ = writeln!(
                     text,
-                    "node {:<5} {:<18} {state:<8} {}",
+                    "node {:<5} {:<18} {state:<14} {}",
                     report.node, service.name, service.detail
                 );
             }
             if let Some(log) = &report.log {
-                let _ = writeln!(text, "node {:<5} {:<18} {:<8} {}", report.node, "log", "", log.display());
+                let _ = writeln!(text, "node {:<5} {:<18} {:<14} {}", report.node, "log", "", log.display());
             }
         }
+        self.write_problems(&mut text);
         text
     }
 }

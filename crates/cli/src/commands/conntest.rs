@@ -57,6 +57,10 @@ fn seconds(option: &str, value: f64) -> Result<Duration, crate::exit::Failure> {
 
 pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outcome {
     let everyone = target(&Common { node: None, ..common.clone() })?;
+    if common.node.is_some() {
+        // For its error alone, if there is no such node.
+        target(common)?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::new(AtomicUsize::new(0));
     for_each_signal(|signal| {

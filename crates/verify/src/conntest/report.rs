@@ -126,11 +126,16 @@ impl ConntestReport {
         let late = self.instances.iter().flat_map(|instance| &instance.peers).any(PeerReport::was_only_late);
         // Ended early, by request, or late beside other work: what was not done has neither passed nor failed.
         let open = self.partial || self.load.is_busy() && (late || !moved);
-        self.verdict = match (fine, open) {
+        self.verdict = match (fine, open || self.has_no_peer()) {
             (true, true) => Verdict::Inconclusive,
             (true, false) if moved => Verdict::Pass,
             _ => Verdict::Fail,
         };
+    }
+
+    /// Nobody has anybody to exchange anything with.
+    fn has_no_peer(&self) -> bool {
+        self.instances.iter().all(|instance| instance.peers.is_empty())
     }
 
     /// Names the culprits, where these cables are known to be swapped.
@@ -183,6 +188,11 @@ impl ConntestReport {
             totals.corrupt,
             totals.out_of_order
         );
+        if self.has_no_peer() && self.verdict == Verdict::Inconclusive {
+            text.push_str(
+                " (there is no peer to test: start another node with `tieline node start --node ID`)",
+            );
+        }
         if self.partial {
             text.push_str(" (partial: ended early)");
         }
@@ -291,6 +301,16 @@ mod tests {
         };
         report.judge();
         report
+    }
+
+    #[test]
+    fn who_has_no_peer_has_not_passed() {
+        let mut alone = report(Ledger::default(), Load::default());
+        alone.instances.truncate(1);
+        alone.instances[0].peers.clear();
+        alone.judge();
+        assert_eq!(alone.verdict, Verdict::Inconclusive);
+        assert!(alone.render().contains("there is no peer to test"), "{}", alone.render());
     }
 
     #[test]

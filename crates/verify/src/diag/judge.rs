@@ -1,18 +1,22 @@
 //! What is said against a node: from what its manager says, what the tests gave, and what a host file expects.
 
-use proto::wire::status::{LinkStatus, SessionState};
+use proto::wire::status::LinkStatus;
 use tieline::NodeId;
 
 use super::{HostFile, Level, NodeDiag};
-use crate::status::session_name;
+use crate::status::{carries, session_name};
 
-/// Nothing passes over it, or it leads elsewhere.
-fn carries(link: &LinkStatus) -> bool {
-    link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
+/// Which other nodes there should be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Others<'a> {
+    /// Those that run here.
+    pub(super) expected: &'a [NodeId],
+    /// Those that have a report of their own beside this one, which says what is wrong with them.
+    pub(super) reported: &'a [NodeId],
 }
 
 /// Fills in the nodes that are seen, and the findings.
-pub(super) fn judge(diag: &mut NodeDiag, expected: &[NodeId], hosts: Option<&HostFile>) {
+pub(super) fn judge(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&HostFile>) {
     let node = diag.node;
     if diag.adapters().is_empty() {
         diag.found(Level::Error, format!("node {node} has no adapter: see its log"));
@@ -27,10 +31,10 @@ pub(super) fn judge(diag: &mut NodeDiag, expected: &[NodeId], hosts: Option<&Hos
     diag.nodes_seen.sort_unstable();
     links(diag);
     link_tests(diag);
-    match hosts {
-        Some(file) => host_file(diag, file),
-        None => unreachable_peers(diag, expected),
+    if let Some(file) = hosts {
+        host_file(diag, file, others);
     }
+    unreachable_peers(diag, others, hosts);
 }
 
 fn self_test(diag: &mut NodeDiag) {
@@ -60,7 +64,7 @@ fn links(diag: &mut NodeDiag) {
         let LinkStatus { peer, partner, adapter, .. } = link;
         if link.taken_down {
             let down_s = link.since_ns as f64 / 1e9;
-            found.push((Level::Warning, format!(
+            found.push((Level::Error, format!(
                 "link of adapter {adapter} to node {peer} was taken down {down_s:.1} s ago: `tieline link up {node} {peer}` brings it up"
             )));
         }
@@ -108,28 +112,45 @@ fn how(diag: &NodeDiag, peer: NodeId) -> String {
     }
 }
 
-fn unreachable_peers(diag: &mut NodeDiag, expected: &[NodeId]) {
+/// How much it matters that a node which runs here is not seen: a test that passes would say that all is well. Where its link
+/// is down or leads elsewhere, or where it has a report of its own, the error is there, and this is what follows from it.
+fn not_seen(diag: &NodeDiag, peer: NodeId, others: Others<'_>) -> Level {
+    match diag.links.iter().find(|link| link.peer == peer) {
+        _ if others.reported.contains(&peer) => Level::Warning,
+        Some(link) if link.taken_down || link.partner != peer => Level::Warning,
+        _ => Level::Error,
+    }
+}
+
+/// Nodes that run here and are not seen; the host file has named those that it lists.
+fn unreachable_peers(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&HostFile>) {
     let node = diag.node;
-    for peer in expected.iter().filter(|peer| !diag.nodes_seen.contains(peer)).copied().collect::<Vec<_>>() {
+    let is_listed = |peer: NodeId| hosts.is_some_and(|file| file.entry(peer).is_some());
+    let missing = others.expected.iter().filter(|peer| !diag.nodes_seen.contains(peer) && !is_listed(**peer));
+    for peer in missing.copied().collect::<Vec<_>>() {
         let how = how(diag, peer);
         diag.found(
-            Level::Warning,
+            not_seen(diag, peer, others),
             format!("Node {peer} not reachable from node {node} ({how}), but is expected in this cluster"),
         );
     }
 }
 
-fn host_file(diag: &mut NodeDiag, file: &HostFile) {
+fn host_file(diag: &mut NodeDiag, file: &HostFile, others: Others<'_>) {
     let (node, name) = (diag.node, file.name());
     let mut found: Vec<(Level, String)> = Vec::new();
     let warning = |text| (Level::Warning, text);
     for entry in file.entries.iter().filter(|entry| !diag.nodes_seen.contains(&entry.node)) {
-        found.push(warning(format!(
+        // The file may name nodes of long ago. What runs here is another matter.
+        let is_here = others.expected.contains(&entry.node);
+        let level = if is_here { not_seen(diag, entry.node, others) } else { Level::Warning };
+        let text = format!(
             "Node {} not reachable, but is an entry in the {name} file (line {}; {})",
             entry.node,
             entry.line,
             how(diag, entry.node)
-        )));
+        );
+        found.push((level, text));
     }
     let host_of = |id: NodeId| match &diag.info {
         Some(info) if id == node => Some(info.host.clone()),

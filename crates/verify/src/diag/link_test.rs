@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto::wire::status::SessionState;
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
@@ -10,6 +9,7 @@ use super::NodeDiag;
 use super::self_test::{SelfTest, between};
 use crate::Target;
 use crate::capacity::{self, CouldNotRun, is_own_lack};
+use crate::status::carries;
 
 /// One link, tested from one of its ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +40,7 @@ type Outcomes = BTreeMap<(NodeId, NodeId), LinkTest>;
 pub(super) fn run(target: &Target, nodes: &mut [NodeDiag]) -> Result<(), CouldNotRun> {
     let mut ways = Ways::new();
     for node in nodes.iter() {
-        let stand = node.links.iter().filter(|link| {
-            link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
-        });
+        let stand = node.links.iter().filter(|link| carries(link));
         ways.extend(stand.map(|link| (node.node, link.peer)));
     }
     let mut near: Vec<NodeId> = ways.iter().map(|(a, b)| *a.min(b)).collect();

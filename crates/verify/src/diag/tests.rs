@@ -1,7 +1,7 @@
 //! What is found, and how it is shown.
 
 use super::compare::compare;
-use super::judge::judge;
+use super::judge::{Others, judge};
 use super::*;
 
 fn view(verbosity: u8) -> View {
@@ -39,15 +39,24 @@ fn the_node_that_disagrees_is_named_with_the_difference() {
 }
 
 #[test]
-fn a_node_that_is_not_seen_is_a_warning_and_a_failed_self_test_an_error() {
+fn a_node_that_is_not_seen_and_a_failed_self_test_are_errors() {
     let mut diag = seen(4, &[]);
     diag.self_test =
         vec![SelfTest { name: "memory pattern".into(), error: Some("byte 3".into()), duration_ns: 0 }];
-    judge(&mut diag, &[NodeId::new(4).unwrap(), NodeId::new(8).unwrap()], None);
-    let warnings: Vec<_> = diag.findings.iter().filter(|found| found.level == Level::Warning).collect();
-    assert!(warnings.len() == 1 && warnings[0].text.contains("Node 8 not reachable"), "{warnings:?}");
+    let both = [4, 8].map(|node| NodeId::new(node).unwrap());
+    judge(&mut diag, Others { expected: &both, reported: &both[..1] }, None);
     let errors: Vec<_> = diag.findings.iter().filter(|found| found.level == Level::Error).collect();
+    assert!(errors.iter().any(|found| found.text.contains("Node 8 not reachable")), "{errors:?}");
     assert!(errors.iter().any(|found| found.text.contains("memory pattern")), "{errors:?}");
+}
+
+#[test]
+fn a_node_that_is_not_seen_and_has_a_report_of_its_own_is_a_warning_of_the_others() {
+    let mut diag = seen(4, &[]);
+    let both = [4, 8].map(|node| NodeId::new(node).unwrap());
+    judge(&mut diag, Others { expected: &both, reported: &both }, None);
+    let of_8 = diag.findings.iter().find(|found| found.text.contains("Node 8 not reachable"));
+    assert_eq!(of_8.map(|found| found.level), Some(Level::Warning), "{:?}", diag.findings);
 }
 
 #[test]

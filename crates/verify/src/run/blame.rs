@@ -90,6 +90,11 @@ pub(super) fn advice(
             "{what}: too close to the limit to say; measure longer with `tieline verify --thorough`"
         ));
     }
+    // Each step says the same.
+    let skipped = steps.iter().filter(|step| step.verdict == Verdict::Inconclusive);
+    let mut skipped = skipped.filter_map(|step| step.detail.strip_prefix(super::SKIPPED)).collect::<Vec<_>>();
+    skipped.dedup();
+    advice.extend(skipped.into_iter().map(|why| format!("not everything could be tested: {why}")));
     if let Some(why) = partial {
         advice.push(format!("this is a part of the whole ({why}): run `tieline verify` to its end"));
     }

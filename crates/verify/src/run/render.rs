@@ -53,15 +53,16 @@ impl Report {
     /// In one line, for a job's prolog.
     pub fn render_line(&self) -> String {
         let mut text = format!(
-            "tieline health: {}: cluster `{}`, {} nodes, {} pairs, {:.1} s",
+            "tieline health: {}: cluster `{}`, {}, {}, {:.1} s",
             self.verdict,
             self.cluster,
-            self.status.nodes.len(),
-            self.exchange.pairs.len(),
+            counted(self.status.nodes.len(), "node"),
+            counted(self.exchange.pairs.len(), "pair"),
             self.duration_s
         );
         let blamed = self.culprits.iter().map(|culprit| culprit.suspect.to_string());
-        text.push_str(&reason(&blamed.collect::<Vec<_>>(), &self.problems()));
+        let said = reason(&blamed.collect::<Vec<_>>(), &self.problems());
+        text.push_str(&if said.is_empty() { open_step(self.verdict, &self.steps) } else { said });
         text.push('\n');
         text
     }
@@ -76,6 +77,19 @@ impl Report {
         problems.extend(self.diag.disagreements.iter().cloned());
         problems
     }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The first step that came to this verdict, where it is no pass: a verdict without a reason helps nobody.
+fn open_step(verdict: Verdict, steps: &[Step]) -> String {
+    let step = steps.iter().find(|step| step.verdict == verdict && verdict != Verdict::Pass);
+    step.map_or(String::new(), |step| {
+        let detail = step.detail.strip_prefix(super::SKIPPED).unwrap_or(&step.detail);
+        format!(": {} {detail}", step.name)
+    })
 }
 
 /// What there is of a run that had to be ended before its steps were: those that were done, and why there are not more.
@@ -148,6 +162,23 @@ mod tests {
         let document = document_unfinished(&[step("cable", Verdict::Fail)]);
         assert_eq!((&document["verdict"], &document["steps"][0]["name"]), (&json!("FAIL"), &json!("cable")));
         assert!(render_unfinished(&[]).contains("VERDICT: INCONCLUSIVE"));
+    }
+
+    #[test]
+    fn a_verdict_that_nobody_is_blamed_for_names_its_step() {
+        let step = |name, verdict, detail: &str| Step {
+            name,
+            verdict,
+            detail: detail.into(),
+            duration_s: 1.0,
+            load: Default::default(),
+        };
+        let steps = [
+            step("status", Verdict::Pass, "1 nodes"),
+            step("cable", Verdict::Inconclusive, "SKIPPED: needs two nodes"),
+        ];
+        assert_eq!(open_step(Verdict::Inconclusive, &steps), ": cable needs two nodes");
+        assert_eq!(open_step(Verdict::Pass, &steps), "");
     }
 
     #[test]

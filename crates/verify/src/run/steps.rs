@@ -96,6 +96,13 @@ impl<'a, 'b> Steps<'a, 'b> {
         (self.done, why)
     }
 
+    /// Does in place of a step that needs two nodes what can be done with fewer: it says so.
+    fn is_alone(&mut self, name: &'static str, target: &Target) -> bool {
+        let Some(why) = target.lacks_a_peer() else { return false };
+        self.unless_ended(name, |_| ((), Verdict::Inconclusive, format!("{}{why}", super::SKIPPED)));
+        true
+    }
+
     /// From now on steps name these nodes as not having taken part.
     pub(super) fn leave_out(&mut self, silent: &[(NodeId, String)]) {
         let ids: Vec<String> = silent.iter().map(|(node, _)| node.to_string()).collect();
@@ -162,6 +169,9 @@ impl<'a, 'b> Steps<'a, 'b> {
         target: &Target,
         plan: Option<&cable::Plan>,
     ) -> Result<Option<CableReport>, CouldNotRun> {
+        if plan.is_none() && self.is_alone("cable", target) {
+            return Ok(None);
+        }
         let (mesh, judged_by) = match plan {
             Some(plan) => (plan.clone(), "the plan"),
             None => (cable::Plan::full_mesh(&target.nodes), "a full mesh"),
@@ -192,6 +202,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn names(&mut self, target: &Target) -> NamesReport {
+        if self.is_alone("names", target) {
+            return names_of_nobody();
+        }
         let swaps = self.swaps.clone();
         self.run("names", |_| {
             let report = pairs::names(target);
@@ -202,6 +215,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn exchange(&mut self, target: &Target, seed: u64, names: &NamesReport) -> ExchangeReport {
+        if self.is_alone("exchange", target) {
+            return ExchangeReport { pairs: Vec::new(), verdict: Verdict::Inconclusive };
+        }
         let swaps = self.swaps.clone();
         self.run("exchange", |control| {
             let obstacle = |from, to| names.obstacle(from, to).map(|obstacle| obstacle.why.clone());
@@ -223,6 +239,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn load(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<ConntestReport> {
+        if self.is_alone("load", target) {
+            return None;
+        }
         let swaps = self.swaps.clone();
         let report = self.unless_ended("load", |control| {
             let options = conntest::Options {
@@ -247,6 +266,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn pairs(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<PairsReport> {
+        if self.is_alone("pairs", target) {
+            return None;
+        }
         let swaps = self.swaps.clone();
         let report = self.unless_ended("pairs", |control| {
             let Plan { rounds, watch, most_pairs, .. } = plan;
@@ -260,6 +282,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn scipp(&mut self, target: &Target) -> Option<LatencyReport> {
+        if self.is_alone("scipp", target) {
+            return None;
+        }
         let swaps = self.swaps.clone();
         let mut blamed = Vec::new();
         let report =
@@ -288,6 +313,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn curves(&mut self, target: &Target, curves: Curves, seed: u64) -> Vec<Value> {
+        if self.is_alone("curves", target) {
+            return Vec::new();
+        }
         let swaps = self.swaps.clone();
         let mut blamed = Vec::new();
         let documents = self.unless_ended("curves", |control| {
@@ -372,6 +400,12 @@ impl<'a, 'b> Steps<'a, 'b> {
         })
         .unwrap_or_default()
     }
+}
+
+/// Where there is nobody who could be asked for a name.
+const fn names_of_nobody() -> NamesReport {
+    let verdict = Verdict::Inconclusive;
+    NamesReport { right: 0, obstacles: Vec::new(), swapped: Vec::new(), error: None, verdict }
 }
 
 /// What a step came to; one that could not run ends the whole, and is in no report.

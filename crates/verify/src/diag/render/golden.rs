@@ -12,9 +12,10 @@ const CLASSIC: &str = include_str!("classic.txt");
 const OURS: &str = include_str!("ours.txt");
 
 /// What the classic tool says of its cards, which links in software do not have; and the two lines that name other things.
-const OF_CARDS: [&str; 19] = [
+const OF_CARDS: [&str; 20] = [
     "  Dolphin diagnostic tool --  dis_diag version",
     "         x86_64 x86_64 x86_64 GNU/Linux",
+    "            Serial number",
     "            MXH chip",
     "            EEPROM",
     "            Card revision",
@@ -80,7 +81,7 @@ fn report() -> DiagReport {
     let entry = |node, host: &str, line| HostEntry { node: id(node), host: host.into(), line };
     let hosts =
         HostFile { path: "dishosts.conf".into(), entries: vec![entry(4, "hetty", 3), entry(8, "betty", 5)] };
-    judge::judge(&mut node, &[], Some(&hosts));
+    judge::judge(&mut node, judge::Others::default(), Some(&hosts));
     node.verdict = Verdict::Pass;
     let system = System { started_unix_s: 1_490_806_972, uname: "Linux hetty 6.1 x86_64".into(), bits: 64 };
     DiagReport {

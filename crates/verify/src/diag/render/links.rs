@@ -33,7 +33,7 @@ impl Shown<'_> {
             self.node.links.iter().filter(|link| link.adapter == adapter.number && is_enabled(link)).count();
         writeln!(f, "\nAdapter {} > {:<27}: {}", adapter.number, "Type", adapter.kind)?;
         fact(f, "NodeId", info.node)?;
-        fact(f, "Serial number", format_args!("{:016x}", info.incarnation))?;
+        fact(f, "Manager instance", format_args!("{:016x}", info.incarnation))?;
         fact(f, "Cluster", &info.cluster)?;
         fact(f, "Host", &info.host)?;
         fact(f, "Capabilities", adapter.capabilities.join(", "))?;
