@@ -42,7 +42,7 @@ impl Said {
     }
 }
 
-/// What is planted, until this is dropped.
+/// What is planted, until [`Planted::end`].
 enum Planted {
     Words(Vec<String>),
     Signalled(Pid),

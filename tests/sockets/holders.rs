@@ -45,6 +45,14 @@ fn a_number_that_was_closed_unseen_reads_what_is_its_own() {
 }
 
 #[test]
+fn two_writers_of_which_the_c_library_knows_one_write_whole_messages() {
+    for arguments in [&[][..], &["clone"], &["assembly"]] {
+        let said = says("copied", RINGS_FORCED, arguments);
+        assert!(said.contains("of the parent 200000, of the child 200000"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn two_writers_in_two_namespaces_of_process_numbers_write_in_order() {
     let said = says("spaces", RINGS_FORCED, &[]);
     assert!(said.contains("arrived in order") || said.contains("not tried"), "{said}");

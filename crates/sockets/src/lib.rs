@@ -35,3 +35,4 @@ mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
+mod threads;

@@ -216,6 +216,18 @@ static void forks(void)
     }
 }
 
+/* A connection in an epoll that a child looks at, behind a change. */
+static void changes_for(pid_t child, int turns[2], int epoll, uint64_t data)
+{
+    begins_in(epoll);
+    SAY(change(set, EPOLL_CTL_MOD, ends[0], OUT, data));
+    write(turns[0], "x", 1);
+    waitpid(child, NULL, 0);
+    close(turns[0]);
+    close(turns[1]);
+    ended();
+}
+
 /* A connection that the child of a fork has not, in an epoll that it has. */
 static void later(void)
 {
@@ -230,13 +242,7 @@ static void later(void)
         past();
         _exit(0);
     }
-    begins_in(set);
-    SAY(change(set, EPOLL_CTL_MOD, ends[0], OUT, 54));
-    write(turns[0], "x", 1);
-    waitpid(child, NULL, 0);
-    close(turns[0]);
-    close(turns[1]);
-    ended();
+    changes_for(child, turns, set, 54);
 }
 
 /* An epoll that another process was handed before there was any connection. */
@@ -266,13 +272,7 @@ static void handed_on_early(void)
     if (sendmsg(turns[0], &message, 0) != 1)
         _exit(89);
     read(turns[0], &turn, 1);
-    begins_in(epoll);
-    SAY(change(set, EPOLL_CTL_MOD, ends[0], OUT, 55));
-    write(turns[0], "x", 1);
-    waitpid(child, NULL, 0);
-    close(turns[0]);
-    close(turns[1]);
-    ended();
+    changes_for(child, turns, epoll, 55);
 }
 
 static void others(void)

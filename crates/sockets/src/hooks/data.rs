@@ -43,15 +43,6 @@ fn counted_in(conn: Known, takes: bool, next: &mut impl FnMut() -> ssize_t) -> s
     if takes { through_kernel(record, Way::In, result) } else { result }
 }
 
-/// The program's own write of such a connection.
-#[inline(always)]
-fn counted_out(conn: Known, next: &mut impl FnMut() -> ssize_t) -> ssize_t {
-    let is_slept_over = conn.is_slept_over();
-    let result = next();
-    conn.gave(result, is_slept_over);
-    result
-}
-
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
 #[inline(always)]
 pub(crate) fn got(
@@ -146,10 +137,10 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
                 }
             }
         };
-        if let Some(result) = rings::io::write_quietly(known, fd, flags, || counted_out(known, &mut next)) {
+        if let Some(result) = rings::io::write_quietly(known, fd, flags, || known.gives(&mut next)) {
             return result;
         }
-        let mut native = || counted_out(known, &mut next);
+        let mut native = || known.gives(&mut next);
         let bytes = bytes();
         // As in `got`.
         if let Ok(result) = rings::io::write(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
@@ -252,7 +243,7 @@ fn sent_file(
         }
         Err(known) => known,
     };
-    let mut native = || counted_out(known, &mut next);
+    let mut native = || known.gives(&mut next);
     let sent = rings::io::send_file(known, to, from, at, length, &mut Native::of(&mut native));
     sent.unwrap_or_else(|| {
         moving(from, to);

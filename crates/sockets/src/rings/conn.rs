@@ -18,7 +18,8 @@ use libc::c_int;
 use sockets_rules::layout::Reason;
 use stream::path;
 
-pub(crate) use self::holders::{copied_outside, forking, has_forked, shared};
+pub(in crate::rings) use self::holders::is_one_threads;
+pub(crate) use self::holders::{copied_outside, forking, has_forked, have_another, shared};
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
 use self::parts::{Kept, Meeting, Owed, Sleep, Standing, Told};
@@ -155,16 +156,19 @@ impl Conn {
             && self.words().is_some_and(|(_, peer)| peer.will.0.asleep.load(Ordering::Relaxed) != 0)
     }
 
-    /// Counts what the kernel was given beside the ring by the program, or for it; with `is_slept_over`, as it was before, because the readers slept.
+    /// Makes a call that gives bytes to the kernel beside the ring, of the program or for it, and counts what it says. By what it finds before: behind
+    /// the call the place may be another connection's.
     #[inline(always)]
-    pub(crate) fn gave(&self, bytes: isize, is_slept_over: bool) {
-        if bytes > 0 {
-            let record = self.record();
-            page::kernel(record, Way::Out, bytes as u64);
+    pub(crate) fn gives(&self, call: impl FnOnce() -> isize) -> isize {
+        let (record, is_slept_over) = (self.record(), self.is_slept_over());
+        let given = call();
+        if given > 0 {
+            page::kernel(record, Way::Out, given as u64);
             if is_slept_over {
-                page::asleep(record, bytes as u64);
+                page::asleep(record, given as u64);
             }
         }
+        given
     }
 
     /// Whether the half that is not about to be shut down was before; also if the other end has ended, which writes nothing any more.
@@ -271,7 +275,8 @@ pub(crate) fn for_each_ready(mut each: impl FnMut(&'static Conn)) {
 pub(crate) fn for_each_ready_at(places: Range<usize>, mut each: impl FnMut(usize, &'static Conn)) {
     let Some(conns) = conns() else { return };
     let words = places.start / 64..places.end.div_ceil(64);
-    for (word, bits) in conns.ready.iter().enumerate().take(words.end).skip(words.start) {
+    for word in words.clone() {
+        let Some(bits) = conns.ready.get(word) else { return };
         let mut bits = bits.load(Ordering::Acquire);
         if word == words.start {
             bits &= u64::MAX << (places.start % 64);

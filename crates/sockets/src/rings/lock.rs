@@ -51,8 +51,8 @@ impl Lock {
         false
     }
 
-    /// The same for the only thread of the only process that has this end, on a lock that the other end does not look at: one instruction, which only
-    /// a handler of this thread could interrupt. A locked one would first wait until all that was stored before is seen by other processors.
+    /// The same for the only thread of the only process that has this end, on a lock that the other end does not look at: one instruction, in
+    /// the middle of which no handler of this thread comes. A locked one would first wait until all that was stored before is seen by other processors.
     #[inline(always)]
     pub(crate) fn try_take_alone(&self) -> bool {
         let here = stack();

@@ -5,13 +5,20 @@ use stream::consent;
 
 use super::{Conn, for_each_ready};
 use crate::rings::words::Words;
-use crate::sync::{AtomicU32, Ordering, has_one_thread};
+use crate::sync::{AtomicU32, Ordering};
+use crate::threads;
 
 /// Among the others: processes of which nothing is known, and which may have it for good.
 const UNKNOWN: u32 = 1 << 31;
 
 /// Whether a fork is being made that was seen before it.
 static IS_SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// Whether no other thread and no other process has this end.
+#[inline(always)]
+pub(in crate::rings) fn is_one_threads(own: &Words) -> bool {
+    threads::is_only() && own.will.0.others.load(Ordering::Relaxed) == 0
+}
 
 /// This process is about to be copied: the child has all that there are. Before the call, or the child might close one first.
 pub(crate) fn forking() {
@@ -26,7 +33,8 @@ pub(super) fn is_child() {
     }
 }
 
-fn have_another() {
+/// One process more has all that there are.
+pub(crate) fn have_another() {
     for_each_ready(|conn| {
         if let Some((own, _)) = conn.words() {
             own.will.0.others.fetch_add(1, Ordering::SeqCst);
@@ -66,12 +74,6 @@ pub(crate) fn copied_outside(fd: c_int) {
 }
 
 impl Conn {
-    /// Whether no other thread and no other process writes or reads at this end.
-    #[inline(always)]
-    pub(in crate::rings) fn has_one_user(own: &Words) -> bool {
-        has_one_thread() && own.will.0.others.load(Ordering::Relaxed) == 0
-    }
-
     /// This process has it no more; if nobody else has, it is shared no more either.
     pub(in crate::rings) fn lets_go(&self) {
         let Some((own, _)) = self.words() else { return };

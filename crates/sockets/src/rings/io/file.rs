@@ -68,7 +68,7 @@ fn send_pieces(
     length: usize,
     (piece, room): (*mut u8, usize),
 ) -> Option<isize> {
-    let (conn, errno) = (known.conn, get_errno());
+    let errno = get_errno();
     let mut sent = 0;
     while sent < length {
         // SAFETY: the program's own variable, which is there.
@@ -87,11 +87,9 @@ fn send_pieces(
             break;
         }
         let mut rest = || {
-            let is_slept_over = conn.is_slept_over();
             // SAFETY: what was read, and is not changed meanwhile.
-            let sent = unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) };
-            conn.gave(sent, is_slept_over);
-            with_errno(sent)
+            let send = || unsafe { raw::call(libc::SYS_write, [fd as usize, piece as usize, got, 0, 0, 0]) };
+            with_errno(known.gives(send))
         };
         let bytes = Bytes::flat(piece.cast(), got);
         let Ok(written) = write(known, fd, Some(&bytes), 0, &mut Native::of(&mut rest)) else {

@@ -297,9 +297,8 @@ impl Writing<'_> {
         let (mut sent, mut waited) = (0, Blocked::new());
         loop {
             let flags = self.flags | libc::MSG_DONTWAIT;
-            let is_slept_over = conn.is_slept_over();
-            let count = conn.asks(self.fd, |fd| kernel::send_rest(fd, self.bytes, done + sent, flags));
-            conn.gave(count, is_slept_over);
+            let send = |fd| kernel::send_rest(fd, self.bytes, done + sent, flags);
+            let count = conn.gives(|| conn.asks(self.fd, send));
             if count > 0 {
                 sent += count as usize;
                 if done + sent == self.bytes.length || !conn.asks(self.fd, kernel::takes_more) {
