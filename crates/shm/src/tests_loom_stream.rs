@@ -236,11 +236,6 @@ impl Entry for Call<'_> {
 
 impl Memory for Call<'_> {
     fn lock(&mut self, lock: Word) -> Result<Locked, Asleep> {
-        if lock == Word::WriteLock {
-            // No more than a process with one thread does.
-            self.stream.word(lock).swap(1, Ordering::Relaxed);
-            return Ok(Locked::Fresh);
-        }
         self.stream.word(lock).swap(1, Ordering::SeqCst);
         self.stream.fence();
         Ok(Locked::Fresh)

@@ -7,7 +7,6 @@ use core::ffi::{c_char, c_int};
 
 use crate::state;
 use crate::sync::{AtomicU32, Ordering};
-use crate::threads;
 
 /// Longest path of a file of statistics, with its end.
 const PATH_BYTES: usize = 512;
@@ -56,7 +55,6 @@ extern "C" fn end() {
 #[cfg_attr(test, allow(dead_code, reason = "a test is not to be entered"))]
 unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut c_char) {
     state::started();
-    threads::begin();
     // Only the GNU C library hands the environment over; others leave anything in the register.
     let environment = if crate::elf::is_gnu() { environment } else { crate::elf::environment() };
     if environment.is_null() {

@@ -35,4 +35,3 @@ mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
-mod threads;

@@ -208,16 +208,11 @@ pub(crate) fn doubtful(what: Note) {
 pub(crate) fn cloning(flags: u64) {
     let has = |flag: c_int| flags & flag as u64 != 0;
     if has(libc::CLONE_THREAD) {
-        // The C library does not know of it.
-        crate::threads::makes_unknown();
         return;
     }
     // Before the memory is lent: a later hook of this thread would be taken for the return from the call.
     note(Note::Forked);
-    if !state::outside() {
-        rings::epoll::all_have_others();
-        rings::conn::have_another();
-    }
+    forking();
     if !has(libc::CLONE_VM) && !state::outside() {
         // As a fork. Before the call: a hook that comes back from it would not know in which of the two it does.
         rings::pair::shared();

@@ -57,8 +57,7 @@ pub trait Entry {
 
 /// What else a call may do: take locks, copy bytes of the ring, ask the kernel, wait.
 pub trait Memory: Shared {
-    /// Takes a lock of the own end: the readers' by a sequentially consistent read-modify-write, as the other end looks at it behind a fence; the
-    /// writers' by any that keeps out whoever else has this end. The lock of a holder that is proven dead is free.
+    /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that is proven dead is free.
     fn lock(&mut self, lock: Word) -> Result<Locked, Self::Stop>;
 
     /// From here on the interrupted call cannot [`advance`](Memory::advance) a position that it has loaded. Only with [`Locked::Nested`].

@@ -18,8 +18,7 @@ use libc::c_int;
 use sockets_rules::layout::Reason;
 use stream::path;
 
-pub(in crate::rings) use self::holders::is_one_threads;
-pub(crate) use self::holders::{copied_outside, forking, has_forked, have_another, shared};
+pub(crate) use self::holders::{copied_outside, forking, has_forked, shared};
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
 use self::parts::{Kept, Meeting, Owed, Sleep, Standing, Told};
@@ -447,7 +446,6 @@ pub(crate) fn forked() {
         return;
     }
     users::forked();
-    holders::is_child();
     for conn in all() {
         conn.users.forked();
         if conn.state.load(Ordering::Relaxed) == state::MEETING {

@@ -86,7 +86,7 @@ pub(crate) fn offers(own: &Words, peer: &Words) -> bool {
 
 /// Changes a word that only holders of a lock change: between two instructions of this thread only its own signal handlers can have.
 #[inline(always)]
-pub(super) fn commit(word: &AtomicU64, from: u64, to: u64) -> bool {
+fn commit(word: &AtomicU64, from: u64, to: u64) -> bool {
     let found: u64;
     // SAFETY: the word's own address; one instruction, so that no handler comes in between.
     unsafe {

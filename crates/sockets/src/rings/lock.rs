@@ -51,18 +51,6 @@ impl Lock {
         false
     }
 
-    /// The same for the only thread of the only process that has this end, on a lock that the other end does not look at: one instruction, in
-    /// the middle of which no handler of this thread comes. A locked one would first wait until all that was stored before is seen by other processors.
-    #[inline(always)]
-    pub(crate) fn try_take_alone(&self) -> bool {
-        let here = stack();
-        if super::io::commit(&self.holder, 0, own() | SHORT) || self.is_taken_from_jump(here) {
-            self.stack.store(here, Ordering::Relaxed);
-            return true;
-        }
-        false
-    }
-
     #[inline(always)]
     fn changes(&self, from: u64, to: u64) -> bool {
         self.holder.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -229,25 +217,18 @@ mod tests {
 
     /// Takes it further down the stack, as what a signal handler calls does.
     #[inline(never)]
-    fn is_taken_below(lock: &Lock, take: fn(&Lock) -> bool) -> bool {
+    fn is_taken_below(lock: &Lock) -> bool {
         let room = core::hint::black_box([0_u8; 4096]);
-        let is_taken = take(lock);
+        let is_taken = lock.try_take();
         core::hint::black_box(room);
         is_taken
     }
 
-    /// Both ways to take it for a short call.
-    const WAYS: [fn(&Lock) -> bool; 2] = [Lock::try_take, Lock::try_take_alone];
-
     #[test]
     fn what_a_handler_interrupts_keeps_its_lock() {
-        WAYS.into_iter().for_each(keeps_its_lock);
-    }
-
-    fn keeps_its_lock(take: fn(&Lock) -> bool) {
         let lock = free();
-        assert!(take(&lock));
-        assert!(!is_taken_below(&lock, take));
+        assert!(lock.try_take());
+        assert!(!is_taken_below(&lock));
         let nested = Held::take(&lock);
         assert!(nested.is_nested());
         nested.release(&lock);
@@ -257,16 +238,14 @@ mod tests {
             "the interrupted call goes on holding it"
         );
         lock.release();
-        assert!(is_taken_below(&lock, take));
+        assert!(is_taken_below(&lock));
     }
 
     #[test]
     fn a_call_that_was_jumped_out_of_holds_nothing_up() {
-        for take in WAYS {
-            let lock = free();
-            assert!(is_taken_below(&lock, take));
-            assert!(take(&lock));
-        }
+        let lock = free();
+        assert!(is_taken_below(&lock));
+        assert!(lock.try_take());
     }
 
     #[test]

@@ -4,37 +4,13 @@ use libc::c_int;
 use stream::consent;
 
 use super::{Conn, for_each_ready};
-use crate::rings::words::Words;
-use crate::sync::{AtomicU32, Ordering};
-use crate::threads;
+use crate::sync::Ordering;
 
 /// Among the others: processes of which nothing is known, and which may have it for good.
 const UNKNOWN: u32 = 1 << 31;
 
-/// Whether a fork is being made that was seen before it.
-static IS_SEEN: AtomicU32 = AtomicU32::new(0);
-
-/// Whether no other thread and no other process has this end.
-#[inline(always)]
-pub(in crate::rings) fn is_one_threads(own: &Words) -> bool {
-    threads::is_only() && own.will.0.others.load(Ordering::Relaxed) == 0
-}
-
 /// This process is about to be copied: the child has all that there are. Before the call, or the child might close one first.
 pub(crate) fn forking() {
-    IS_SEEN.store(1, Ordering::Relaxed);
-    have_another();
-}
-
-/// In the child: its parent has counted it, unless the fork was not seen (a system call in assembly).
-pub(super) fn is_child() {
-    if IS_SEEN.swap(0, Ordering::Relaxed) == 0 {
-        have_another();
-    }
-}
-
-/// One process more has all that there are.
-pub(crate) fn have_another() {
     for_each_ready(|conn| {
         if let Some((own, _)) = conn.words() {
             own.will.0.others.fetch_add(1, Ordering::SeqCst);
@@ -44,7 +20,6 @@ pub(crate) fn have_another() {
 
 /// It was: others have what it has.
 pub(crate) fn has_forked() {
-    IS_SEEN.store(0, Ordering::Relaxed);
     for_each_ready(|conn| conn.standing.shared.store(1, Ordering::Relaxed));
 }
 

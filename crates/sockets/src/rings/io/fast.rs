@@ -5,7 +5,7 @@ use stream::{Free, Held, Locked, Memory, Sent, Shared, Slept, Wait, Word, Writte
 
 use super::commit;
 use crate::page::{self, Way};
-use crate::rings::conn::{self, Known};
+use crate::rings::conn::Known;
 use crate::rings::copy::{Bytes, copy};
 use crate::rings::lock::Lock;
 use crate::rings::words::{INLINE_BYTES, Words, moved, position};
@@ -100,9 +100,7 @@ impl<const WRITES: bool> Shared for Fast<'_, WRITES> {
 impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     #[inline(always)]
     fn lock(&mut self, _: Word) -> Result<Locked, Slow> {
-        // What the other end looks at is the readers' lock alone.
-        let is_alone = WRITES && conn::is_one_threads(self.own);
-        self.is_locked = if is_alone { self.own_lock().try_take_alone() } else { self.own_lock().try_take() };
+        self.is_locked = self.own_lock().try_take();
         // Else another thread is at work, or this is in a signal handler.
         if self.is_locked { Ok(Locked::Fresh) } else { Err(Slow) }
     }
