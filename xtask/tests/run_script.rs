@@ -30,6 +30,9 @@ impl Pretence {
         let pretence = Self { folder };
         pretence.program("cargo", cargo);
         pretence.program("rustc", &format!("echo 'rustc {rust_version} (abc 2026-01-01)'"));
+        // Nothing is really installed by a test.
+        pretence.program("apt-get", "");
+        pretence.program("apt-cache", "");
         pretence
     }
 
@@ -206,6 +209,91 @@ fn another_installation_is_waited_for() {
     assert_eq!(error.matches("another program uses the package lists").count(), 1, "{error}");
 }
 
+impl Pretence {
+    /// Programs of this machine that a verb needs at least, and none of those that it would install; the user may not become root.
+    fn bare(name: &str) -> (Self, String) {
+        let pretence = Self::new(name, "99.0.0", CARGO);
+        let tools = pretence.folder.join("tools");
+        fs::create_dir_all(&tools).unwrap();
+        for tool in [
+            "bash", "sh", "awk", "cut", "dirname", "env", "head", "mkdir", "mktemp", "paste", "readlink",
+            "rm", "sed", "sort",
+        ] {
+            let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap();
+            std::os::unix::fs::symlink(text(&found.stdout).trim(), tools.join(tool)).unwrap();
+        }
+        pretence.program("id", "echo 1000");
+        pretence.program("sudo", "exit 1");
+        // It is there, and the C library's files are not.
+        pretence.program("cc", "exit 1");
+        let path = format!("{}:{}", pretence.folder.display(), tools.display());
+        (pretence, path)
+    }
+}
+
+/// Who has to install by hand does it once, by a command that works where no package lists are.
+#[test]
+fn all_packages_of_a_verb_are_named_at_once() {
+    let (pretence, path) = Pretence::bare("packages");
+    for (verb, packages) in [
+        ("verify", &["gcc", "libc6-dev"][..]),
+        ("build", &["gcc", "libc6-dev"]),
+        ("test", &["gcc", "libc6-dev", "chromium", "musl-tools", "shellcheck"]),
+    ] {
+        let output = pretence.command(&[verb]).env("PATH", &path).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{verb}: {error}");
+        let command = "sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends ";
+        let listed = error.split(command).nth(1).unwrap_or_else(|| panic!("{verb}: {error}"));
+        let listed: Vec<&str> = listed.split('\'').next().unwrap().split(' ').collect();
+        assert!(packages.iter().all(|package| listed.contains(package)), "{verb}: {error}");
+        let unique: std::collections::BTreeSet<_> = listed.iter().collect();
+        assert_eq!(unique.len(), listed.len(), "{verb}: {error}");
+        assert!(!listed.contains(&"opensm"), "{error}");
+        // Before anything else.
+        assert!(
+            error.starts_with("building") && error.contains("9 minutes of processor time"),
+            "{verb}: {error}"
+        );
+    }
+}
+
+/// Its package would make it a service that starts with the system.
+#[test]
+fn the_subnet_manager_is_unpacked_and_never_installed() {
+    let pretence = Pretence::new("opensm", "99.0.0", CARGO);
+    pretence
+        .program("apt-get", "echo \"$*\" >>\"$0.calls\"\ncase \"$*\" in *download*) : >opensm_3.deb ;; esac");
+    pretence.program(
+        "apt-cache",
+        "printf 'opensm\\n  PreDepends: init-system-helpers\\n  Depends: libosm9\\n    x\\n'",
+    );
+    pretence.program(
+        "dpkg",
+        "echo \"$*\" >>\"$0.calls\"\ncase $1 in -s) exit 1 ;; -x) mkdir -p usr/sbin; echo 'exit 0' >usr/sbin/opensm; chmod 755 usr/sbin/opensm ;; esac",
+    );
+    pretence.program("sudo", "shift; exec \"$@\"");
+    // The function alone: the rest of the verb is pretended away, and what this machine has installed is not looked at.
+    let source = fs::read_to_string(script()).unwrap().replace(":/usr/sbin", "");
+    let body = source.split("\nif [ $# -eq 0 ]; then\n    usage").next().unwrap();
+    let lone = pretence.folder.join("lone");
+    fs::write(&lone, format!("{body}\nunpack_opensm\nunpack_opensm\n")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", pretence.folder.display());
+    let mut command = Command::new("bash");
+    command.arg(&lone).env("PATH", path).env("CARGO_TARGET_DIR", pretence.folder.join("target"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(pretence.folder.join("target/referees/usr/sbin/opensm").exists(), "{}", text(&output.stderr));
+    let calls = fs::read_to_string(pretence.folder.join("apt-get.calls")).unwrap();
+    assert!(calls.contains("install") && calls.contains("libosm9"), "{calls}");
+    assert!(
+        calls.lines().filter(|call| call.contains("install")).all(|call| !call.contains("opensm")),
+        "{calls}"
+    );
+    // What was unpacked once is there.
+    assert_eq!(calls.matches("download opensm").count(), 1, "{calls}");
+}
+
 #[test]
 fn an_old_rust_is_named_with_the_next_step() {
     let output = Pretence::new("old", "1.63.0", CARGO).run(&["build"]);
@@ -309,6 +397,17 @@ fn what_is_installed_is_what_is_removed() {
         let output = pretence.run(&["install", arguments[0], arguments[1]]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("left alone"), "{}", text(&output.stderr));
+        // systemd does not look there.
+        let unit = format!(
+            "systemctl link {}/lib/systemd/system/tieline-node@.service; systemctl enable --now tieline-node@4",
+            prefix.display()
+        );
+        assert!(text(&output.stderr).contains(&unit), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("tieline up; tieline verify --running"),
+            "{}",
+            text(&output.stderr)
+        );
     }
     let list = fs::read_to_string(prefix.join("share/doc/tieline/installed-files")).unwrap();
     let unique: std::collections::BTreeSet<&str> = list.lines().collect();
