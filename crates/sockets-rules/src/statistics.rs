@@ -68,6 +68,8 @@ pub struct Connection {
     pub reason: Option<Reason>,
     /// What the process's calls have moved on it.
     pub moved: Moved,
+    /// Neither of it nor of an earlier connection that had this record a byte went through a ring and stayed there.
+    pub rings_unused: bool,
 }
 
 /// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
@@ -175,6 +177,8 @@ impl Slot<'_> {
                 bytes_in: since([record::KERNEL_IN, record::MEMORY_IN], record::BEFORE_IN),
                 bytes_out: since([record::KERNEL_OUT, record::PUT], record::BEFORE_OUT),
             },
+            rings_unused: self.word(record + record::MEMORY_IN) == 0
+                && self.word(record + record::PUT) <= self.word(record + record::RETURNED),
         }
     }
 
@@ -291,7 +295,13 @@ mod tests {
         assert!(all[0].notes.contains(&(Note::Uring, 2)));
         let open = &all[0].open;
         assert_eq!((open.len(), open[0].cookie, open[0].fd, open[0].moved.bytes_in), (1, 77, 11, 25));
-        assert_eq!(open[0].reason, Some(Reason::NotYet));
+        assert_eq!((open[0].reason, open[0].rings_unused), (Some(Reason::NotYet), false));
+        // What was put into a ring and handed back did not stay there.
+        for (at, word) in [(record::PUT, 30), (record::MEMORY_IN, 0), (record::RETURNED, 30)] {
+            assert!(!read(&path).unwrap()[0].open[0].rings_unused);
+            put(&path, record + 8 * at, word);
+        }
+        assert!(read(&path).unwrap()[0].open[0].rings_unused);
     }
 
     /// A file that begins as one of statistics does, in which these words stand in these places.

@@ -13,6 +13,10 @@ use crate::layout::Reason;
 use crate::statistics::{self, Counted, Moved, Result};
 use crate::{kernel, layout};
 
+mod met;
+
+pub use met::MET;
+
 /// What is known of all processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -42,7 +46,7 @@ pub struct Through {
 }
 
 /// A process.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
@@ -71,7 +75,7 @@ pub struct Process {
 }
 
 /// A connection.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Connection {
     /// Its descriptor.
     pub fd: u32,
@@ -81,8 +85,11 @@ pub struct Connection {
     pub local: Option<SocketAddr>,
     /// The other end.
     pub remote: Option<SocketAddr>,
-    /// Why it is on TCP.
+    /// Why it is on TCP; [`MET`] if it has rings and no byte went through them.
     pub reason: &'static str,
+    /// Of such a connection: the processor that both ends have to share, as they may run on no other; none if there are more, or it is not
+    /// known.
+    pub only_processor: Option<u32>,
     /// What the process's calls have moved on it.
     pub moved: Moved,
     /// What the kernel has carried of it, in its whole life and for whoever has it; none if the kernel does not tell.
@@ -97,12 +104,13 @@ pub fn report(path: &Path, ended: bool) -> Result<Report> {
     let connections = kernel::connections().unwrap_or_default();
     let connections = connections.into_iter().map(|it| (it.cookie, it)).collect();
     let kept = kept_in_rings(&counted);
-    let processes: Vec<Process> = counted
+    let mut processes: Vec<Process> = counted
         .into_iter()
         .zip(kept)
         .map(|(it, kept)| process(it, kept, inode, &connections))
         .filter(|it| ended || it.running)
         .collect();
+    met::find_processors(&mut processes);
     let reasons = tally(processes.iter().flat_map(|process| process.reasons.clone()));
     Ok(Report { processes, reasons })
 }
@@ -168,6 +176,8 @@ fn process(
     } else {
         Vec::new()
     };
+    let bytes_past_kernel = counted.rings.bytes_in.saturating_add(kept);
+    let met = open.iter().filter(|it| it.reason == MET).count() as u64;
     let handed_back = Moved { bytes_in: 0, bytes_out: counted.rings.bytes_out - kept };
     let by_reason = counted.kernel.iter().flat_map(|&(it, moved)| through(it, moved, counted.asleep));
     let handed_back = Through { what: HANDED_BACK, moved: handed_back };
@@ -179,9 +189,9 @@ fn process(
         unrecorded: counted.unrecorded,
         moved: counted.kernel.iter().fold(counted.rings, |sum, (_, moved)| sum.and(*moved)),
         through_memory: Moved { bytes_in: counted.rings.bytes_in, bytes_out: kept },
-        bytes_past_kernel: counted.rings.bytes_in.saturating_add(kept),
+        bytes_past_kernel,
         through_kernel: by_reason.chain([handed_back]).filter(|it| it.moved != Moved::default()).collect(),
-        reasons: counted.reasons.iter().map(|(it, count)| Tally { what: it.text(), count: *count }).collect(),
+        reasons: met::tallies(&counted.reasons, bytes_past_kernel, met),
         notes: counted
             .notes
             .iter()
@@ -231,14 +241,17 @@ fn connection<'a>(
         let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
         sockets().iter().find(|socket| socket.inode == inode).map(|it| (it.local, it.remote))
     });
+    let kernel = known.and_then(|it| it.bytes).map(|(bytes_in, bytes_out)| Moved { bytes_in, bytes_out });
+    let reason = counted.reason.map_or("unknown", |reason| reason.text());
     Connection {
         fd: counted.fd,
         cookie: counted.cookie,
         local: ends.map(|(local, _)| local),
         remote: ends.map(|(_, remote)| remote),
-        reason: counted.reason.map_or("unknown", |reason| reason.text()),
+        reason: if met::is_met(&counted, kernel) { MET } else { reason },
+        only_processor: None,
         moved: counted.moved,
-        kernel: known.and_then(|it| it.bytes).map(|(bytes_in, bytes_out)| Moved { bytes_in, bytes_out }),
+        kernel,
     }
 }
 
@@ -337,10 +350,20 @@ impl Report {
         }
         text.push_str("connections through memory, and on TCP by reason\n");
         for reason in self.reasons.iter().filter(|it| it.count > 0) {
-            let _ = writeln!(text, "  {:<30} {:>10}", reason.what, reason.count);
+            let _ = writeln!(text, "  {:<33} {:>7}", reason.what, reason.count);
+        }
+        if self.reasons.iter().any(|it| it.count > 0 && it.what == MET) {
+            text.push_str(
+                "  (bytes go through memory while both ends run at once: give each a processor of its own)\n",
+            );
         }
         text
     }
+}
+
+/// Have the ends of a connection of this class met?
+fn has_rings(what: &str) -> bool {
+    what == MET || what == Reason::Memory.text()
 }
 
 impl Process {
@@ -354,9 +377,7 @@ impl Process {
             self.connections
         );
         // Also of connections with rings that carried nothing: that is what whoever asks wants to know.
-        if self.bytes_past_kernel > 0
-            || self.reasons.iter().any(|it| it.count > 0 && it.what == Reason::Memory.text())
-        {
+        if self.bytes_past_kernel > 0 || self.reasons.iter().any(|it| it.count > 0 && has_rings(it.what)) {
             let Moved { bytes_in, bytes_out } = self.through_memory;
             let _ = writeln!(text, "  through memory: in {bytes_in}, out {bytes_out} of these bytes");
             for it in &self.through_kernel {
@@ -366,15 +387,18 @@ impl Process {
         }
         for it in &self.open {
             let end = |end: Option<SocketAddr>| end.map_or("?".to_owned(), |end| end.to_string());
+            let shared = it.only_processor.map_or_else(String::new, |processor| {
+                format!(": both ends have processor {processor} alone, and never run at once")
+            });
             let _ = writeln!(
                 text,
-                "  descriptor {}: {} - {}, in {}, out {} bytes; {}{}",
+                "  descriptor {}: {} - {}, in {}, out {} bytes; {}{}{shared}",
                 it.fd,
                 end(it.local),
                 end(it.remote),
                 it.moved.bytes_in,
                 it.moved.bytes_out,
-                if it.reason == Reason::Memory.text() { "" } else { "on TCP: " },
+                if has_rings(it.reason) { "" } else { "on TCP: " },
                 it.reason
             );
         }
