@@ -63,6 +63,36 @@ fn a_cable_that_was_pulled_is_gone_from_the_plan_the_snapshot_and_the_tables() {
     assert!(!kinds(&report).contains(&"missing"), "{report:#}");
 }
 
+/// One cause is said, by every command that looks, and not all that cannot be seen because of it.
+#[test]
+fn a_host_whose_own_cable_is_out_says_so() {
+    let _watchdog = Watchdog::usual("the own cable");
+    let place = tree();
+    let mut served = Served::start(&place, "net.toml", &[]);
+    place.done(&served.observe(&["--save", "before.json"]));
+    served.tell("unlink host00000 1");
+    let since = served.observe(&["--plan", "net.toml", "--since", "before.json"]);
+    let watch = served.observe(&["--watch", "1", "--times", "1"]);
+    let live = ["--ibsim", &served.name];
+    for words in [
+        since,
+        watch,
+        served.observe(&[]),
+        [&["check"], &live[..]].concat(),
+        [&["drain", "spine000"], &live[..]].concat(),
+        [&["route"], &live[..]].concat(),
+        [&["quality"], &live[..]].concat(),
+    ] {
+        let (status, out, err) = place.run(&words);
+        assert_eq!(status, 4, "{words:?}: {out}{err}");
+        assert!(err.contains("This port (host00000/1) has no link: nothing beyond it can be seen."), "{err}");
+        assert_eq!(out, "", "{words:?}");
+    }
+    served.tell("relink host00000 1");
+    let (_, report) = place.json(&served.observe(&["--plan", "net.toml"]));
+    assert_eq!(report["summary"]["hosts"], 32, "{report:#}");
+}
+
 #[test]
 fn counters_over_their_limit_are_named_and_ranked() {
     let _watchdog = Watchdog::usual("counters");

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mad::header::Path;
+use mad::values::NodeKind;
 use mad::windowed::Limits;
 use mad::{MadTransport, TransportError};
+use topology::NodeIx;
 
 use crate::counters::{self, Collected, Plan};
 use crate::lanes::{self, LaneMaps};
 use crate::snapshot::{Concern, PortFacts, Snapshot};
-use crate::sweep::{self, SweepError};
-use crate::tables;
+use crate::sweep::{self, Found, SweepError};
+use crate::{names, tables};
 
 /// Concerns that are kept word by word.
 const MOST_CONCERNS: usize = 1_000;
@@ -42,6 +44,31 @@ pub enum ObserveError {
     /// Datagrams can't be sent.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// Where the sweep stood no cable leads on. A fabric of one node that would be judged is not what anybody asked for.
+    #[error("{0} has no link: nothing beyond it can be seen. See to its cable, or look from another port")]
+    NoLink(String),
+}
+
+/// Where the sweep stood, in words, if no way leads on from there: not by the one port that is a host's way out, nor by any port of a
+/// switch. A port that did not say how it is counts as one that may lead on.
+fn unlinked(found: &Found) -> Option<String> {
+    let (here, graph) = (NodeIx(0), &found.graph);
+    let info = &found.node(here)?.info;
+    if found.nodes.len() > 1 {
+        return None;
+    }
+    let is_switch = info.kind() == NodeKind::SWITCH;
+    let mut ways_out = graph.ports(here).filter(|port| {
+        if is_switch { graph.number(*port) > 0 } else { graph.number(*port) == info.local_port() }
+    });
+    if !ways_out.all(|port| found.port(port).is_some_and(|it| !sweep::is_up(it))) {
+        return None;
+    }
+    if is_switch {
+        return Some(format!("This switch ({})", names::label(graph, here)));
+    }
+    let port = graph.port(here, info.local_port())?;
+    Some(format!("This port ({})", names::place(graph, port)))
 }
 
 /// What was seen, and with what the counters can be read again.
@@ -60,7 +87,7 @@ pub struct Observed {
 /// Looks at the fabric behind a transport. `tell` is told what is being done; `stop` ends it.
 ///
 /// # Errors
-/// There is nothing to stand on, or `stop` said so.
+/// There is nothing to stand on, no cable that leads on from there, or `stop` said so.
 pub fn observe<T: MadTransport + ?Sized>(
     transport: &mut T,
     source: &str,
@@ -71,6 +98,9 @@ pub fn observe<T: MadTransport + ?Sized>(
     let of_sweep = sweep::Options { limits: options.limits, ..sweep::Options::default() };
     let mut progress = |at: &sweep::Progress| tell(&format!("sweep: {} nodes, {} open", at.nodes, at.open));
     let found = sweep::sweep(transport, &of_sweep, &mut progress, stop)?;
+    if let Some(here) = unlinked(&found) {
+        return Err(ObserveError::NoLink(here));
+    }
     let mut concerns: Vec<Concern> =
         found.doubts.iter().map(|doubt| Concern { grave: true, text: doubt.to_string() }).collect();
     let mut seconds = [found.took.as_secs_f64(), 0.0, 0.0];
@@ -89,7 +119,7 @@ pub fn observe<T: MadTransport + ?Sized>(
             grave: true,
             text: format!(
                 "switch {} did not say its whole forwarding table",
-                crate::names::label(&found.graph, *switch)
+                names::label(&found.graph, *switch)
             ),
         }));
         if let Some(why) = &read.why_none {
@@ -134,4 +164,42 @@ pub fn count(snapshot: &mut Snapshot, collected: &Collected) {
         collected.readings.iter().map(|reading| (reading.port, reading.counters)).collect();
     snapshot.counters = Some(readings);
     snapshot.uncounted = collected.missing.iter().map(|(port, why)| (*port, why.to_string())).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::Agents;
+    use crate::agents::standing::Standing;
+    use mad::in_process::InProcess;
+    use topology::Kind;
+    use topology::build::{FatTree, fat_tree};
+
+    /// A look from the first host or switch, some cables of which were pulled.
+    fn look_from(kind: Kind, pulled: impl Fn(u8) -> bool) -> Result<Observed, ObserveError> {
+        let mut agents = Agents::new(fat_tree(&FatTree::new(4, 2)).unwrap());
+        assert!(agents.bring_up());
+        let here = agents.graph().nodes_of(kind).next().unwrap();
+        let cables: Vec<_> = agents.graph().cabled(here).map(|(near, _)| near).collect();
+        for cable in cables {
+            assert!(!pulled(agents.graph().number(cable)) || agents.unlink(cable));
+        }
+        let port = agents.place(here).unwrap();
+        let mut transport = InProcess::new(Standing { agents, port });
+        observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false)
+    }
+
+    /// Without a way out there is no fabric to judge: all that a plan names would be called missing.
+    #[test]
+    fn who_stands_behind_a_pulled_cable_is_told_so() {
+        let said = |kind| look_from(kind, |_| true).unwrap_err().to_string();
+        let host = "This port (host00000/1) has no link: nothing beyond it can be seen. ";
+        assert!(said(Kind::Host).starts_with(host), "{}", said(Kind::Host));
+        let switch = "This switch (leaf000) has no link: nothing beyond it can be seen. ";
+        assert!(said(Kind::Switch).starts_with(switch), "{}", said(Kind::Switch));
+        // One cable of several is enough.
+        let seen = look_from(Kind::Switch, |number| number > 1).unwrap();
+        assert!(seen.snapshot.graph.node_count() > 1);
+        assert!(look_from(Kind::Host, |_| false).is_ok());
+    }
 }

@@ -20,6 +20,7 @@ mod tests;
 
 pub use doubt::{Doubt, Spot};
 use explore::Explorer;
+pub(crate) use explore::is_up;
 pub use settle::link_spec;
 
 /// How to sweep.

@@ -423,7 +423,7 @@ impl Explorer {
 }
 
 /// Is there a partner at the other end?
-pub(super) fn is_up(info: &PortInfo) -> bool {
+pub(crate) fn is_up(info: &PortInfo) -> bool {
     info.physical_state() == PhysicalState::LINK_UP || info.state() >= PortState::INITIALIZE
 }
 
