@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use sockets_rules::status::{self, HANDED_BACK, READER_SLEPT};
 use sockets_rules::{ENV_RINGS, RINGS_FORCED};
-use tieline_tests::Watchdog;
+use tieline_tests::cluster::commands_binary;
+use tieline_tests::{Cluster, Watchdog};
 
 use crate::built::{made, must, program};
 use crate::launcher::tieline;
@@ -274,6 +275,32 @@ fn a_signal_handler_that_writes_in_between() {
     let mut command = tieline(&["run", "--", handler.to_str().unwrap(), "2"]);
     let said = must(command.env(ENV_RINGS, RINGS_FORCED));
     assert!(said.contains("of its handler came"), "{said}");
+}
+
+/// A benchmark of ours says by what its bytes went as the kernel has counted them, whatever the command line was.
+#[test]
+fn the_table_of_latencies_says_what_carried_its_bytes() {
+    let watchdog = Watchdog::usual("latencies by rings");
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        println!("left out: there is one processor, on which rings are not used");
+        return;
+    }
+    let cluster = Cluster::up(2).unwrap();
+    let said = |options: &[&str]| {
+        let commands = commands_binary().unwrap();
+        let bench = ["bench", "latency", "--classic", "--rounds", "1", "--quiet"];
+        let mut command = tieline(&[&["run"], options, &["--", commands.to_str().unwrap()], &bench].concat());
+        cluster.set_environment(&mut command);
+        if options.contains(&"--rings") {
+            command.env(ENV_RINGS, RINGS_FORCED);
+        }
+        let said = must(&mut command);
+        watchdog.progress();
+        said.lines().nth(1).unwrap().to_owned()
+    };
+    let with = said(&["--rings"]);
+    assert!(with.contains("over TCP, loopback; ") && with.ends_with(" bypassed the kernel."), "{with}");
+    assert_eq!(said(&[]), "Socket transfers are made over kernel TCP, loopback.");
 }
 
 /// Without the option nothing of it happens.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::table::NOTHING;
 use crate::stats::digits;
 
 /// One vector.
@@ -39,6 +40,9 @@ pub fn render(rows: &[Row]) -> String {
             row.entries,
             total_bytes as f64 / row.transfer_us,
         );
+    }
+    if rows.is_empty() {
+        text.push_str(NOTHING);
     }
     text
 }

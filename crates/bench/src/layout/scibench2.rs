@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::table::NOTHING;
 use crate::stats::digits;
 
 /// One size.
@@ -30,6 +31,9 @@ pub fn render(rows: &[Row]) -> String {
             row.size_bytes,
             row.size_bytes as f64 / row.time_us
         );
+    }
+    if rows.is_empty() {
+        text.push_str(NOTHING);
     }
     text
 }

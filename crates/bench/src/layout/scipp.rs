@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::table::NOTHING;
 use crate::stats::digits;
 
 /// One size.
@@ -27,6 +28,9 @@ pub fn render(rows: &[Row]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:>6}{:>14}{rtt:>16}{half:>18}", row.size_bytes, row.retries);
     }
+    if rows.is_empty() {
+        text.push_str(NOTHING);
+    }
     text
 }
 
@@ -50,6 +54,11 @@ Ping Pong data transfer:
 ";
         // The published half of 1.391 is cut, not rounded: 0.695.
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn a_run_that_was_ended_before_its_first_size() {
+        assert!(render(&[]).ends_with("latency/2 (usec)\n(nothing measured)\n"));
     }
 
     #[test]

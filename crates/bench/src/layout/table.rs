@@ -69,9 +69,15 @@ impl Table {
             text.push_str(line.trim_end());
             text.push('\n');
         }
+        if self.rows.is_empty() {
+            text.push_str(NOTHING);
+        }
         text
     }
 }
+
+/// Below a head without rows, as of a run that was ended early.
+pub(crate) const NOTHING: &str = "(nothing measured)\n";
 
 /// A size as people write it: `4 B`, `8 KiB`, `16 MiB`; exact, or in bytes.
 pub fn size(bytes: u64) -> String {
@@ -103,6 +109,14 @@ pub fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_head_without_rows_says_that_there_are_none() {
+        let mut table = Table::new([("id", Align::Left), ("ns", Align::Right)]);
+        assert_eq!(table.render(), "id  ns\n(nothing measured)\n");
+        table.row(["scipp".to_owned(), "62".to_owned()]);
+        assert!(!table.render().contains("nothing"));
+    }
 
     #[test]
     fn columns_line_up() {

@@ -15,13 +15,14 @@ use std::{
 use tieline::{Interrupt, InterruptNo, InterruptOptions, Node};
 
 use super::{
-    LARGE_BYTES, LARGE_MESSAGES, Link, READING_NS, Report, Transport, far_blocks, far_echo, kernel,
+    Carried, LARGE_BYTES, LARGE_MESSAGES, Link, READING_BYTES, READING_NS, Report, SMALL_BYTES, Transport,
+    far_blocks, far_echo, kernel,
     kernel::Stream,
     near_blocks, near_echo,
     ours::{self, Bells, Stores, Wait},
     placement::{Sharing, sharing},
     summary::{self, Options},
-    wake,
+    there_and_back, wake,
 };
 use crate::{
     duo,
@@ -96,6 +97,8 @@ struct Apart<'c, 'd, L> {
     block_number: u64,
     block: Vec<u8>,
     rounds: u64,
+    /// Bytes of all messages, both ways.
+    bytes: u64,
 }
 
 impl<'c, 'd, L: Link> Apart<'c, 'd, L> {
@@ -111,6 +114,7 @@ impl<'c, 'd, L: Link> Apart<'c, 'd, L> {
             block_number: 0,
             block: Vec::new(),
             rounds: 0,
+            bytes: 0,
         }
     }
 
@@ -120,6 +124,7 @@ impl<'c, 'd, L: Link> Apart<'c, 'd, L> {
         self.client.borrow_mut().order(order, &mut || near_echo(&**near, shape, *number, ticks))?;
         self.number += 2 * shape.events();
         self.rounds += shape.events();
+        self.bytes += there_and_back(shape.events(), SMALL_BYTES);
         Ok(())
     }
 }
@@ -161,6 +166,7 @@ impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
         })?;
         self.block_number += LARGE_MESSAGES + 1;
         self.number += 4;
+        self.bytes += READING_BYTES;
         Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
     }
 
@@ -173,11 +179,16 @@ impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
             ticks = super::near_sized(&**near, &mut block[..size_bytes], rounds)?;
             Ok(())
         })?;
+        self.bytes += there_and_back(rounds, size_bytes);
         Ok(ticks)
     }
 
     fn rounds(&self) -> u64 {
         self.rounds
+    }
+
+    fn carried(&self) -> Option<Carried> {
+        Carried::of(self.bytes, self.near.kernel_bytes())
     }
 }
 

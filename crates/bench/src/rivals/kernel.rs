@@ -6,7 +6,7 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use super::{Link, Pair, SMALL_BYTES};
+use super::{Link, Pair, SMALL_BYTES, carried};
 use crate::{
     error::{BenchError, Result},
     poll::PATIENCE,
@@ -16,7 +16,25 @@ use crate::{
 #[derive(Debug)]
 pub struct Stream<S>(S);
 
-impl<S: Send + Sync> Link for Stream<S>
+/// A socket of which the kernel may count the bytes.
+pub trait Counted {
+    /// Bytes both ways that it has carried so far; none if it does not say.
+    fn kernel_bytes(&self) -> Option<u64>;
+}
+
+impl Counted for TcpStream {
+    fn kernel_bytes(&self) -> Option<u64> {
+        carried::kernel_bytes(self)
+    }
+}
+
+impl Counted for UnixStream {
+    fn kernel_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl<S: Counted + Send + Sync> Link for Stream<S>
 where
     for<'a> &'a S: Read + Write,
 {
@@ -40,6 +58,10 @@ where
 
     fn receive_block(&self, _number: u64, into: &mut [u8]) -> Result<()> {
         (&self.0).read_exact(into).map_err(BenchError::io("reading from a socket"))
+    }
+
+    fn kernel_bytes(&self) -> Option<u64> {
+        self.0.kernel_bytes()
     }
 }
 

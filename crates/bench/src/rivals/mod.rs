@@ -6,6 +6,7 @@
 //! [`summary`] measures all of them and makes the table of one-way times and bandwidths.
 
 pub mod apart;
+mod carried;
 pub mod kernel;
 pub mod load;
 pub mod ours;
@@ -16,6 +17,7 @@ pub mod wake;
 
 use std::sync::Arc;
 
+pub use carried::Carried;
 pub use report::{Report, Row, SizeRow};
 
 use crate::{
@@ -54,6 +56,10 @@ pub trait Link: Send + Sync {
     fn receive_block(&self, _number: u64, _into: &mut [u8]) -> Result<()> {
         Ok(())
     }
+    /// Bytes both ways that the kernel has carried, if it counts them.
+    fn kernel_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Anything whose small messages and blocks can be timed.
@@ -75,6 +81,18 @@ pub trait Transport<'env> {
     }
     /// Round trips of all readings so far.
     fn rounds(&self) -> u64;
+    /// What its messages were carried by so far, if the kernel counts that.
+    fn carried(&self) -> Option<Carried> {
+        None
+    }
+}
+
+/// Bytes both ways of a reading of large messages: one goes before, and two small ones answer.
+const READING_BYTES: u64 = (LARGE_MESSAGES + 1) * LARGE_BYTES as u64 + 2 * SMALL_BYTES as u64;
+
+/// Bytes of so many messages of some size there and back.
+fn there_and_back(rounds: u64, size_bytes: usize) -> u64 {
+    2 * rounds * size_bytes as u64
 }
 
 /// The near side of the round trips of a shape; leaves the ticks of its samples.
@@ -152,6 +170,8 @@ pub struct Pair<L> {
     block_number: u64,
     block: Vec<u8>,
     rounds: u64,
+    /// Bytes of all messages, both ways.
+    bytes: u64,
 }
 
 impl<L> std::fmt::Debug for Pair<L> {
@@ -173,6 +193,7 @@ impl<L: Link> Pair<L> {
             block_number: 0,
             block: Vec::new(),
             rounds: 0,
+            bytes: 0,
         }
     }
 }
@@ -194,6 +215,7 @@ impl<'env, L: Link + 'env> Pair<L> {
         duo.both(self.name, near_side, move || far_echo(&*far, base, events))?;
         self.number += 2 * events;
         self.rounds += events;
+        self.bytes += there_and_back(events, SMALL_BYTES);
         Ok(())
     }
 }
@@ -236,6 +258,7 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
         let (ticks, ()) = duo.both(self.name, near_side, far_side)?;
         self.block_number += LARGE_MESSAGES + 1;
         self.number += 4;
+        self.bytes += READING_BYTES;
         Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
     }
 
@@ -244,11 +267,17 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
         let (mut there, mut back) = (vec![0x5a; size_bytes], vec![0x5a; size_bytes]);
         let near_side = || near_sized(&*near, &mut there, rounds);
         let far_side = move || far_sized(&*far, &mut back, rounds);
-        Ok(duo.both(self.name, near_side, far_side)?.0)
+        let (ticks, ()) = duo.both(self.name, near_side, far_side)?;
+        self.bytes += there_and_back(rounds, size_bytes);
+        Ok(ticks)
     }
 
     fn rounds(&self) -> u64 {
         self.rounds
+    }
+
+    fn carried(&self) -> Option<Carried> {
+        Carried::of(self.bytes, self.near.kernel_bytes())
     }
 }
 
@@ -286,6 +315,14 @@ mod tests {
                         assert!(blocks.is_none_or(|rate| rate > 0.0));
                     }
                     assert!(!all.is_empty() && rival.rounds() >= all.len());
+                    // TCP without anything between it and the kernel, to the byte; of the others the kernel keeps no count.
+                    let is_tcp = rival.name() == kernel::TCP;
+                    if is_tcp {
+                        rival.sized(duo, 1000, 10)?;
+                    }
+                    let carried = rival.carried();
+                    assert_eq!(carried.map(|it| it.past_kernel), is_tcp.then_some(0), "{carried:?}");
+                    assert!(carried.is_none_or(|it| it.bytes > 2 * READING_BYTES));
                 }
                 Ok(())
             })

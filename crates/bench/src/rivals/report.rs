@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{placement::Sharing, summary::compare};
+use super::{Carried, kernel, placement::Sharing, summary::compare};
 use crate::{
     env::Env,
-    layout::table::{Align, Table, size, three_digits},
+    layout::table::{Align, NOTHING, Table, size, three_digits},
     stats::{Interval, Summary, digits},
 };
 
@@ -45,6 +45,9 @@ pub struct Report {
     /// Messages of many sizes by TCP, if that was asked for.
     #[serde(default)]
     pub sizes: Vec<SizeRow>,
+    /// What carried the bytes of TCP, by the kernel's count; none if that is not known.
+    #[serde(default)]
+    pub tcp_carried: Option<Carried>,
 }
 
 /// Messages of one size there and back.
@@ -115,9 +118,10 @@ impl Report {
 
     /// The classic table of messages by size.
     pub fn to_classic(&self) -> String {
-        let mut text = String::from(
-            "Testing PINGPONG transfers (back-and-forth)\nSocket transfers are made over kernel TCP, loopback.\n\
+        let mut text = format!(
+            "Testing PINGPONG transfers (back-and-forth)\n{}\n\
              #  Size    Total time (usec)    RTT (usec)      Latency (usec)\n",
+            Carried::classic(self.tcp_carried)
         );
         let us = |ns: f64| digits::show(ns / 1000.0, self.env.clock.step_ns, 1000.0, 2);
         for row in &self.sizes {
@@ -130,6 +134,9 @@ impl Report {
                 us(rtt_ns / 2.0),
                 us(row.min_ns / 2.0),
             ));
+        }
+        if self.sizes.is_empty() {
+            text.push_str(NOTHING);
         }
         text
     }
@@ -182,6 +189,10 @@ impl Report {
             ]);
         }
         text.push_str(&table.render());
+        // Then the row is not what its name says.
+        if let Some(carried) = self.tcp_carried.filter(|it| it.past_kernel > 0) {
+            text.push_str(&format!("{}: {}\n", kernel::TCP, carried.bypassed()));
+        }
         text
     }
 }
@@ -220,13 +231,22 @@ mod tests {
                 Row::copy(Some(9.5), None, &[], 1),
             ],
             sizes: vec![SizeRow { size_bytes: 64, rounds: 1000, total_ns: 52e6, min_ns: 4160.0 }],
+            tcp_carried: Carried::of(1000, Some(1000)),
         };
         let classic = report.to_classic();
         assert!(
             classic.ends_with("     64          52000         52.00           26.00    Min: 2.08\n"),
             "{classic}"
         );
-        assert!(classic.contains("kernel TCP"), "{classic}");
+        assert!(classic.contains("\nSocket transfers are made over kernel TCP, loopback.\n"), "{classic}");
+        let by_rings = Report { tcp_carried: Carried::of(1000, Some(10)), ..report.clone() };
+        let classic = by_rings.to_classic();
+        assert!(classic.contains("990 of 1000 bytes (99.0 %) bypassed the kernel."), "{classic}");
+        let text = by_rings.to_text();
+        assert!(
+            text.ends_with("\nTCP, loopback: 990 of 1000 bytes (99.0 %) bypassed the kernel\n"),
+            "{text}"
+        );
         let text = report.to_text();
         assert!(text.contains("both ends on processor 1, 2 threads of competing load"), "{text}");
         assert!(text.contains("0.062") && text.contains("6.200") && text.contains("75.0 … 125"), "{text}");

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::{
-    Report, Row, SMALL_BYTES, SizeRow, Transport, kernel,
+    Carried, Report, Row, SMALL_BYTES, SizeRow, Transport, kernel,
     load::Load,
     ours::{self, Wait},
     placement::{Placement, Sharing, sharing},
@@ -117,7 +117,7 @@ pub(super) fn measure(
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let load = Load::start(options.load)?;
-    let Readings { copies, series, sizes } = go(&timer, progress)?;
+    let Readings { copies, series, sizes, tcp_carried } = go(&timer, progress)?;
     drop(load);
     env.finish(started, steal);
     let partial = copies.len() < options.rounds;
@@ -149,6 +149,7 @@ pub(super) fn measure(
         partial,
         rows,
         sizes,
+        tcp_carried,
     })
 }
 
@@ -158,6 +159,7 @@ pub(super) struct Readings {
     copies: Vec<f64>,
     series: Vec<Series>,
     sizes: Vec<SizeRow>,
+    tcp_carried: Option<Carried>,
 }
 
 /// The sizes of the classic table.
@@ -245,7 +247,8 @@ pub(super) fn rounds<'env>(
         copies.push(super::LARGE_BYTES as f64 / copy.copy_ns(timer, None)?);
     }
     let sizes = if options.by_size { by_size(timer, duo, &mut transports, progress)? } else { Vec::new() };
-    Ok(Readings { copies, series, sizes })
+    let tcp_carried = transports.iter().find_map(|transport| transport.carried());
+    Ok(Readings { copies, series, sizes, tcp_carried })
 }
 
 /// Ratio of one series to another, round by round.

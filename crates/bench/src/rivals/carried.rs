@@ -1,0 +1,69 @@
+//! What carried the bytes of a TCP connection: the kernel, by its own count, and whatever is loaded into this process the rest.
+
+use std::net::TcpStream;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a connection, both ways together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// That were sent and have come.
+    pub bytes: u64,
+    /// Of them those that the kernel did not carry.
+    pub past_kernel: u64,
+}
+
+impl Carried {
+    /// Of what was sent, and what the kernel says that it has carried; nothing if that is not known.
+    pub(super) fn of(bytes: u64, kernel: Option<u64>) -> Option<Self> {
+        Some(Self { bytes, past_kernel: bytes.saturating_sub(kernel?) })
+    }
+
+    /// In words, for people: so much of it bypassed the kernel.
+    pub(super) fn bypassed(self) -> String {
+        // Rounded down: what is not all is never called all.
+        let tenths = self.past_kernel as u128 * 1000 / u128::from(self.bytes.max(1));
+        let (percent, tenth) = (tenths / 10, tenths % 10);
+        format!("{} of {} bytes ({percent}.{tenth} %) bypassed the kernel", self.past_kernel, self.bytes)
+    }
+
+    /// What the classic table says of its transfers. `None`: it is not known.
+    pub(super) fn classic(carried: Option<Self>) -> String {
+        match carried {
+            None => "Socket transfers are made over TCP, loopback (whether past the kernel is not known)."
+                .to_owned(),
+            Some(Self { past_kernel: 0, .. }) => {
+                "Socket transfers are made over kernel TCP, loopback.".to_owned()
+            }
+            Some(some) => format!("Socket transfers are made over TCP, loopback; {}.", some.bypassed()),
+        }
+    }
+}
+
+/// Bytes that the kernel has carried on a connection so far, both ways; none if it does not say. It is asked about all connections: not for use while
+/// something is timed.
+pub(super) fn kernel_bytes(stream: &TcpStream) -> Option<u64> {
+    let (local, remote) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+    let all = sockets_rules::kernel::connections().ok()?;
+    let (bytes_in, bytes_out) = all.iter().find(|it| (it.local, it.remote) == (local, remote))?.bytes?;
+    Some(bytes_in.saturating_add(bytes_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_what_was_counted() {
+        let said = |bytes, kernel| Carried::classic(Carried::of(bytes, kernel));
+        assert_eq!(said(100, Some(100)), "Socket transfers are made over kernel TCP, loopback.");
+        assert_eq!(
+            said(100_000, Some(1)),
+            "Socket transfers are made over TCP, loopback; 99999 of 100000 bytes (99.9 %) bypassed the kernel."
+        );
+        assert!(said(10, Some(0)).contains("10 of 10 bytes (100.0 %)"));
+        assert!(said(10, None).contains("not known"));
+        // The kernel may have carried more than what was timed.
+        assert_eq!(Carried::of(0, Some(7)), Some(Carried { bytes: 0, past_kernel: 0 }));
+    }
+}
