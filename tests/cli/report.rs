@@ -47,7 +47,7 @@ fn what_is_no_saved_result_is_refused_by_name() {
     let [from, to] =
         ["saved.json", "page.html"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
     let (status, _, err) = verify(&["--from", &from, "--report", &to]);
-    assert!(status == 4 && err.contains(&from), "{status} {err}");
+    assert!(status == 2 && err.contains(&from), "{status} {err}");
     for (text, said) in [
         ("{\"schema\": \"tieline.verify/1\",", "is no JSON (EOF"),
         ("", "is no JSON"),

@@ -46,9 +46,12 @@ fn wrong_words_say_what_would_be_right() {
 fn files_that_are_none_are_named() {
     let _watchdog = Watchdog::usual("bad files");
     let place = Place::new();
-    refused(&place, &["observe", "--from", "missing"], 4, "missing");
+    refused(&place, &["observe", "--from", "missing"], 2, "missing");
     place.write("poem", "shall I compare thee\n");
     refused(&place, &["observe", "--from", "poem"], 2, "poem");
+    // What stands in it goes into no log.
+    let (_, out, err) = place.run(&["observe", "--from", "poem", "--json"]);
+    assert!(!out.contains("compare thee") && !err.contains("compare thee"), "{out}{err}");
     place.write("empty", "");
     refused(&place, &["route", "empty"], 2, "empty");
     place.write("wrong.json", "{\"schema\":\"tieline.verify/1\"}");

@@ -74,7 +74,8 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
 fn of_report(error: &ReportError) -> bool {
     matches!(
         error,
-        ReportError::NoText { .. }
+        ReportError::Unreadable { .. }
+            | ReportError::NoText { .. }
             | ReportError::TooLong { .. }
             | ReportError::NoJson { .. }
             | ReportError::WrongSchema { .. }

@@ -119,11 +119,9 @@ pub enum ReadError {
         most: usize,
     },
     /// No format fits.
-    #[error("no topology: looked for {}, and found none; the file begins with `{beginning}`", marks())]
-    Unknown {
-        /// The beginning of the first line that is not empty.
-        beginning: String,
-    },
+    // What stands in a file of another kind is nobody's business who reads this error in a log.
+    #[error("no topology: looked for {}, and found none", marks())]
+    Unknown,
     /// The format was forced, and nothing of it was found.
     #[error("no node in it: read as {format}, which has {}; the first doubt: {doubt}", format.mark())]
     NoNode {

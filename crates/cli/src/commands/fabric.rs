@@ -43,7 +43,7 @@ fn act(arguments: &Fabric, output: Shown) -> Outcome {
     }
 }
 
-/// A fabric from a file; a file that is none is a wrong usage, one that can't be read could not run.
+/// A fabric from a file; a file that is none, or can't be read, is a wrong usage: another one has to be named.
 fn open(path: &Path, output: Shown) -> Result<Snapshot, Failure> {
     let snapshot = opened(snapshot::open(path, None))?;
     let doubts = snapshot.concerns.len() as u64 + snapshot.more_concerns;
@@ -54,10 +54,7 @@ fn open(path: &Path, output: Shown) -> Result<Snapshot, Failure> {
 }
 
 fn opened(result: Result<Snapshot, snapshot::OpenError>) -> Result<Snapshot, Failure> {
-    result.map_err(|error| match error {
-        snapshot::OpenError::Content { .. } => Failure::usage(error),
-        snapshot::OpenError::Io { .. } => error.into(),
-    })
+    result.map_err(Failure::usage)
 }
 
 fn limits(live: &Live) -> Limits {

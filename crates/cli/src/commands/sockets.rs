@@ -6,7 +6,7 @@ use sockets_rules::status::{Report, report};
 
 use super::run::default_file;
 use crate::args::{Common, SocketsAction};
-use crate::exit::{Outcome, PASS};
+use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Outcome {
@@ -18,7 +18,8 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
         }
         SocketsAction::Stat { from, pid } => {
             let all = match from {
-                Some(file) => report(file, true)?,
+                // One that is named and can't be read, or is none, is a mistake on the command line.
+                Some(file) => report(file, true).map_err(Failure::usage)?,
                 None => or_none(report(&file, false))?,
             };
             let all = pid.map_or(all.clone(), |pid| all.of(pid));

@@ -4,29 +4,28 @@ use super::lines::lines;
 use super::netdump::header;
 use super::{Format, ReadError, own};
 
-/// Characters of the beginning that an error shows.
-const SHOWN: usize = 60;
-
 /// The format that most lines speak for, and the first of them as the reason.
 pub(super) fn detect(bytes: &[u8]) -> Result<(Format, String), ReadError> {
     let mut found: Vec<(Format, usize, usize)> = Vec::new();
-    let mut beginning = None;
+    let mut is_empty = true;
     for (number, line) in lines(bytes) {
         let line = String::from_utf8_lossy(line);
         let line = line.trim();
         if line.is_empty() {
             continue;
         }
-        beginning.get_or_insert_with(|| shown(line));
+        is_empty = false;
         let Some(format) = of_line(line) else { continue };
         match found.iter_mut().find(|one| one.0 == format) {
             Some(one) => one.1 += 1,
             None => found.push((format, 1, number)),
         }
     }
-    let Some(beginning) = beginning else { return Err(ReadError::Empty) };
+    if is_empty {
+        return Err(ReadError::Empty);
+    }
     // Net files of the simulator and dumps are one format with two kinds of names: one of the latter makes it a dump.
-    let best = found.iter().max_by_key(|one| one.1).ok_or(ReadError::Unknown { beginning })?;
+    let best = found.iter().max_by_key(|one| one.1).ok_or(ReadError::Unknown)?;
     let (format, count, line) = *best;
     Ok((format, format!("{count} lines like line {line}: {}", format.mark())))
 }
@@ -45,8 +44,4 @@ fn of_line(line: &str) -> Option<Format> {
         return Some(Format::OmniPath);
     }
     (line.starts_with("{ ") && line.contains(" NodeGUID:")).then_some(Format::SubnetList)
-}
-
-fn shown(line: &str) -> String {
-    line.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
