@@ -1,5 +1,6 @@
 //! `tieline bench`: the forms run and say what they measured. How fast they are is not asserted here.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use tieline_tests::{Cluster, Watchdog};
@@ -36,9 +37,13 @@ fn scipp_between_two_processes_in_the_classic_layout() {
         .command(&["bench", "scipp", "--server", "--rn", "8", "--node", "4"])
         .unwrap()
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // Before its client is there.
+    let mut said = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("waiting for the client on node 8"), "{said}");
     let client = cluster.run(&["bench", "scipp", "--client", "--rn", "4", "--node", "8", "--classic"]);
     let (status, out, err) = client.unwrap();
     if status != 0 {

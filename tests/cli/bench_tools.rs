@@ -211,6 +211,11 @@ fn bad_input_is_explained() {
         (&["bench", "jitter", "--seconds", "0"], &["0 seconds"]),
         (&["bench", "latency", "--load", "100000"], &["100000", "at most"]),
         (&["bench", "dma", "--server"], &["--rn"]),
+        (&["bench", "dma", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
+        (&["bench", "scipp", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
+        (&["bench", "scipp", "--server", "--node", "8", "--rn", "8"], &["node 8 is this end"]),
+        (&["bench", "scipp", "--size", "abc"], &["`abc` is no size", "4K"]),
+        (&["bench", "scipp", "--size", "16K"], &["8192 bytes"]),
         (&["bench", "intr", "--server", "--client", "--rn", "4"], &["--client"]),
     ] {
         let (status, out, err) = cluster.run(arguments).unwrap();

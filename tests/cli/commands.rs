@@ -29,6 +29,38 @@ fn up_status_query_and_down() {
 }
 
 #[test]
+fn up_says_what_it_leaves_as_it_is() {
+    let _watchdog = Watchdog::usual("up of what runs");
+    let cluster = Cluster::up(3).unwrap();
+    let done = |words: &[&str]| {
+        let (status, out, err) = cluster.run(words).unwrap();
+        // Steps that follow each other at once are for a terminal, where each replaces the one before.
+        assert_eq!((status, err.as_str()), (0, ""), "{words:?}: {out}");
+        out
+    };
+    let out = done(&["up", "--nodes", "2"]);
+    assert!(out.contains("already running: node 4, 8, 12 (3 in all, 2 were asked for)\n"), "{out}");
+    let out = done(&["up", "--nodes", "3"]);
+    assert!(out.contains("already running: node 4, 8, 12\n"), "{out}");
+    // Nobody is sent in a circle by what needs faults.
+    let out = done(&["up", "--nodes", "3", "--faults"]);
+    assert!(
+        out.contains("without faults, as they ran already: node 4, 8, 12; for faults: `tieline down`, then"),
+        "{out}"
+    );
+    let (status, _, err) = cluster.run(&["link", "degrade", "4", "8", "--loss", "1%"]).unwrap();
+    assert!(status == 4 && err.starts_with("tieline: node 4 was started without faults: end "), "{err}");
+    assert!(err.contains("(`tieline down`, then `tieline up --faults`)"), "{err}");
+    done(&["down"]);
+    let out = done(&["up", "--nodes", "3", "--faults"]);
+    assert!(!out.contains("without faults"), "{out}");
+    assert!(!done(&["up", "--nodes", "3", "--faults"]).contains("without faults"));
+    let json: serde_json::Value =
+        serde_json::from_str(&done(&["up", "--nodes", "3", "--faults", "--json"])).unwrap();
+    assert_eq!(json["without_faults"], serde_json::json!([]));
+}
+
+#[test]
 fn status_tells_which_segments_are_shared() {
     let _watchdog = Watchdog::usual("status of what is shared");
     let cluster = Cluster::up(1).unwrap();

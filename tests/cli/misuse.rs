@@ -33,6 +33,35 @@ fn without_a_cluster_every_command_says_how_to_start_one() {
     }
 }
 
+/// The usual case is an ordinary user after `sudo tieline up`.
+#[test]
+fn a_cluster_that_runs_in_another_directory_is_named_with_it() {
+    let _watchdog = Watchdog::usual("a cluster elsewhere");
+    let (here, there) = (Cluster::empty().unwrap(), Cluster::empty().unwrap());
+    let name = format!("elsewhere-{}", std::process::id());
+    let (status, _, err) = there.run(&["up", "--nodes", "1", "--cluster", &name]).unwrap();
+    assert_eq!(status, 0, "{err}");
+    for command in [&["status"][..], &["query"], &["diag"], &["verify", "--running"]] {
+        let (status, _, err) = here.run(&[command, &["--cluster", &name]].concat()).unwrap();
+        let hint = format!("runs in {}", there.runtime_dir().display());
+        assert!(status == 4 && err.contains(&hint), "{command:?}: {status} {err}");
+    }
+    assert_eq!(there.run(&["down", "--cluster", &name]).unwrap().0, 0);
+    let (status, _, err) = here.run(&["status", "--cluster", &name]).unwrap();
+    assert!(status == 4 && !err.contains("runs in"), "{err}");
+}
+
+/// A wrong node is the same mistake for each command.
+#[test]
+fn a_load_test_of_a_node_that_is_not_here_could_not_run() {
+    let _watchdog = Watchdog::usual("conntest of no node");
+    let cluster = Cluster::up(2).unwrap();
+    let (status, out, err) = cluster.run(&["conntest", "--node", "40", "--time", "0.2"]).unwrap();
+    assert!(status == 4 && err.contains("no node 40 here (there are: 4, 8)"), "{status} {out}{err}");
+    assert!(err.contains("tieline node start --node 40") && !err.contains("met"), "{err}");
+    assert_eq!(out, "");
+}
+
 #[test]
 fn several_nodes_are_listed_when_one_must_be_chosen() {
     let _watchdog = Watchdog::usual("several nodes");
@@ -91,5 +120,5 @@ fn configuration_errors_name_file_line_and_key() {
     assert!(status == 2 && err.contains("/nonexistent"), "{err}");
     assert_eq!(err.matches("No such file").count(), 1, "the system's reason is said once: {err}");
     let (status, _, err) = cluster.run(&["node", "run"]).unwrap();
-    assert!(status == 2 && err.contains("--id"), "{err}");
+    assert!(status == 2 && err.contains("--node") && !err.contains("--id"), "{err}");
 }

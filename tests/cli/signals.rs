@@ -58,6 +58,43 @@ fn at_all_times(arguments: &[&str], watchdog: &Watchdog) {
     }
 }
 
+/// From when the first manager has a file until all are up; from a keyboard the managers get the signal, too.
+#[test]
+fn an_up_that_is_interrupted_leaves_nothing() {
+    let watchdog = Watchdog::usual("up interrupted");
+    let mut interrupted = 0;
+    for (signal, group, pause_ms) in [
+        (Signal::INT, true, 0),
+        (Signal::INT, false, 0),
+        (Signal::TERM, false, 20),
+        (Signal::HUP, true, 20),
+        (Signal::INT, true, 60),
+        (Signal::TERM, true, 5),
+    ] {
+        let cluster = Cluster::empty().unwrap();
+        let mut command = cluster.command(&["up", "--nodes", "60"]).unwrap();
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let child = command.spawn().unwrap();
+        while !cluster.cluster_dir().join("node-4.log").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        let pid = Pid::from_child(&child);
+        let _ = if group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
+        let output = child.wait_with_output().unwrap();
+        watchdog.progress();
+        if output.status.success() {
+            // It was faster: the cluster is its result.
+            continue;
+        }
+        interrupted += 1;
+        assert_eq!(output.status.code(), Some(128 + signal.as_raw()), "{output:?}");
+        assert_eq!(left_in(&cluster), Vec::<String>::new(), "{signal:?}, {group}, {pause_ms} ms: {output:?}");
+        assert_eq!(running_for(&cluster), Vec::<String>::new(), "{signal:?}, {group}, {pause_ms} ms");
+    }
+    assert!(interrupted > 0, "each was up before its signal came");
+}
+
 #[test]
 fn verify_leaves_nothing() {
     let watchdog = Watchdog::usual("verify interrupted");

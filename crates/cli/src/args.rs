@@ -9,6 +9,7 @@ mod node;
 mod sockets;
 #[cfg(test)]
 mod tests;
+pub(crate) mod wrong;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -47,9 +48,12 @@ pub(crate) struct Cli {
 pub(crate) fn parse<W: Into<OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> Result<Cli, clap::Error> {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let mut command = help::command();
-    let matches = command.try_get_matches_from_mut(words)?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let parsed = command.try_get_matches_from_mut(&words);
+    let parsed = parsed
+        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+    parsed.map_err(|error| wrong::mended(error, &mut command, &words))
 }
 
 /// What all commands take. The environment fills in what is not given: see `environment`.

@@ -105,6 +105,13 @@ const INTERRUPTS: &[(&str, &str)] = &[
 const JSON: &str = "-json";
 const JSON_FILE: &str = "--json-file";
 
+/// The classic name by which the program was called, and the command that it is a name for.
+pub(crate) fn called(program: &OsStr) -> Option<(&'static str, String)> {
+    let program = Path::new(program).file_name()?;
+    let classic = CLASSICS.iter().find(|classic| program == classic.name)?;
+    Some((classic.name, format!("tieline {}", classic.command.join(" "))))
+}
+
 /// Turns a call by a classic name, or with classic options, into a call of `tieline`.
 pub(crate) fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let called = arguments.first().map(Path::new).and_then(Path::file_name).unwrap_or_default().to_owned();

@@ -33,7 +33,7 @@ use crate::args::{Cli, Command, Common};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::{hold_if_interrupted, take_away_on_signal};
 use crate::output::Output;
-use crate::{environment, interrupt, meaning};
+use crate::{elsewhere, environment, interrupt, meaning};
 
 /// Runs the command and turns what came of it into an exit status.
 pub(crate) fn run(mut cli: Cli) -> ExitCode {
@@ -46,6 +46,7 @@ pub(crate) fn run(mut cli: Cli) -> ExitCode {
         // What was measured until then has been printed.
         Ok(status) => ExitCode::from(interrupt::status().unwrap_or(status)),
         Err(failure) => {
+            let failure = elsewhere::named(failure);
             output.failure(&failure);
             ExitCode::from(interrupt::status().unwrap_or(failure.status))
         }

@@ -32,6 +32,8 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
+            // The command has said what it could not do by ending; whose refusal it was helps nobody.
+            let cause = cause.strip_prefix(REFUSED).map_or(cause.clone(), str::to_owned);
             if text.is_empty() {
                 text = cause;
             } else if !text.contains(&cause) {
@@ -50,6 +52,9 @@ impl Failure {
         text
     }
 }
+
+/// How a manager's refusal of a single request begins.
+const REFUSED: &str = "request refused: ";
 
 /// What the system says when a process or thread cannot be made; few errors can know that this is what was tried.
 const NO_PROCESS: &str = "Resource temporarily unavailable";
@@ -75,6 +80,8 @@ mod tests {
         assert_eq!(Failure::from(named).text(), "cannot open /x: permission denied");
         let unnamed = anyhow::Error::from(denied()).context("writing the result");
         assert_eq!(Failure::from(unnamed).text(), "writing the result: permission denied");
+        let refused = proto::wire::program::Refusal::Invalid("node 4 was started without faults".into());
+        assert_eq!(Failure::from(refused).text(), "node 4 was started without faults");
         let no_thread = Failure::from(std::io::Error::from_raw_os_error(11)).text();
         assert!(no_thread.contains("ulimit -u"), "{no_thread}");
     }

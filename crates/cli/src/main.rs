@@ -11,6 +11,7 @@
 mod args;
 mod classic;
 mod commands;
+mod elsewhere;
 mod environment;
 mod exit;
 mod interrupt;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    let called = words.first().and_then(|name| classic::called(name));
     let arguments = classic::translate(words);
     let parsed = args::parse(&arguments);
     if !matches!(&parsed, Ok(cli) if matches!(cli.command, args::Command::Run(_))) {
@@ -32,7 +34,13 @@ fn main() -> ExitCode {
     }
     match parsed {
         Ok(cli) => commands::run(cli),
-        Err(error) => ExitCode::from(not_parsed(&error, &arguments)),
+        Err(error) => {
+            let error = match called {
+                Some((name, command)) => args::wrong::called(error, name, &command),
+                None => error,
+            };
+            ExitCode::from(not_parsed(&error, &arguments))
+        }
     }
 }
 

@@ -116,7 +116,7 @@ impl Output {
         }
         let (text, mut err) = (&shown(text), std::io::stderr().lock());
         // Nothing is lost if progress cannot be shown.
-        if err.is_terminal() {
+        if err.is_terminal() && can_erase() {
             drop(write!(err, "\r\x1b[K{text}"));
             drop(err.flush());
         } else if !self.json
@@ -126,10 +126,17 @@ impl Output {
         }
     }
 
+    /// A step of short work, of which the result tells as much: shown where the next one replaces it, on a terminal.
+    pub(crate) fn passing(self, text: &str) {
+        if std::io::stderr().is_terminal() {
+            self.progress(text);
+        }
+    }
+
     /// Ends progress on a terminal.
     pub(crate) fn progress_done(self) {
         let mut err = std::io::stderr().lock();
-        if !self.quiet && err.is_terminal() {
+        if !self.quiet && err.is_terminal() && can_erase() {
             drop(write!(err, "\r\x1b[K"));
             drop(err.flush());
         }
@@ -139,6 +146,11 @@ impl Output {
     pub(crate) fn note(self, text: &str) {
         drop(writeln!(std::io::stderr().lock(), "tieline: {}", shown(text)));
     }
+}
+
+/// Does the terminal know how to erase a line?
+fn can_erase() -> bool {
+    std::env::var_os("TERM").is_some_and(|terminal| terminal != "dumb")
 }
 
 fn print(text: &str) -> std::io::Result<()> {

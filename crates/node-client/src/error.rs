@@ -36,7 +36,7 @@ pub enum ClientError {
     },
     /// The cluster runs, but not this node.
     #[error("cluster `{cluster}` has no node {node} here (there are: {}): choose one of these, or start it with \
-             `tieline node start --id {node}`", list(.nodes))]
+             `tieline node start --node {node}`", list(.nodes))]
     NoSuchNode {
         /// Which cluster.
         cluster: ClusterName,
@@ -101,7 +101,7 @@ pub enum ClientError {
     /// The manager of this program's node is not there at the moment. What is connected goes on working.
     #[error(
         "the manager of node {node} is gone ({why}): what is connected goes on working, new requests need it: \
-             start it again with `tieline node start --id {node}`, the program re-attaches by itself"
+             start it again with `tieline node start --node {node}`, the program re-attaches by itself"
     )]
     ManagerGone {
         /// Which node.

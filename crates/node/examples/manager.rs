@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 config: None,
                 limit: Duration::from_secs(30),
                 keep_files: false,
+                stop: || false,
             };
             let report = up(&options, &mut |_| {})?;
             println!(

@@ -45,6 +45,8 @@ pub struct UpOptions {
     pub limit: Duration,
     /// If it fails, logs and other files of the managers stay, for a caller that looks at them and removes the directory.
     pub keep_files: bool,
+    /// Asked now and then; once it says so, what was begun is undone, and that is the error.
+    pub stop: fn() -> bool,
 }
 
 /// How far it is.
@@ -118,6 +120,9 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
     // Whatever goes wrong from here on, and whatever ends this process: what was begun does not stay.
     let mut begun = Begun::new(dir, options.keep_files);
     for node in &options.nodes {
+        if (options.stop)() {
+            return Err(NodeError::Stopped);
+        }
         if is_held(dir, *node) == Some(true) {
             progress(UpProgress::AlreadyRunning { node: *node, pid: pid_in_file(dir, *node) });
             if !already_running.contains(node) {
@@ -132,7 +137,7 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
     let mut all: Vec<_> = started.iter().chain(&already_running).copied().collect();
     all.sort_unstable();
     all.dedup();
-    ready::wait(dir, &all, &mut begun.children, start + options.limit, options.limit, progress)?;
+    ready::wait(options, &all, &mut begun.children, start + options.limit, progress)?;
     begun.complete();
     Ok(UpReport { started, already_running, took: start.elapsed() })
 }

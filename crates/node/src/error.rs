@@ -33,7 +33,7 @@ pub enum NodeError {
         source: link::LinkError,
     },
     /// No id was given.
-    #[error("which node? Give --id, or set `id` under [node] in the configuration")]
+    #[error("which node? Give --node, or set `id` under [node] in the configuration")]
     NoId,
     /// Ids cannot be given out.
     #[error("{count} nodes from node {first} on do not fit: {why}")]
@@ -78,10 +78,13 @@ pub enum NodeError {
         /// Where the logs are.
         dir: PathBuf,
     },
+    /// The caller has said so.
+    #[error("stopped before the cluster was up; what was started is stopped again")]
+    Stopped,
     /// A manager that runs does not answer.
     #[error(
         "the manager of node {node}{} holds its lock but does not answer (is it stopped?): let it go on, or end it with \
-         `tieline node stop --id {node}`{}",
+         `tieline node stop --node {node}`{}",
         .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
         .pid.map(|pid| format!(" or `kill -KILL {pid}`")).unwrap_or_default()
     )]

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub enum LockError {
     /// The id is in use.
     #[error(
-        "node {node} of cluster `{cluster}` is already managed by {}: stop it with `tieline node stop --id {node}`, or \
+        "node {node} of cluster `{cluster}` is already managed by {}: stop it with `tieline node stop --node {node}`, or \
          choose another id or cluster", holder(.pid)
     )]
     InUse {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((is_held(&dir, node), pid_in_file(&dir, node)), (Some(true), Some(std::process::id())));
         let text = NodeLock::take(&dir, node).unwrap_err().to_string();
         let process = format!("process {}", std::process::id());
-        for part in ["node 4", "`lab`", &process, "tieline node stop --id 4"] {
+        for part in ["node 4", "`lab`", &process, "tieline node stop --node 4"] {
             assert!(text.contains(part), "`{text}` lacks `{part}`");
         }
         drop(lock);

@@ -81,6 +81,7 @@ fn options(place: &Place, count: usize) -> UpOptions {
         config: Some(place.root.join("empty.toml")),
         limit: WATCHDOG,
         keep_files: false,
+        stop: || false,
     }
 }
 

@@ -67,6 +67,7 @@ fn options(root: &Path, count: usize) -> UpOptions {
         config: Some(config),
         limit: WATCHDOG,
         keep_files: false,
+        stop: || false,
     }
 }
 
@@ -175,7 +176,8 @@ fn a_manager_that_hangs_is_named_soon_and_ended_by_force() {
     let number = pid.as_raw_pid().unsigned_abs();
     assert!(matches!(&error, NodeError::NotAnswering { pid, .. } if *pid == Some(number)), "{error}");
     let text = error.to_string();
-    for part in ["node 4", "does not answer", "tieline node stop --id 4", &format!("kill -KILL {}", number)] {
+    for part in ["node 4", "does not answer", "tieline node stop --node 4", &format!("kill -KILL {}", number)]
+    {
         assert!(text.contains(part), "`{text}` lacks `{part}`");
     }
     let mut said = Vec::new();

@@ -230,7 +230,7 @@ fn an_id_in_use_names_who_has_it() {
     let error = Daemon::start(&place.options(4)).unwrap_err();
     assert!(matches!(error, NodeError::Lock(_)));
     let holder = format!("process {}", std::process::id());
-    has(&error.to_string(), &["node 4", "`t`", &holder, "tieline node stop --id 4"]);
+    has(&error.to_string(), &["node 4", "`t`", &holder, "tieline node stop --node 4"]);
     // Nothing of the first was touched.
     assert!(place.attach(4).probe(node(4)).unwrap());
     // The same id in another cluster is another node.
@@ -247,7 +247,7 @@ fn what_a_killed_manager_left_is_replaced() {
     assert_eq!(Seqpacket::connect(&socket).unwrap_err(), rustix::io::Errno::CONNREFUSED);
     let attach = Client::attach(&place.attach_options(4), |_| {}).unwrap_err();
     assert!(support::is_gone(&attach), "{attach}");
-    has(&attach.to_string(), &["node 4", "it died", "tieline node start --id 4"]);
+    has(&attach.to_string(), &["node 4", "it died", "tieline node start --node 4"]);
     let _manager = place.start(4);
     assert!(place.attach(4).probe(node(4)).unwrap());
 }

@@ -90,6 +90,8 @@ impl OwnCluster {
             limit: self.limit,
             // They are what there is to look at if it does not come up; they go with the directory.
             keep_files: self.last_look.is_some(),
+            // A signal takes the whole cluster away.
+            stop: || false,
         };
         let target = Target {
             runtime_dir: Some(dir.root().into()),

@@ -94,7 +94,7 @@ pub(crate) struct Scipp {
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
     /// Only messages of this size, 0 to 8192 bytes [default: 13 sizes from 0 to 8192]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(0..=8192))]
+    #[arg(long, value_name = "BYTES", value_parser = message)]
     pub size: Option<u16>,
     /// Where messages lie: both in one line of one segment, or each in the other side's segment
     #[arg(long, value_enum, default_value_t = Placement::Shared)]
@@ -125,6 +125,18 @@ pub(crate) struct Limits {
     /// Processors to measure on [default: a choice]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
+}
+
+/// Longest message of `scipp`, in bytes.
+const LONGEST_MESSAGE: usize = 8192;
+
+/// Bytes of a message.
+fn message(text: &str) -> Result<u16, String> {
+    let bytes = super::bench_tools::size(text)?;
+    match u16::try_from(bytes) {
+        Ok(short) if bytes <= LONGEST_MESSAGE => Ok(short),
+        _ => Err(format!("a message has 0 to {LONGEST_MESSAGE} bytes, such as 4 or 4K")),
+    }
 }
 
 /// Where messages of `scipp` lie.

@@ -157,7 +157,7 @@ pub(crate) struct Latency {
     pub rounds: u32,
 }
 
-fn size(text: &str) -> Result<usize, String> {
+pub(super) fn size(text: &str) -> Result<usize, String> {
     sizes::parse(text).map_err(|error| error.to_string())
 }
 

@@ -73,6 +73,16 @@ fn each_source(mut check: impl FnMut(&Path, &str)) {
     }
 }
 
+/// `--id` is understood everywhere and is advice nowhere: a reader who meets both takes them for two things.
+#[test]
+fn a_node_is_named_by_one_option_in_all_messages() {
+    each_source(|file, text| {
+        // What is run for a manager is read by nobody.
+        let is_call = file.ends_with("cluster/launch.rs");
+        assert!(is_call || !options(text).contains(&"id"), "{}: say --node", file.display());
+    });
+}
+
 #[test]
 fn every_option_that_a_message_names_exists() {
     let mut known = Vec::new();

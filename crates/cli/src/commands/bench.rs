@@ -84,6 +84,7 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
     };
     if let (true, Some(client)) = (arguments.server, arguments.rn) {
         let cpu = cpus.map(|[this, _]| this);
+        waiting(client, output);
         scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE })?;
         return Ok(PASS);
     }
@@ -113,14 +114,29 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
     progress.conclude(&report, text, rest)
 }
 
+/// A server says what it does: until its client comes it does nothing else that could be seen.
+pub(super) fn waiting(client: NodeId, output: Output) {
+    output.progress(&format!(
+        "waiting for the client on node {client}, {} s at most",
+        CLIENT_PATIENCE.as_secs()
+    ));
+}
+
 /// The node of this end: the one that was named, else the only one besides the other end's.
 pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
+    if common.node == Some(rn) {
+        return Err(usage(format!("node {rn} is this end (--node): --rn names the node of the other end")));
+    }
     let target = target(common)?;
     let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();
     let near = match (common.node, others.as_slice()) {
         (Some(node), _) => node,
         (None, [only]) => *only,
-        (None, []) => rn,
+        (None, []) => {
+            return Err(usage(format!(
+                "only node {rn} runs here, and --rn names the node of the other end: start a second one with `tieline up`"
+            )));
+        }
         (None, several) => {
             return Err(usage(format!(
                 "which node is this end on? Give --node ID, one of {}",

@@ -14,6 +14,7 @@ use tieline::NodeId;
 use super::cluster_dir;
 use crate::args::{Common, Up};
 use crate::exit::{Failure, Outcome, PASS};
+use crate::interrupt;
 use crate::output::Output;
 
 /// How long a manager may take to end in an orderly way before it is ended by a signal.
@@ -24,6 +25,13 @@ const UP_LIMIT: Duration = Duration::from_secs(60);
 pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
     let nodes = node_ids(arguments.nodes as usize, None)?;
     let report = start(common, nodes, arguments.faults, output)?;
+    let dir = cluster_dir(common)?;
+    let lacks = |node: &&NodeId| node::cluster::status(&dir, **node).is_ok_and(|status| !status.info.faults);
+    let without_faults: Vec<NodeId> = if arguments.faults {
+        report.already_running.iter().filter(lacks).copied().collect()
+    } else {
+        Vec::new()
+    };
     let took_s = report.took.as_secs_f64();
     output.result(
         || {
@@ -32,13 +40,25 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
                 "cluster": common.cluster.as_deref().unwrap_or("default"),
                 "started": report.started,
                 "already_running": report.already_running,
+                "without_faults": without_faults,
                 "took_s": took_s,
             }))
         },
         || {
             let mut text = String::new();
             if !report.already_running.is_empty() {
-                text += &format!("already running: node {}\n", list(&report.already_running));
+                text += &format!("already running: node {}", list(&report.already_running));
+                let all = report.already_running.len() + report.started.len();
+                if all > arguments.nodes as usize {
+                    text += &format!(" ({all} in all, {} were asked for)", arguments.nodes);
+                }
+                text.push('\n');
+            }
+            if !without_faults.is_empty() {
+                text += &format!(
+                    "without faults, as they ran already: node {}; for faults: `tieline down`, then `tieline up --faults`\n",
+                    list(&without_faults)
+                );
             }
             if !report.started.is_empty() {
                 text += &format!("started: node {}\n", list(&report.started));
@@ -56,6 +76,8 @@ pub(super) fn start(
     faults: bool,
     output: Output,
 ) -> Result<UpReport, Failure> {
+    // A manager that is only just being started leaves its files if nobody is there to take them away.
+    interrupt::end_with_what_there_is()?;
     let options = UpOptions {
         dir: cluster_dir(common)?,
         nodes,
@@ -63,14 +85,15 @@ pub(super) fn start(
         config: common.config.clone(),
         limit: UP_LIMIT,
         keep_files: false,
+        stop: interrupt::has_arrived,
     };
     let mut started = Vec::new();
     let report = start_nodes(&options, &mut |progress| match progress {
         UpProgress::Started { node, .. } => {
             started.push(node);
-            output.progress(&format!("starting node {node}"));
+            output.passing(&format!("starting node {node}"));
         }
-        UpProgress::Ready { ready, of } => output.progress(&format!("{ready} of {of} nodes see all others")),
+        UpProgress::Ready { ready, of } => output.passing(&format!("{ready} of {of} nodes see all others")),
         UpProgress::AlreadyRunning { .. } => {}
     });
     output.progress_done();
@@ -100,12 +123,12 @@ pub(super) fn stop(
 ) -> Result<node::cluster::DownReport, Failure> {
     let dir = cluster_dir(common)?;
     let report = stop_nodes(&dir, nodes, STOP_LIMIT, &mut |progress| match progress {
-        StopProgress::Stopped { node } => output.progress(&format!("node {node} has stopped")),
+        StopProgress::Stopped { node } => output.passing(&format!("node {node} has stopped")),
         StopProgress::Killed { node, pid } => {
             output.note(&format!("node {node} (pid {pid}) did not stop in time and was killed"));
         }
         StopProgress::Removed { node } => {
-            output.progress(&format!("node {node} was dead; its files are removed"))
+            output.passing(&format!("node {node} was dead; its files are removed"))
         }
     });
     output.progress_done();

@@ -105,7 +105,8 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
 
 fn tell(output: Output, instances: usize, progress: Progress) {
     if progress.elapsed.is_zero() {
-        return output.progress(&format!("{} of {instances} nodes have met their peers", progress.ready));
+        let (ready, nodes) = (progress.ready, if instances == 1 { "node has" } else { "nodes have" });
+        return output.progress(&format!("{ready} of {instances} {nodes} met all peers"));
     }
     let rate = progress.bytes_checked as f64 / progress.elapsed.as_secs_f64() / 1e9;
     output.progress(&format!(

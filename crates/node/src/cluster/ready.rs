@@ -7,7 +7,7 @@ use proto::ids::NodeId;
 use proto::wire::status::SessionState;
 
 use super::launch::Started;
-use super::{UpProgress, status_of};
+use super::{UpOptions, UpProgress, status_of};
 use crate::error::{NodeError, Result};
 use crate::lock::{is_held, pid_in_file};
 use crate::runtime_dir::ClusterDir;
@@ -31,13 +31,13 @@ struct Candidate {
 }
 
 pub(super) fn wait(
-    dir: &ClusterDir,
+    options: &UpOptions,
     nodes: &[NodeId],
     children: &mut [Started],
     deadline: Instant,
-    limit: Duration,
     progress: &mut dyn FnMut(UpProgress),
 ) -> Result<()> {
+    let (dir, limit) = (&options.dir, options.limit);
     let mut waiting: Vec<_> = nodes
         .iter()
         .map(|node| Candidate::new(*node, !children.iter().any(|one| one.node() == *node)))
@@ -47,6 +47,10 @@ pub(super) fn wait(
     loop {
         let mut still = Vec::with_capacity(waiting.len());
         for mut candidate in waiting {
+            // Before any manager's end: from a keyboard all get the signal.
+            if (options.stop)() {
+                return Err(NodeError::Stopped);
+            }
             if !candidate.is_ready(dir, nodes)? {
                 still.push(candidate);
             }
