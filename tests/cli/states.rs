@@ -1,14 +1,17 @@
-//! A cluster in ten planted states, and all tools that judge it: none says that all is well where another one says that it is not.
+//! A cluster in eleven planted states, and all tools that judge it: none says that all is well where another one says that it is not.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::{Cluster, Watchdog};
 
 /// Tools that judge, each also of one node where it can.
-const TOOLS: [&[&str]; 10] = [
+const TOOLS: [&[&str]; 12] = [
     &["status"],
     &["status", "--node", "4"],
     &["node", "status", "--node", "4"],
@@ -18,8 +21,12 @@ const TOOLS: [&[&str]; 10] = [
     &["diag", "--node", "4"],
     &["diag", "--prod"],
     &["conntest", "--time", "0.2", "--wait", "1"],
+    &[CONNTEST, "--time", "0.2", "--wait", "1"],
     &["verify", "--health"],
+    &["verify", "--running", "--quick"],
 ];
+/// The classic name of a tool, by which it is called where it is the first word.
+const CONNTEST: &str = "sciconntest";
 
 /// What all tools must say of a state.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +53,7 @@ impl Said {
 enum Planted {
     Words(Vec<String>),
     Signalled(Pid),
-    Owned(std::path::PathBuf),
+    Owned(PathBuf),
     Computing(Vec<Child>),
     Nothing,
 }
@@ -56,11 +63,57 @@ struct State {
     nodes: &'static str,
     said: Said,
     plant: fn(&Cluster, &Path) -> Planted,
-    /// Instead of [`TOOLS`], with the name of a file in the place of `FILE`.
+    /// Instead of [`TOOLS`], with the name of a file in the place of `FILE`, and of a place on the full disk in that of `FULL`.
     tools: &'static [&'static [&'static str]],
     /// Words that some tool must say.
     words: &'static [&'static str],
-    full: bool,
+    full: Full,
+}
+
+/// Where the output of the tools goes, and whether that is full.
+#[derive(Clone, Copy, PartialEq)]
+enum Full {
+    /// To the test.
+    No,
+    /// To a device that takes nothing.
+    Device,
+    /// Into a file of a file system without a free byte.
+    Disk,
+}
+
+/// A small file system without a free byte, in a mount namespace of its own, which goes with the process that has it.
+struct FullDisk {
+    holder: Child,
+    place: PathBuf,
+}
+
+impl FullDisk {
+    /// `None`, with the reason printed, where this user may mount nothing.
+    fn new(folder: &Path) -> Option<Self> {
+        let script = "mount -t tmpfs -o size=64k none \"$1\" && echo mounted && cat >/dev/null";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]).arg(folder);
+        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        // By this path its files are reached from outside.
+        let place = PathBuf::from(format!("/proc/{}/root{}", holder.id(), folder.display()));
+        let disk = Self { holder, place };
+        if said != "mounted\n" {
+            println!("left out: no file system can be mounted in a namespace of its own here");
+            return None;
+        }
+        let mut filler = File::create(disk.place.join("filler")).unwrap();
+        while filler.write_all(&[1; 512]).is_ok() {}
+        Some(disk)
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
 }
 
 const USUAL: State = State {
@@ -70,8 +123,21 @@ const USUAL: State = State {
     plant: |_, _| Planted::Nothing,
     tools: &TOOLS,
     words: &[],
-    full: false,
+    full: Full::No,
 };
+
+/// On a disk that is really full, also those that write files of their own there.
+const ON_A_FULL_DISK: [&[&str]; 9] = [
+    &["status"],
+    &["cable"],
+    &["diag"],
+    &["conntest", "--time", "0.2", "--wait", "1"],
+    &["verify", "--health"],
+    &["cable", "--save", "FULL/plan"],
+    &["verify", "--running", "--quick", "--report", "FULL/page.html"],
+    &["bench", "scipp", "--size", "4", "--json-file", "FULL/scipp.json"],
+    &["up", "--nodes", "1", "--runtime-dir", "FULL/run"],
+];
 
 fn done(cluster: &Cluster, words: &[&str]) -> String {
     let (status, out, err) = cluster.run(words).unwrap();
@@ -149,7 +215,7 @@ impl Planted {
     }
 }
 
-const STATES: [State; 10] = [
+const STATES: [State; 11] = [
     State {
         name: "a link is down",
         plant: |cluster, _| link(cluster, ["link", "down", "4", "8"], ["link", "up", "4", "8"]),
@@ -215,33 +281,80 @@ const STATES: [State; 10] = [
             std::fs::write(file, "4 moved\n40 gone\n").unwrap();
             Planted::Nothing
         },
-        tools: &[&["diag", "--hosts", "FILE"], &["diag", "--node", "4", "--hosts", "FILE"], &["status"]],
-        words: &["[WARN] Node 40 not reachable", "[WARN] Node 4 is on host"],
+        // It may be of long ago, so nothing is wrong; that is said, with what to do, and all that know nothing of it agree.
+        tools: &[
+            &["diag", "--hosts", "FILE"],
+            &["diag", "--node", "4", "--hosts", "FILE"],
+            &["diag", "--prod", "--hosts", "FILE"],
+            &["status"],
+            &["cable"],
+            &["verify", "--health"],
+        ],
+        words: &[
+            "[WARN] Node 40 not reachable",
+            "start it, or take the line out",
+            "[WARN] Node 4 is on host",
+            "(line 1): correct it",
+            "*PASSED*",
+        ],
         ..USUAL
     },
-    State { name: "a full disk", said: Said::CouldNot, full: true, words: &["No space left"], ..USUAL },
+    State {
+        name: "a full device",
+        said: Said::CouldNot,
+        full: Full::Device,
+        words: &["No space left"],
+        ..USUAL
+    },
+    State {
+        name: "a full disk",
+        said: Said::CouldNot,
+        full: Full::Disk,
+        tools: &ON_A_FULL_DISK,
+        words: &["No space left", "/plan cannot", "/page.html", "/scipp.json", "its log"],
+        ..USUAL
+    },
     State { name: "no permission", said: Said::CouldNot, plant: shut, words: &["tieline: "], ..USUAL },
     State { name: "a busy machine", said: Said::WellOrOpen, plant: compute, ..USUAL },
 ];
 
 #[test]
 fn no_tool_says_that_all_is_well_where_another_one_says_that_it_is_not() {
-    let watchdog = Watchdog::usual("ten planted states");
+    let watchdog = Watchdog::usual("planted states");
     for state in &STATES {
+        let (folder, mount) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let disk = if state.full == Full::Disk { FullDisk::new(mount.path()) } else { None };
+        if state.full == Full::Disk && disk.is_none() {
+            continue;
+        }
         let cluster = Cluster::empty().unwrap();
         done(&cluster, &["up", "--nodes", state.nodes, "--faults"]);
-        let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         let planted = (state.plant)(&cluster, &file);
         let mut table = Vec::new();
         let mut all = String::new();
         let json: &[&str] = &["status", "--json"];
         for words in state.tools.iter().copied().chain([json]) {
-            let words = words.iter().map(|word| if *word == "FILE" { file.to_str().unwrap() } else { word });
-            let words: Vec<&str> = words.collect();
-            let mut command = cluster.command(&words).unwrap();
-            if state.full {
-                command.stdout(std::fs::File::create("/dev/full").unwrap());
+            let full = disk.as_ref().map(|disk| disk.place.to_str().unwrap()).unwrap_or_default();
+            let words: Vec<String> = words
+                .iter()
+                .map(|word| word.replace("FILE", file.to_str().unwrap()).replace("FULL", full))
+                .collect();
+            let classic = words[0] == CONNTEST;
+            let given: Vec<&str> = words.iter().skip(usize::from(classic)).map(String::as_str).collect();
+            let mut command = cluster.command(&given).unwrap();
+            if classic {
+                command.arg0(CONNTEST);
+            }
+            match (state.full, &disk) {
+                (Full::Device, _) => {
+                    command.stdout(File::create("/dev/full").unwrap());
+                }
+                // What is said of a file is heard; all others print into one.
+                (Full::Disk, Some(disk)) if !words.iter().any(|word| word.contains(full)) => {
+                    command.stdout(File::create(disk.place.join("output")).unwrap());
+                }
+                _ => {}
             }
             let output = command.stdin(Stdio::null()).output().unwrap();
             for text in [&output.stdout, &output.stderr] {
@@ -251,8 +364,8 @@ fn no_tool_says_that_all_is_well_where_another_one_says_that_it_is_not() {
             watchdog.progress();
         }
         planted.end(&cluster);
-        // A plan and a host file are known to those tools only that are given them.
-        let judging = if state.tools.len() == TOOLS.len() { &table[..] } else { &table[..2] };
+        // A plan is known to those tools only that are given it.
+        let judging = &table[..if state.name == "a wrong plan" { state.tools.len() } else { table.len() }];
         let wrong: Vec<_> = judging.iter().filter(|(_, status)| !state.said.allows(*status)).collect();
         assert!(wrong.is_empty(), "{}: {:?} expected, {wrong:?} of {table:?}\n{all}", state.name, state.said);
         for words in state.words {

@@ -145,10 +145,11 @@ fn host_file(diag: &mut NodeDiag, file: &HostFile, others: Others<'_>) {
         let is_here = others.expected.contains(&entry.node);
         let level = if is_here { not_seen(diag, entry.node, others) } else { Level::Warning };
         let text = format!(
-            "Node {} not reachable, but is an entry in the {name} file (line {}; {})",
+            "Node {} not reachable, but is an entry in the {name} file (line {}; {}){}",
             entry.node,
             entry.line,
-            how(diag, entry.node)
+            how(diag, entry.node),
+            if is_here { "" } else { ": start it, or take the line out" }
         );
         found.push((level, text));
     }
