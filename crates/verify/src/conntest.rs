@@ -32,6 +32,8 @@ use crate::target::Target;
 use crate::verdict::Verdict;
 use instance::{Instance, Shared};
 
+/// How often it is said how far it is.
+const TELL: Duration = Duration::from_millis(100);
 /// Longest block that may be asked for.
 pub const MAX_BLOCK_BYTES: usize = 16 << 20;
 
@@ -185,9 +187,15 @@ fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -
     let arrival = Instant::now();
     // Twice: instances give up by themselves; this only ends a wait for one that cannot.
     let patience = 2 * options.meet_within + Duration::from_secs(5);
+    let mut told = Duration::ZERO;
     while shared.ready.load(Ordering::Relaxed) < options.instances.len() as u64 {
         if asked_to_stop() || arrival.elapsed() > patience {
             break;
+        }
+        // Who is told may ask for an end, also while somebody is waited for.
+        if arrival.elapsed() - told >= TELL {
+            told = arrival.elapsed();
+            tell(progress(Duration::ZERO));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -198,7 +206,7 @@ fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -
     let mut told = Duration::ZERO;
     while start.elapsed() < whole && !asked_to_stop() {
         std::thread::sleep(tick.min(whole.saturating_sub(start.elapsed())));
-        if start.elapsed() - told >= Duration::from_millis(100) {
+        if start.elapsed() - told >= TELL {
             told = start.elapsed();
             tell(progress(told));
         }

@@ -16,6 +16,8 @@ mod tests;
 
 use std::time::Duration;
 
+use bench::noise::others::{Load, Meter};
+
 use node_client::runtime_dir::ClusterDir;
 use node_client::{ClientError, Visit};
 use proto::wire::program::Request;
@@ -117,7 +119,7 @@ pub struct NodeDiag {
     pub nodes_seen: Vec<NodeId>,
     /// Everything that was found.
     pub findings: Vec<Finding>,
-    /// Passed unless there is an error.
+    /// Failed if there is an error; in doubt if something was only late while the machine was busy; else passed.
     pub verdict: Verdict,
 }
 
@@ -134,6 +136,9 @@ pub struct DiagReport {
     pub system: System,
     /// The host file that it was compared with.
     pub hosts: Option<HostFile>,
+    /// What other work took away meanwhile.
+    #[serde(default)]
+    pub load: Load,
 }
 
 impl NodeDiag {
@@ -169,6 +174,24 @@ impl NodeDiag {
             findings: Vec::new(),
             verdict: Verdict::Fail,
         }
+    }
+
+    fn parts(&mut self) -> impl Iterator<Item = &mut SelfTest> {
+        self.self_test.iter_mut().chain(self.link_tests.iter_mut().flat_map(|test| &mut test.parts))
+    }
+
+    /// What was late is in doubt only where other work may have made it so.
+    fn hold_to(&mut self, load: &Load) {
+        self.parts().for_each(|part| part.in_doubt &= load.is_busy());
+    }
+
+    fn conclude(&mut self) {
+        let in_doubt = self.parts().any(|part| part.in_doubt);
+        self.verdict = match (self.count(Level::Error), in_doubt) {
+            (0, false) => Verdict::Pass,
+            (0, true) => Verdict::Inconclusive,
+            _ => Verdict::Fail,
+        };
     }
 
     /// A node that is known not to answer.
@@ -210,12 +233,28 @@ const LEFT_OUT: [&str; 2] = [
 
 /// Tests all nodes of a target and compares what they see. Nodes that are expected and known to be silent are reported as
 /// failed, each by name. An error is a lack of this process's own.
-pub fn run(target: &Target, expected: &Expected) -> Result<DiagReport, CouldNotRun> {
-    run_with(target, expected, &Options::default())
+///
+/// `stop` may ask for an early end: links that were not looked at by then are in no report.
+pub fn run(
+    target: &Target,
+    expected: &Expected,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<DiagReport, CouldNotRun> {
+    look(target, expected, &Options::default(), stop)
 }
 
-/// The same, with what is done and not done.
+/// The same to its end, with what is done and not done.
 pub fn run_with(target: &Target, expected: &Expected, options: &Options) -> Result<DiagReport, CouldNotRun> {
+    look(target, expected, options, &|| false)
+}
+
+fn look(
+    target: &Target,
+    expected: &Expected,
+    options: &Options,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<DiagReport, CouldNotRun> {
+    let meter = Meter::start();
     let at_a_time = capacity::at_a_time(target.nodes.len())?;
     let test = |at_a_time| -> Result<Vec<_>, CouldNotRun> {
         let nodes = target.on_nodes(at_a_time, |id| node(target, id, options));
@@ -224,14 +263,16 @@ pub fn run_with(target: &Target, expected: &Expected, options: &Options) -> Resu
     // One after the other they may have enough.
     let mut nodes = test(at_a_time).or_else(|_| test(1))?;
     if !options.prod {
-        link_test::run(target, &mut nodes)?;
+        link_test::run(target, &mut nodes, stop)?;
     }
+    let load = meter.read();
+    nodes.iter_mut().for_each(|node| node.hold_to(&load));
     let silent = expected.silent.iter().map(|(node, _)| *node);
     let reported: Vec<NodeId> = target.nodes.iter().copied().chain(silent).collect();
     let others = judge::Others { expected: &expected.nodes, reported: &reported };
     for node in nodes.iter_mut().filter(|node| node.info.is_some()) {
-        judge::judge(node, others, options.hosts.as_ref());
-        node.verdict = if node.count(Level::Error) == 0 { Verdict::Pass } else { Verdict::Fail };
+        judge::judge(node, others, options.hosts.as_ref(), load.reason().as_deref());
+        node.conclude();
     }
     // What a node that was not tested sees is not known; it disagrees with nobody.
     let tested: Vec<_> = nodes.iter().filter(|node| node.info.is_some()).collect();
@@ -242,7 +283,7 @@ pub fn run_with(target: &Target, expected: &Expected, options: &Options) -> Resu
     let agree = if disagreements.is_empty() { Verdict::Pass } else { Verdict::Fail };
     let verdict = if nodes.is_empty() { Verdict::Fail } else { Verdict::worst(all.chain([agree])) };
     let hosts = options.hosts.clone();
-    Ok(DiagReport { nodes, disagreements, verdict, system: System::here(), hosts })
+    Ok(DiagReport { nodes, disagreements, verdict, system: System::here(), hosts, load })
 }
 
 /// Sets the counters of the managers to zero; gives back the nodes where that failed.
@@ -257,8 +298,29 @@ pub fn clear_counters(target: &Target) -> Vec<(NodeId, ClientError)> {
 }
 
 impl DiagReport {
-    /// Nodes that did not pass.
+    /// Where nothing was looked at, because an early end was asked for.
+    pub fn of_nothing() -> Self {
+        Self {
+            nodes: Vec::new(),
+            disagreements: Vec::new(),
+            verdict: Verdict::Inconclusive,
+            system: System::here(),
+            hosts: None,
+            load: Load::default(),
+        }
+    }
+
+    /// Nodes with an error.
     pub fn failed(&self) -> Vec<NodeId> {
-        self.nodes.iter().filter(|node| node.verdict != Verdict::Pass).map(|node| node.node).collect()
+        self.of(Verdict::Fail)
+    }
+
+    /// Nodes of which something was late beside other work.
+    pub fn in_doubt(&self) -> Vec<NodeId> {
+        self.of(Verdict::Inconclusive)
+    }
+
+    fn of(&self, verdict: Verdict) -> Vec<NodeId> {
+        self.nodes.iter().filter(|node| node.verdict == verdict).map(|node| node.node).collect()
     }
 }

@@ -6,10 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use bench::noise::others::{Load, Meter};
 use serde::{Deserialize, Serialize};
 use tieline::{InterruptOptions, Node, NodeId, Segment, SegmentOptions};
 
 use crate::Target;
+use crate::late::Trouble;
 use crate::verdict::Verdict;
 
 /// Sizes around the thresholds of all copy kernels.
@@ -31,6 +33,9 @@ pub struct PairReport {
     pub duration_ns: u64,
     /// What was wrong, if anything.
     pub error: Option<String>,
+    /// That was only that something came too late, while the machine was busy with other work: it speaks against nobody.
+    #[serde(default)]
+    pub in_doubt: bool,
 }
 
 /// All pairs.
@@ -38,14 +43,56 @@ pub struct PairReport {
 pub struct ExchangeReport {
     /// By writer, then by owner.
     pub pairs: Vec<PairReport>,
-    /// All pairs right.
+    /// All pairs right; in doubt if something was only late while the machine was busy.
     pub verdict: Verdict,
+    /// What other work took away meanwhile.
+    #[serde(default)]
+    pub load: Load,
 }
 
 impl ExchangeReport {
+    /// Where nothing was exchanged.
+    pub fn of_nothing() -> Self {
+        Self { pairs: Vec::new(), verdict: Verdict::Inconclusive, load: Load::default() }
+    }
+
     /// Pairs that failed.
     pub fn failures(&self) -> impl Iterator<Item = &PairReport> {
-        self.pairs.iter().filter(|pair| pair.error.is_some())
+        self.pairs.iter().filter(|pair| pair.error.is_some() && !pair.in_doubt)
+    }
+
+    /// Pairs that were only late.
+    pub fn late(&self) -> impl Iterator<Item = &PairReport> {
+        self.pairs.iter().filter(|pair| pair.in_doubt)
+    }
+
+    /// In one line.
+    pub fn summary(&self) -> String {
+        let bytes: u64 = self.pairs.iter().map(|pair| pair.bytes).sum();
+        let mut text = format!(
+            "{} pairs, {:.1} MB compared, {} failed",
+            self.pairs.len(),
+            bytes as f64 / 1e6,
+            self.failures().count()
+        );
+        if let Some(late) = self.late().next() {
+            let error = late.error.as_deref().unwrap_or_default();
+            let number = self.late().count();
+            text.push_str(&format!(", {number} late (from node {} to node {}: {error})", late.from, late.to));
+        }
+        text
+    }
+
+    /// Judges what was seen beside so much other work.
+    fn judge(&mut self, load: Load) {
+        self.load = load;
+        self.pairs.iter_mut().for_each(|pair| pair.in_doubt &= load.is_busy());
+        self.verdict = match (self.pairs.is_empty(), self.failures().count(), self.late().count()) {
+            // Of nothing nothing is known.
+            (true, ..) | (false, 0, 1..) => Verdict::Inconclusive,
+            (false, 0, 0) => Verdict::Pass,
+            _ => Verdict::Fail,
+        };
     }
 
     /// Links that failed, each with what was seen; without the pairs of which another test has said why.
@@ -74,6 +121,7 @@ pub fn run(
     let attached: Vec<(NodeId, Result<Node, String>)> = target.on_each_node(|node| {
         (node, target.attach(node, "tieline-verify").map_err(|error| error.to_string()))
     });
+    let meter = Meter::start();
     let total = attached.len() * attached.len().saturating_sub(1);
     let mut pairs = Vec::with_capacity(total);
     'all: for (to, owner) in &attached {
@@ -81,30 +129,30 @@ pub fn run(
             let start = Instant::now();
             let pair_seed = seed ^ (u64::from(from.get()) << 32 | u64::from(to.get()));
             let outcome = match (owner, writer) {
-                (Ok(_), Ok(_)) if let Some(why) = obstacle(*from, *to) => Err(why),
+                (Ok(_), Ok(_)) if let Some(why) = obstacle(*from, *to) => Err(why.into()),
                 (Ok(owner), Ok(writer)) => pair(owner, writer, *to, pair_seed),
-                (Err(error), _) => Err(format!("node {to}: {error}")),
-                (_, Err(error)) => Err(format!("node {from}: {error}")),
+                (Err(error), _) => Err(format!("node {to}: {error}").into()),
+                (_, Err(error)) => Err(format!("node {from}: {error}").into()),
             };
+            let bytes = *outcome.as_ref().unwrap_or(&0);
+            // Whether the machine was busy is known when all is done.
+            let (error, in_doubt) = outcome.err().map(|trouble| (trouble.text, trouble.late)).unzip();
             pairs.push(PairReport {
                 from: *from,
                 to: *to,
-                bytes: *outcome.as_ref().unwrap_or(&0),
+                bytes,
                 duration_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-                error: outcome.err(),
+                error,
+                in_doubt: in_doubt.unwrap_or(false),
             });
             if progress(pairs.len(), total) {
                 break 'all;
             }
         }
     }
-    let verdict = match total {
-        // Of nothing nothing is known.
-        0 => Verdict::Inconclusive,
-        _ if pairs.iter().all(|pair| pair.error.is_none()) => Verdict::Pass,
-        _ => Verdict::Fail,
-    };
-    ExchangeReport { pairs, verdict }
+    let mut report = ExchangeReport { pairs, ..ExchangeReport::of_nothing() };
+    report.judge(meter.read());
+    report
 }
 
 /// Where each block goes: after a gap, one after the other.
@@ -118,34 +166,33 @@ fn plan() -> (Vec<(usize, usize)>, usize) {
     (blocks, at)
 }
 
-fn pair(owner: &Node, writer: &Node, to: NodeId, seed: u64) -> Result<u64, String> {
+fn pair(owner: &Node, writer: &Node, to: NodeId, seed: u64) -> Result<u64, Trouble> {
     let (blocks, size) = plan();
-    let segment = owner.create_segment_with(&SegmentOptions::new(size)).map_err(text)?;
-    segment.make_available().map_err(text)?;
-    let interrupt = owner.create_interrupt(&InterruptOptions::default()).map_err(text)?;
+    let segment = owner.create_segment_with(&SegmentOptions::new(size))?;
+    segment.make_available()?;
+    let interrupt = owner.create_interrupt(&InterruptOptions::default())?;
     let id = segment.id().ok_or("a plain segment without an id")?;
-    let remote = writer.connect_segment(to, id, PATIENCE).map_err(text)?;
-    let bell = writer.connect_interrupt(to, interrupt.number(), PATIENCE).map_err(text)?;
+    let remote = writer.connect_segment(to, id, PATIENCE)?;
+    let bell = writer.connect_interrupt(to, interrupt.number(), PATIENCE)?;
 
     let mut expected = vec![0; size];
     let mut random = Random(seed | 1);
     for (offset, len) in blocks.iter().copied() {
         let block = expected.get_mut(offset..offset + len).ok_or("plan out of range")?;
         random.fill(block);
-        remote.put(offset, block).map_err(text)?;
+        remote.put(offset, block)?;
     }
-    remote.barrier().map_err(text)?;
-    bell.trigger().map_err(text)?;
-    interrupt.wait(Some(PATIENCE)).map_err(|error| format!("the interrupt did not arrive: {error}"))?;
+    remote.barrier()?;
+    bell.trigger()?;
+    let rung =
+        interrupt.wait(Some(PATIENCE)).map_err(|error| Trouble::of("the interrupt did not arrive", error));
+    // What was changed or lost says more than a bell that may only be late.
     compare("in the owner's memory", &local(&segment)?, &expected)?;
     let mut back = vec![0; size];
-    remote.get(0, &mut back).map_err(text)?;
+    remote.get(0, &mut back)?;
     compare("read back through the link", &back, &expected)?;
+    rung?;
     Ok(2 * size as u64)
-}
-
-fn text(error: tieline::Error) -> String {
-    error.to_string()
 }
 
 fn local(segment: &Segment) -> Result<Vec<u8>, String> {
@@ -205,6 +252,32 @@ mod tests {
         found[777] = 3;
         let error = compare("here", &found, &vec![0; 1000]).unwrap_err();
         assert!(error.contains("byte 777 is 0x03, should be 0x00; 1 bytes differ"), "{error}");
+    }
+
+    #[test]
+    fn who_is_late_beside_other_work_is_in_doubt_and_wrong_data_never_is() {
+        let [from, to] = [4, 8].map(|id| NodeId::new(id).unwrap());
+        let pair = |error: Option<&str>, in_doubt| PairReport {
+            from,
+            to,
+            bytes: 0,
+            duration_ns: 0,
+            error: error.map(str::to_owned),
+            in_doubt,
+        };
+        let of = |pairs: &[PairReport], percent| {
+            let mut report = ExchangeReport { pairs: pairs.to_vec(), ..ExchangeReport::of_nothing() };
+            report.judge(Load { processors: 2, others_percent: Some(percent), waited_percent: None });
+            (report.verdict, report.bad_links(|_, _| false).len(), report.summary())
+        };
+        let late = [pair(None, false), pair(Some("the interrupt did not arrive"), true)];
+        let (verdict, blamed, said) = of(&late, 80.0);
+        assert_eq!((verdict, blamed), (Verdict::Inconclusive, 0));
+        assert!(said.contains("1 late (from node 4 to node 8: the interrupt"), "{said}");
+        assert_eq!((of(&late, 1.0).0, of(&late, 1.0).1), (Verdict::Fail, 1));
+        let wrong = [late[1].clone(), pair(Some("byte 7 is 0x00"), false)];
+        assert_eq!((of(&wrong, 80.0).0, of(&wrong, 80.0).1), (Verdict::Fail, 1));
+        assert_eq!((of(&late[..1], 80.0).0, of(&[], 1.0).0), (Verdict::Pass, Verdict::Inconclusive));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use shm::sync::{AtomicBool, Ordering};
 use tieline::NodeId;
 
 use crate::agreement::settle;
+use crate::late::is_only_late_there;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
@@ -121,7 +122,9 @@ impl NotMeasured {
                  run it with more (taskset, cpuset)"
             )),
             // Who has no processor does not answer.
-            (error @ (BenchError::NoAnswer { .. } | BenchError::Stopped { .. }), Some(reason)) => {
+            (error, Some(reason))
+                if is_only_late_there(&error) || matches!(error, BenchError::Stopped { .. }) =>
+            {
                 Self::Busy(format!("{error}; {reason}"))
             }
             (error, _) if error.speaks_against_the_link() => Self::Link(link, error.to_string()),

@@ -19,6 +19,7 @@ pub mod conntest;
 pub mod culprit;
 pub mod diag;
 pub mod exchange;
+mod late;
 pub mod latency;
 pub mod own;
 pub mod pairs;

@@ -25,6 +25,7 @@ pub use arena::Obstacle;
 use judge::{Adds, Beside};
 pub use judge::{Excess, Limit};
 use probe::Through;
+pub use second::Again;
 pub use stalls::{Stall, Stalls};
 
 use crate::culprit::{self, Culprit};
@@ -70,10 +71,13 @@ pub struct Plan {
 pub struct PairFigures {
     /// From which node to which.
     pub pair: [NodeId; 2],
-    /// Half round trip of 8 bytes, beside the other pairs.
+    /// Half round trip of 8 bytes, beside the other pairs: the first pass, with what all passes together say of it.
     pub latency: Option<Excess>,
-    /// Time of a block, beside the other pairs.
+    /// Time of a block, beside the other pairs: the first pass, with what all passes together say of it.
     pub block: Option<Excess>,
+    /// What each further pass read of what the first one suspected, in order.
+    #[serde(default)]
+    pub again: Vec<Again>,
     /// Bytes a second, from that time.
     pub bandwidth_bytes_per_s: Option<f64>,
     /// Stalls of the link, of both directions, in the first pass.
@@ -166,21 +170,55 @@ pub struct NamesReport {
     pub swapped: Vec<[NodeId; 2]>,
     /// Why nothing could be asked.
     pub error: Option<String>,
-    /// All right.
+    /// All right; in doubt if answers were only late while the machine was busy.
     pub verdict: Verdict,
+    /// What other work took away meanwhile.
+    #[serde(default)]
+    pub load: Load,
 }
 
 /// Asks every node, through every link, who it is.
 pub fn names(target: &Target) -> NamesReport {
+    let meter = Meter::start();
     let (right, obstacles, error) = match Arena::set_up(target, 2) {
         Ok(arena) => (arena.pairs().len(), arena.obstacles, None),
         Err(error) => (0, Vec::new(), Some(error)),
     };
-    let verdict = if error.is_none() && obstacles.is_empty() { Verdict::Pass } else { Verdict::Fail };
-    NamesReport { right, swapped: swapped(&obstacles), obstacles, error, verdict }
+    let swapped = swapped(&obstacles);
+    let mut report = NamesReport { right, swapped, obstacles, error, ..NamesReport::of_nobody() };
+    report.judge(meter.read());
+    report
+}
+
+/// What was late is in doubt only where other work may have made it so.
+fn hold_to(obstacles: &mut [Obstacle], load: Load) {
+    obstacles.iter_mut().for_each(|obstacle| obstacle.in_doubt &= load.is_busy());
 }
 
 impl NamesReport {
+    /// Where nobody was asked for a name.
+    pub const fn of_nobody() -> Self {
+        Self {
+            right: 0,
+            obstacles: Vec::new(),
+            swapped: Vec::new(),
+            error: None,
+            verdict: Verdict::Inconclusive,
+            load: Load { processors: 0, others_percent: None, waited_percent: None },
+        }
+    }
+
+    fn judge(&mut self, load: Load) {
+        self.load = load;
+        hold_to(&mut self.obstacles, load);
+        let wrong = self.error.is_some() || self.obstacles.iter().any(|obstacle| !obstacle.in_doubt);
+        self.verdict = match (wrong, self.obstacles.is_empty()) {
+            (true, _) => Verdict::Fail,
+            (false, false) => Verdict::Inconclusive,
+            (false, true) => Verdict::Pass,
+        };
+    }
+
     /// In one line.
     pub fn summary(&self) -> String {
         match &self.error {
@@ -194,9 +232,9 @@ impl NamesReport {
         blame(nodes, nodes.len().saturating_sub(1), &self.obstacles, &self.swapped, Vec::new())
     }
 
-    /// What keeps a pair from being tested, if anything does.
+    /// What keeps a pair from being tested, if anything surely does.
     pub fn obstacle(&self, from: NodeId, to: NodeId) -> Option<&Obstacle> {
-        self.obstacles.iter().find(|obstacle| obstacle.pair == [from, to])
+        self.obstacles.iter().find(|obstacle| obstacle.pair == [from, to] && !obstacle.in_doubt)
     }
 }
 
@@ -359,6 +397,7 @@ fn figures(
             bandwidth_bytes_per_s: block.as_ref().map(|block| BLOCK_BYTES as f64 / block.p50_ns * 1e9),
             latency,
             block,
+            again: Vec::new(),
             stalls: stalls.stalls.len() as u64,
             problems: Vec::new(),
             verdict: Verdict::Pass,
@@ -380,14 +419,20 @@ impl PairFigures {
         self.problems.push(format!("{what}: it could be read undisturbed too seldom to judge"));
         self.verdict = self.verdict.max(Verdict::Inconclusive);
     }
+
+    fn blame_nobody(&mut self) {
+        self.verdict = self.verdict.min(Verdict::Inconclusive);
+        for excess in [&mut self.latency, &mut self.block].into_iter().flatten() {
+            excess.verdict = excess.verdict.min(Verdict::Inconclusive);
+        }
+    }
 }
 
 fn finish(target: &Target, report: &mut PairsReport) {
-    if report.load.is_busy() {
-        // Speed beside other work says nothing about a link.
-        for figures in &mut report.pairs {
-            figures.verdict = figures.verdict.min(Verdict::Inconclusive);
-        }
+    hold_to(&mut report.obstacles, report.load);
+    if report.load.is_busy() || report.partial {
+        // Speed beside other work says nothing about a link, nor does what was seen once.
+        report.pairs.iter_mut().for_each(PairFigures::blame_nobody);
     }
     let mut bad: Vec<([NodeId; 2], String)> = Vec::new();
     for figures in report.pairs.iter().filter(|figures| figures.verdict == Verdict::Fail) {
@@ -403,7 +448,8 @@ fn finish(target: &Target, report: &mut PairsReport) {
     let pairs = Verdict::worst(report.pairs.iter().map(|figures| figures.verdict));
     let failed = report.error.is_some() || !report.culprits.is_empty();
     // Who was away while a link stood still has not seen it.
-    let incomplete = report.partial || report.load.kept_waiting();
+    let unread = report.obstacles.iter().any(|obstacle| obstacle.in_doubt);
+    let incomplete = report.partial || report.load.kept_waiting() || unread;
     report.verdict = match (failed, pairs, incomplete) {
         (true, _, _) => Verdict::Fail,
         (false, Verdict::Pass, true) => Verdict::Inconclusive,
@@ -423,7 +469,7 @@ fn blame(
     swaps: &[[NodeId; 2]],
     mut bad: Vec<([NodeId; 2], String)>,
 ) -> Vec<Culprit> {
-    for obstacle in obstacles {
+    for obstacle in obstacles.iter().filter(|obstacle| !obstacle.in_doubt) {
         let [from, to] = obstacle.pair;
         if !swaps.iter().any(|swap| obstacle.answered_by.is_some() && swap.contains(&to)) {
             bad.push((unordered(obstacle.pair), format!("from node {from} to node {to}, {}", obstacle.why)));

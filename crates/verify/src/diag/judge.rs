@@ -3,7 +3,7 @@
 use proto::wire::status::LinkStatus;
 use tieline::NodeId;
 
-use super::{HostFile, Level, NodeDiag};
+use super::{HostFile, Level, LinkTest, NodeDiag};
 use crate::status::{carries, session_name};
 
 /// Which other nodes there should be.
@@ -16,7 +16,8 @@ pub(super) struct Others<'a> {
 }
 
 /// Fills in the nodes that are seen, and the findings.
-pub(super) fn judge(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&HostFile>) {
+/// `busy`: why what was late is held against nobody, if so.
+pub(super) fn judge(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&HostFile>, busy: Option<&str>) {
     let node = diag.node;
     if diag.adapters().is_empty() {
         diag.found(Level::Error, format!("node {node} has no adapter: see its log"));
@@ -25,35 +26,46 @@ pub(super) fn judge(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&Host
         let text = format!("{count} malformed control message(s) since start: see the log of node {node}");
         diag.found(Level::Note, text);
     }
-    self_test(diag);
+    self_test(diag, busy);
     diag.nodes_seen =
         diag.links.iter().filter(|link| carries(link)).map(|link| link.peer).chain([node]).collect();
     diag.nodes_seen.sort_unstable();
     links(diag);
-    link_tests(diag);
+    link_tests(diag, busy);
     if let Some(file) = hosts {
         host_file(diag, file, others);
     }
     unreachable_peers(diag, others, hosts);
 }
 
-fn self_test(diag: &mut NodeDiag) {
+/// How much it matters, and with which words, if what other work may have done is in doubt.
+fn weigh(text: String, in_doubt: bool, busy: Option<&str>) -> (Level, String) {
+    match busy.filter(|_| in_doubt) {
+        Some(busy) => {
+            (Level::Warning, format!("{text}; this decides nothing, because the machine was busy: {busy}"))
+        }
+        None => (Level::Error, text),
+    }
+}
+
+fn self_test(diag: &mut NodeDiag, busy: Option<&str>) {
     let node = diag.node;
     if diag.self_test.is_empty() && diag.left_out.is_empty() {
         diag.found(Level::Error, format!("the self test of node {node} was planned and did not run"));
     }
-    let failed: Vec<String> = diag
+    let failed: Vec<(Level, String)> = diag
         .self_test
         .iter()
         .filter_map(|test| {
             let error = test.error.as_ref()?;
-            Some(format!(
+            let text = format!(
                 "self test `{}` of node {node}: {error}; see its log, and restart its programs",
                 test.name
-            ))
+            );
+            Some(weigh(text, test.in_doubt, busy))
         })
         .collect();
-    failed.into_iter().for_each(|text| diag.found(Level::Error, text));
+    failed.into_iter().for_each(|(level, text)| diag.found(level, text));
 }
 
 /// Links that are down on purpose, lead elsewhere, or are made worse.
@@ -89,18 +101,22 @@ fn links(diag: &mut NodeDiag) {
     found.into_iter().for_each(|(level, text)| diag.found(level, text));
 }
 
-fn link_tests(diag: &mut NodeDiag) {
+fn link_tests(diag: &mut NodeDiag, busy: Option<&str>) {
     let node = diag.node;
-    let failed: Vec<String> = diag
+    let failed: Vec<(Level, String)> = diag
         .link_tests
         .iter()
         .flat_map(|test| {
-            test.failures().map(move |why| {
-                format!("link from node {node} to node {}: {why}; load it with `tieline conntest --peers {node},{}`", test.peer, test.peer)
+            test.failures().map(move |(why, in_doubt)| {
+                let LinkTest { peer, .. } = test;
+                let text = format!(
+                    "link from node {node} to node {peer}: {why}; load it with `tieline conntest --peers {node},{peer}`"
+                );
+                weigh(text, in_doubt, busy)
             })
         })
         .collect();
-    failed.into_iter().for_each(|text| diag.found(Level::Error, text));
+    failed.into_iter().for_each(|(level, text)| diag.found(level, text));
 }
 
 fn how(diag: &NodeDiag, peer: NodeId) -> String {

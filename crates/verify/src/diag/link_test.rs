@@ -23,11 +23,13 @@ pub struct LinkTest {
 }
 
 impl LinkTest {
-    /// Everything that was wrong, each with the name of what was tried.
-    pub fn failures(&self) -> impl Iterator<Item = String> {
-        let parts =
-            self.parts.iter().filter_map(|part| Some(format!("{}: {}", part.name, part.error.as_ref()?)));
-        parts.chain(self.error.clone())
+    /// Everything that was wrong, each with the name of what was tried, and whether it is in doubt.
+    pub fn failures(&self) -> impl Iterator<Item = (String, bool)> {
+        let parts = self
+            .parts
+            .iter()
+            .filter_map(|part| Some((format!("{}: {}", part.name, part.error.as_ref()?), part.in_doubt)));
+        parts.chain(self.error.clone().map(|error| (error, false)))
     }
 }
 
@@ -37,7 +39,11 @@ type Ways = BTreeSet<(NodeId, NodeId)>;
 type Outcomes = BTreeMap<(NodeId, NodeId), LinkTest>;
 
 /// Tests all links of these nodes that stand and lead where they should, and adds what came of it to each node.
-pub(super) fn run(target: &Target, nodes: &mut [NodeDiag]) -> Result<(), CouldNotRun> {
+pub(super) fn run(
+    target: &Target,
+    nodes: &mut [NodeDiag],
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(), CouldNotRun> {
     let mut ways = Ways::new();
     for node in nodes.iter() {
         let stand = node.links.iter().filter(|link| carries(link));
@@ -53,7 +59,7 @@ pub(super) fn run(target: &Target, nodes: &mut [NodeDiag]) -> Result<(), CouldNo
     capacity::all_at_once(2)?;
     let workers = Target { nodes: near.clone(), ..target.clone() };
     let test = |at_a_time| -> Result<Outcomes, CouldNotRun> {
-        let all = workers.on_nodes(at_a_time, |node| from(target, node, &ways));
+        let all = workers.on_nodes(at_a_time, |node| from(target, node, &ways, stop));
         all.into_iter().try_fold(Outcomes::new(), |mut sum, one| {
             sum.append(&mut one?);
             Ok(sum)
@@ -69,7 +75,12 @@ pub(super) fn run(target: &Target, nodes: &mut [NodeDiag]) -> Result<(), CouldNo
 }
 
 /// All links of a node to higher ones, in those directions that are to be tested.
-fn from(target: &Target, near: NodeId, ways: &Ways) -> Result<Outcomes, CouldNotRun> {
+fn from(
+    target: &Target,
+    near: NodeId,
+    ways: &Ways,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Outcomes, CouldNotRun> {
     let attach = |node| match target.attach(node, "tieline-diag") {
         Err(tieline::Error::Client(error)) if is_own_lack(&error) => Err(CouldNotRun::from(error)),
         other => Ok(other.map_err(|error| format!("node {node}: {error}"))),
@@ -82,6 +93,9 @@ fn from(target: &Target, near: NodeId, ways: &Ways) -> Result<Outcomes, CouldNot
         .filter(|far| *far > near)
         .collect();
     for far in far_ends {
+        if stop() {
+            break;
+        }
         let far_end = attach(far)?;
         for (from, to) in [(near, far), (far, near)].into_iter().filter(|way| ways.contains(way)) {
             let outcome = match (&near_end, &far_end) {

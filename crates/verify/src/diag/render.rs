@@ -111,8 +111,17 @@ impl Display for Shown<'_> {
 }
 
 fn result(f: &mut Formatter<'_>, verdict: Verdict) -> fmt::Result {
-    let result = if verdict == Verdict::Pass { "PASSED" } else { "FAILED" };
+    let result = match verdict {
+        Verdict::Pass => "PASSED",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+        Verdict::Fail => "FAILED",
+    };
     writeln!(f, "TEST RESULT: *{result}*")
+}
+
+/// What a part came to that did not pass.
+const fn word(in_doubt: bool) -> &'static str {
+    if in_doubt { "LATE" } else { "FAILED" }
 }
 
 impl Shown<'_> {
@@ -134,7 +143,7 @@ impl Shown<'_> {
         for test in &self.node.self_test {
             match &test.error {
                 None => writeln!(f, "OK: {} of node {id}.", test.name)?,
-                Some(error) => writeln!(f, "FAILED: {} of node {id}: {error}", test.name)?,
+                Some(error) => writeln!(f, "{}: {} of node {id}: {error}", word(test.in_doubt), test.name)?,
             }
         }
         for (number, link) in self.node.links.iter().enumerate() {
@@ -144,8 +153,8 @@ impl Shown<'_> {
             if test.failures().next().is_none() {
                 writeln!(f, "OK: Link {number} to node {} alive in adapter {}.", link.peer, link.adapter)?;
             }
-            for failure in test.failures() {
-                writeln!(f, "FAILED: Link {number} to node {}: {failure}", link.peer)?;
+            for (failure, in_doubt) in test.failures() {
+                writeln!(f, "{}: Link {number} to node {}: {failure}", word(in_doubt), link.peer)?;
             }
         }
         if self.shows(level::DURATIONS) {

@@ -7,6 +7,7 @@ use node_client::ClientError;
 use serde::{Deserialize, Serialize};
 use tieline::{Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
+use crate::late::is_only_late;
 use crate::target::Target;
 
 /// Where the bytes of bandwidth probes go; before it: a line for each peer.
@@ -38,6 +39,15 @@ pub struct Obstacle {
     pub why: String,
     /// Who answered instead of the one that was called.
     pub answered_by: Option<NodeId>,
+    /// It was only that no answer came in time, while the machine was busy with other work: it speaks against nobody.
+    #[serde(default)]
+    pub in_doubt: bool,
+}
+
+impl Obstacle {
+    pub(super) const fn of(pair: [NodeId; 2], why: String) -> Self {
+        Self { pair, why, answered_by: None, in_doubt: false }
+    }
 }
 
 /// The seats and the connections between them.
@@ -133,11 +143,12 @@ impl Arena {
                     "what is called node {} there is {who}: the cables are swapped, or the ids are",
                     far.node
                 );
-                self.obstacles.push(Obstacle { pair, why, answered_by });
+                self.obstacles.push(Obstacle { answered_by, ..Obstacle::of(pair, why) });
             }
             Err(error) => {
-                let why = error.to_string();
-                self.obstacles.push(Obstacle { pair, why, answered_by: None });
+                // Whether the machine was busy is known when all is done.
+                let in_doubt = is_only_late(&error);
+                self.obstacles.push(Obstacle { in_doubt, ..Obstacle::of(pair, error.to_string()) });
             }
         }
     }

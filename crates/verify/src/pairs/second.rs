@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use shm::clock::Clock;
 use tieline::NodeId;
 
@@ -23,12 +24,25 @@ enum Suspicion {
     Stalls,
 }
 
+/// What a further pass read of a pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Again {
+    /// Of what: `latency`, `block` or `stalls`.
+    pub what: String,
+    /// By how much it exceeds what it should be; `None` of stalls, and where it could be read too seldom.
+    pub ratio: Option<f64>,
+    /// What this pass alone says.
+    pub verdict: Verdict,
+}
+
 /// A pair, what is suspected of it, and what each pass has said.
 #[derive(Debug)]
 struct Suspect {
     pair: [NodeId; 2],
     what: Suspicion,
     readings: Vec<Verdict>,
+    /// By how much it exceeded what it should be in each further pass.
+    ratios: Vec<Option<f64>>,
     /// What the last pass saw.
     problem: String,
 }
@@ -62,6 +76,7 @@ fn suspects(figures: &PairFigures, stalls: &Stalls) -> Vec<Suspect> {
         pair: figures.pair,
         what,
         readings: vec![verdict],
+        ratios: Vec::new(),
         problem: String::new(),
     })
     .collect()
@@ -110,12 +125,19 @@ pub(super) fn run(
 fn conclude(report: &mut PairsReport, suspect: Suspect) {
     let verdict = settled(&suspect.readings).unwrap_or(Verdict::Inconclusive);
     let Some(figures) = report.pairs.iter_mut().find(|figures| figures.pair == suspect.pair) else { return };
-    // What the first pass could not read was read now, or is said again.
-    let kind = match suspect.what {
-        Suspicion::Latency => "latency:",
-        Suspicion::Block => "bandwidth:",
-        Suspicion::Stalls => "stalls:",
+    // What the first pass could not read was read now, or is said again. What all passes say is said of its figure, too.
+    let (kind, what, excess) = match suspect.what {
+        Suspicion::Latency => ("latency:", "latency", figures.latency.as_mut()),
+        Suspicion::Block => ("bandwidth:", "block", figures.block.as_mut()),
+        Suspicion::Stalls => ("stalls:", "stalls", None),
     };
+    excess.into_iter().for_each(|excess| excess.verdict = verdict);
+    let further = suspect.readings.iter().skip(1).zip(&suspect.ratios);
+    figures.again.extend(further.map(|(verdict, ratio)| Again {
+        what: what.to_owned(),
+        ratio: *ratio,
+        verdict: *verdict,
+    }));
     figures.problems.retain(|problem| !problem.starts_with(kind));
     if figures.problems.is_empty() {
         figures.verdict = Verdict::Pass;
@@ -153,11 +175,12 @@ fn look(
     for suspect in open.iter_mut() {
         let at = pairs.iter().position(|pair| arena.nodes_of(*pair) == suspect.pair);
         let of = |all: &[Option<Excess>]| at.and_then(|at| all.get(at).cloned().flatten());
-        let (verdict, problem) = match suspect.what {
-            Suspicion::Latency => said(of(&latency).as_ref(), "half round trip", "latency"),
-            Suspicion::Block => said(of(&block).as_ref(), "block of 128 KiB", "bandwidth"),
-            Suspicion::Stalls => stalled.of(unordered(suspect.pair)),
+        let (excess, (verdict, problem)) = match suspect.what {
+            Suspicion::Latency => (of(&latency), said(of(&latency).as_ref(), "half round trip", "latency")),
+            Suspicion::Block => (of(&block), said(of(&block).as_ref(), "block of 128 KiB", "bandwidth")),
+            Suspicion::Stalls => (None, stalled.of(unordered(suspect.pair))),
         };
+        suspect.ratios.push(excess.map(|excess| excess.ratio));
         suspect.readings.push(verdict);
         suspect.problem = problem;
     }
@@ -195,6 +218,7 @@ mod tests {
             pair: [4, 8].map(|id| NodeId::new(id).unwrap()),
             latency: Some(excess(Verdict::Pass)),
             block: Some(excess(Verdict::Inconclusive)),
+            again: Vec::new(),
             bandwidth_bytes_per_s: None,
             stalls: 0,
             problems: Vec::new(),
@@ -218,12 +242,26 @@ mod tests {
         assert_eq!(suspects.len(), 1);
         let mut suspect = suspects.remove(0);
         suspect.readings.push(Verdict::Fail);
+        suspect.ratios.push(Some(1.46));
         assert_eq!(settled(&suspect.readings), None, "a third is needed");
         suspect.problem = "bandwidth: 1.46 x".into();
         let mut report = report();
         conclude(&mut report, suspect);
         assert_eq!(report.pairs[0].verdict, Verdict::Inconclusive);
         assert_eq!(report.pairs[0].problems, ["bandwidth: 1.46 x"]);
+        let again = &report.pairs[0].again;
+        assert_eq!((again.len(), &*again[0].what, again[0].ratio), (1, "block", Some(1.46)), "both are told");
+    }
+
+    #[test]
+    fn what_all_passes_say_is_said_of_the_figure() {
+        let mut suspect = suspects(&figures(), &nothing()).remove(0);
+        suspect.readings.extend([Verdict::Fail, Verdict::Fail]);
+        suspect.ratios.extend([Some(1.46), Some(1.5)]);
+        let mut report = report();
+        conclude(&mut report, suspect);
+        assert_eq!(report.pairs[0].block.as_ref().map(|block| block.verdict), Some(Verdict::Fail));
+        assert_eq!((report.pairs[0].verdict, report.pairs[0].again.len()), (Verdict::Fail, 2));
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(crate) fn read_some(
     pairs.retain(|pair| {
         let Some(ns) = super::probe::crawls(&arena, &clock, *pair, &source) else { return true };
         let why = format!("it hardly moves: 1024 bytes take {:.0} ms", ns / 1e6);
-        obstacles.push(Obstacle { pair: arena.nodes_of(*pair), why, answered_by: None });
+        obstacles.push(Obstacle::of(arena.nodes_of(*pair), why));
         false
     });
     let plan = Plan {

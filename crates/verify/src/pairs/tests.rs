@@ -7,6 +7,7 @@ pub(super) fn report(measured: u32, pairs_in_all: usize) -> PairsReport {
         pair: [4, 4 * (number + 2)].map(|id| NodeId::new(id).unwrap()),
         latency: None,
         block: None,
+        again: Vec::new(),
         bandwidth_bytes_per_s: None,
         stalls: 0,
         problems: Vec::new(),

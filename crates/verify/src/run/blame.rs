@@ -112,14 +112,8 @@ mod tests {
         let id = |number| NodeId::new(number).unwrap();
         let mut swap = Culprit::swapped([id(8), id(12)]);
         swap.evidence.push("as seen by node 4".into());
-        let names = NamesReport {
-            right: 0,
-            obstacles: Vec::new(),
-            swapped: vec![[id(8), id(12)]],
-            error: None,
-            verdict: Verdict::Fail,
-        };
-        let exchange = ExchangeReport { pairs: Vec::new(), verdict: Verdict::Pass };
+        let names = NamesReport { swapped: vec![[id(8), id(12)]], ..NamesReport::of_nobody() };
+        let exchange = ExchangeReport::of_nothing();
         let findings = Findings {
             changes: &Changes::default(),
             cable: None,
@@ -165,14 +159,8 @@ mod tests {
             suspect: Suspect::Link([id(4), id(8)]),
             evidence: vec!["latency: it did not answer".into()],
         }];
-        let names = NamesReport {
-            right: 6,
-            obstacles: Vec::new(),
-            swapped: Vec::new(),
-            error: None,
-            verdict: Verdict::Pass,
-        };
-        let exchange = ExchangeReport { pairs: Vec::new(), verdict: Verdict::Pass };
+        let names = NamesReport::of_nobody();
+        let exchange = ExchangeReport::of_nothing();
         let blamed = |changes: &Changes| {
             let findings = Findings {
                 changes,

@@ -1,13 +1,18 @@
 //! Whether the machine was busy with other work while speed was measured, and in which steps.
 
 use super::Step;
+use crate::verdict::Verdict;
 
 /// Steps that judge speed, or time-outs: what other work takes away shows in them.
 const OF_SPEED: [&str; 5] = ["cable", "load", "pairs", "scipp", "curves"];
 
+/// Steps that other work can only make late: where nothing was, it has spoilt nothing.
+const OF_TIME: [&str; 3] = ["diag", "names", "exchange"];
+
 /// Whether other work was at hand while this step judged what it can spoil. Thresholds judge what others measured.
 pub(super) fn is_spoilt(step: &Step) -> bool {
-    OF_SPEED.contains(&step.name) && step.load.is_busy() || step.name == "thresholds"
+    let late = OF_TIME.contains(&step.name) && step.verdict == Verdict::Inconclusive;
+    (OF_SPEED.contains(&step.name) || late) && step.load.is_busy() || step.name == "thresholds"
 }
 
 /// Why speed could not be judged, if so: the worst of the steps that measure it, and which they are.
@@ -23,7 +28,6 @@ mod tests {
     use bench::noise::others::Load;
 
     use super::*;
-    use crate::verdict::Verdict;
 
     #[test]
     fn the_worst_step_of_speed_is_the_reason_and_others_do_not_count() {
@@ -34,7 +38,9 @@ mod tests {
             duration_s: 1.0,
             load: Load { processors: 2, others_percent: Some(others_percent), waited_percent: None },
         };
-        assert_eq!(reason(&[step("up", 90.0), step("pairs", 3.0)]), None);
+        assert_eq!(reason(&[step("up", 90.0), step("diag", 90.0), step("pairs", 3.0)]), None);
+        let late = Step { verdict: Verdict::Inconclusive, ..step("diag", 90.0) };
+        assert!(reason(&[late]).unwrap().ends_with("90 % of the 2 processors (in diag)"));
         let busy = [step("load", 2.0), step("pairs", 40.0), step("scipp", 60.4)];
         assert_eq!(
             reason(&busy).unwrap(),

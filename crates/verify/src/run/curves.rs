@@ -11,6 +11,7 @@ use tieline::NodeId;
 
 use super::Control;
 use super::depth::Curves;
+use crate::late::is_only_late_there;
 use crate::target::Target;
 
 /// What there is of it.
@@ -86,10 +87,15 @@ impl Measured {
         (control.tell)(what);
         let meter = Meter::start();
         let outcome = run(&mut Telling { what, control });
+        self.take(what, outcome, meter.read().reason());
+    }
+
+    /// `busy`: why who was only late is held against nobody, if so.
+    fn take<R: Serialize>(&mut self, what: &str, outcome: Result<R, BenchError>, busy: Option<String>) {
         match outcome.map(|report| serde_json::to_value(report)) {
             Ok(Ok(document)) => self.documents.push(document),
             Ok(Err(error)) => self.missing.push(format!("{what}: {error}")),
-            Err(error @ BenchError::NoAnswer { .. }) if let Some(reason) = meter.read().reason() => {
+            Err(error) if let Some(reason) = busy.filter(|_| is_only_late_there(&error)) => {
                 self.unanswered = true;
                 self.missing.push(format!("{what}: {error}; {reason}"));
             }
@@ -117,5 +123,30 @@ impl Progress for Telling<'_, '_> {
 
     fn stop(&self) -> bool {
         (self.control.stop)()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What came of a benchmark that ended so, where others had the processors or not.
+    fn of(error: BenchError, busy: Option<&str>) -> Measured {
+        let link = Some([4, 8].map(|id| NodeId::new(id).unwrap()));
+        let mut measured = Measured { link, ..Measured::default() };
+        measured.take("dma", Err::<(), _>(error), busy.map(str::to_owned));
+        measured
+    }
+
+    #[test]
+    fn a_transfer_that_timed_out_blames_its_link_unless_the_machine_was_busy() {
+        let late = || BenchError::Api(tieline::Error::TimedOut { what: "DMA transfer".into() });
+        let busy = of(late(), Some("other work had 80 % of the 2 processors"));
+        assert!(busy.unanswered && !busy.failed && busy.bad_links.is_empty(), "{busy:?}");
+        assert!(busy.missing[0].contains("DMA transfer") && busy.missing[0].contains("80 %"), "{busy:?}");
+        let quiet = of(late(), None);
+        assert!(quiet.failed && quiet.bad_links.len() == 1, "{quiet:?}");
+        let wrong = of(BenchError::WrongDataThere { what: "dma" }, Some("other work had 80 %"));
+        assert!(wrong.failed && wrong.bad_links.len() == 1, "{wrong:?}");
     }
 }

@@ -150,18 +150,25 @@ impl<'a, 'b> Steps<'a, 'b> {
         target: &Target,
         expected: &diag::Expected,
     ) -> Result<DiagReport, CouldNotRun> {
-        self.run("diag", |_| {
-            outcome(diag::run(target, expected), |report| {
-                let detail = format!(
+        let report = self.unless_ended("diag", |control| {
+            outcome(diag::run(target, expected, control.stop), |report| {
+                let mut detail = format!(
                     "{} of {} nodes tested, {} failed, {} see another topology",
                     target.nodes.len(),
                     expected.nodes.len(),
                     report.failed().len(),
                     report.disagreements.len()
                 );
+                let in_doubt = report.in_doubt().len();
+                if in_doubt > 0 {
+                    detail.push_str(&format!(", {in_doubt} late"));
+                }
                 (report.verdict, detail)
             })
-        })
+        });
+        let report = report.unwrap_or_else(|| Ok(DiagReport::of_nothing()))?;
+        self.saw(report.load);
+        Ok(report)
     }
 
     pub(super) fn cable(
@@ -182,8 +189,9 @@ impl<'a, 'b> Steps<'a, 'b> {
                 Ok(report) => {
                     let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
                     let detail = format!(
-                        "{links} ends of links, {} not as {judged_by}, {} in doubt",
+                        "{links} ends of links, {} {} from {judged_by}, {} in doubt",
                         report.deviations.len(),
+                        if report.deviations.len() == 1 { "deviation" } else { "deviations" },
                         report.doubts.len()
                     );
                     let verdict = report.verdict;
@@ -203,39 +211,38 @@ impl<'a, 'b> Steps<'a, 'b> {
 
     pub(super) fn names(&mut self, target: &Target) -> NamesReport {
         if self.is_alone("names", target) {
-            return names_of_nobody();
+            return NamesReport::of_nobody();
         }
         let swaps = self.swaps.clone();
-        self.run("names", |_| {
+        let report = self.unless_ended("names", |_| {
             let report = pairs::names(target);
             let cause = swaps.cause(&report.culprits(&target.nodes));
             let (verdict, detail) = (report.verdict, report.summary() + &cause);
             (report, verdict, detail)
-        })
+        });
+        let report = report.unwrap_or_else(NamesReport::of_nobody);
+        self.saw(report.load);
+        report
     }
 
     pub(super) fn exchange(&mut self, target: &Target, seed: u64, names: &NamesReport) -> ExchangeReport {
         if self.is_alone("exchange", target) {
-            return ExchangeReport { pairs: Vec::new(), verdict: Verdict::Inconclusive };
+            return ExchangeReport::of_nothing();
         }
         let swaps = self.swaps.clone();
-        self.run("exchange", |control| {
+        let report = self.unless_ended("exchange", |control| {
             let obstacle = |from, to| names.obstacle(from, to).map(|obstacle| obstacle.why.clone());
             let report = exchange::run(target, seed, obstacle, |done, total| {
                 (control.tell)(&format!("exchange: pair {done} of {total}"));
                 (control.stop)()
             });
-            let bytes: u64 = report.pairs.iter().map(|pair| pair.bytes).sum();
-            let detail = format!(
-                "{} pairs, {:.1} MB compared, {} failed{}",
-                report.pairs.len(),
-                bytes as f64 / 1e6,
-                report.failures().count(),
-                swaps.cause(&swaps.name(&target.nodes, report.bad_links(|_, _| false)))
-            );
-            let verdict = report.verdict;
+            let cause = swaps.cause(&swaps.name(&target.nodes, report.bad_links(|_, _| false)));
+            let (verdict, detail) = (report.verdict, report.summary() + &cause);
             (report, verdict, detail)
-        })
+        });
+        let report = report.unwrap_or_else(ExchangeReport::of_nothing);
+        self.saw(report.load);
+        report
     }
 
     pub(super) fn load(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<ConntestReport> {
@@ -400,12 +407,6 @@ impl<'a, 'b> Steps<'a, 'b> {
         })
         .unwrap_or_default()
     }
-}
-
-/// Where there is nobody who could be asked for a name.
-const fn names_of_nobody() -> NamesReport {
-    let verdict = Verdict::Inconclusive;
-    NamesReport { right: 0, obstacles: Vec::new(), swapped: Vec::new(), error: None, verdict }
 }
 
 /// What a step came to; one that could not run ends the whole, and is in no report.

@@ -70,7 +70,7 @@ fn report() -> DiagReport {
         }],
         faults: false,
     };
-    let part = |name: &str| SelfTest { name: name.into(), error: None, duration_ns: 1500 };
+    let part = |name: &str| SelfTest { name: name.into(), error: None, in_doubt: false, duration_ns: 1500 };
     let mut node = NodeDiag {
         info: Some(info),
         links: vec![link],
@@ -81,7 +81,7 @@ fn report() -> DiagReport {
     let entry = |node, host: &str, line| HostEntry { node: id(node), host: host.into(), line };
     let hosts =
         HostFile { path: "dishosts.conf".into(), entries: vec![entry(4, "hetty", 3), entry(8, "betty", 5)] };
-    judge::judge(&mut node, judge::Others::default(), Some(&hosts));
+    judge::judge(&mut node, judge::Others::default(), Some(&hosts), None);
     node.verdict = Verdict::Pass;
     let system = System { started_unix_s: 1_490_806_972, uname: "Linux hetty 6.1 x86_64".into(), bits: 64 };
     DiagReport {
@@ -90,6 +90,7 @@ fn report() -> DiagReport {
         verdict: Verdict::Pass,
         system,
         hosts: Some(hosts),
+        load: Load::default(),
     }
 }
 
