@@ -200,7 +200,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         verdict,
         cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
         depth: options.depth,
-        advice: blame::advice(&culprits, &steps, busy.as_deref(), partial.as_deref()),
+        advice: blame::advice(&culprits, &steps, busy.as_deref(), partial.as_deref(), &options.argv),
         culprits,
         partial,
         busy,

@@ -94,7 +94,12 @@ pub(super) fn all(document: &Value, facts: &Facts) -> Vec<Culprit> {
     let lists = ["pairs.culprits", "load.culprits", "cable.culprits", "culprits"];
     for entry in lists.iter().flat_map(|list| document.items(list)) {
         let evidence = by_suspect.entry(Suspect::of(entry.at("suspect"))).or_default();
-        evidence.extend(entry.texts("evidence").into_iter().map(String::from));
+        for text in entry.texts("evidence") {
+            // The whole repeats what its steps have said.
+            if !evidence.iter().any(|known| *known == text) {
+                evidence.push(text.into());
+            }
+        }
     }
     let mut culprits: Vec<Culprit> = by_suspect
         .into_iter()

@@ -318,6 +318,7 @@ pub(super) fn section(document: &Value, facts: &Facts, detail: Detail) -> Option
         p.lead { "Rows write, columns own the memory. Each pair is judged beside all other pairs of the same run, so what slows the whole machine blames nobody." }
         @if hidden > 0 { p { "Shown are the " (nodes.len()) " nodes with the most bad pairs; " (hidden) " others are left out." } }
         (legend())
+        p.said { "Shades are of one reading each. Only what is marked " (Judged::Fail.symbol()) " was confirmed by a further look." }
         div.matrices.wide[wide] { @for metric in &metrics { (table(metric, facts, &nodes)) } }
         (bad_pairs(facts))
     })

@@ -160,7 +160,7 @@ pub(super) fn wrong(culprits: &[Culprit], troubles: &[Trouble]) -> Option<Markup
                 @for culprit in culprits.iter().take(24) {
                     div.culprit {
                         h3 { span aria-hidden="true" { "✕ " } (culprit.sentence()) }
-                        ul { @for text in culprit.evidence.iter().take(MOST_EVIDENCE) { li { (text) } } }
+                        ul { @for text in culprit.evidence.iter().take(MOST_EVIDENCE) { li { (prose(text)) } } }
                         @if culprit.evidence.len() > MOST_EVIDENCE { p { "And " (culprit.evidence.len() - MOST_EVIDENCE) " more." } }
                     }
                 }
@@ -255,7 +255,7 @@ fn bandwidth_tile(document: &Value) -> Option<Tile> {
     Some(Tile {
         name: "Bandwidth",
         value: number::gb_s(row.num("bandwidth_gb_s")?),
-        beside: format!("{}{ratio}", number::size(row.num("size_bytes")?)),
+        beside: format!("{}{ratio} (not judged)", number::size(row.num("size_bytes")?)),
         judged: None,
     })
 }
@@ -269,7 +269,7 @@ fn jitter_tile(document: &Value) -> Option<Tile> {
     Some(Tile {
         name: "Longest round trip",
         value: number::time(benchmark.positive("rtt.max_ns")?, step),
-        beside: tail,
+        beside: format!("{tail} (not judged)").trim_start().to_owned(),
         judged: None,
     })
 }

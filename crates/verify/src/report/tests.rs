@@ -284,6 +284,24 @@ fn a_partial_result_says_so_before_the_verdict() {
 }
 
 #[test]
+fn evidence_stands_once_and_figures_without_a_limit_say_so() {
+    let mut document = healthy(3);
+    document["verdict"] = json!("FAIL");
+    let culprit =
+        json!([{ "suspect": { "link": [4, 8] }, "evidence": ["seen once: `tieline link up 4 8`"] }]);
+    document["culprits"] = culprit.clone();
+    document["cable"]["culprits"] = culprit;
+    for step in ["names", "curves", "closing"] {
+        let said = json!({ "name": step, "verdict": "PASS", "detail": "", "duration_s": 0.1 });
+        document["steps"].as_array_mut().unwrap().push(said);
+    }
+    let page = render(&document).unwrap();
+    assert_eq!(page.matches("seen once: <code>tieline link up 4 8</code>").count(), 1);
+    assert_eq!(page.matches("(not judged)").count(), 2);
+    assert!(page.contains("Who answers for whom") && page.contains("Only what is marked"));
+}
+
+#[test]
 fn a_busy_machine_stands_beside_the_verdict() {
     let mut document = healthy(2);
     document["verdict"] = json!("INCONCLUSIVE");

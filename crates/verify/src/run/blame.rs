@@ -66,12 +66,20 @@ fn of_deviation(deviation: &Deviation) -> Culprit {
     Culprit { suspect, evidence: vec![deviation.text.clone()] }
 }
 
+/// The command as it was started, whatever the path of its program.
+fn as_started(argv: &[String]) -> String {
+    let words = argv.get(1..).filter(|words| !words.is_empty());
+    let words = words.map_or_else(|| "verify".to_owned(), |words| words.join(" "));
+    format!("tieline {words}")
+}
+
 /// What to do next, the most telling first.
 pub(super) fn advice(
     culprits: &[Culprit],
     steps: &[Step],
     busy: Option<&str>,
     partial: Option<&str>,
+    argv: &[String],
 ) -> Vec<String> {
     let mut advice: Vec<String> = culprits.iter().map(Culprit::next_step).collect();
     let in_doubt =
@@ -96,7 +104,7 @@ pub(super) fn advice(
     skipped.dedup();
     advice.extend(skipped.into_iter().map(|why| format!("not everything could be tested: {why}")));
     if let Some(why) = partial {
-        advice.push(format!("this is a part of the whole ({why}): run `tieline verify` to its end"));
+        advice.push(format!("this is a part of the whole ({why}): run `{}` to its end", as_started(argv)));
     }
     advice
 }
@@ -127,8 +135,13 @@ mod tests {
         let all = culprits(&[id(4), id(8), id(12)], &findings);
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0].suspect, swap.suspect);
-        let advice = advice(&all, &[], None, Some("ended early by a signal"));
-        assert!(advice[0].contains("nodes 8 and 12") && advice[1].contains("to its end"), "{advice:?}");
+        let argv = ["/opt/tieline", "verify", "--running", "--quick"].map(str::to_owned);
+        let advice = advice(&all, &[], None, Some("ended early by a signal"), &argv);
+        assert!(
+            advice[0].contains("nodes 8 and 12")
+                && advice[1].contains("`tieline verify --running --quick` to its end"),
+            "{advice:?}"
+        );
     }
 
     #[test]
@@ -146,10 +159,10 @@ mod tests {
         };
         let steps = [step("pairs", 80.0), step("scipp", 1.0)];
         let busy = super::super::busy::reason(&steps);
-        let both = advice(&[], &steps, busy.as_deref(), None);
+        let both = advice(&[], &steps, busy.as_deref(), None, &[]);
         assert!(both[0].starts_with("pairs: the machine was busy: other work had 80 %"), "{both:?}");
         assert!(!both[0].contains("longer") && both[1].starts_with("scipp: too close"), "{both:?}");
-        assert!(advice(&[], &[step("scipp", 1.0)], None, None)[0].contains("measure longer"));
+        assert!(advice(&[], &[step("scipp", 1.0)], None, None, &[])[0].contains("measure longer"));
     }
 
     #[test]
@@ -176,7 +189,7 @@ mod tests {
         };
         let alone = blamed(&Changes::default());
         assert_eq!(alone, pair, "named as any other link");
-        assert!(advice(&alone, &[], None, None)[0].starts_with("link 4-8:"));
+        assert!(advice(&alone, &[], None, None, &[])[0].starts_with("link 4-8:"));
         let node = Culprit { suspect: Suspect::Node(id(8)), evidence: vec!["it was restarted".into()] };
         let with_node = blamed(&Changes { culprits: vec![node] });
         assert_eq!(with_node.len(), 1, "{with_node:?}");
