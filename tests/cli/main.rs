@@ -25,4 +25,5 @@ mod run_compare;
 mod signals;
 mod states;
 mod verify;
+mod verify_signals;
 mod waiting;
