@@ -302,6 +302,17 @@ fn evidence_stands_once_and_figures_without_a_limit_say_so() {
 }
 
 #[test]
+fn what_is_worse_than_an_earlier_run_is_told() {
+    let mut document = healthy(2);
+    document["verdict"] = json!("FAIL");
+    document["baseline"] = json!({ "old": "r.json", "verdict": "FAIL", "sections": [{ "name": "pairs", "verdict": "FAIL", "error": null,
+        "comparison": { "figures": [{ "id": "pairs.4-8.block", "judgement": "worse" }], "missing": [] } }] });
+    let page = render(&document).unwrap();
+    assert!(has(&page, "wrong") && !page.contains("A test failed."));
+    assert!(page.contains("Comparison with an earlier run") && page.contains("pairs: 1 worse, 0 missing"));
+}
+
+#[test]
 fn a_busy_machine_stands_beside_the_verdict() {
     let mut document = healthy(2);
     document["verdict"] = json!("INCONCLUSIVE");

@@ -93,6 +93,24 @@ pub(super) fn all(document: &Value) -> Vec<Trouble> {
             add(super::steps::title(&name).into(), detail.into(), judged == Judged::Fail);
         }
     }
+    for section in document.items("baseline.sections") {
+        let judged = section.verdict().unwrap_or(Judged::Unsure);
+        if judged != Judged::Pass {
+            let name = section.text("name").unwrap_or_default();
+            let of = |what: &str| {
+                let figures = section.items("comparison.figures").iter();
+                figures.filter(|figure| figure.at("judgement").as_str() == Some(what)).count()
+            };
+            let missing = section.items("comparison.missing").len();
+            let why = section.text("error").map_or(String::new(), |why| format!("; {why}"));
+            let said = format!(
+                "{name}: {} worse, {missing} missing, {} cannot be said{why}",
+                of("worse"),
+                of("inconclusive")
+            );
+            add(super::steps::title("baseline").into(), said, judged == Judged::Fail);
+        }
+    }
     found.sort_by_key(|trouble| !trouble.is_error);
     found
 }
