@@ -12,9 +12,14 @@ use tieline_tests::Watchdog;
 use crate::built::{library, must, program};
 use crate::launcher::tieline;
 
-/// Users of these tests alone, one a test: nobody has such a number.
-const FIRST: u32 = 3_141_590;
-const STRANGER: u32 = FIRST + 9;
+/// The first of ten users of these tests alone, one a test: nobody has such a number, not even another run of these tests beside this one.
+fn first() -> u32 {
+    3_000_000 + std::process::id() % 10_000_000 * 10
+}
+
+fn stranger() -> u32 {
+    first() + 9
+}
 
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -109,9 +114,9 @@ fn a_stranger_reaches_nothing_of_a_pair() {
         return;
     }
     let room = Room::new();
-    for user in [0, FIRST] {
+    for user in [0, first()] {
         let _user = User::new(user);
-        let mut stranger = room.of(STRANGER, &["attack", &user.to_string(), "2"]);
+        let mut stranger = room.of(stranger(), &["attack", &user.to_string(), "2"]);
         let stranger = stranger.stdout(std::process::Stdio::piped()).spawn().unwrap();
         for _ in 0..5 {
             assert_eq!(regions(&must(&mut room.of(user, &["pair"]))), 2, "user {user}");
@@ -128,7 +133,7 @@ fn what_is_left_is_one_file_that_only_its_user_can_reach() {
     if !is_root() {
         return;
     }
-    let user = User::new(FIRST + 1);
+    let user = User::new(first() + 1);
     assert_eq!(regions(&must(&mut Room::new().of(user.0, &["pair"]))), 2);
     let directory = fs::metadata(shared(user.0)).unwrap();
     assert_eq!((directory.uid(), directory.mode() & 0o7777), (user.0, 0o700));
@@ -144,7 +149,7 @@ fn squat(path: &Path) {
     fs::write(path.join("connections"), vec![0; 4096]).unwrap();
     for (path, mode) in [(path.join("connections"), 0o666), (path.to_owned(), 0o777)] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        chown(&path, Some(STRANGER), Some(STRANGER)).unwrap();
+        chown(&path, Some(stranger()), Some(stranger())).unwrap();
     }
 }
 
@@ -154,7 +159,7 @@ fn a_directory_of_somebody_else_is_not_used() {
     if !is_root() {
         return;
     }
-    let (room, user) = (Room::new(), User::new(FIRST + 2));
+    let (room, user) = (Room::new(), User::new(first() + 2));
     squat(&shared(user.0));
     // There is another place.
     assert_eq!(regions(&must(&mut room.of(user.0, &["pair"]))), 2);
@@ -177,7 +182,7 @@ fn a_directory_that_others_may_write_to_is_not_used() {
     if !is_root() {
         return;
     }
-    let (room, user) = (Room::new(), User::new(FIRST + 3));
+    let (room, user) = (Room::new(), User::new(first() + 3));
     for path in [shared(user.0), temporary(user.0)] {
         fs::create_dir(&path).unwrap();
         chown(&path, Some(user.0), Some(user.0)).unwrap();
@@ -192,7 +197,7 @@ fn ends_of_two_users_stay_with_the_kernel() {
     if !is_root() {
         return;
     }
-    let user = User::new(FIRST + 4);
+    let user = User::new(first() + 4);
     assert_eq!(regions(&must(&mut Room::new().command(&[], &["pair", &user.0.to_string()]))), 0);
 }
 
@@ -204,7 +209,7 @@ fn ends_in_namespaces() {
     let hidden = "mount -t proc -o hidepid=2 proc /proc && exec \"$@\"";
     let frozen = "mount -o remount,bind,ro /proc && exec \"$@\"";
     let without = "umount -l /proc && exec \"$@\"";
-    let user = User::new(FIRST + 5);
+    let user = User::new(first() + 5);
     let (uid, gid) = (format!("--reuid={}", user.0), format!("--regid={}", user.0));
     let ways: &[(&str, Option<u32>, &[&str])] = &[
         ("user", Some(2), &["unshare", "--user", "--map-root-user"]),

@@ -133,7 +133,7 @@ static void attack(int user, double seconds)
             reached += !unlink(file) + !rename(path, "/tmp/stolen") + !chmod(path, 0777);
         }
         FILE *names = fopen("/proc/net/unix", "r");
-        while (names && fgets(line, sizeof line, names)) reached += strstr(line, "tieline") && strstr(line, "@");
+        while (names && fgets(line, sizeof line, names)) reached += strstr(line, "tieline-rings") && strstr(line, "@");
         if (names) fclose(names);
     }
     printf("%d looks, reached %d\n", looks, reached);
