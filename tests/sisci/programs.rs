@@ -53,6 +53,27 @@ fn connect() {
     }
 }
 
+/// It waits for a segment that is not there yet, keeps it by its map, and keeps nothing once it is dead.
+#[test]
+fn a_dead_user_keeps_no_segment() {
+    let _watchdog = Watchdog::usual("a dead user's map");
+    let cluster = Cluster::up(2).unwrap();
+    let program = c::program("connect");
+    for owner_at in [1, 0] {
+        let mut user = Peer::start(&cluster, &program, 0, &["hold", &id(&cluster, owner_at)]).unwrap();
+        let mut owner = Peer::start(&cluster, &program, owner_at, &[]).unwrap();
+        owner.expect("prepared").unwrap();
+        owner.say("go on").unwrap();
+        owner.expect("available").unwrap();
+        user.expect("mapped").unwrap();
+        owner.say("withdraw").unwrap();
+        owner.expect("withdrawn").unwrap();
+        user.kill().unwrap();
+        owner.expect("removed").unwrap();
+        finish(owner);
+    }
+}
+
 #[test]
 fn events_at_the_owner() {
     let _watchdog = Watchdog::usual("events at the owner");

@@ -325,4 +325,8 @@ impl RemoteMemory for HookMemory {
     fn sever(&self, severed: bool) -> Result<()> {
         self.inside.sever(severed)
     }
+
+    fn tell_use(&self, is_used: bool) -> Result<()> {
+        self.inside.tell_use(is_used)
+    }
 }

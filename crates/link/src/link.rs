@@ -67,4 +67,8 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// While severed, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
     /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.
     fn sever(&self, severed: bool) -> Result<()>;
+
+    /// Tells the owner that this process uses the memory, or does so no more: for owners that ask before they take it away
+    /// ([`Region::is_used_elsewhere`](shm::region::Region::is_used_elsewhere)). It ends with the process.
+    fn tell_use(&self, is_used: bool) -> Result<()>;
 }

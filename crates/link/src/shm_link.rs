@@ -166,4 +166,8 @@ impl RemoteMemory for ShmMemory {
         }
         Ok(())
     }
+
+    fn tell_use(&self, is_used: bool) -> Result<()> {
+        Ok(self.region.tell_use(is_used)?)
+    }
 }

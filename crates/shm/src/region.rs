@@ -9,6 +9,7 @@ mod create;
 mod further;
 mod numa;
 mod sink;
+mod used;
 
 pub use further::{FurtherMap, FurtherMapOptions};
 

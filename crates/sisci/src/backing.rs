@@ -83,6 +83,11 @@ impl Backing {
         }
     }
 
+    /// Whether another program has maps of it through a connection.
+    pub(crate) fn is_used_elsewhere(&self) -> tieline::Result<bool> {
+        self.own().map_or(Ok(true), Segment::is_used_elsewhere)
+    }
+
     pub(crate) fn cancel_waits(&self) {
         match self.own() {
             Ok(segment) => segment.cancel_waits(),

@@ -106,6 +106,14 @@ impl Connection {
         }
     }
 
+    /// Tells the owner that this program has maps, or has none. Groups have no owner that would ask.
+    pub(crate) fn tell_use(&self, is_used: bool) {
+        if let Self::Segment { segment, .. } = self {
+            // Without it an owner may remove what is mapped; the memory of the maps stays.
+            drop(segment.tell_use(is_used));
+        }
+    }
+
     /// Lets the owner go, though a sequence that the program has forgotten may hold on to the memory.
     pub(crate) fn leave(&self) {
         if let Self::Segment { segment, .. } = self {

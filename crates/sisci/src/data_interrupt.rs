@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use shm::sync::plain::{AtomicBool, Ordering};
 use tieline::Error;
 
 use crate::callback::{Callback, DataInterruptFn};
@@ -19,8 +20,9 @@ use crate::time::{INFINITE, Until};
 pub const MESSAGE_BYTES_MAX: usize = 8176;
 /// Messages that are kept for a receiver who is busy.
 const DEPTH: usize = 64;
-/// How long a sender waits for a receiver that does not keep up, and how often it looks.
-const FULL_LIMIT: Duration = Duration::from_secs(5);
+/// How long a sender waits for a receiver that has taken its messages up to now, and how often it looks. A receiver that took none in this time is not waited for
+/// again before it has taken one: whoever sends to a receiver that never takes loses this once.
+const FULL_LIMIT: Duration = Duration::from_millis(200);
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
 /// A data interrupt of this process.
@@ -94,7 +96,11 @@ pub fn wait(handle: Handle<LocalDataInterrupt>, buffer: &mut [u8], timeout: u32)
 
 /// A data interrupt of a program on any node.
 #[derive(Debug)]
-pub struct RemoteDataInterrupt(Remote<tieline::RemoteDataInterrupt>);
+pub struct RemoteDataInterrupt {
+    remote: Remote<tieline::RemoteDataInterrupt>,
+    /// The last message was refused: the receiver takes none, and is not waited for before it has taken one.
+    is_full: AtomicBool,
+}
 
 impl Handled for RemoteDataInterrupt {
     const KIND: Kind = Kind::RemoteDataInterrupt;
@@ -111,7 +117,8 @@ pub fn connect(
     let (library, address) = (Library::get()?, (node, adapter, number));
     let remote =
         signal::connect(library, descriptor, address, timeout, tieline::Node::connect_data_interrupt)?;
-    library.remote_data_interrupts.insert(Arc::new(RemoteDataInterrupt(remote)))
+    let interrupt = RemoteDataInterrupt { remote, is_full: AtomicBool::new(false) };
+    library.remote_data_interrupts.insert(Arc::new(interrupt))
 }
 
 /// SCIDisconnectDataInterrupt.
@@ -119,16 +126,19 @@ pub fn disconnect(handle: Handle<RemoteDataInterrupt>) -> Result<()> {
     Library::get()?.remote_data_interrupts.remove(handle).map(drop)
 }
 
-/// SCITriggerDataInterrupt. A receiver that does not keep up is waited for, so that no message is lost.
+/// SCITriggerDataInterrupt. A receiver that is behind is waited for, one that takes nothing is an error: after [`FULL_LIMIT`] the first time, at once from then on.
 pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()> {
-    let remote = Library::get()?.remote_data_interrupts.get(handle)?;
+    let interrupt = Library::get()?.remote_data_interrupts.get(handle)?;
+    let may_wait = !interrupt.is_full.load(Ordering::Relaxed);
     let mut since = None;
-    loop {
-        match remote.0.interrupt.trigger(message) {
-            Err(Error::Full { .. }) if since.get_or_insert_with(Instant::now).elapsed() < FULL_LIMIT => {
-                thread::sleep(FULL_PAUSE);
-            }
-            done => return done.map_err(Failure::from),
+    let sent = loop {
+        let sent = interrupt.remote.interrupt.trigger(message);
+        let is_full = matches!(sent, Err(Error::Full { .. }));
+        if !is_full || !may_wait || since.get_or_insert_with(Instant::now).elapsed() >= FULL_LIMIT {
+            break sent;
         }
-    }
+        thread::sleep(FULL_PAUSE);
+    };
+    interrupt.is_full.store(matches!(sent, Err(Error::Full { .. })), Ordering::Relaxed);
+    sent.map_err(Failure::from)
 }

@@ -3,8 +3,9 @@
 //! A handle names its kind, its place in a table, and which tenant of that place is meant. So a handle that is NULL, of
 //! another kind, removed, or made up is found out by every call, for one lookup.
 
+use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use shm::sync::plain::{AtomicU32, Ordering};
 
@@ -72,6 +73,8 @@ impl<T> PartialEq for Handle<T> {
     }
 }
 
+/// How many handles that have ended are remembered.
+const ENDED_MAX: usize = 1024;
 /// Places in a table: 2^24.
 const INDEX_BITS: u32 = 24;
 /// Tenants.
@@ -208,6 +211,30 @@ impl<T: Handled> Table<T> {
     }
 }
 
+/// What little is known of things whose handles have ended, for programs that ask afterwards: of the last ones.
+#[derive(Debug, Default)]
+pub struct Ended<W>(Mutex<VecDeque<(usize, W)>>);
+
+impl<W: Copy> Ended<W> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(usize, W)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what is known.
+    pub fn note<T>(&self, handle: Handle<T>, what: W) {
+        let mut ended = self.lock();
+        if ended.len() == ENDED_MAX {
+            ended.pop_front();
+        }
+        ended.push_back((handle.bits, what));
+    }
+
+    /// What is known.
+    pub fn find<T>(&self, handle: Handle<T>) -> Option<W> {
+        self.lock().iter().rev().find(|(bits, _)| *bits == handle.bits).map(|(_, what)| *what)
+    }
+}
+
 #[cold]
 fn not_valid<T: Handled>(handle: Handle<T>) -> crate::code::Failure {
     let what = if handle.is_null() { "NULL".to_owned() } else { format!("{:#x}", handle.bits) };
@@ -251,6 +278,20 @@ mod tests {
         assert_eq!(table.drain().len(), 2);
         is_refused(table.get(second));
         is_refused(table.get(third));
+    }
+
+    #[test]
+    fn the_last_ended_handles_are_known() {
+        let table = Table::default();
+        let ended = Ended::default();
+        let handles: Vec<_> =
+            (0..=1024).map(|number| table.insert(Arc::new(Thing(number))).unwrap()).collect();
+        for (number, handle) in handles.iter().enumerate() {
+            assert_eq!(ended.find(*handle), None);
+            ended.note(*handle, number);
+            assert_eq!(ended.find(*handle), Some(number));
+        }
+        assert_eq!((ended.find(handles[0]), ended.find(handles[1])), (None, Some(1)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::code::{Code, Failure, Result};
 use crate::data_interrupt::{LocalDataInterrupt, RemoteDataInterrupt};
 use crate::descriptor::Descriptor;
 use crate::dma::DmaQueue;
-use crate::handle::Table;
+use crate::handle::{Ended, Table};
 use crate::interrupt::{LocalInterrupt, RemoteInterrupt};
 use crate::local::LocalSegment;
 use crate::map::Map;
@@ -37,6 +37,8 @@ pub struct Library {
     pub local_segments: Table<LocalSegment>,
     /// `sci_remote_segment_t`.
     pub remote_segments: Table<RemoteSegment>,
+    /// Id and node of those that were disconnected.
+    pub disconnected: Ended<(u32, u32)>,
     /// `sci_map_t`.
     pub maps: Table<Map>,
     /// `sci_sequence_t`.
@@ -73,6 +75,7 @@ impl Library {
             descriptors: Table::default(),
             local_segments: Table::default(),
             remote_segments: Table::default(),
+            disconnected: Ended::default(),
             maps: Table::default(),
             sequences: Table::default(),
             dma_queues: Table::default(),

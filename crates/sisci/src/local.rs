@@ -17,6 +17,7 @@ use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
 use crate::map::Maps;
 use crate::register::Registration;
+use crate::remote;
 use crate::time::Until;
 use crate::worker::Worker;
 
@@ -117,6 +118,14 @@ impl LocalSegment {
 
     pub(crate) fn maps(&self) -> &Maps {
         &self.maps
+    }
+
+    /// Whether anybody who is connected to it has a map of it. Programs that are attached to it have mapped it.
+    fn is_mapped_by_peers(&self, library: &Library) -> Result<bool> {
+        let node = library.node()?.id().get();
+        Ok(self.backing.is_shared()
+            || self.backing.is_used_elsewhere()?
+            || remote::is_mapped_here(library, node, self.id))
     }
 
     /// Ends waits and callbacks, and removes it whoever uses it.
@@ -294,7 +303,13 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
         segment.maps.check_none(|| format!("segment {}", segment.id))?;
     }
     // Who is connected to a group is not connected to this copy of it: a member leaves when it likes.
-    segment.backing.close(force || segment.backing.is_member())?;
+    match segment.backing.close(force || segment.backing.is_member()) {
+        // A connection that has no map keeps nothing: it learns of the removal.
+        Err(error) if code_of(&error) == Code::BUSY && !segment.is_mapped_by_peers(library)? => {
+            segment.backing.close(true)?;
+        }
+        closed => closed?,
+    }
     library.local_segments.remove(handle)?;
     segment.stop();
     Ok(())

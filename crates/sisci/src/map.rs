@@ -3,10 +3,10 @@
 //! A segment is mapped once; a map is a place in it, so that maps may begin at any byte and be as many as one likes. Only
 //! what must lie at a given address, or must not be written, is mapped once more.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shm::region::{FurtherMap, FurtherMapOptions, MapAccess};
-use shm::sync::plain::{AtomicBool, AtomicUsize, Ordering};
+use shm::sync::plain::{AtomicBool, Ordering};
 use shm::window::Window;
 use tieline::FurtherRemoteMap;
 
@@ -28,20 +28,45 @@ pub enum Target {
 
 /// How many maps a segment has.
 #[derive(Debug, Default)]
-pub(crate) struct Maps(AtomicUsize);
+pub(crate) struct Maps(Mutex<usize>);
 
 impl Maps {
-    fn begin(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    /// One more; the first is told, before anybody can end it.
+    fn begin(&self, tell: impl FnOnce(bool)) {
+        let mut maps = self.lock();
+        *maps += 1;
+        if *maps == 1 {
+            tell(true);
+        }
+    }
+
+    /// One less; whether it was the last.
+    fn end(&self) -> bool {
+        let mut maps = self.lock();
+        *maps = maps.saturating_sub(1);
+        *maps == 0
+    }
+
+    /// Tells again what the kernel may have forgotten.
+    pub(crate) fn tell_again(&self, tell: impl FnOnce(bool)) {
+        let maps = self.lock();
+        if *maps > 0 {
+            tell(true);
+        }
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_any(&self) -> bool {
+        *self.lock() > 0
     }
 
     /// Refuses what needs a segment, named by `what`, that is mapped no more.
     pub(crate) fn check_none(&self, what: impl FnOnce() -> String) -> Result<()> {
-        match self.0.load(Ordering::Relaxed) {
+        match *self.lock() {
             0 => Ok(()),
             maps => {
                 let detail =
@@ -87,10 +112,23 @@ impl Target {
         if is_group { segment_bytes } else { pages.unwrap_or(segment_bytes) }
     }
 
-    fn maps(&self) -> &Maps {
+    fn begin_map(&self) {
         match self {
-            Self::Local(segment) => segment.maps(),
-            Self::Remote(segment) => segment.maps(),
+            Self::Local(segment) => segment.maps().begin(|_| ()),
+            Self::Remote(segment) => segment.maps().begin(|is_used| segment.tell_use(is_used)),
+        }
+    }
+
+    fn end_map(&self) {
+        match self {
+            Self::Local(segment) => {
+                segment.maps().end();
+            }
+            Self::Remote(segment) => {
+                if segment.maps().end() {
+                    segment.tell_unused();
+                }
+            }
         }
     }
 
@@ -133,7 +171,7 @@ impl Map {
         } else {
             (base + offset, None)
         };
-        target.maps().begin();
+        target.begin_map();
         let is_counted = AtomicBool::new(true);
         Ok(Arc::new(Self { target, offset, size_bytes, address, access, is_counted, _further: further }))
     }
@@ -141,7 +179,7 @@ impl Map {
     /// From now on nobody has to wait for it.
     fn uncount(&self) {
         if self.is_counted.swap(false, Ordering::Relaxed) {
-            self.target.maps().end();
+            self.target.end_map();
         }
     }
 

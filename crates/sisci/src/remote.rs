@@ -18,14 +18,14 @@ use crate::group::GroupConnection;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
 use crate::map::Maps;
-use crate::time::{INFINITE, Until};
+use crate::time::{INFINITE, Pause, Until};
 use crate::worker::Worker;
 
 /// `SCI_LOCAL_HOST`: this program's own node.
 const LOCAL_HOST: u32 = 0;
 /// `DIS_BROADCAST_NODEID_GROUP_ALL`.
 const BROADCAST_NODE: u32 = proto::ids::BROADCAST_NODE_ID;
-/// How often a node that is away is looked for.
+/// How often a wait for what never happens looks whether it was ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Whom to connect to.
@@ -75,6 +75,24 @@ impl RemoteSegment {
 
     pub(crate) fn maps(&self) -> &Maps {
         &self.maps
+    }
+
+    /// Tells the owner whether this program has maps of it.
+    pub(crate) fn tell_use(&self, is_used: bool) {
+        if let Some(connection) = self.connection.get() {
+            connection.tell_use(is_used);
+        }
+    }
+
+    /// Tells the owner that this program has no map of it by this connection any more. What is told counts for the whole
+    /// process, so that maps by other connections to the same segment keep it as it is.
+    pub(crate) fn tell_unused(&self) {
+        let Ok(library) = Library::get() else { return self.tell_use(false) };
+        if !is_mapped_here(library, self.node, self.id) {
+            self.tell_use(false);
+            // A map may have been made meanwhile.
+            tell_again(library, self.node, self.id);
+        }
     }
 
     /// Ends waits and callbacks.
@@ -137,7 +155,7 @@ pub struct Wanted {
     pub adapter: u32,
     /// Who is told of events.
     pub callback: Option<Callback<RemoteSegmentFn>>,
-    /// How long to wait for a node that does not respond, in milliseconds.
+    /// How long to wait for a node that does not respond, in milliseconds; for ever: for the segment too.
     pub timeout: u32,
     /// `SCI_FLAG_…`.
     pub flags: u32,
@@ -164,7 +182,8 @@ pub fn connect(descriptor: Handle<Descriptor>, wanted: Wanted) -> Result<Handle<
     });
     let is_asynchronous = wanted.flags & flags::ASYNCHRONOUS_CONNECT != 0;
     if !is_asynchronous {
-        attach(&segment, &node, peer, Until::after(wanted.timeout), false)?;
+        // A loop around an endless wait would ask the node managers as fast as it can.
+        attach(&segment, &node, peer, Until::after(wanted.timeout), wanted.timeout == INFINITE)?;
     }
     let handle = library.remote_segments.insert(Arc::clone(&segment))?;
     if is_asynchronous || wanted.callback.is_some() {
@@ -182,8 +201,8 @@ fn node_id(node: u32) -> Result<NodeId> {
     NodeId::new(node).map_err(|error| Code::ILLEGAL_NODEID.because(error.to_string()))
 }
 
-/// Connects. An id that is not there is an error at once, whatever the time-out, because programs look for it in a loop of
-/// their own; a node that does not respond, or whose link is down, is waited for. With `patient`, the id is waited for as well.
+/// Connects. An id that is not there is an error at once, because programs look for it in a loop of their own; a node that does
+/// not respond, or whose link is down, is waited for. With `patient`, the id is waited for as well.
 fn attach(
     segment: &RemoteSegment,
     node: &tieline::Node,
@@ -191,6 +210,7 @@ fn attach(
     until: Until,
     patient: bool,
 ) -> Result<()> {
+    let pause = Pause::begin();
     let connected = loop {
         match connection_to(node, peer, segment.id) {
             Ok(connected) => break connected,
@@ -200,10 +220,11 @@ fn attach(
                 if !(is_away || is_missing) || until.is_over() {
                     return Err(failure);
                 }
-                if segment.is_stopped() {
+                // SCIDisconnectSegment, or SCITerminate.
+                if segment.is_stopped() || Library::get().is_err() {
                     return Err(Code::CANCELLED.into());
                 }
-                thread::sleep(LOOK_AGAIN.min(until.left()));
+                pause.sleep(until);
             }
         }
     };
@@ -257,11 +278,40 @@ pub fn disconnect(handle: Handle<RemoteSegment>) -> Result<()> {
     let segment = library.remote_segments.get(handle)?;
     segment.maps.check_none(|| format!("segment {} of node {}", segment.id, segment.node))?;
     library.remote_segments.remove(handle)?;
+    library.disconnected.note(handle, (segment.id, segment.node));
     segment.stop();
     if let Some(connection) = segment.connection.get() {
         connection.leave();
     }
+    let (node, id) = (segment.node, segment.id);
+    // With its descriptor the kernel forgets what this program has told by other connections to the same segment.
+    drop(segment);
+    tell_again(library, node, id);
     Ok(())
+}
+
+/// Tells the owner of a segment again that this process has maps of it, if it has.
+fn tell_again(library: &Library, node: u32, id: u32) {
+    for segment in library.remote_segments.all() {
+        if segment.node == node && segment.id == id {
+            segment.maps.tell_again(|is_used| segment.tell_use(is_used));
+        }
+    }
+}
+
+/// Id and node of a segment; also of one that was disconnected, which programs ask for afterwards.
+pub fn name_of(handle: Handle<RemoteSegment>) -> Result<(u32, u32)> {
+    let library = Library::get()?;
+    library
+        .remote_segments
+        .with(handle, |segment| (segment.id, segment.node))
+        .or_else(|failure| library.disconnected.find(handle).ok_or(failure))
+}
+
+/// Whether this process itself has mapped a segment of its own node through a connection.
+pub(crate) fn is_mapped_here(library: &Library, node: u32, id: u32) -> bool {
+    let all = library.remote_segments.all();
+    all.iter().any(|segment| segment.node == node && segment.id == id && segment.maps.is_any())
 }
 
 /// SCIWaitForRemoteSegmentEvent.

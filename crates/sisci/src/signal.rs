@@ -12,10 +12,10 @@ use crate::code::{Code, Failure, Result};
 use crate::descriptor::Descriptor;
 use crate::handle::Handle;
 use crate::library::Library;
-use crate::time::Until;
+use crate::time::{INFINITE, Pause, Until};
 use crate::worker::Worker;
 
-/// How often a second waiter looks whether the first has gone, and a node that is away is looked for.
+/// How often a second waiter looks whether the first has gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// `SCI_LOCAL_HOST`.
 const LOCAL_HOST: u32 = 0;
@@ -107,7 +107,8 @@ pub(crate) struct Remote<I> {
 /// Whom to connect to: node, adapter, number.
 pub(crate) type Address = (u32, u32, u32);
 
-/// Connects: a number that is not there is an error at once, a node that cannot be reached is waited for.
+/// Connects: a node that cannot be reached is waited for. A number that is not there is an error at once, unless the wait is
+/// endless: a loop around it would ask the node managers as fast as it can.
 pub(crate) fn connect<I>(
     library: &Library,
     descriptor: Handle<Descriptor>,
@@ -119,11 +120,17 @@ pub(crate) fn connect<I>(
     let own = library.node_with(adapter)?;
     let peer = peer(&own, node)?;
     let until = Until::after(timeout);
+    let pause = Pause::begin();
     loop {
         let connected = connect(&own, peer, InterruptNo(number), Duration::ZERO);
         match connected.map_err(Failure::of_connecting) {
-            Err(failure) if failure.is_away() && !until.is_over() => {
-                thread::sleep(LOOK_AGAIN.min(until.left()));
+            Err(failure)
+                if failure.is_away() && !until.is_over()
+                    || failure.code == Code::NO_SUCH_SEGMENT && timeout == INFINITE =>
+            {
+                // SCITerminate.
+                Library::get().map_err(|_| Code::CANCELLED)?;
+                pause.sleep(until);
             }
             Err(failure) => return Err(failure),
             Ok(interrupt) => return Ok(Remote { _descriptor: descriptor, interrupt }),

@@ -33,3 +33,42 @@ impl Until {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 }
+
+/// The shortest pause of a wait that asks again and again.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The longest: ten questions a second take no processor time that could be measured.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// Otherwise a wait is longer than needed by this part of itself.
+const PAUSE_PART: u32 = 16;
+
+/// The pauses of one wait that has to ask: they grow with it.
+#[derive(Debug)]
+pub struct Pause(Instant);
+
+impl Pause {
+    /// The wait begins.
+    pub fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    fn after(waited: Duration) -> Duration {
+        (waited / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+
+    /// Until it is time to ask again, but no longer than `until`.
+    pub fn sleep(&self, until: Until) {
+        std::thread::sleep(Self::after(self.0.elapsed()).min(until.left()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_with_the_wait() {
+        let after = |milliseconds| Pause::after(Duration::from_millis(milliseconds));
+        assert_eq!([after(0), after(16), after(160)], [1, 1, 10].map(Duration::from_millis));
+        assert_eq!(after(1_000_000), PAUSE_MAX);
+    }
+}

@@ -271,6 +271,13 @@ impl RemoteSegment {
         Ok(self.inner.memory.compare_swap_u64(offset, expected, new)?)
     }
 
+    /// Tells the owner that this process uses the memory, or does so no more, for owners that ask with
+    /// [`Segment::is_used_elsewhere`](crate::Segment::is_used_elsewhere). It ends with the process; and when the process ends
+    /// another connection to the same segment, after which it has to be told again.
+    pub fn tell_use(&self, is_used: bool) -> Result<()> {
+        Ok(self.inner.memory.tell_use(is_used)?)
+    }
+
     /// The next thing that happened to it.
     pub fn wait_event(&self, timeout: Duration) -> Result<RemoteEvent> {
         let what = || format!("event of {} of node {}", self.inner.key, self.inner.peer);

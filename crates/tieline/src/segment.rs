@@ -304,6 +304,11 @@ impl Segment {
         Ok(())
     }
 
+    /// Whether another process has told that it uses the memory ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)).
+    pub fn is_used_elsewhere(&self) -> Result<bool> {
+        Ok(self.memory.region().is_used_elsewhere()?)
+    }
+
     /// The next thing that happened to it: in order, none lost up to the 4,096 that are kept.
     pub fn wait_event(&self, timeout: Duration) -> Result<SegmentEvent> {
         let what = || format!("event of {}", self.key);

@@ -1,4 +1,4 @@
-/* Two nodes: an owner, and a user that looks for its segment as programs do. */
+/* Two nodes: an owner, and a user that looks for its segment as programs do, or that has a map of it for good. */
 #include "check.h"
 
 #define ID 42
@@ -39,8 +39,8 @@ static void is_missing(sci_desc_t sd, unsigned int owner)
 {
     sci_error_t e;
     sci_remote_segment_t segment;
-    FAILS(SCI_ERR_NO_SUCH_SEGMENT, SCIConnectSegment(sd, &segment, owner, ID, ADAPTER, NO_CALLBACK, NO_ARG,
-                                                     SCI_INFINITE_TIMEOUT, NO_FLAGS, &e));
+    FAILS(SCI_ERR_NO_SUCH_SEGMENT, SCIConnectSegment(sd, &segment, owner, ID, ADAPTER, NO_CALLBACK, NO_ARG, 1000,
+                                                     NO_FLAGS, &e));
 }
 
 static void asynchronously(sci_desc_t sd, unsigned int owner)
@@ -75,6 +75,7 @@ static void use(sci_desc_t sd, unsigned int owner)
     sci_error_t e;
     sci_remote_segment_t segment, other;
     sci_map_t map;
+    sci_error_t told_event;
     is_missing(sd, owner);
     FAILS(SCI_ERR_ILLEGAL_NODEID,
           SCIConnectSegment(sd, &other, 5, ID, ADAPTER, NO_CALLBACK, NO_ARG, 0, NO_FLAGS, &e));
@@ -96,15 +97,34 @@ static void use(sci_desc_t sd, unsigned int owner)
     *(volatile int *)SCIGetMapPointer(map) = 7;
     FAILS(SCI_ERR_BUSY, SCIDisconnectSegment(segment, NO_FLAGS, &e));
     OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    /* A connection without a map keeps nothing: the owner removes the segment, and this learns of it. */
+    CHECK(SCIWaitForRemoteSegmentEvent(segment, &told_event, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e) == SCI_CB_DISCONNECT);
+    FAILS(SCI_ERR_NOT_CONNECTED, SCIMapRemoteSegment(segment, &map, 0, SIZE, NULL, NO_FLAGS, &e));
     OK(SCIDisconnectSegment(segment, NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCIDisconnectSegment(segment, NO_FLAGS, &e));
+    /* Programs ask afterwards what it was. */
+    CHECK(SCIGetRemoteSegmentId(segment) == ID && SCIGetRemoteSegmentNodeId(segment) == owner);
     OK(SCIClose(sd, NO_FLAGS, &e));
+}
+
+/* Has a map until it is killed. */
+static void hold(sci_desc_t sd, unsigned int owner)
+{
+    sci_error_t e;
+    sci_remote_segment_t segment;
+    sci_map_t map;
+    OK(SCIConnectSegment(sd, &segment, owner, ID, ADAPTER, NO_CALLBACK, NO_ARG, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e));
+    SCIMapRemoteSegment(segment, &map, 0, SIZE, NULL, NO_FLAGS, &e);
+    CHECK(e == SCI_ERR_OK);
+    say("mapped");
+    hear("never");
 }
 
 int main(int argc, char **argv)
 {
     sci_desc_t sd = start();
-    if (argc > 2) use(sd, number(argv[2]));
+    if (argc > 2 && !strcmp(argv[1], "hold")) hold(sd, number(argv[2]));
+    else if (argc > 2) use(sd, number(argv[2]));
     else own(sd);
     SCITerminate();
     return 0;

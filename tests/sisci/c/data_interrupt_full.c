@@ -1,5 +1,5 @@
 /*
- * A receiver that does not look: its sender gets SCI_ERR_NOSPC in the end. What was accepted until then arrives, in order,
+ * A receiver that does not look: its sender gets SCI_ERR_NOSPC, after a wait that it makes once. What was accepted until then arrives, in order,
  * what was refused does not, and can be sent again.
  */
 #include "check.h"
@@ -40,11 +40,11 @@ static void send_until_full(sci_desc_t sd, unsigned int node)
         SCITriggerDataInterrupt(interrupt, &next, sizeof next, NO_FLAGS, &e);
     }
     CHECK(e == SCI_ERR_NOSPC && next > 1);
-    /* The next one waits as long, and is refused as well. */
+    /* The next one is refused as well. */
     next--;
     FAILS(SCI_ERR_NOSPC, SCITriggerDataInterrupt(interrupt, &next, sizeof next, NO_FLAGS, &e));
     say("full");
-    /* The receiver looks while this waits. */
+    /* The receiver looks meanwhile. */
     for (last = next + MORE; next < last; next++) {
         OK_AFTER(SCI_ERR_NOSPC, SCITriggerDataInterrupt(interrupt, &next, sizeof next, NO_FLAGS, &e));
     }

@@ -84,7 +84,7 @@ static void send_all(sci_desc_t sd, unsigned int node)
     for (i = 0; i < MESSAGES; i++) {
         message.index = i;
         for (k = 0; k < length_of(i) - 8; k++) message.filling[k] = (unsigned char)(message.sender + i + k);
-        OK(SCITriggerDataInterrupt(interrupt, &message, length_of(i), NO_FLAGS, &e));
+        OK_AFTER(SCI_ERR_NOSPC, SCITriggerDataInterrupt(interrupt, &message, length_of(i), NO_FLAGS, &e));
     }
     OK(SCIDisconnectDataInterrupt(interrupt, NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_PARAMETER, SCITriggerDataInterrupt(interrupt, &message, 8, NO_FLAGS, &e));
@@ -125,7 +125,7 @@ static void bounds(sci_desc_t sd)
     static unsigned char sent[LONGEST + 1], got[LONGEST + 1];
     OK(SCICreateDataInterrupt(sd, &local, ADAPTER, &no, NO_CALLBACK, NO_ARG, NO_FLAGS, &e));
     FAILS(SCI_ERR_NO_SUCH_INTNO,
-          SCIConnectDataInterrupt(sd, &remote, my_node(), ADAPTER, no + 1, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e));
+          SCIConnectDataInterrupt(sd, &remote, my_node(), ADAPTER, no + 1, 1000, NO_FLAGS, &e));
     OK(SCIConnectDataInterrupt(sd, &remote, SCI_LOCAL_HOST, ADAPTER, no, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e));
     for (i = 0; i < sizeof sent; i++) sent[i] = (unsigned char)(i * 3 + 1);
     FAILS(SCI_ERR_OVERFLOW, SCITriggerDataInterrupt(remote, sent, LONGEST + 1, NO_FLAGS, &e));

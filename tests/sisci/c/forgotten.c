@@ -24,7 +24,6 @@ int main(void)
     OK(SCIUnmapSegment(map, NO_FLAGS, &e));
     FAILS(SCI_ERR_BUSY, SCIRemoveSegment(local, NO_FLAGS, &e));
     OK(SCIUnmapSegment(local_map, NO_FLAGS, &e));
-    FAILS(SCI_ERR_BUSY, SCIRemoveSegment(local, NO_FLAGS, &e));
     OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
     /* The owner need not wait for sequences. */
     OK(SCIRemoveSegment(local, NO_FLAGS, &e));

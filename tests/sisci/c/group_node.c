@@ -67,7 +67,7 @@ static void leave(void)
 static void try_connect(unsigned int id)
 {
     sci_error_t error;
-    SCIConnectSegment(sd, &group, DIS_BROADCAST_NODEID_GROUP_ALL, id, 0, NULL, NULL, SCI_INFINITE_TIMEOUT,
+    SCIConnectSegment(sd, &group, DIS_BROADCAST_NODEID_GROUP_ALL, id, 0, NULL, NULL, 1000,
                       SCI_FLAG_BROADCAST, &error);
     if (error == SCI_ERR_OK) {
         SCIDisconnectSegment(group, 0, &error);

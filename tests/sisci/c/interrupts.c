@@ -73,7 +73,7 @@ static void trigger(sci_desc_t sd, unsigned int owner)
     sci_error_t e;
     sci_remote_interrupt_t fixed, counting, called_back, other;
     int i;
-    FAILS(SCI_ERR_NO_SUCH_INTNO, SCIConnectInterrupt(sd, &other, owner, ADAPTER, 12345, SCI_INFINITE_TIMEOUT,
+    FAILS(SCI_ERR_NO_SUCH_INTNO, SCIConnectInterrupt(sd, &other, owner, ADAPTER, 12345, 1000,
                                                      NO_FLAGS, &e));
     FAILS(SCI_ERR_ILLEGAL_NODEID, SCIConnectInterrupt(sd, &other, 5, ADAPTER, FIXED, 0, NO_FLAGS, &e));
     FAILS(SCI_ERR_NODE_NOT_RESPONDING, SCIConnectInterrupt(sd, &other, 248, ADAPTER, FIXED, 1, NO_FLAGS, &e));
@@ -89,7 +89,7 @@ static void trigger(sci_desc_t sd, unsigned int owner)
     }
     say("triggered");
     hear("removed");
-    FAILS(SCI_ERR_NO_SUCH_INTNO, SCIConnectInterrupt(sd, &other, owner, ADAPTER, FIXED, SCI_INFINITE_TIMEOUT,
+    FAILS(SCI_ERR_NO_SUCH_INTNO, SCIConnectInterrupt(sd, &other, owner, ADAPTER, FIXED, 1000,
                                                      NO_FLAGS, &e));
     /* Who triggers what was removed is told as soon as the removal is known. */
     do {

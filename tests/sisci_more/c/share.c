@@ -89,7 +89,7 @@ static void attach_and_use(void) {
     copy_by_dma(segment, mine);
     /* Not available yet for who connects. */
     sci_remote_segment_t remote;
-    SCIConnectSegment(sd, &remote, own_node(), ID, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, NO_FLAGS, &error);
+    SCIConnectSegment(sd, &remote, own_node(), ID, 0, NULL, NULL, 1000, NO_FLAGS, &error);
     EXPECT(SCI_ERR_NO_SUCH_SEGMENT);
     SCISetSegmentUnavailable(segment, 0, NO_FLAGS, &error);
     EXPECT_WORDS(SCI_ERR_ILLEGAL_OPERATION, "not available");

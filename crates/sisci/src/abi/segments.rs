@@ -91,11 +91,11 @@ export! {
     }
 
     fn SCIGetRemoteSegmentId(segment: Handle<RemoteSegment>) -> u32 {
-        quiet("SCIGetRemoteSegmentId", 0, || remote_of(segment, |it| Ok(it.id())))
+        quiet("SCIGetRemoteSegmentId", 0, || Ok(remote::name_of(segment)?.0))
     }
 
     fn SCIGetRemoteSegmentNodeId(segment: Handle<RemoteSegment>) -> u32 {
-        quiet("SCIGetRemoteSegmentNodeId", 0, || remote_of(segment, |it| Ok(it.node())))
+        quiet("SCIGetRemoteSegmentNodeId", 0, || Ok(remote::name_of(segment)?.1))
     }
 
     fn SCIWaitForRemoteSegmentEvent(
