@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tieline::{LossReason, RemoteEvent, SegmentId, SequenceStatus};
+use tieline::{LossReason, RemoteEvent, SegmentEvent, SegmentId, SequenceStatus};
 use tieline_tests::{Cluster, Peer, Random, Watchdog};
 
 use crate::{Budget, PATIENCE, PEER, assert_clean, eventually};
@@ -67,8 +67,12 @@ fn a_shared_segment_outlives_its_manager() {
     segment.share().unwrap();
     let attached = other.attach_segment(SegmentId(1), Duration::ZERO).unwrap();
     attached.make_available().unwrap();
+    assert!(matches!(segment.wait_event(PATIENCE).unwrap(), SegmentEvent::Connected { .. }));
     kill_manager(&cluster, 0);
     attached.window().put(0, &[9]).unwrap();
+    // No manager is there to say so.
+    let busy = segment.close(false).unwrap_err().to_string();
+    assert!(busy.contains("still connected"), "{busy}");
     start_manager(&cluster, 0);
     // It is shared still, and available because the other program has made it so.
     let further = third.attach_segment(SegmentId(1), PATIENCE).unwrap();

@@ -134,6 +134,20 @@ impl Book {
         }
     }
 
+    /// Gives something up while no manager is there to say whether it may be: not what others are connected to, as far as this program
+    /// was told, unless that is forced.
+    pub(crate) fn give_up(&mut self, request: &Request) -> Result<(), Refusal> {
+        if let Request::RemoveSegment { key, force: false } = request {
+            let what = Imported::Segment(*key);
+            let connections = u32::try_from(self.connections_to(what).len()).unwrap_or(u32::MAX);
+            if connections > 0 {
+                return Err(Refusal::Busy { what: what.to_string(), connections });
+            }
+        }
+        self.forget(request);
+        Ok(())
+    }
+
     /// Notes that something is given up: also when the manager could not be told, since it will not be told of it again.
     pub(crate) fn forget(&mut self, request: &Request) {
         match request {

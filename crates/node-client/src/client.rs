@@ -152,16 +152,15 @@ impl Client {
         }
     }
 
-    /// An order that ends something: a manager that is gone has forgotten it, and will not be told of it again; one that is
-    /// silent is not waited for long, each time anew.
+    /// An order that ends something: a manager that is gone has forgotten it, and will not be told of it again, unless others are
+    /// connected to it, who go on; one that is silent is not waited for long, each time anew.
     pub(crate) fn give_up(&self, body: Request) -> Result<()> {
         self.handle.shared.check_process()?;
         let limit = self.handle.shared.lock().patience.of_goodbye();
         let answer = self.handle.shared.call(body.clone(), &[], limit, false);
         match answer.and_then(|answer| self.done(answer)) {
             Err(ClientError::ManagerGone { .. }) => {
-                self.handle.shared.lock().book.forget(&body);
-                Ok(())
+                self.handle.shared.lock().book.give_up(&body).map_err(ClientError::Refused)
             }
             other => other,
         }
