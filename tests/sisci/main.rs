@@ -5,6 +5,7 @@ mod c;
 mod examples;
 mod headers;
 mod install;
+mod keeps;
 mod memory;
 mod names;
 mod programs;

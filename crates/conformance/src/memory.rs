@@ -20,6 +20,7 @@ pub const BODIES: &[(&str, Capabilities, Body)] = &[
     ("ranges_are_checked", Capabilities::PUT, ranges_are_checked),
     ("stores_through_a_map_arrive", Capabilities::MAP, stores_through_a_map_arrive),
     ("a_further_map_is_the_same_memory", Capabilities::MAP, a_further_map_is_the_same_memory),
+    ("a_use_is_known_until_it_ends", Capabilities::MAP, a_use_is_known_until_it_ends),
     ("puts_arrive_in_order", Capabilities::PUT, puts_arrive_in_order),
     ("fetch_add_loses_nothing", Capabilities::ATOMICS, fetch_add_loses_nothing),
     ("compare_swap_swaps_only_the_expected", Capabilities::ATOMICS, compare_swap_swaps_only_the_expected),
@@ -125,6 +126,16 @@ fn a_further_map_is_the_same_memory(subject: &Subject) {
     assert_eq!(seen, [6, 7]);
     assert!(reader.window().put(0, &[1]).is_err());
     assert!(subject.remote.map_further(&at(SIZE_BYTES - 99, MapAccess::ReadOnly)).is_err());
+}
+
+/// To owners in this process; those of others ask the kernel.
+fn a_use_is_known_until_it_ends(subject: &Subject) {
+    let memory = subject.owner.id().unwrap();
+    for is_used in [true, true, false, false] {
+        subject.remote.tell_use(is_used).unwrap();
+        assert_eq!(subject.link.is_used_here(memory), is_used);
+        assert!(!subject.owner.is_used_elsewhere().unwrap());
+    }
 }
 
 /// The owner polls a flag that is put after the data: where the flag is, the data is.

@@ -27,16 +27,16 @@ fn run_all(link: Arc<dyn Link>, may_skip: usize) {
 
 #[test]
 fn shm() {
-    run_all(Arc::new(ShmLink), 0);
+    run_all(Arc::new(ShmLink::default()), 0);
 }
 
 #[test]
 fn hook_that_counts() {
-    run_all(Arc::new(HookLink::counting(Arc::new(ShmLink))), 0);
+    run_all(Arc::new(HookLink::counting(Arc::new(ShmLink::default()))), 0);
 }
 
 #[test]
 fn hook_that_may_inject_but_does_not() {
     let source = Arc::new(FaultPanel::default());
-    run_all(Arc::new(HookLink::injecting(Arc::new(ShmLink), source, 1)), 0);
+    run_all(Arc::new(HookLink::injecting(Arc::new(ShmLink::default()), source, 1)), 0);
 }

@@ -14,7 +14,7 @@ mod source;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto::ids::NodeId;
-use shm::region::{FurtherMap, FurtherMapOptions};
+use shm::region::{FurtherMap, FurtherMapOptions, MemoryId};
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
 
@@ -119,6 +119,10 @@ impl Link for HookLink {
             late: Mutex::default(),
             holding: AtomicBool::new(false),
         }))
+    }
+
+    fn is_used_here(&self, memory: MemoryId) -> bool {
+        self.inside.is_used_here(memory)
     }
 }
 

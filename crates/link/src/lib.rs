@@ -16,6 +16,7 @@ pub mod hook;
 pub mod link;
 pub mod page;
 pub mod shm_link;
+mod uses;
 
 pub use capability::Capabilities;
 pub use directory::{Directory, Grant};

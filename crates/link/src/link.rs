@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use shm::region::{FurtherMap, FurtherMapOptions};
+use shm::region::{FurtherMap, FurtherMapOptions, MemoryId};
 use shm::window::Window;
 
 use crate::capability::Capabilities;
@@ -20,6 +20,10 @@ pub trait Link: Send + Sync + Debug {
 
     /// Opens the memory that a directory granted.
     fn open(&self, grant: Grant) -> Result<Arc<dyn RemoteMemory>>;
+
+    /// Whether anything that this link has opened tells ([`RemoteMemory::tell_use`]) that it uses the memory: the kernel says so of
+    /// other processes only.
+    fn is_used_here(&self, memory: MemoryId) -> bool;
 }
 
 /// Memory of another node (or of one's own: loopback works).
@@ -68,7 +72,8 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.
     fn sever(&self, severed: bool) -> Result<()>;
 
-    /// Tells the owner that this process uses the memory, or does so no more: for owners that ask before they take it away
-    /// ([`Region::is_used_elsewhere`](shm::region::Region::is_used_elsewhere)). It ends with the process.
+    /// Tells the owner that the memory is used by this connection, or is so no more: for owners that ask before they take it away
+    /// ([`Region::is_used_elsewhere`](shm::region::Region::is_used_elsewhere), [`Link::is_used_here`]). It ends with the connection,
+    /// and with the process. In a forked child it does nothing.
     fn tell_use(&self, is_used: bool) -> Result<()>;
 }

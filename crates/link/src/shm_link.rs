@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use shm::region::{FurtherMap, FurtherMapOptions, MapAccess, Region};
+use shm::region::{FurtherMap, FurtherMapOptions, MapAccess, MemoryId, Region};
 use shm::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use shm::window::Window;
 
@@ -10,10 +10,13 @@ use crate::capability::Capabilities;
 use crate::directory::Grant;
 use crate::error::{LinkError, Result, check_range};
 use crate::link::{Link, RemoteMemory};
+use crate::uses::{Use, Uses};
 
-/// The shared-memory link. Stateless: what it opens owns the mapping.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ShmLink;
+/// The shared-memory link. What it opens owns the mapping.
+#[derive(Debug, Clone, Default)]
+pub struct ShmLink {
+    uses: Uses,
+}
 
 impl ShmLink {
     /// Its name in messages and reports.
@@ -39,7 +42,15 @@ impl Link for ShmLink {
         let promised = usize::try_from(grant.size_bytes).unwrap_or(usize::MAX);
         // The file is rounded up to pages; the owner's promise is what programs may touch.
         check_range(0, promised, region.size_bytes())?;
-        Ok(Arc::new(ShmMemory { region, size_bytes: promised, further: Mutex::default() }))
+        let id = region.id()?;
+        Ok(Arc::new_cyclic(|memory| {
+            let told = self.uses.of(id, Weak::clone(memory));
+            ShmMemory { region, size_bytes: promised, further: Mutex::default(), told }
+        }))
+    }
+
+    fn is_used_here(&self, memory: MemoryId) -> bool {
+        self.uses.is_told(memory)
     }
 }
 
@@ -49,6 +60,8 @@ pub struct ShmMemory {
     region: Region,
     size_bytes: usize,
     further: Mutex<Further>,
+    /// Declared after the region, so that it is dropped after the region's descriptor.
+    told: Use,
 }
 
 /// Maps beside the region's own, which follow it.
@@ -59,6 +72,11 @@ struct Further {
 }
 
 impl ShmMemory {
+    /// Tells what it has told once more.
+    pub(crate) fn tell_again(&self) -> Result<()> {
+        Ok(self.region.tell_use(true)?)
+    }
+
     fn further(&self) -> MutexGuard<'_, Further> {
         self.further.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,6 +186,6 @@ impl RemoteMemory for ShmMemory {
     }
 
     fn tell_use(&self, is_used: bool) -> Result<()> {
-        Ok(self.region.tell_use(is_used)?)
+        self.told.tell(&self.region, is_used)
     }
 }

@@ -34,7 +34,7 @@ impl Injured {
         let panel = Arc::new(FaultPanel::default());
         panel.set(eight(), Condition { down: false, faults });
         let source = Arc::clone(&panel);
-        let hook = HookLink::injecting(Arc::new(ShmLink), source, 1);
+        let hook = HookLink::injecting(Arc::new(ShmLink::default()), source, 1);
         let (owner, remote) = open(&hook);
         Self { panel, hook, owner, remote }
     }
@@ -48,7 +48,7 @@ impl Injured {
 
 #[test]
 fn it_counts_operations_and_bytes() {
-    let hook = HookLink::counting(Arc::new(ShmLink));
+    let hook = HookLink::counting(Arc::new(ShmLink::default()));
     let (_owner, remote) = open(&hook);
     remote.put(0, &[1; 10]).unwrap();
     remote.put(0, &[1; 20]).unwrap();

@@ -12,6 +12,7 @@ mod sink;
 mod used;
 
 pub use further::{FurtherMap, FurtherMapOptions};
+pub use used::MemoryId;
 
 use crate::origin::Origin;
 use crate::sync::plain::{AtomicU32, Ordering};

@@ -83,9 +83,9 @@ impl Backing {
         }
     }
 
-    /// Whether another program has maps of it through a connection.
-    pub(crate) fn is_used_elsewhere(&self) -> tieline::Result<bool> {
-        self.own().map_or(Ok(true), Segment::is_used_elsewhere)
+    /// Whether anybody has maps of it through a connection. Of those who are attached nobody knows.
+    pub(crate) fn is_mapped(&self) -> tieline::Result<bool> {
+        if self.is_shared() { Ok(true) } else { self.own().map_or(Ok(true), Segment::is_used) }
     }
 
     pub(crate) fn cancel_waits(&self) {

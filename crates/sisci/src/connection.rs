@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Tells the owner that this program has maps, or has none. Groups have no owner that would ask.
+    /// Tells the owner that this connection has maps, or has none. Groups have no owner that would ask.
     pub(crate) fn tell_use(&self, is_used: bool) {
         if let Self::Segment { segment, .. } = self {
             // Without it an owner may remove what is mapped; the memory of the maps stays.

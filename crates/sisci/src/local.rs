@@ -17,7 +17,6 @@ use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
 use crate::map::Maps;
 use crate::register::Registration;
-use crate::remote;
 use crate::time::Until;
 use crate::worker::Worker;
 
@@ -118,14 +117,6 @@ impl LocalSegment {
 
     pub(crate) fn maps(&self) -> &Maps {
         &self.maps
-    }
-
-    /// Whether anybody who is connected to it has a map of it. Programs that are attached to it have mapped it.
-    fn is_mapped_by_peers(&self, library: &Library) -> Result<bool> {
-        let node = library.node()?.id().get();
-        Ok(self.backing.is_shared()
-            || self.backing.is_used_elsewhere()?
-            || remote::is_mapped_here(library, node, self.id))
     }
 
     /// Ends waits and callbacks, and removes it whoever uses it.
@@ -305,7 +296,7 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
     // Who is connected to a group is not connected to this copy of it: a member leaves when it likes.
     match segment.backing.close(force || segment.backing.is_member()) {
         // A connection that has no map keeps nothing: it learns of the removal.
-        Err(error) if code_of(&error) == Code::BUSY && !segment.is_mapped_by_peers(library)? => {
+        Err(error) if code_of(&error) == Code::BUSY && !segment.backing.is_mapped()? => {
             segment.backing.close(true)?;
         }
         closed => closed?,

@@ -35,7 +35,7 @@ impl Maps {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more; the first is told, before anybody can end it.
+    /// One more. The first is told, in turn with the end of the last.
     fn begin(&self, tell: impl FnOnce(bool)) {
         let mut maps = self.lock();
         *maps += 1;
@@ -44,24 +44,13 @@ impl Maps {
         }
     }
 
-    /// One less; whether it was the last.
-    fn end(&self) -> bool {
+    /// One less. The last is told.
+    fn end(&self, tell: impl FnOnce(bool)) {
         let mut maps = self.lock();
         *maps = maps.saturating_sub(1);
-        *maps == 0
-    }
-
-    /// Tells again what the kernel may have forgotten.
-    pub(crate) fn tell_again(&self, tell: impl FnOnce(bool)) {
-        let maps = self.lock();
-        if *maps > 0 {
-            tell(true);
+        if *maps == 0 {
+            tell(false);
         }
-    }
-
-    /// Whether there is any.
-    pub(crate) fn is_any(&self) -> bool {
-        *self.lock() > 0
     }
 
     /// Refuses what needs a segment, named by `what`, that is mapped no more.
@@ -121,14 +110,8 @@ impl Target {
 
     fn end_map(&self) {
         match self {
-            Self::Local(segment) => {
-                segment.maps().end();
-            }
-            Self::Remote(segment) => {
-                if segment.maps().end() {
-                    segment.tell_unused();
-                }
-            }
+            Self::Local(segment) => segment.maps().end(|_| ()),
+            Self::Remote(segment) => segment.maps().end(|is_used| segment.tell_use(is_used)),
         }
     }
 

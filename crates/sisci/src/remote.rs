@@ -77,21 +77,10 @@ impl RemoteSegment {
         &self.maps
     }
 
-    /// Tells the owner whether this program has maps of it.
+    /// Tells the owner whether this connection has maps.
     pub(crate) fn tell_use(&self, is_used: bool) {
         if let Some(connection) = self.connection.get() {
             connection.tell_use(is_used);
-        }
-    }
-
-    /// Tells the owner that this program has no map of it by this connection any more. What is told counts for the whole
-    /// process, so that maps by other connections to the same segment keep it as it is.
-    pub(crate) fn tell_unused(&self) {
-        let Ok(library) = Library::get() else { return self.tell_use(false) };
-        if !is_mapped_here(library, self.node, self.id) {
-            self.tell_use(false);
-            // A map may have been made meanwhile.
-            tell_again(library, self.node, self.id);
         }
     }
 
@@ -283,20 +272,7 @@ pub fn disconnect(handle: Handle<RemoteSegment>) -> Result<()> {
     if let Some(connection) = segment.connection.get() {
         connection.leave();
     }
-    let (node, id) = (segment.node, segment.id);
-    // With its descriptor the kernel forgets what this program has told by other connections to the same segment.
-    drop(segment);
-    tell_again(library, node, id);
     Ok(())
-}
-
-/// Tells the owner of a segment again that this process has maps of it, if it has.
-fn tell_again(library: &Library, node: u32, id: u32) {
-    for segment in library.remote_segments.all() {
-        if segment.node == node && segment.id == id {
-            segment.maps.tell_again(|is_used| segment.tell_use(is_used));
-        }
-    }
 }
 
 /// Id and node of a segment; also of one that was disconnected, which programs ask for afterwards.
@@ -306,12 +282,6 @@ pub fn name_of(handle: Handle<RemoteSegment>) -> Result<(u32, u32)> {
         .remote_segments
         .with(handle, |segment| (segment.id, segment.node))
         .or_else(|failure| library.disconnected.find(handle).ok_or(failure))
-}
-
-/// Whether this process itself has mapped a segment of its own node through a connection.
-pub(crate) fn is_mapped_here(library: &Library, node: u32, id: u32) -> bool {
-    let all = library.remote_segments.all();
-    all.iter().any(|segment| segment.node == node && segment.id == id && segment.maps.is_any())
 }
 
 /// SCIWaitForRemoteSegmentEvent.

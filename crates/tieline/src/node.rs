@@ -45,7 +45,7 @@ impl Node {
 
     /// Attaches to a given node.
     pub fn attach_with(options: &NodeOptions) -> Result<Self> {
-        Self::attach_over(options, Arc::new(ShmLink))
+        Self::attach_over(options, Arc::new(ShmLink::default()))
     }
 
     /// Attaches, with a link of one's own (for instance [`link::hook::HookLink`]) between this program and all memory.

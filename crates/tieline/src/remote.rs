@@ -271,10 +271,12 @@ impl RemoteSegment {
         Ok(self.inner.memory.compare_swap_u64(offset, expected, new)?)
     }
 
-    /// Tells the owner that this process uses the memory, or does so no more, for owners that ask with
-    /// [`Segment::is_used_elsewhere`](crate::Segment::is_used_elsewhere). It ends with the process; and when the process ends
-    /// another connection to the same segment, after which it has to be told again.
+    /// Tells the owner that the memory is used by this connection, or is so no more, for owners that ask with
+    /// [`Segment::is_used`](crate::Segment::is_used). It ends with the connection, and with the process.
     pub fn tell_use(&self, is_used: bool) -> Result<()> {
+        if self.inner.origin != Origin::here() {
+            return Err(forked(self.inner.key));
+        }
         Ok(self.inner.memory.tell_use(is_used)?)
     }
 

@@ -250,6 +250,10 @@ impl Segment {
     pub fn make_available(&self) -> Result<()> {
         let _turn = self.turn()?;
         self.check_there("make it available before removing it")?;
+        // What this process tells does not count for itself. It tells so that none of those who connect can keep another one from
+        // telling: a lock that many can hold keeps out the lock that one alone can hold. If it has lost that to a descriptor that
+        // it closed, somebody may have such a lock by now, who must not keep the segment from being available.
+        let _ = self.memory.region().tell_use(true);
         self.node.client().set_available(self.key, true, false)?;
         self.set_state(SegmentState::Available);
         Ok(())
@@ -304,9 +308,12 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether another process has told that it uses the memory ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)).
-    pub fn is_used_elsewhere(&self) -> Result<bool> {
-        Ok(self.memory.region().is_used_elsewhere()?)
+    /// Whether any connection has told that it uses the memory ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)): of
+    /// other processes, or of this one's node. Of a forked child it cannot be said.
+    pub fn is_used(&self) -> Result<bool> {
+        let _turn = self.turn()?;
+        let region = self.memory.region();
+        Ok(region.is_used_elsewhere()? || self.node.link().is_used_here(region.id()?))
     }
 
     /// The next thing that happened to it: in order, none lost up to the 4,096 that are kept.
