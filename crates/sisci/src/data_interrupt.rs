@@ -20,8 +20,8 @@ use crate::time::{INFINITE, Until};
 pub const MESSAGE_BYTES_MAX: usize = 8176;
 /// Messages that are kept for a receiver who is busy.
 const DEPTH: usize = 64;
-/// How long a sender waits for a receiver that has taken its messages up to now, and how often it looks. A receiver that took none in this time is not waited for
-/// again before it has taken one: whoever sends to a receiver that never takes loses this once.
+/// How long a sender waits for a receiver that has taken its messages up to now, and how often it looks. A receiver that took
+/// none in this time is not waited for again before it has taken one: whoever sends to one that never takes loses this once.
 const FULL_LIMIT: Duration = Duration::from_millis(200);
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
@@ -98,7 +98,7 @@ pub fn wait(handle: Handle<LocalDataInterrupt>, buffer: &mut [u8], timeout: u32)
 #[derive(Debug)]
 pub struct RemoteDataInterrupt {
     remote: Remote<tieline::RemoteDataInterrupt>,
-    /// The last message was refused: the receiver takes none, and is not waited for before it has taken one.
+    /// A message was refused, and none was accepted since: the receiver is not waited for before it has taken one.
     is_full: AtomicBool,
 }
 
@@ -126,7 +126,8 @@ pub fn disconnect(handle: Handle<RemoteDataInterrupt>) -> Result<()> {
     Library::get()?.remote_data_interrupts.remove(handle).map(drop)
 }
 
-/// SCITriggerDataInterrupt. A receiver that is behind is waited for, one that takes nothing is an error: after [`FULL_LIMIT`] the first time, at once from then on.
+/// SCITriggerDataInterrupt. A receiver that is behind is waited for; one that takes nothing is an error, after [`FULL_LIMIT`] the
+/// first time, at once from then on.
 pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()> {
     let interrupt = Library::get()?.remote_data_interrupts.get(handle)?;
     let may_wait = !interrupt.is_full.load(Ordering::Relaxed);
@@ -139,6 +140,9 @@ pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()
         }
         thread::sleep(FULL_PAUSE);
     };
-    interrupt.is_full.store(matches!(sent, Err(Error::Full { .. })), Ordering::Relaxed);
+    // What fails otherwise, as over a link that is down, says nothing of the receiver.
+    if matches!(sent, Ok(()) | Err(Error::Full { .. })) {
+        interrupt.is_full.store(sent.is_err(), Ordering::Relaxed);
+    }
     sent.map_err(Failure::from)
 }

@@ -101,6 +101,11 @@ impl Library {
         }
     }
 
+    /// Whether SCITerminate was not called since it was got.
+    pub fn is_current(&self) -> bool {
+        Self::get().is_ok_and(|current| std::ptr::eq(current, self))
+    }
+
     /// SCIInitialize. A second call does nothing.
     pub fn initialize() {
         standard::keep_off();

@@ -172,12 +172,12 @@ pub fn connect(descriptor: Handle<Descriptor>, wanted: Wanted) -> Result<Handle<
     let is_asynchronous = wanted.flags & flags::ASYNCHRONOUS_CONNECT != 0;
     if !is_asynchronous {
         // A loop around an endless wait would ask the node managers as fast as it can.
-        attach(&segment, &node, peer, Until::after(wanted.timeout), wanted.timeout == INFINITE)?;
+        attach(library, &segment, &node, peer, Until::after(wanted.timeout), wanted.timeout == INFINITE)?;
     }
     let handle = library.remote_segments.insert(Arc::clone(&segment))?;
     if is_asynchronous || wanted.callback.is_some() {
         let served = Arc::clone(&segment);
-        let work = move || serve(&served, handle, &node, peer, &wanted);
+        let work = move || serve(library, &served, handle, &node, peer, &wanted);
         segment
             .worker
             .start("sisci-remote", work)
@@ -193,6 +193,7 @@ fn node_id(node: u32) -> Result<NodeId> {
 /// Connects. An id that is not there is an error at once, because programs look for it in a loop of their own; a node that does
 /// not respond, or whose link is down, is waited for. With `patient`, the id is waited for as well.
 fn attach(
+    library: &Library,
     segment: &RemoteSegment,
     node: &tieline::Node,
     peer: Peer,
@@ -210,7 +211,7 @@ fn attach(
                     return Err(failure);
                 }
                 // SCIDisconnectSegment, or SCITerminate.
-                if segment.is_stopped() || Library::get().is_err() {
+                if segment.is_stopped() || !library.is_current() {
                     return Err(Code::CANCELLED.into());
                 }
                 pause.sleep(until);
@@ -235,6 +236,7 @@ fn connection_to(node: &tieline::Node, peer: Peer, id: u32) -> Result<Connection
 
 /// Life of the thread that connects and calls back.
 fn serve(
+    library: &Library,
     segment: &RemoteSegment,
     handle: Handle<RemoteSegment>,
     node: &tieline::Node,
@@ -245,7 +247,7 @@ fn serve(
         wanted.callback.as_ref().is_none_or(|callback| callback.call(handle, reason, status))
     };
     if segment.connection.get().is_none() {
-        let attached = attach(segment, node, peer, Until::after(wanted.timeout), true);
+        let attached = attach(library, segment, node, peer, Until::after(wanted.timeout), true);
         let status = attached.map_or_else(|failure| failure.code, |()| Code::OK);
         if segment.is_stopped() || !tell(Reason::Connect, status) || status != Code::OK {
             return;

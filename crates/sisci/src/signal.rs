@@ -129,7 +129,9 @@ pub(crate) fn connect<I>(
                     || failure.code == Code::NO_SUCH_SEGMENT && timeout == INFINITE =>
             {
                 // SCITerminate.
-                Library::get().map_err(|_| Code::CANCELLED)?;
+                if !library.is_current() {
+                    return Err(Code::CANCELLED.into());
+                }
                 pause.sleep(until);
             }
             Err(failure) => return Err(failure),

@@ -52,6 +52,25 @@ static void *wait_data(void *arg)
     return arg;
 }
 
+static sci_desc_t connecting;
+
+/* Every other thread waits for a segment that never comes, the others for an interrupt. */
+static void *wait_connecting(void *arg)
+{
+    static unsigned int threads;
+    sci_error_t e = UNSET;
+    sci_remote_segment_t segment;
+    sci_remote_interrupt_t trigger;
+    if (__sync_fetch_and_add(&threads, 1) % 2 == 0) {
+        SCIConnectSegment(connecting, &segment, SCI_LOCAL_HOST, 2, ADAPTER, NO_CALLBACK, NO_ARG, SCI_INFINITE_TIMEOUT,
+                          NO_FLAGS, &e);
+    } else {
+        SCIConnectInterrupt(connecting, &trigger, SCI_LOCAL_HOST, ADAPTER, 2, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e);
+    }
+    is_ended(e);
+    return arg;
+}
+
 /* Several threads wait; `end` ends them all. */
 static void ends(void *(*wait)(void *), void (*end)(void))
 {
@@ -85,6 +104,13 @@ static void remove_data_interrupt(void)
 {
     sci_error_t e;
     OK(SCIRemoveDataInterrupt(data_interrupt, NO_FLAGS, &e));
+}
+
+static void terminate_and_begin_anew(void)
+{
+    sci_error_t e;
+    SCITerminate();
+    OK(SCIInitialize(NO_FLAGS, &e));
 }
 
 static volatile int removed;
@@ -135,5 +161,8 @@ int main(void)
     OK(SCICreateInterrupt(sd, &interrupt, ADAPTER, &no, NO_CALLBACK, NO_ARG, NO_FLAGS, &e));
     is_terminated = 1;
     ends(wait_interrupt, SCITerminate);
+    connecting = start();
+    ends(wait_connecting, terminate_and_begin_anew);
+    SCITerminate();
     return 0;
 }
