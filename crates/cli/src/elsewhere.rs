@@ -20,8 +20,7 @@ pub(crate) fn named(failure: Failure) -> Failure {
     let Some((cluster, dir)) = missing(&failure) else { return failure };
     let table = std::fs::read(SOCKETS).unwrap_or_default();
     let Some(found) = found(&String::from_utf8_lossy(&table), &cluster, &dir) else { return failure };
-    // One whose directory cannot be looked at is another user's in any case.
-    let owner = std::fs::metadata(&found).map(|metadata| metadata.uid()).ok();
+    let owner = owner(&found, &cluster);
     let hint = words(&cluster, &found, owner, rustix::process::geteuid().as_raw());
     Failure { status: failure.status, error: anyhow!("{}; {hint}", failure.text()) }
 }
@@ -65,6 +64,13 @@ fn is_manager(name: &str) -> bool {
     node_of_file(whole.as_deref().unwrap_or(name), "sock").is_some()
 }
 
+/// Whose the cluster is: the owner of its own directory, since the one around it may be everybody's, as the one for temporary files is; of that
+/// one where it lets nobody look into it.
+fn owner(found: &Path, cluster: &str) -> Option<u32> {
+    let of = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.uid());
+    of(&found.join(cluster)).or_else(|_| of(found)).ok()
+}
+
 fn words(cluster: &str, found: &Path, owner: Option<u32>, user: u32) -> String {
     let place = found.display();
     match owner {
@@ -106,6 +112,21 @@ Num       RefCount Protocol Flags    Type St Inode Path
         assert_eq!(in_of("lab", "/x/lab"), Some("/run/user/7/tieline".into()));
         assert_eq!(in_of("nope", "/x/nope"), None);
         assert_eq!(found("", "default", Path::new("/x")), None);
+    }
+
+    /// Else whoever makes a directory below the one for temporary files would be taken for root.
+    #[test]
+    fn a_cluster_is_of_the_owner_of_its_own_directory() {
+        let around = tempfile::tempdir().unwrap();
+        std::fs::create_dir(around.path().join("lab")).unwrap();
+        let user = rustix::process::geteuid();
+        let of = |name| owner(around.path(), name);
+        assert_eq!((of("lab"), of("shut")), (Some(user.as_raw()), Some(user.as_raw())));
+        if user.is_root() {
+            std::os::unix::fs::chown(around.path().join("lab"), Some(54_321), None).unwrap();
+            assert_eq!((of("lab"), of("shut")), (Some(54_321), Some(0)));
+        }
+        assert_eq!(owner(Path::new("/nowhere"), "lab"), None);
     }
 
     #[test]
