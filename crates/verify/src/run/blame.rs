@@ -66,11 +66,19 @@ fn of_deviation(deviation: &Deviation) -> Culprit {
     Culprit { suspect, evidence: vec![deviation.text.clone()] }
 }
 
-/// The command as it was started, whatever the path of its program.
+/// The command as it was started, whatever the path of its program, for a shell.
 fn as_started(argv: &[String]) -> String {
-    let words = argv.get(1..).filter(|words| !words.is_empty());
-    let words = words.map_or_else(|| "verify".to_owned(), |words| words.join(" "));
-    format!("tieline {words}")
+    let words: Vec<String> = argv.iter().skip(1).map(|word| for_shell(word)).collect();
+    format!("tieline {}", if words.is_empty() { "verify".to_owned() } else { words.join(" ") })
+}
+
+/// A word that a shell takes for what it is.
+fn for_shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// What to do next, the most telling first.
@@ -135,6 +143,8 @@ mod tests {
         let all = culprits(&[id(4), id(8), id(12)], &findings);
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0].suspect, swap.suspect);
+        let argv = ["/opt/tieline", "verify", "--report", "Bob's page.html"].map(str::to_owned);
+        assert_eq!(as_started(&argv), r"tieline verify --report 'Bob'\''s page.html'");
         let argv = ["/opt/tieline", "verify", "--running", "--quick"].map(str::to_owned);
         let advice = advice(&all, &[], None, Some("ended early by a signal"), &argv);
         assert!(
