@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::{Cluster, Watchdog};
@@ -318,58 +319,76 @@ const STATES: [State; 11] = [
     State { name: "a busy machine", said: Said::WellOrOpen, plant: compute, ..USUAL },
 ];
 
+/// States that are tried at once: most of their time is waiting.
+const LANES: usize = 3;
+
 #[test]
 fn no_tool_says_that_all_is_well_where_another_one_says_that_it_is_not() {
     let watchdog = Watchdog::usual("planted states");
-    for state in &STATES {
-        let (folder, mount) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let disk = if state.full == Full::Disk { FullDisk::new(mount.path()) } else { None };
-        if state.full == Full::Disk && disk.is_none() {
-            continue;
-        }
-        let cluster = Cluster::empty().unwrap();
-        done(&cluster, &["up", "--nodes", state.nodes, "--faults"]);
-        let file = folder.path().join("file");
-        let planted = (state.plant)(&cluster, &file);
-        let mut table = Vec::new();
-        let mut all = String::new();
-        let json: &[&str] = &["status", "--json"];
-        for words in state.tools.iter().copied().chain([json]) {
-            let full = disk.as_ref().map(|disk| disk.place.to_str().unwrap()).unwrap_or_default();
-            let words: Vec<String> = words
-                .iter()
-                .map(|word| word.replace("FILE", file.to_str().unwrap()).replace("FULL", full))
-                .collect();
-            let classic = words[0] == CONNTEST;
-            let given: Vec<&str> = words.iter().skip(usize::from(classic)).map(String::as_str).collect();
-            let mut command = cluster.command(&given).unwrap();
-            if classic {
-                command.arg0(CONNTEST);
-            }
-            match (state.full, &disk) {
-                (Full::Device, _) => {
-                    command.stdout(File::create("/dev/full").unwrap());
+    // What computes would be beside all others.
+    let (busy, quiet) = STATES.split_last().unwrap();
+    let (next, watchdog) = (AtomicUsize::new(0), &watchdog);
+    std::thread::scope(|scope| {
+        for _ in 0..LANES {
+            // Relaxed: each number is taken once, and nothing else is told by it.
+            scope.spawn(|| {
+                while let Some(state) = quiet.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    try_tools(state, watchdog);
                 }
-                // What is said of a file is heard; all others print into one.
-                (Full::Disk, Some(disk)) if !words.iter().any(|word| word.contains(full)) => {
-                    command.stdout(File::create(disk.place.join("output")).unwrap());
-                }
-                _ => {}
-            }
-            let output = command.stdin(Stdio::null()).output().unwrap();
-            for text in [&output.stdout, &output.stderr] {
-                all.push_str(&String::from_utf8_lossy(text));
-            }
-            table.push((words.join(" "), output.status.code().unwrap_or(-1)));
-            watchdog.progress();
+            });
         }
-        planted.end(&cluster);
-        // A plan is known to those tools only that are given it.
-        let judging = &table[..if state.name == "a wrong plan" { state.tools.len() } else { table.len() }];
-        let wrong: Vec<_> = judging.iter().filter(|(_, status)| !state.said.allows(*status)).collect();
-        assert!(wrong.is_empty(), "{}: {:?} expected, {wrong:?} of {table:?}\n{all}", state.name, state.said);
-        for words in state.words {
-            assert!(all.contains(words), "{}: no tool says `{words}`:\n{all}", state.name);
+    });
+    try_tools(busy, watchdog);
+}
+
+fn try_tools(state: &State, watchdog: &Watchdog) {
+    let (folder, mount) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let disk = if state.full == Full::Disk { FullDisk::new(mount.path()) } else { None };
+    if state.full == Full::Disk && disk.is_none() {
+        return;
+    }
+    let cluster = Cluster::empty().unwrap();
+    done(&cluster, &["up", "--nodes", state.nodes, "--faults"]);
+    let file = folder.path().join("file");
+    let planted = (state.plant)(&cluster, &file);
+    let mut table = Vec::new();
+    let mut all = String::new();
+    let json: &[&str] = &["status", "--json"];
+    for words in state.tools.iter().copied().chain([json]) {
+        let full = disk.as_ref().map(|disk| disk.place.to_str().unwrap()).unwrap_or_default();
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| word.replace("FILE", file.to_str().unwrap()).replace("FULL", full))
+            .collect();
+        let classic = words[0] == CONNTEST;
+        let given: Vec<&str> = words.iter().skip(usize::from(classic)).map(String::as_str).collect();
+        let mut command = cluster.command(&given).unwrap();
+        if classic {
+            command.arg0(CONNTEST);
         }
+        match (state.full, &disk) {
+            (Full::Device, _) => {
+                command.stdout(File::create("/dev/full").unwrap());
+            }
+            // What is said of a file is heard; all others print into one.
+            (Full::Disk, Some(disk)) if !words.iter().any(|word| word.contains(full)) => {
+                command.stdout(File::create(disk.place.join("output")).unwrap());
+            }
+            _ => {}
+        }
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        for text in [&output.stdout, &output.stderr] {
+            all.push_str(&String::from_utf8_lossy(text));
+        }
+        table.push((words.join(" "), output.status.code().unwrap_or(-1)));
+        watchdog.progress();
+    }
+    planted.end(&cluster);
+    // A plan is known to those tools only that are given it.
+    let judging = &table[..if state.name == "a wrong plan" { state.tools.len() } else { table.len() }];
+    let wrong: Vec<_> = judging.iter().filter(|(_, status)| !state.said.allows(*status)).collect();
+    assert!(wrong.is_empty(), "{}: {:?} expected, {wrong:?} of {table:?}\n{all}", state.name, state.said);
+    for words in state.words {
+        assert!(all.contains(words), "{}: no tool says `{words}`:\n{all}", state.name);
     }
 }
