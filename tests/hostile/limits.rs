@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
+use tieline_tests::cluster::commands_binary;
 use tieline_tests::{Cluster, Watchdog};
 
 fn is_root() -> bool {
@@ -17,7 +19,14 @@ fn another_user_may_not_attach() {
     }
     let _watchdog = Watchdog::usual("other user");
     let cluster = Cluster::up(1).unwrap();
-    let mut command = cluster.command(&["query"]).unwrap();
+    // Where it is built no other user may reach, as in a home directory.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let program = folder.path().join("tieline-commands");
+    std::fs::copy(commands_binary().unwrap(), &program).unwrap();
+    let mut command = Command::new(program);
+    command.arg("query").current_dir("/");
+    cluster.set_environment(&mut command);
     // The directory itself keeps them out; opening it must not be enough.
     for mode in [0o700, 0o755] {
         for dir in [cluster.runtime_dir().to_path_buf(), cluster.cluster_dir()] {
