@@ -166,7 +166,7 @@ fn check(own: bool, under_way: Option<&str>, ended: &Ended, signal: Signal, what
         }
     }
     assert_eq!(steps, wanted, "{what}: no further step begins after the signal: {out}");
-    assert!(out.contains("VERDICT: INCONCLUSIVE") || out.contains("VERDICT: FAIL"), "{what}: {out}");
+    assert!(out.contains("VERDICT: INCONCLUSIVE"), "{what}: nothing is wrong with what was tested: {out}");
 }
 
 #[test]

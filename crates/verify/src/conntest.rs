@@ -120,7 +120,7 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
     let (shared, meter) = (Shared::default(), Meter::start());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let crowd = options.nodes.len().div_ceil(2 * cpus).max(1) as u64;
-    let (instances, duration, partial) = std::thread::scope(|scope| {
+    let (instances, overseen) = std::thread::scope(|scope| {
         let threads: Vec<_> = options
             .instances
             .iter()
@@ -132,7 +132,7 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
                 (*node, thread)
             })
             .collect();
-        let (duration, partial) = oversee(options, &shared, tell);
+        let overseen = oversee(options, &shared, tell);
         let reports: Vec<InstanceReport> = threads
             .into_iter()
             .map(|(node, thread)| match thread {
@@ -140,16 +140,17 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
                 Err(error) => did_not_run(node, format!("no thread could be started: {error}")),
             })
             .collect();
-        (reports, duration, partial)
+        (reports, overseen)
     });
     let mut report = ConntestReport {
         schema: SCHEMA.to_owned(),
         verdict: Verdict::Fail,
-        partial,
+        partial: overseen.cut_short,
+        ended_while_meeting: overseen.ended_while_meeting,
         loops: options.loops,
         block_bytes: options.block_bytes as u64,
         min_bytes: options.min_bytes as u64,
-        duration_s: duration.as_secs_f64(),
+        duration_s: overseen.exchange.as_secs_f64(),
         instances,
         culprits: Vec::new(),
         // Instances in other programs are other work, too: only where all are here it says something.
@@ -174,8 +175,18 @@ fn instance(target: &Target, options: &Options, node: NodeId, shared: &Shared, c
     }
 }
 
-/// Starts the exchange when all are ready, ends it when the time is over. Says how long it took, and whether it was cut short.
-fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -> (Duration, bool) {
+/// How the exchange went as a whole.
+struct Overseen {
+    /// How long it took.
+    exchange: Duration,
+    /// Its end was asked for before its time was over.
+    cut_short: bool,
+    /// Its end was asked for before all were ready.
+    ended_while_meeting: bool,
+}
+
+/// Starts the exchange when all are ready, ends it when the time is over.
+fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -> Overseen {
     let progress = |elapsed: Duration| Progress {
         elapsed,
         bytes_checked: shared.bytes.load(Ordering::Relaxed),
@@ -188,8 +199,10 @@ fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -
     // Twice: instances give up by themselves; this only ends a wait for one that cannot.
     let patience = 2 * options.meet_within + Duration::from_secs(5);
     let mut told = Duration::ZERO;
+    let mut ended_while_meeting = false;
     while shared.ready.load(Ordering::Relaxed) < options.instances.len() as u64 {
-        if asked_to_stop() || arrival.elapsed() > patience {
+        ended_while_meeting = asked_to_stop();
+        if ended_while_meeting || arrival.elapsed() > patience {
             break;
         }
         // Who is told may ask for an end, also while somebody is waited for.
@@ -213,5 +226,5 @@ fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -
     }
     let took = start.elapsed();
     shared.stop.store(true, Ordering::Relaxed);
-    (took, took < whole)
+    Overseen { exchange: took, cut_short: took < whole, ended_while_meeting }
 }

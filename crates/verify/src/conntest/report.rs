@@ -63,6 +63,9 @@ pub struct ConntestReport {
     pub verdict: Verdict,
     /// Ended early, by request: what is here is what was measured until then.
     pub partial: bool,
+    /// That request came while the instances still waited for each other: who was not found may have been about to answer.
+    #[serde(default)]
+    pub ended_while_meeting: bool,
     /// How many times the exchange was run.
     pub loops: u32,
     /// Longest block.
@@ -144,8 +147,8 @@ impl ConntestReport {
         let mut bad = Vec::new();
         for instance in &self.instances {
             for peer in &instance.peers {
-                // Beside other work nobody is blamed for being late.
-                if self.load.is_busy() && peer.was_only_late() {
+                // Nobody is blamed for being late beside other work, or when the others did not wait.
+                if (self.load.is_busy() || self.ended_while_meeting) && peer.was_only_late() {
                     continue;
                 }
                 if let Some(problem) = peer.problem() {
@@ -291,6 +294,7 @@ mod tests {
             schema: SCHEMA.to_owned(),
             verdict: Verdict::Fail,
             partial: false,
+            ended_while_meeting: false,
             loops: 1,
             block_bytes: 8,
             min_bytes: 8,
@@ -311,6 +315,21 @@ mod tests {
         alone.judge();
         assert_eq!(alone.verdict, Verdict::Inconclusive);
         assert!(alone.render().contains("there is no peer to test"), "{}", alone.render());
+    }
+
+    #[test]
+    fn who_was_not_waited_for_is_not_blamed_for_being_late() {
+        let ended = |ended_while_meeting, unreachable: Option<&str>| {
+            let mut report = report(Ledger::default(), Load::default());
+            (report.partial, report.ended_while_meeting) = (true, ended_while_meeting);
+            let peer = &mut report.instances[0].peers[0];
+            (peer.found, peer.unreachable) = (false, unreachable.map(str::to_owned));
+            report.judge();
+            (report.verdict, report.culprits.len())
+        };
+        assert_eq!(ended(true, None), (Verdict::Inconclusive, 0));
+        assert_eq!(ended(false, None), (Verdict::Fail, 1), "it was waited for in vain");
+        assert_eq!(ended(true, Some("the link is down")), (Verdict::Fail, 1), "it cannot be reached");
     }
 
     #[test]
