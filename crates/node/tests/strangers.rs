@@ -109,9 +109,10 @@ fn attack_unheard(place: &Place) -> Vec<impl Sized> {
     held
 }
 
-/// Closes one's own copy. Whoever closes the last one sleeps: if the manager was quicker, that is here.
-fn give_up(fd: OwnedFd) {
-    std::thread::spawn(move || drop(fd));
+/// Closes one's own copy. Whoever closes the last one sleeps: if the manager was quicker, that is here, and the thread does not
+/// end before the release.
+fn give_up(fd: OwnedFd) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || drop(fd))
 }
 
 /// One who is admitted sends more than is closed, on connections that were welcomed.
@@ -120,17 +121,25 @@ fn attack_admitted(place: &Place) -> impl Sized {
     let mut releases = Vec::new();
     let request = encode(&ToManager::Request { id: 1, body: Request::Status }).unwrap();
     // Each message of this kind ends its connection.
-    let raws: Vec<_> = (0..20).map(|_| Raw::hello(place, 4)).collect();
-    let (first, then) = raws.split_at(16);
-    for raw in first {
+    let mut raws: Vec<_> = (0..20).map(|_| Raw::hello(place, 4)).collect();
+    let mut closings = Vec::new();
+    let mut hold_up = |raw: &Raw| {
         let (fd, release) = lingering().unwrap();
         let outer = nested(fd).unwrap();
         send_with(&raw.socket, &request, &[outer.as_fd()]).unwrap();
-        // Of some of these the manager has the last copy.
-        give_up(outer);
         releases.push(release);
+        closings.push(give_up(outer));
+        // Which does not sleep where the manager has, or will have, the last copy.
+        std::thread::sleep(Duration::from_millis(1));
+        closings.iter().any(|closing| closing.is_finished())
+    };
+    let mut held_up = raws[..16].iter().fold(false, |_, raw| hold_up(raw));
+    while !held_up {
+        let raw = Raw::hello(place, 4);
+        held_up = hold_up(&raw);
+        raws.push(raw);
     }
-    for raw in then {
+    for raw in &raws[16..20] {
         send_with(&raw.socket, &request, &vec![null.as_fd(); MOST_IN_MESSAGE]).unwrap();
     }
     (releases, raws)
