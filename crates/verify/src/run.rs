@@ -26,6 +26,7 @@ use crate::target::Target;
 use crate::verdict::Verdict;
 use steps::Steps;
 
+mod advice;
 mod blame;
 mod busy;
 mod closing;
@@ -195,12 +196,21 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     // What was not done cannot have passed.
     let verdict = if partial.is_some() && worst == Verdict::Pass { Verdict::Inconclusive } else { worst };
     environment.finish(start, steal_before_ms);
+    let known = advice::Known {
+        steps: &steps,
+        links: advice::links_of(&status),
+        busy: busy.as_deref(),
+        partial: partial.as_deref(),
+        own: advice::up_command(&options.start),
+        argv: &options.argv,
+    };
+    let advice = advice::advice(&culprits, &known);
     Ok(Report {
         schema: SCHEMA,
         verdict,
         cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
         depth: options.depth,
-        advice: blame::advice(&culprits, &steps, busy.as_deref(), partial.as_deref(), &options.argv),
+        advice,
         culprits,
         partial,
         busy,

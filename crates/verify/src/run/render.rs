@@ -45,7 +45,9 @@ impl Report {
         if let Some(why) = &self.partial {
             let _ = writeln!(text, "\nPARTIAL: {why}");
         }
-        let why = self.busy.as_ref().map_or(String::new(), |busy| format!(": {busy}"));
+        // It is no reason for a failure.
+        let and = if self.verdict == Verdict::Fail { "; speed was not judged" } else { "" };
+        let why = self.busy.as_ref().map_or(String::new(), |busy| format!("{and}: {busy}"));
         let _ = writeln!(text, "\nVERDICT: {} ({:.1} s){why}", self.verdict, self.duration_s);
         text
     }
