@@ -7,6 +7,7 @@
 use crate::sync::{AtomicU64, Ordering, fence, store_load_fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use stream::given;
 use stream::inline;
 use stream::park;
 use stream::plain;
@@ -15,8 +16,8 @@ use stream::withdraw::Withdraw;
 use stream::words::WORDS;
 use stream::write::{Occasion, Write};
 use stream::{
-    Entry, Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written,
-    consent, path,
+    Entry, Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Taken, Wait, Word,
+    Written, consent, path,
 };
 
 mod races;
@@ -309,8 +310,8 @@ impl Memory for Call<'_> {
         Ok(())
     }
 
-    fn taken(&mut self) -> Result<Option<u64>, Asleep> {
-        Ok(Some(self.stream.kernel.lock().unwrap().taken))
+    fn taken(&mut self) -> Result<Taken, Asleep> {
+        Ok(Taken::Bytes(self.stream.kernel.lock().unwrap().taken))
     }
 
     fn written(&mut self) -> Result<Written, Asleep> {

@@ -7,7 +7,7 @@
 
 use crate::words::unread;
 use crate::write::{Occasion, Own, Write, ends};
-use crate::{Free, Memory, Outcome, Sent, Step, Word, Written, path};
+use crate::{Free, Memory, Outcome, Sent, Step, Word, Written, given, path};
 
 impl Write {
     /// Takes unread bytes out of the ring, and gives them to the kernel.
@@ -86,19 +86,25 @@ impl Write {
             m.store(Word::Recall, 0)?;
         }
         loop {
-            let missing = match m.written()? {
-                Written::Bytes(given) => cut.saturating_sub(given),
+            let given = match m.written()? {
+                Written::Bytes(given) => given,
                 Written::Unknown => return self.wait_for_kernel(m),
                 Written::Broken => return self.refused(m),
             };
+            let missing = cut.saturating_sub(given);
             let from = match own.tail.checked_sub(missing) {
                 Some(_) if missing == 0 => return self.leave(m, Own { base: own.tail, ..own }),
                 Some(from) if missing <= self.capacity => from,
                 _ => return ends(m, Outcome::Corrupt),
             };
+            given::take_back(m)?;
             match m.send_ring(from, missing)? {
                 Sent::Bytes(_) => {}
-                Sent::WouldBlock => return self.wait_for_kernel(m),
+                Sent::WouldBlock => {
+                    // It may take long, and this process may end meanwhile.
+                    m.store(Word::Given, given.saturating_add(1))?;
+                    return self.wait_for_kernel(m);
+                }
                 Sent::Broken => return self.refused(m),
             }
         }

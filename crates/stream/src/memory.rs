@@ -118,8 +118,8 @@ pub trait Memory: Shared {
         Ok(())
     }
 
-    /// Asks the kernel how many bytes this end has taken from it ([`crate::count::taken`]). `None`: its counters do not say.
-    fn taken(&mut self) -> Result<Option<u64>, Self::Stop>;
+    /// Asks the kernel how many bytes this end has taken from it ([`crate::count::taken`]).
+    fn taken(&mut self) -> Result<Taken, Self::Stop>;
 
     /// Asks the kernel how many bytes this end has given to it ([`crate::count::written`]).
     fn written(&mut self) -> Result<Written, Self::Stop>;
@@ -159,6 +159,24 @@ pub enum Free {
     Stopped,
 }
 
+/// What was taken from the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Taken {
+    /// So many bytes in all.
+    Bytes(u64),
+    /// Its counters do not say.
+    Unknown,
+    /// The connection is closed: nothing more comes. Its counters do not say whether a FIN is among the `received`.
+    Closed {
+        /// What has come, bytes and a FIN.
+        received: u64,
+        /// Bytes of it that nobody has taken yet.
+        unread: u64,
+        /// What was taken as far as the kernel's counters and its answers say.
+        otherwise: Option<u64>,
+    },
+}
+
 /// What the kernel was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Written {
@@ -181,6 +199,12 @@ pub enum Held {
     End,
     /// No bytes, and an error.
     Error,
+    /// No bytes, and the connection is closed: by a reset, of which the kernel may have told somebody already, as it does once, or by both ends. What
+    /// has come in all, bytes and a FIN, tells which ([`crate::given`]).
+    Closed {
+        /// Nothing more comes.
+        received: u64,
+    },
 }
 
 /// What the kernel took.

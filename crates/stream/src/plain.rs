@@ -4,7 +4,7 @@
 //! [`Word::Opening`] and then looks at the count: one of the two sees the other, so the kernel's count of what it was given stands
 //! still while the ring is opened.
 
-use crate::{Shared, Word, path};
+use crate::{Shared, Word, given, path};
 
 /// Writes to the kernel: `send` is the program's call. `None`: the path has changed, and nothing was sent; begin the write again.
 #[inline(always)]
@@ -14,7 +14,12 @@ pub fn write<S: Shared, R>(
 ) -> Result<Option<R>, S::Stop> {
     shared.increase(Word::Plain)?;
     let is_kernels = shared.load(Word::Opening)? == 0 && path::is_kernels(shared.load(Word::Path)?);
-    let result = if is_kernels { Some(send(shared)?) } else { None };
+    let result = if is_kernels {
+        given::take_back(shared)?;
+        Some(send(shared)?)
+    } else {
+        None
+    };
     shared.decrease(Word::Plain)?;
     Ok(result)
 }

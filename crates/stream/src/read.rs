@@ -12,7 +12,7 @@
 //!   (or the end) to the kernel is then visible; not more than was counted is read.
 
 use crate::words::{Span, unread};
-use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, inline};
+use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, given, inline};
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +42,8 @@ pub struct Read {
     is_hung_up: bool,
     /// What the kernel held, once that was counted: under the lock, which is held since.
     held: Option<Held>,
+    /// The kernel has told of the end: its FIN is among what was received, also if a reset has followed since.
+    is_finished: bool,
 }
 
 /// What the writer's words said, each loaded once.
@@ -79,6 +81,7 @@ impl Read {
             reached,
             is_hung_up: false,
             held: None,
+            is_finished: false,
         }
     }
 
@@ -112,7 +115,9 @@ impl Read {
             (Next::Kernel { most }, Some(held)) => self.kernel(m, look, held, most),
             // What the kernel holds decides, and another look behind that.
             (Next::Kernel { .. }, None) => {
-                self.held = Some(m.held()?);
+                let held = m.held()?;
+                self.is_finished |= held == Held::End;
+                self.held = Some(given::held(m, held)?);
                 Ok(Step::Again)
             }
         }
@@ -139,7 +144,7 @@ impl Read {
         let is_over = matches!(self.held, Some(Held::End | Held::Error));
         // The ring is no business of readers now. A writer that has finished or is dead hands nothing back.
         if look.recall != 0 && !self.is_hung_up && !is_over {
-            return Ok(match m.taken()? {
+            return Ok(match given::taken(m, self.is_finished)? {
                 Some(taken) => Next::Kernel { most: look.cut.saturating_sub(taken) },
                 // Closed by a reset, and the order of what is left cannot be told: the connection ends here.
                 None => Next::Ends(Outcome::Corrupt),
@@ -154,7 +159,9 @@ impl Read {
         }
         self.reached = m.kept(self.reached)?;
         if look.cut > self.reached {
-            let Some(taken) = m.taken()? else { return Ok(Next::Ends(Outcome::Corrupt)) };
+            let Some(taken) = given::taken(m, self.is_finished)? else {
+                return Ok(Next::Ends(Outcome::Corrupt));
+            };
             if taken < look.cut {
                 return Ok(self.before_the_cut(look, look.cut - taken));
             }

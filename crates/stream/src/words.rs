@@ -1,6 +1,6 @@
 //! The words that both ends share, and what may be believed of them.
 
-/// A word in shared memory. The first nine lie in the region of the writing end, the others in that of the reading end; each end's
+/// A word in shared memory. The first ten lie in the region of the writing end, the others in that of the reading end; each end's
 /// region is read-only to the other. Positions and numbers never go back, flags do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -19,6 +19,8 @@ pub enum Word {
     Opening,
     /// How many writes to the kernel without the lock are under way. Of the writing end alone.
     Plain,
+    /// How many bytes the kernel was given in all, plus 1, while some stay in the ring although this end may end; else 0 ([`crate::given`]).
+    Given,
     /// Where the message begins of which there is an inline copy ([`crate::inline`]), or [`crate::inline::NOTHING`].
     InlineAt,
     /// The writers' lock: 0 if free.
@@ -34,7 +36,7 @@ pub enum Word {
 }
 
 /// How many words there are.
-pub const WORDS: usize = 13;
+pub const WORDS: usize = 14;
 
 impl Word {
     /// Whether the writing end has it (else the reading end).

@@ -198,3 +198,32 @@ fn loom_a_process_stays_counted_under_its_parked_reader() {
 fn loom_without_fences_a_parked_reader_is_not_counted() {
     wake_against_parked_read(false);
 }
+
+/// One who ends says what the kernel was given, while another one gives it more.
+fn write_against_what_is_said(has_fences: bool) {
+    every(move || {
+        // A byte stays in the ring, which its reader was stopped over.
+        let stream = Stream::open(2, 1, has_fences);
+        stream.word(Word::Path).store(path::TCP, Ordering::Relaxed);
+        let theirs = Arc::clone(&stream);
+        let writer = thread::spawn(move || theirs.plain(&[7]));
+        let mut call = Call { stream: &stream, bytes: &[], got: Vec::new() };
+        let said = given::say(&mut call, 2);
+        assert!(said.is_ok());
+        writer.join().unwrap();
+        let (said, in_kernel) = (stream.load(Word::Given), stream.kernel.lock().unwrap().written);
+        drop(stream);
+        assert!(said == 0 || said == in_kernel + 1, "{said} less 1 said of {in_kernel}: more than was said");
+    });
+}
+
+#[test]
+fn loom_what_is_said_of_the_kernel_is_true() {
+    write_against_what_is_said(true);
+}
+
+#[test]
+#[should_panic = "more than was said"]
+fn loom_without_fences_what_is_said_of_the_kernel_is_not_true() {
+    write_against_what_is_said(false);
+}

@@ -23,7 +23,6 @@ use self::mapped::empty;
 pub(crate) use self::mapped::map;
 use self::parts::{Kept, Meeting, Owed, Sleep, Standing, Told};
 pub(crate) use self::users::{Gone, Known, Mover, Use, forks, takes_away};
-use super::kernel::Ending;
 use super::pace::Pace;
 pub(crate) use super::pace::counts_down;
 use super::tables;
@@ -119,14 +118,9 @@ impl Conn {
         }
     }
 
-    /// How it may have ended, whose other end is `peer`. Of what other processes were told nothing is known.
-    pub(crate) fn ending(&self, peer: &Words) -> Ending {
-        Ending {
-            may_be_reset: self.told.reset.load(Ordering::Relaxed) != 0
-                || self.standing.shared.load(Ordering::Relaxed) != 0,
-            given: peer.given(),
-            is_finished: false,
-        }
+    /// Whether somebody may have been told of a reset. Of what other processes were told nothing is known.
+    pub(crate) fn may_be_reset(&self) -> bool {
+        self.told.reset.load(Ordering::Relaxed) != 0 || self.standing.shared.load(Ordering::Relaxed) != 0
     }
 
     /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on one processor, or being

@@ -1,7 +1,7 @@
 //! What the kernel says of a connection: see `stream::count`.
 
 use libc::{c_int, c_short, iovec, msghdr};
-use stream::{Held, count};
+use stream::{Held, Taken, count};
 
 use super::copy::{Bytes, PARTS};
 use crate::raw;
@@ -49,7 +49,7 @@ impl Info {
 
     /// Reset, or closed by both ends.
     fn is_closed(self) -> bool {
-        self.state == 7
+        self.state == CLOSE
     }
 }
 
@@ -92,52 +92,34 @@ pub(crate) fn is_at_mark(fd: c_int) -> bool {
 
 /// What a connection is that both ends have closed, though the kernel says that it is none any more.
 const TIME_WAIT: u8 = 6;
+/// None any more.
+const CLOSE: u8 = 7;
 /// The other end has closed.
 const CLOSE_WAIT: u8 = 8;
-
-/// What is known of how a connection may have ended.
-#[derive(Clone, Copy)]
-pub(crate) struct Ending {
-    /// Somebody may have been told of a reset: the kernel says it once, to whoever asks first, and what it has lost stays lost.
-    pub(crate) may_be_reset: bool,
-    /// What the other end says that it has given to the kernel in all: if just that has come, nothing is lost.
-    pub(crate) given: Option<u64>,
-    /// Its FIN was seen: it stays among the received, also if a reset has followed since.
-    pub(crate) is_finished: bool,
-}
-
-impl Ending {
-    pub(crate) const UNKNOWN: Self = Self { may_be_reset: false, given: None, is_finished: false };
-
-    /// What was given in all, if this end has received just that: with a FIN or without. Had another thread of the writer given more
-    /// after it was said, it would say nothing.
-    fn all_of(self, received: u64) -> Option<u64> {
-        self.given.filter(|given| matches!(received.checked_sub(*given), Some(0 | 1)))
-    }
-
-    fn is_all_here(self, fd: c_int) -> bool {
-        self.given.is_some() && Info::ask(fd).is_some_and(|info| self.all_of(info.received).is_some())
-    }
-}
 
 /// How often calls are made that have to be of one moment, while the other end, on another processor, changes what they say all the time.
 const TRIES: usize = 10_000;
 
-/// Bytes that this end has taken from the kernel.
-pub(crate) fn taken(fd: c_int, ending: Ending) -> Option<u64> {
+/// Bytes that this end has taken from the kernel. `may_be_reset`: somebody may have been told of a reset, which the kernel says once, to
+/// whoever asks first.
+pub(crate) fn taken(fd: c_int, may_be_reset: bool) -> Taken {
+    let Some((Info { state, received, .. }, unread)) = received(fd) else { return Taken::Unknown };
+    if state != CLOSE {
+        return count::taken(state, received, unread).map_or(Taken::Unknown, Taken::Bytes);
+    }
+    let is_ended = !may_be_reset && polled(fd, 0, 0) & libc::POLLERR == 0;
+    let otherwise = count::taken(if is_ended { TIME_WAIT } else { CLOSE }, received, unread);
+    Taken::Closed { received, unread, otherwise }
+}
+
+/// What has been received and what of it is unread, of one moment.
+fn received(fd: c_int) -> Option<(Info, u64)> {
     for _ in 0..TRIES {
         let before = Info::ask(fd)?;
         let unread = unread(fd)?;
         let after = Info::ask(fd)?;
         if (before.received, before.state) == (after.received, after.state) {
-            if after.is_closed()
-                && let Some(given) = ending.all_of(after.received)
-            {
-                return given.checked_sub(unread);
-            }
-            let is_ended = after.is_closed()
-                && (ending.is_finished || !ending.may_be_reset && polled(fd, 0, 0) & libc::POLLERR == 0);
-            return count::taken(if is_ended { TIME_WAIT } else { after.state }, after.received, unread);
+            return Some((after, unread));
         }
     }
     None
@@ -191,29 +173,32 @@ fn poll(one: &mut libc::pollfd, wait_ms: c_int) -> isize {
     unsafe { raw::call(libc::SYS_poll, [(&raw mut *one) as usize, 1, wait_ms as usize, 0, 0, 0]) }
 }
 
-/// What the kernel holds for a reader, without taking anything.
-pub(crate) fn held(fd: c_int, ending: Ending) -> Held {
+/// What the kernel holds for a reader, without taking anything. `may_be_reset` as of [`taken`].
+pub(crate) fn held(fd: c_int, may_be_reset: bool) -> Held {
     let Some(unread_bytes) = unread(fd) else { return Held::Error };
     if unread_bytes > 0 {
         return Held::Bytes(unread_bytes);
     }
     let said = polled(fd, libc::POLLIN | libc::POLLRDHUP, 0);
     if said & libc::POLLERR != 0 {
-        return if ending.is_all_here(fd) { Held::End } else { Held::Error };
+        return closed(fd, Held::Error);
     }
     if said & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
         return Held::Nothing;
     }
     match unread(fd) {
-        Some(0)
-            if ending.may_be_reset
-                && Info::ask(fd).is_none_or(Info::is_closed)
-                && !ending.is_all_here(fd) =>
-        {
-            Held::Error
-        }
+        Some(0) if may_be_reset => closed(fd, Held::End),
         Some(0) => Held::End,
         Some(bytes) => Held::Bytes(bytes),
+        None => Held::Error,
+    }
+}
+
+/// What a connection without bytes holds, if it is closed; else this.
+fn closed(fd: c_int, otherwise: Held) -> Held {
+    match Info::ask(fd) {
+        Some(info) if info.is_closed() => Held::Closed { received: info.received },
+        Some(_) => otherwise,
         None => Held::Error,
     }
 }

@@ -301,15 +301,12 @@ pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
 /// closed and one that was reset look the same to them.
 ///
 /// Others who have this end may write more after it: before they do, they take it back.
-pub(crate) fn says_given(conn: &Conn, fd: c_int) {
+fn says_given(conn: &Conn, fd: c_int) {
     let Some((own, peer)) = conn.words() else { return };
-    let is_left = !is_empty(peer, own) || is_on_its_way_back(conn);
-    if !is_left {
-        return;
-    }
-    if let Some(given) = own.extra().and_then(|extra| kernel::written(fd, extra)) {
-        // Pairs with the Acquire of `Words::given`: who finds it finds the bytes of the ring.
-        own.way.0.given.store(given + 1, Ordering::Release);
+    if (!is_empty(peer, own) || is_on_its_way_back(conn))
+        && let Some(call) = Call::new(conn, fd, &nothing())
+    {
+        call.says_given();
     }
 }
 

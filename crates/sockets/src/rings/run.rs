@@ -6,12 +6,14 @@ use libc::{c_int, timespec};
 use stream::read::{Purpose, Read};
 use stream::withdraw::Withdraw;
 use stream::write::{Occasion, Write};
-use stream::{Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Wait, Woken, Word, Written};
+use stream::{
+    Free, Held, Locked, Memory, Outcome, Sent, Shared, Slept, Step, Taken, Wait, Woken, Word, Written, given,
+};
 
 use super::blocked::{Blocked, Goes};
 use super::conn::{Conn, Gone, Mover, Use};
 use super::copy::{Bytes, each_piece};
-use super::kernel::{Ending, Takes};
+use super::kernel::Takes;
 use super::native::Native;
 use super::words::{CAPACITY, Words, moved, position};
 use super::{flight, kernel, lock, spin};
@@ -45,8 +47,6 @@ pub(crate) struct Call<'a, 'n> {
     mover: Option<Mover>,
     /// Of a write: whether it waits for the kernel.
     waits_for_kernel: bool,
-    /// The kernel has told of the other end's end.
-    is_finished: bool,
     waits: u32,
     /// The option that says how long the program's call may wait, which signals end as well; 0 for a call of the library's own.
     limit: c_int,
@@ -85,7 +85,6 @@ impl<'a, 'n> Call<'a, 'n> {
             user: None,
             mover: None,
             waits_for_kernel: false,
-            is_finished: false,
             waits: 0,
             limit: 0,
             blocked: Blocked::new(),
@@ -151,6 +150,12 @@ impl<'a, 'n> Call<'a, 'n> {
     /// Has everything handed back before this end reads in a way that is not seen.
     pub(crate) fn withdraw(mut self, mut withdraw: Withdraw) -> Outcome {
         self.attempts(|call| withdraw.attempt(call))
+    }
+
+    /// Says, before an end, what the kernel was given, if bytes stay in the ring.
+    pub(crate) fn says_given(mut self) {
+        self.is_writing = true;
+        let Ok(()) = given::say(&mut self, CAPACITY);
     }
 
     fn attempts(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<Step, Infallible>) -> Outcome {
@@ -382,9 +387,8 @@ impl Memory for Call<'_, '_> {
         Ok(())
     }
 
-    fn taken(&mut self) -> Result<Option<u64>, Infallible> {
-        let ending = Ending { is_finished: self.is_finished, ..self.conn.ending(self.peer) };
-        Ok(self.asks(|fd| kernel::taken(fd, ending)))
+    fn taken(&mut self) -> Result<Taken, Infallible> {
+        Ok(self.asks(|fd| kernel::taken(fd, self.conn.may_be_reset())))
     }
 
     fn written(&mut self) -> Result<Written, Infallible> {
@@ -408,11 +412,7 @@ impl Memory for Call<'_, '_> {
     }
 
     fn held(&mut self) -> Result<Held, Infallible> {
-        let ending = self.conn.ending(self.peer);
-        let held = self.asks(|fd| kernel::held(fd, ending));
-        // With what was given known, all of it having come need not be a FIN.
-        self.is_finished |= held == Held::End && ending.given.is_none();
-        Ok(held)
+        Ok(self.asks(|fd| kernel::held(fd, self.conn.may_be_reset())))
     }
 
     fn receive(&mut self, most: u64) -> Result<u64, Infallible> {
@@ -437,7 +437,6 @@ impl Memory for Call<'_, '_> {
             // Whoever asks the kernel first is told why: that is to be the program.
             Takes::Nothing => return Ok(Sent::Broken),
         }
-        self.own.way.0.given.store(0, Ordering::SeqCst);
         let mut sent = Sent::WouldBlock;
         each_piece(at, len as usize, |place, done, piece| {
             if done > 0 && sent != Sent::Bytes(done as u64) {
@@ -458,10 +457,6 @@ impl Memory for Call<'_, '_> {
                 _ => {}
             }
         });
-        if sent == Sent::WouldBlock {
-            // It may take long, and this process may be killed meanwhile.
-            self.asks(|fd| super::leave::says_given(self.conn, fd));
-        }
         Ok(sent)
     }
 

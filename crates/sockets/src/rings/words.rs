@@ -4,7 +4,7 @@
 //! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it
 //! changes seldom.
 
-use stream::{Word, path};
+use stream::Word;
 
 use super::lock::Lock;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -45,8 +45,7 @@ pub(crate) struct Way {
     pub(crate) opening: AtomicU64,
     /// How many are writing to the kernel without the lock.
     pub(crate) plain: AtomicU64,
-    /// The writer cannot hand everything back, now or at its end: so many bytes were given to the kernel, plus 1, and the ring has the
-    /// rest. With a ring as the way `cut` says it.
+    /// While some bytes stay in the ring although this end may end, what the kernel was given, plus 1 (`stream::given`).
     pub(crate) given: AtomicU64,
     /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet. Here, because each process that has this end, also one
     /// that had it before that was known, may have to hand back what it has found a ring for.
@@ -136,6 +135,7 @@ impl Words {
             Word::Recall => &self.way.0.recall,
             Word::Opening => &self.way.0.opening,
             Word::Plain => &self.way.0.plain,
+            Word::Given => &self.way.0.given,
             Word::InlineAt => &self.message.0.inline_at,
             Word::WriteLock => &self.write_lock.0.holder,
             Word::Head => &self.head.0,
@@ -148,16 +148,6 @@ impl Words {
     /// What the kernel counts too many as acknowledged, where that is known.
     pub(crate) fn extra(&self) -> Option<u64> {
         self.way.0.extra.load(Ordering::Relaxed).checked_sub(1)
-    }
-
-    /// What the writer has given to the kernel before what is in the ring, as far as it says so.
-    pub(crate) fn given(&self) -> Option<u64> {
-        match self.way.0.path.load(Ordering::Acquire) {
-            // Nothing since it was opened.
-            path::RING => Some(self.way.0.cut.load(Ordering::Acquire)),
-            // Pairs with the Release of who says it.
-            _ => self.way.0.given.load(Ordering::Acquire).checked_sub(1),
-        }
     }
 
     /// The ring behind the words.

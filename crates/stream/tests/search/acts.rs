@@ -1,6 +1,6 @@
 //! A step of a call, done to the world: the library's part, which the mutants get wrong.
 
-use stream::{Free, Held, Sent, Slept, Woken, Word, Written, inline, path};
+use stream::{Free, Held, Sent, Slept, Taken, Woken, Word, Written, inline, path};
 
 use crate::handlers;
 use crate::mutants::{self, Mutant};
@@ -148,6 +148,8 @@ pub(crate) fn peeked(world: &World, bytes: Vec<u32>) -> Result<Saw, Broken> {
 fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> Result<(), Broken> {
     match (word, case.mutant) {
         (Word::Base, Some(Mutant::NoBase)) => return Ok(()),
+        (Word::Given, Some(Mutant::GivenNotSaid)) => return Ok(()),
+        (Word::Given, Some(Mutant::GivenNotTakenBack)) if value == 0 => return Ok(()),
         (Word::InlineAt, Some(Mutant::InlineNotVoided)) if value == inline::NOTHING => return Ok(()),
         (Word::Cut, Some(Mutant::CutAfterTail)) => {
             world.processes[who].memory.cut = Some(value);
@@ -189,18 +191,25 @@ fn ring_bytes(case: &Case, world: &World, at: u64, len: u64) -> Vec<u32> {
 fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
     let kernel = &world.kernel;
     Ok(match what {
-        Do::AskTaken if kernel.reset && kernel.arrived > 0 => Saw::Taken(None),
-        Do::AskTaken => Saw::Taken(Some(match case.mutant {
+        Do::AskTaken if kernel.reset => {
+            let (received, unread) = (received(case, world), kernel.arrived as u64);
+            let otherwise = (unread == 0).then_some(received);
+            Saw::Taken(Taken::Closed { received, unread, otherwise })
+        }
+        Do::AskTaken => Saw::Taken(Taken::Bytes(match case.mutant {
             Some(Mutant::CountsOwnReadsOnly) => world.processes[who].memory.took,
             Some(Mutant::FinIsAByte) => kernel.taken + u64::from(kernel.fin_arrived),
             Some(Mutant::UnreadIsTaken) => kernel.taken + kernel.arrived as u64,
             _ => kernel.taken,
         })),
-        Do::AskWritten if kernel.finished || world.end_is_gone(case, false) => {
+        Do::AskWritten if kernel.reset || kernel.finished || world.end_is_gone(case, false) => {
             if case.mutant == Some(Mutant::RefusedIsDone) && path::is_back(world.load(who, Word::Path)) {
                 world.store(case, who, Word::Path, path::SHUT);
             }
             Saw::Written(Written::Broken)
+        }
+        Do::AskWritten if is_said_beside_writes(case, world) => {
+            Saw::Written(Written::Bytes(world.words[Word::Given as usize] - 1))
         }
         Do::AskWritten => Saw::Written(Written::Bytes(kernel.written)),
         // What others write past the library may take the room away afterwards.
@@ -209,7 +218,7 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
             Saw::Room(has_room || !case.is_asked || case.mutant == Some(Mutant::OpenWithoutRoom))
         }
         Do::Count => Saw::Held(match kernel.arrived {
-            0 if kernel.reset => Held::Error,
+            0 if kernel.reset => Held::Closed { received: received(case, world) },
             0 if kernel.fin_arrived => Held::End,
             0 => Held::Nothing,
             count => Held::Bytes(count as u64),
@@ -243,13 +252,27 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
     })
 }
 
+fn is_said_beside_writes(case: &Case, world: &World) -> bool {
+    case.mutant == Some(Mutant::GivenSaidBesideWrites) && world.words[Word::Given as usize] != 0
+}
+
+/// As the kernel counts: a FIN is one.
+fn received(case: &Case, world: &World) -> u64 {
+    let kernel = &world.kernel;
+    let said = world.words[Word::Given as usize];
+    if case.mutant == Some(Mutant::GivenNotCompared) && said != 0 {
+        return said - 1;
+    }
+    kernel.taken + kernel.arrived as u64 + u64::from(kernel.fin_arrived)
+}
+
 fn room(case: &Case, world: &World, most: u64, all: bool) -> usize {
     let most = if all { most } else { 1 };
     (case.pipe as usize - world.kernel.queue.len()).min(most as usize)
 }
 
 fn send(case: &Case, world: &mut World, bytes: &[u32]) -> Sent {
-    if world.end_is_gone(case, false) || world.kernel.finished {
+    if world.end_is_gone(case, false) || world.kernel.finished || world.kernel.reset {
         return Sent::Broken;
     }
     if bytes.is_empty() {

@@ -30,6 +30,8 @@ pub(crate) enum Choice {
     Timer(usize),
     /// Its sleep ends for no reason.
     Wake(usize),
+    /// The connection is reset.
+    Reset,
     /// It ends, whatever does not fit into the kernel.
     Hurry(usize),
     /// The library is called in an idle writer.
@@ -42,7 +44,7 @@ impl Choice {
     /// Things that need not happen for the stream to finish.
     pub(crate) fn is_help(self, case: &Case, world: &World) -> bool {
         match self {
-            Self::Kill(_) | Self::Wake(_) | Self::Hurry(_) => false,
+            Self::Kill(_) | Self::Wake(_) | Self::Hurry(_) | Self::Reset => false,
             // Whoever spins for room looks at the clock.
             Self::Timer(who) => case.timers || world.processes[who].next == Some(Do::Sleep(Wait::Room)),
             Self::Overdue(_) => case.timers,
@@ -58,8 +60,13 @@ pub(crate) fn choices(case: &Case, world: &World, out: &mut Vec<Choice>) {
         return;
     }
     let kernel = &world.kernel;
-    if kernel.arrived < kernel.queue.len() || (kernel.finished && !kernel.fin_arrived) {
+    let is_fin_on_its_way = kernel.finished && !kernel.fin_arrived && !kernel.reset;
+    if kernel.arrived < kernel.queue.len() || is_fin_on_its_way {
         out.push(Choice::Arrive);
+    }
+    let has_one_ended = |who: usize| world.processes[who].has_closed || !world.processes[who].is_alive;
+    if case.resets && !kernel.reset && (0..case.writers.len()).any(has_one_ended) {
+        out.push(Choice::Reset);
     }
     for who in 0..world.processes.len() {
         of_process(case, world, who, out);
@@ -160,7 +167,9 @@ fn wanted(case: &Case, world: &World, who: usize) -> u32 {
 fn may_begin(case: &Case, world: &World, op: Op) -> bool {
     let kernel = &world.kernel;
     match op {
-        Op::RawWrite(_) => kernel.queue.len() < case.pipe as usize || world.end_is_gone(case, false),
+        Op::RawWrite(_) => {
+            kernel.queue.len() < case.pipe as usize || kernel.reset || world.end_is_gone(case, false)
+        }
         Op::RawRead(_) | Op::RawToEnd => kernel.arrived > 0 || kernel.fin_arrived || kernel.reset,
         _ => true,
     }
@@ -202,5 +211,9 @@ fn wakes(case: &Case, world: &World, who: usize, wait: Wait) -> bool {
 
 pub(crate) fn has_hung_up(case: &Case, world: &World, who: usize) -> bool {
     let kernel = &world.kernel;
-    if case.is_writer(who) { world.end_is_gone(case, false) } else { kernel.reset || kernel.fin_arrived }
+    if case.is_writer(who) {
+        kernel.reset || world.end_is_gone(case, false)
+    } else {
+        kernel.reset || kernel.fin_arrived
+    }
 }

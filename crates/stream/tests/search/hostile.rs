@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use stream::read::{Purpose, Read};
 use stream::withdraw::Withdraw;
 use stream::write::{Occasion, Write};
-use stream::{Free, Held, Sent, Slept, Wait, Woken, Word, Written};
+use stream::{Free, Held, Sent, Slept, Taken, Wait, Woken, Word, Written};
 
 use crate::replay::{Call, Do, Running, Saw};
 use crate::world::INLINE;
@@ -23,7 +23,15 @@ fn answer() -> impl Strategy<Value = (u64, u8)> {
 fn saw(what: Do, (number, pick): (u64, u8)) -> Saw {
     match what {
         Do::Load(_) => Saw::Value(number),
-        Do::AskTaken => Saw::Taken((pick > 0).then_some(number)),
+        Do::AskTaken => Saw::Taken(match pick {
+            0 => Taken::Unknown,
+            1 | 2 => Taken::Closed {
+                received: number,
+                unread: pick.into(),
+                otherwise: (pick == 1).then_some(number),
+            },
+            _ => Taken::Bytes(number),
+        }),
         Do::AskWritten => Saw::Written(match pick {
             0 => Written::Unknown,
             1 => Written::Broken,
@@ -34,6 +42,7 @@ fn saw(what: Do, (number, pick): (u64, u8)) -> Saw {
             0 => Held::Nothing,
             1 => Held::End,
             2 => Held::Error,
+            3 => Held::Closed { received: number },
             _ => Held::Bytes(number.max(1)),
         }),
         Do::Receive { most } => Saw::Received(if pick == 0 { 0 } else { number.min(most) }),
@@ -72,7 +81,7 @@ fn calls(capacity: u64, want: u64) -> Vec<Call> {
         calls.push(Call::Reading(Read::new(capacity, want, may_wait, true, 0).to(purpose)));
     }
     calls.push(Call::Withdrawing(Withdraw::new(capacity)));
-    calls.push(Call::Plain(want));
+    calls.extend([Call::Plain(want), Call::Saying(capacity)]);
     calls
 }
 

@@ -5,20 +5,25 @@ use Op::{
     ShutDown, TryRead, TryWrite, Wake, Withdraw, Write,
 };
 
-use crate::cases::case;
+use crate::cases::{case, left_behind};
 use crate::mutants::Mutant;
 use crate::search::search;
 use crate::world::{Case, Op};
 
 /// The case as it is holds; with the mutant something is found.
 fn is_found(mutant: Mutant, base: &Case) {
+    finds(mutant, base);
+    let sound = search(base, 2_000_000);
+    assert!(sound.fault.is_none(), "{}: {:#?}", base.name, sound.fault);
+}
+
+/// With the mutant something is found.
+fn finds(mutant: Mutant, base: &Case) {
     let searched = search(&Case { mutant: Some(mutant), ..base.clone() }, 2_000_000);
     let Some(fault) = searched.fault else {
         panic!("{mutant:?} was not noticed in {} states of {:?}", searched.states, base.name)
     };
     println!("{mutant:?}: {} after {} steps, {} states", fault.what, fault.trace.len(), searched.states);
-    let sound = search(base, 2_000_000);
-    assert!(sound.fault.is_none(), "{}: {:#?}", base.name, sound.fault);
 }
 
 fn unbuffered(base: Case) -> Case {
@@ -226,4 +231,20 @@ fn an_inline_copy_that_is_changed_under_its_reader() {
 #[test]
 fn an_inline_copy_that_outlives_its_message() {
     is_found(Mutant::InlineNotVoided, &inline_copies(4, &[Write(1), Write(3)], &[Read(2), Read(2)]));
+}
+
+#[test]
+fn an_end_that_does_not_say_what_the_kernel_was_given() {
+    let base = case("closed, and reset", &[&[TryWrite(2), TryWrite(2), Close]], &[&[TryRead, ReadWritten]]);
+    let base = Case { hurries: true, resets: true, pipe: 1, ..unbuffered(base) };
+    is_found(Mutant::GivenNotSaid, &base);
+}
+
+#[test]
+fn what_the_kernel_was_given_is_said_for_as_long_as_it_is_true() {
+    // That this case holds is searched by `a_reset_behind_an_end`.
+    finds(Mutant::GivenNotTakenBack, &left_behind());
+    finds(Mutant::GivenNotCompared, &left_behind());
+    finds(Mutant::GivenLookedAtEarly, &left_behind());
+    finds(Mutant::GivenSaidBesideWrites, &left_behind());
 }

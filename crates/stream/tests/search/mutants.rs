@@ -67,6 +67,16 @@ pub(crate) enum Mutant {
     ParkedWithoutLook,
     /// Who could not hand everything back, because the kernel refuses it, says that nothing is left.
     RefusedIsDone,
+    /// Who leaves bytes in the ring does not say what the kernel was given.
+    GivenNotSaid,
+    /// It is said although others write to the kernel meanwhile.
+    GivenSaidBesideWrites,
+    /// Who gives the kernel more leaves said what was said.
+    GivenNotTakenBack,
+    /// What is said is believed whatever has come.
+    GivenNotCompared,
+    /// The reader looks at it before it asks the kernel.
+    GivenLookedAtEarly,
 }
 
 /// What a mutant remembers; empty without one.
@@ -125,6 +135,12 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
         (Mutant::ParkedWithoutLook, Word::Head) if is_parking(world, who) => {
             return world.load(who, Word::Tail);
         }
+        (Mutant::GivenLookedAtEarly, Word::Given) if !is_writer => return old,
+        (Mutant::GivenLookedAtEarly, Word::Recall) if !is_writer => {
+            let given = world.load(who, Word::Given);
+            remember(world, who, Word::Given, given);
+        }
+        (Mutant::GivenSaidBesideWrites, Word::Plain) if world.load(who, Word::Given) != 0 => return 0,
         (Mutant::OpenIgnoresPlain, Word::Plain) | (Mutant::PlainIgnoresOpening, Word::Opening) => return 0,
         (Mutant::OpenWhileUnread, Word::Head) if is_writer && world.load(who, Word::Path) == path::TCP => {
             return world.load(who, Word::Tail);

@@ -22,11 +22,11 @@ pub(crate) fn wrote(case: &Case, world: &mut World, who: usize, outcome: Outcome
         (Outcome::Corrupt, _) => Err("a writer called the words corrupt".into()),
         _ if !is_of_op => Ok(()),
         // Somebody else has shut the writing half down.
-        (Outcome::Kernel, Some(_)) if world.kernel.finished => {
+        (Outcome::Kernel, Some(_)) if world.kernel.finished || world.kernel.reset => {
             finish_op(world, who);
             Ok(())
         }
-        (Outcome::Unreturned, Some(_)) if world.kernel.finished => {
+        (Outcome::Unreturned, Some(_)) if world.kernel.finished || world.kernel.reset => {
             finish_op(world, who);
             Ok(())
         }
@@ -63,13 +63,16 @@ pub(crate) fn read(case: &Case, world: &mut World, who: usize, outcome: Outcome)
         // It reads on in the library.
         Outcome::Unreturned | Outcome::Returning if op == Some(Op::Seen) => finish_op(world, who),
         Outcome::Corrupt if !world.kernel.reset => return Err("a reader called the words corrupt".into()),
-        Outcome::Unreturned if !case.may_abort && !world.has_killed => {
+        Outcome::Unreturned if !case.may_abort && !world.has_killed && !world.kernel.reset => {
             return Err("a withdrawal failed".into());
         }
         Outcome::Corrupt | Outcome::Unreturned => world.aborted = true,
         Outcome::Kernel => {
             // Readers in the library find also what was published in a call that did not end.
             at_end(world, 0)?;
+            if op == Some(Op::ReadWritten) && world.kernel.is_whole && world.delivered < world.committed {
+                return Err("a reset, of which no byte was lost, told before all were read".into());
+            }
             finish_op(world, who);
         }
         // So many bytes of the stream are written and were not read.

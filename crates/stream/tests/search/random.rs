@@ -77,6 +77,7 @@ fn random_case(seed: u64) -> Case {
         may_abort: withdraws,
         buffered: dice.one_in(2),
         hurries: dice.one_in(2),
+        resets: dice.one_in(4),
         is_asked: dice.one_in(2),
         ..case("random", &[], &[])
     }

@@ -3,13 +3,15 @@
 //! A call's attempt does nothing but what its steps tell it, so it is where its answers so far have brought it. It is run from the
 //! beginning with these answers, and stopped at the first step for which there is none yet: that is the next one.
 
+use stream::given;
 use stream::park;
 use stream::plain;
 use stream::read::Read;
 use stream::withdraw::Withdraw;
 use stream::write::Write;
 use stream::{
-    Entry, Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Wait, Word, Written,
+    Entry, Free, Held, Locked, Memory, Outcome, Process, Sent, Shared, Slept, Step, Taken, Wait, Word,
+    Written,
 };
 
 /// A step of a call.
@@ -71,7 +73,7 @@ pub(crate) enum Saw {
     Otherwise,
     Free(Free),
     Value(u64),
-    Taken(Option<u64>),
+    Taken(Taken),
     Written(Written),
     Room(bool),
     Held(Held),
@@ -208,7 +210,7 @@ impl Memory for Replay<'_> {
         (0..len as usize).try_for_each(|at| answered!(self, Do::TakeInline(at), Saw::Nothing => ()))
     }
 
-    fn taken(&mut self) -> Result<Option<u64>, Do> {
+    fn taken(&mut self) -> Result<Taken, Do> {
         answered!(self, Do::AskTaken, Saw::Taken(taken) => taken)
     }
 
@@ -252,6 +254,8 @@ pub(crate) enum Call {
     Reading(Read),
     Withdrawing(Withdraw),
     Parking(Parking),
+    /// Says, before an end, what the kernel was given; the ring has so many bytes.
+    Saying(u64),
 }
 
 /// A call about being parked.
@@ -273,6 +277,7 @@ impl Call {
             Self::Writing(call) => call.attempt(m),
             Self::Reading(call) => call.attempt(m),
             Self::Withdrawing(call) => call.attempt(m),
+            Self::Saying(capacity) => given::say(m, *capacity).map(|()| Step::Ends(Outcome::Moved(0))),
             Self::Parking(Parking::Park) => park::park(m, PARKED).map(|_| Step::Ends(Outcome::Moved(0))),
             Self::Parking(Parking::Wake) => park::wake(m).map(|_| Step::Ends(Outcome::Moved(0))),
             Self::Parking(Parking::Read) => park::read(m, |m| m.sleep(Wait::Readable)).map(slept),

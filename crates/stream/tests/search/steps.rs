@@ -48,9 +48,10 @@ fn is_private(case: &Case, world: &World, who: usize) -> bool {
     let is_alone = case.of_end(is_writer) - usize::from(is_writer && case.has_handler) == 1;
     let is_locked = world.words[Word::WriteLock as usize] == who as u64 + 1;
     match process.next {
-        Some(Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall) | Do::Put { .. }) => {
-            is_writer && (is_locked || is_alone)
-        }
+        Some(
+            Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall | Word::Given)
+            | Do::Put { .. },
+        ) => is_writer && (is_locked || is_alone),
         Some(Do::Load(Word::InlineAt)) => is_writer && (is_locked || is_alone),
         // They only go to the store buffer.
         Some(Do::PutInline(_) | Do::Store(Word::InlineAt, _)) => case.buffered,
@@ -91,6 +92,7 @@ fn happen(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> 
             world.flush_one(who);
         }
         Choice::Kill(who) => kill(case, world, who),
+        Choice::Reset => reset(case, world),
         Choice::Wake(who) => return woken(case, world, who, Woken::Look),
         Choice::Hurry(who) => {
             world.processes[who].is_hurried = true;
@@ -157,13 +159,20 @@ pub(crate) fn end_of_writers(case: &Case, world: &mut World, by_reset: bool) {
     if world.kernel.finished || !world.end_is_gone(case, true) {
         return;
     }
-    let kernel = &mut world.kernel;
     if by_reset {
-        kernel.queue.truncate(kernel.arrived);
-        kernel.reset = true;
+        reset(case, world);
     } else {
-        kernel.finished = true;
+        world.kernel.finished = true;
     }
+}
+
+/// What is on its way is lost.
+fn reset(case: &Case, world: &mut World) {
+    let is_end = world.end_is_gone(case, true) && !world.has_killed;
+    let kernel = &mut world.kernel;
+    kernel.is_whole = is_end && kernel.queue.len() == kernel.arrived;
+    kernel.queue.truncate(kernel.arrived);
+    kernel.reset = true;
 }
 
 fn visit(case: &Case, world: &mut World, who: usize, occasion: Occasion) -> Result<(), Broken> {
@@ -283,7 +292,7 @@ fn raw(case: &Case, world: &mut World, who: usize, op: Op) -> Result<(), Broken>
     world.flush(who);
     let moved = match op {
         Op::RawWrite(_) => {
-            if world.end_is_gone(case, false) {
+            if world.end_is_gone(case, false) || world.kernel.reset {
                 finish_op(world, who);
                 return Ok(());
             }
@@ -372,6 +381,9 @@ fn wants(case: &Case, world: &mut World, who: usize, next: Do) -> Result<(), Bro
             None => Err("a write of nothing goes to the kernel".into()),
         },
         Call::Plain(_) if outcome == CHANGED => begin(case, world, who),
+        Call::Writing(_) if is_ended_with_a_rest(case, world, who) => {
+            enter(case, world, who, Call::Saying(u64::from(case.ring)))
+        }
         // An ordinary read, also if somebody parks it in between.
         Call::Parking(Parking::Read | Parking::Sleep { .. }) if outcome == CHANGED => {
             let Process { moved, reached, .. } = world.processes[who];
@@ -392,9 +404,18 @@ fn wants(case: &Case, world: &mut World, who: usize, next: Do) -> Result<(), Bro
             finish_op(world, who);
             Ok(())
         }
-        Call::Writing(_) | Call::Plain(_) => wrote(case, world, who, outcome),
+        Call::Writing(_) | Call::Plain(_) | Call::Saying(_) => wrote(case, world, who, outcome),
         _ => read(case, world, who, outcome),
     }
+}
+
+/// It has done what it can before it ends, and bytes stay in the ring.
+fn is_ended_with_a_rest(case: &Case, world: &World, who: usize) -> bool {
+    let is_end =
+        world.processes[who].is_of_op && matches!(world.op(case, who), Some(Op::Close | Op::ShutDown));
+    let word = |word| world.load(who, word);
+    let is_left = word(Word::Head).max(word(Word::Base)) < word(Word::Tail);
+    is_end && (is_left || path::is_back(word(Word::Path)))
 }
 
 /// What is left of the write that a process is at.

@@ -102,6 +102,8 @@ pub(crate) struct Case {
     pub(crate) buffered: bool,
     /// Who closes or shuts down may not wait until the kernel takes what goes back, unless a reader has left the library.
     pub(crate) hurries: bool,
+    /// Once a writer has ended the connection may be reset at any time: bytes on their way are lost, what arrived is not.
+    pub(crate) resets: bool,
     /// The kernel is asked whether it has room for what the ring may hold; else it says so in any case, as it does before others fill it.
     pub(crate) is_asked: bool,
     /// Messages of so many bytes and less have an inline copy; at most [`INLINE`].
@@ -154,6 +156,8 @@ pub(crate) struct Kernel {
     pub(crate) finished: bool,
     pub(crate) fin_arrived: bool,
     pub(crate) reset: bool,
+    /// It was reset behind the end of all writers, and nothing was on its way.
+    pub(crate) is_whole: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use libc::c_int;
 use stream::read::Purpose;
-use stream::{Outcome, path};
+use stream::{Outcome, Taken, path};
 
 use super::read::read;
 use super::{is_empty, with_errno};
@@ -57,7 +57,11 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
 /// Looks at what the ring has behind bytes of the kernel that were looked at.
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     let Some((own, peer)) = conn.words() else { return 0 };
-    let Some(taken) = kernel::taken(fd, conn.ending(peer)) else { return 0 };
+    let (Taken::Bytes(taken) | Taken::Closed { otherwise: Some(taken), .. }) =
+        kernel::taken(fd, conn.may_be_reset())
+    else {
+        return 0;
+    };
     if !own.read_lock.0.try_take() {
         return 0;
     }

@@ -1,7 +1,7 @@
 //! Calls of crate `stream` without a system call and without a wait: they stop where one would be needed, and are then attempted again by
 //! [`Call`](crate::rings::run::Call).
 
-use stream::{Free, Held, Locked, Memory, Sent, Shared, Slept, Wait, Word, Written};
+use stream::{Free, Held, Locked, Memory, Sent, Shared, Slept, Taken, Wait, Word, Written};
 
 use super::commit;
 use crate::page::{self, Way};
@@ -202,7 +202,7 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     }
 
     #[inline(always)]
-    fn taken(&mut self) -> Result<Option<u64>, Slow> {
+    fn taken(&mut self) -> Result<Taken, Slow> {
         Err(Slow)
     }
 

@@ -15,7 +15,6 @@ use crate::rings::blocked::Goes;
 use crate::rings::conn::parked::Parking;
 use crate::rings::conn::{Conn, Gone, Known, Use, state};
 use crate::rings::copy::Bytes;
-use crate::rings::kernel::Ending;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::spin::{self, Look, Machine};
@@ -369,7 +368,7 @@ fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
 /// need not count as asleep, which would send the writer of a stream to the kernel.
 fn has_nothing(own: &Words, peer: &Words, fd: c_int) -> bool {
     peer.way.0.path.load(Ordering::Relaxed) == path::RING
-        && kernel::held(fd, Ending::UNKNOWN) == Held::Nothing
+        && kernel::held(fd, false) == Held::Nothing
         && peer.way.0.recall.load(Ordering::Acquire) == 0
         && is_empty(own, peer)
 }

@@ -444,9 +444,6 @@ fn plain_by(conn: &Conn, call: &mut impl FnMut() -> isize) -> Option<isize> {
     let Some((own, _)) = conn.words() else { return Some(call()) };
     let way = &own.way.0;
     let Ok(result) = plain::write(&mut WithoutLock(own), |_| {
-        if way.given.load(Ordering::Relaxed) != 0 && way.path.load(Ordering::Relaxed) == path::TCP {
-            way.given.store(0, Ordering::SeqCst);
-        }
         let held = way.held.load(Ordering::Relaxed);
         let result = call();
         if held != 0 && result > 0 {
