@@ -8,6 +8,7 @@
 //! Where to start reading: [`render`], then `page`.
 
 mod advice;
+mod baseline;
 mod benchmarks;
 mod cdf;
 mod culprits;

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::facts::Facts;
 use super::read::{Judged, Read};
 use super::{
-    Detail, advice, cdf, culprits, curves, environment, jitter, matrix, nodes, steps, summary, troubles,
+    Detail, advice, baseline, cdf, culprits, curves, environment, jitter, matrix, nodes, steps, summary,
+    troubles,
 };
 
 /// How it looks. The only text that is put in as it is.
@@ -33,6 +34,7 @@ pub(super) fn page(document: &Value, detail: Detail) -> String {
         ("figures", "At a glance", summary::tiles(document, &facts)),
         ("pairs", "All pairs", matrix::section(document, &facts, detail)),
         ("steps", "What was tested", steps::section(document)),
+        ("baseline", "Beside an earlier run", baseline::section(document, detail)),
         ("curves", "Speed by size, beside the floor", curves::section(document, detail)),
         ("distributions", "How often, how fast", cdf::section(document, detail)),
         ("jitter", "Jitter", jitter::section(document)),

@@ -306,10 +306,25 @@ fn what_is_worse_than_an_earlier_run_is_told() {
     let mut document = healthy(2);
     document["verdict"] = json!("FAIL");
     document["baseline"] = json!({ "old": "r.json", "verdict": "FAIL", "sections": [{ "name": "pairs", "verdict": "FAIL", "error": null,
-        "comparison": { "figures": [{ "id": "pairs.4-8.block", "judgement": "worse" }], "missing": [] } }] });
+        "comparison": { "figures": [
+            { "id": "pairs.4-8.block", "judgement": "worse", "unit": "ns", "old": 8_120.0, "new": 12_300.0, "change": 1.515, "change_ci95": [1.49, 1.54] },
+            { "id": "pairs.4-8.latency", "judgement": "same", "unit": "ns", "old": 60.0, "new": 61.0 },
+            { "id": "<b>", "judgement": "inconclusive", "why": "too few blocks" }], "missing": [{ "id": "pairs.8-4.block", "reason": null }] } }] });
     let page = render(&document).unwrap();
+    assert!(page.contains("Beside an earlier run") && page.contains("1 figure is as before"), "{page}");
+    for said in [
+        "Worse: 1",
+        "8120\u{a0}ns",
+        "1.51× (1.49×–1.54×)",
+        "Missing now: 1",
+        "pairs.8-4.block",
+        "too few blocks",
+        "&lt;b&gt;",
+    ] {
+        assert!(page.contains(said), "no `{said}`: {page}");
+    }
     assert!(has(&page, "wrong") && !page.contains("A test failed."));
-    assert!(page.contains("Comparison with an earlier run") && page.contains("pairs: 1 worse, 0 missing"));
+    assert!(page.contains("Comparison with an earlier run") && page.contains("pairs: 1 worse, 1 missing"));
 }
 
 #[test]
