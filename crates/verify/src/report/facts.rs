@@ -20,6 +20,9 @@ pub(super) struct PairFacts {
     pub bandwidth: Option<f64>,
     pub block_ratio: Option<f64>,
     pub block: Option<Judged>,
+    /// What further passes read of the two quotients, where the first one suspected the pair.
+    pub latency_again: Vec<f64>,
+    pub block_again: Vec<f64>,
     /// Times that it stood still.
     pub stalls: u64,
     /// Bytes that were compared at the far end.
@@ -112,6 +115,8 @@ impl Facts {
             pair.bandwidth = entry.positive("bandwidth_bytes_per_s");
             pair.block_ratio = entry.positive("block.ratio");
             pair.block = entry.at("block").verdict();
+            pair.latency_again = again(entry, "latency");
+            pair.block_again = again(entry, "block");
             pair.stalls = entry.count("stalls");
             pair.problems = entry.texts("problems").into_iter().map(Into::into).collect();
             pair.verdict = entry.verdict();
@@ -125,6 +130,12 @@ impl Facts {
             pair.verdict = Some(Judged::Fail);
         }
     }
+}
+
+/// Quotients that further passes have read.
+fn again(pair: &Value, what: &str) -> Vec<f64> {
+    let of_kind = pair.items("again").iter().filter(|again| again.at("what").as_str() == Some(what));
+    of_kind.filter_map(|again| again.positive("ratio")).collect()
 }
 
 /// What an instance of the load test counted against a peer.

@@ -275,7 +275,10 @@ fn bad_pairs(facts: &Facts) -> Markup {
         .iter()
         .filter(|(_, pair)| pair.is_bad() || pair.verdict == Some(Judged::Unsure))
         .collect();
-    let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".into(), number::times);
+    let ratios = |first: Option<f64>, again: &[f64]| {
+        let first = first.map_or_else(|| "–".into(), number::times);
+        again.iter().fold(first, |text, ratio| format!("{text}, again {}", number::times(*ratio)))
+    };
     html! {
         @if !bad.is_empty() {
             h3 { "Pairs that something speaks against" }
@@ -289,8 +292,8 @@ fn bad_pairs(facts: &Facts) -> Markup {
                         @for ((from, to), pair) in bad.iter().take(MOST) {
                             tr {
                                 th scope="row" { (from) " → " (to) }
-                                td { (ratio(pair.latency_ratio)) }
-                                td { (ratio(pair.block_ratio)) }
+                                td { (ratios(pair.latency_ratio, &pair.latency_again)) }
+                                td { (ratios(pair.block_ratio, &pair.block_again)) }
                                 td { (pair.stalls) }
                                 td.left { @for text in pair.problems.iter().chain(&pair.wrong) { p { (text) } } }
                             }

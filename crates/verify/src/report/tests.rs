@@ -240,7 +240,9 @@ fn a_culprit_is_named_first_and_the_pair_is_marked_without_colour() {
         json!(["bandwidth: a block of 128 KiB takes 28000 ns, 3.10 x that of the other pairs"]);
     document["pairs"]["culprits"] = json!([{ "suspect": { "link": [4, 12] },
         "evidence": ["from node 4 to node 12, bandwidth: a block of 128 KiB takes 28000 ns, 3.10 x that of the other pairs"] }]);
+    document["pairs"]["pairs"][1]["again"] = json!([{ "what": "block", "ratio": 2.9, "verdict": "FAIL" }, { "what": "latency", "verdict": "PASS" }]);
     let page = render(&document).unwrap();
+    assert!(page.contains("3.10×, again 2.90×"), "each reading");
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no `{text}`"));
     assert!(at("Link 4–12 carries only 32\u{a0}% of what the others carry") < at("id=\"next\""));
     assert!(at("id=\"next\"") < at("Link 4–12: take work off it") && at("id=\"wrong\"") < at("id=\"pairs\""));
