@@ -99,14 +99,17 @@ impl PeerReport {
             let longest_ms = ledger.longest_failure_ns as f64 / 1e6;
             parts.push(format!("{} failure(s), the longest {longest_ms:.2} ms", ledger.failures));
         }
-        for (count, what) in
-            [(ledger.lost, "lost"), (ledger.corrupt, "corrupt"), (ledger.out_of_order, "out of order")]
-        {
+        for (count, what) in [
+            (ledger.lost, "put(s) lost"),
+            (ledger.corrupt, "block(s) or word(s) corrupt"),
+            (ledger.out_of_order, "block(s) out of order"),
+        ] {
             if count > 0 {
                 parts.push(format!("{count} {what}"));
             }
         }
-        (!parts.is_empty()).then(|| parts.join(", "))
+        (!parts.is_empty())
+            .then(|| format!("{}; {} blocks were right", parts.join(", "), ledger.blocks_checked))
     }
 
     /// Nothing speaks against it but that answers took long: who has no processor gives none.

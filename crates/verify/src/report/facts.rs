@@ -27,7 +27,7 @@ pub(super) struct PairFacts {
     pub stalls: u64,
     /// Bytes that were compared at the far end.
     pub bytes_checked: f64,
-    /// What went wrong under load, or in the exchange: `3 lost`.
+    /// What went wrong under load, or in the exchange: `3 puts lost`.
     pub wrong: Vec<String>,
     /// What is wrong with it, confirmed.
     pub problems: Vec<String>,
@@ -144,9 +144,12 @@ fn wrong(peer: &Value, waited: bool) -> Vec<String> {
     if waited && peer.at("found").as_bool() == Some(false) {
         wrong.push("not found".into());
     }
-    for (field, what) in
-        [("lost", "lost"), ("corrupt", "corrupt"), ("out_of_order", "out of order"), ("failures", "failures")]
-    {
+    for (field, what) in [
+        ("lost", "puts lost"),
+        ("corrupt", "blocks or words corrupt"),
+        ("out_of_order", "blocks out of order"),
+        ("failures", "failures"),
+    ] {
         let number = peer.count(&format!("ledger.{field}"));
         if number > 0 {
             wrong.push(format!("{} {what}", super::number::count(number)));
