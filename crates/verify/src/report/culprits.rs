@@ -120,13 +120,9 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     let mut found = Vec::new();
     let says = |words: &[&str]| evidence.iter().any(|text| words.iter().any(|word| text.contains(word)));
     let of_pairs = || facts.pairs.iter().filter(|(pair, _)| suspect.touches(**pair)).map(|(_, pair)| pair);
-    // The first reading, and those that confirmed it.
-    let worst = |ratios: &dyn Fn(&PairFacts) -> (Option<f64>, &[f64])| {
-        let each = |pair: &PairFacts| {
-            let (first, again) = ratios(pair);
-            first.into_iter().chain(again.iter().copied()).collect::<Vec<f64>>()
-        };
-        of_pairs().flat_map(each).reduce(f64::max)
+    // Of the first reading, and those that confirmed it.
+    let worst = |first: &dyn Fn(&PairFacts) -> Option<f64>, again: &dyn Fn(&PairFacts) -> Vec<f64>| {
+        of_pairs().flat_map(|pair| first(pair).into_iter().chain(again(pair))).reduce(f64::max)
     };
     if says(&["not found", "cannot be reached", "not answer", "is down", "not connected"]) {
         found.push("cannot be reached".to_owned());
@@ -137,12 +133,14 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
         known.is_empty() || known.contains(&Judged::Fail)
     };
     if says(&["latency:", "half round trip"]) && sure(&|pair| pair.latency) {
-        let by = worst(&|pair| (pair.latency_ratio, &pair.latency_again)).filter(|ratio| *ratio > 1.05);
+        let by = worst(&|pair| pair.latency_ratio, &|pair| pair.latency_again.clone())
+            .filter(|ratio| *ratio > 1.05);
         let times = |by| format!("takes {} as long as the others to answer", number::times(by));
         found.push(by.map_or_else(|| "answers late".into(), times));
     }
     if says(&["bandwidth:", "block of"]) && sure(&|pair| pair.block) {
-        let by = worst(&|pair| (pair.block_ratio, &pair.block_again)).filter(|ratio| *ratio > 1.05);
+        let by =
+            worst(&|pair| pair.block_ratio, &|pair| pair.block_again.clone()).filter(|ratio| *ratio > 1.05);
         let share = |by| format!("carries only {:.0}\u{a0}% of what the others carry", 100.0 / by);
         found.push(by.map_or_else(|| "is slow".into(), share));
     }
