@@ -46,7 +46,7 @@ pub fn page(report: &Report, drawing: Option<&str>) -> String {
                         @match &report.routes {
                             Some(routes) => {
                                 (routes.pairs - routes.lost - routes.cut) " of " (routes.pairs) " pairs reach each other; "
-                                @if routes.credit_loop.is_empty() { "no credit loop" } @else { "a credit loop" }
+                                @if routes.credit_loop.is_empty() { "no credit loop between hosts" } @else { "a credit loop" }
                             }
                             None => { "n/a" }
                         }

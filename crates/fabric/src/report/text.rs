@@ -48,7 +48,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
             routes.pairs - routes.lost - routes.cut,
             routes.pairs,
             routes.most_switches,
-            if routes.credit_loop.is_empty() { "no credit loop" } else { "a credit loop" }
+            if routes.credit_loop.is_empty() { "no credit loop between hosts" } else { "a credit loop" }
         )?,
         None => writeln!(out, "tables: n/a, none were read")?,
     }
