@@ -108,11 +108,16 @@ fn every_benchmark_is_comparable_with_itself() {
         ("latency", &["--rounds", "12"]),
     ] {
         let path = cluster.runtime_dir().join(tool);
-        let (status, out, err) = cluster.run(&[&["bench", tool, "--json"], more].concat()).unwrap();
-        assert_eq!(status, 0, "{tool}: {err}");
-        std::fs::write(&path, out).unwrap();
         let file = path.to_str().unwrap();
-        let (status, out, err) = cluster.run(&["bench", "compare", file, file, "--json"]).unwrap();
+        let compared = || {
+            let (status, out, err) = cluster.run(&[&["bench", tool, "--json"], more].concat()).unwrap();
+            assert_eq!(status, 0, "{tool}: {err}");
+            std::fs::write(&path, out).unwrap();
+            cluster.run(&["bench", "compare", file, file, "--json"]).unwrap()
+        };
+        // So short a run may have no undisturbed moment, beside other work: then there is nothing to compare, and it says so.
+        let has_figures = |(_, out, _): &(i32, String, String)| !out.contains("without a single figure");
+        let (status, out, err) = (0..10).map(|_| compared()).find(has_figures).expect("no figure, ten times");
         let report = json_of(&out);
         // On a busy machine too little may be undisturbed; nothing is worse than itself.
         assert!(matches!(status, 0 | 3), "{tool}: {out}{err}");
