@@ -76,8 +76,18 @@ impl Browser {
         self.dir.path().join(name)
     }
 
-    /// Opens a page with these further arguments, and waits for the end.
+    /// Opens a page with these further arguments, and waits for the end. A browser that has stopped moving, which happens on a machine with much
+    /// other work, is started once more.
     fn visit(&self, page: &Path, more: &[OsString]) -> Visit {
+        let visited = self.try_to_visit(page, more).or_else(|said| {
+            println!("started once more: {said}");
+            self.try_to_visit(page, more)
+        });
+        visited.unwrap_or_else(|said| panic!("twice: {said}"))
+    }
+
+    /// What it says if it does not end.
+    fn try_to_visit(&self, page: &Path, more: &[OsString]) -> Result<Visit, String> {
         let profile = tempfile::tempdir_in(self.dir.path()).unwrap();
         let [out, err, net_log] = ["out", "err", "net.json"].map(|name| profile.path().join(name));
         let mut child = Command::new(&self.program)
@@ -102,13 +112,13 @@ impl Browser {
                 let group = Pid::from_child(&child);
                 let _ = kill_process_group(group, Signal::KILL);
                 let _ = child.wait();
-                panic!("chromium has not ended after {} s: {}", LIMIT.as_secs(), read(&err));
+                return Err(format!("chromium has not ended after {} s: {}", LIMIT.as_secs(), read(&err)));
             }
             std::thread::sleep(Duration::from_millis(20));
         };
         let visit = Visit { out: read(&out), err: read(&err), net_log: read(&net_log) };
         assert!(status.success(), "{status}: {}", visit.err);
-        visit
+        Ok(visit)
     }
 
     /// A picture of the page.

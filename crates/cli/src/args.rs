@@ -156,6 +156,7 @@ pub(crate) enum Command {
     },
     /// Run a program with the sockets library in it; the program's exit status is the command's
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \
+                            tieline run --rings -- redis-server; tieline run --rings -- redis-benchmark -t get\n  \
                             tieline run --stats s -- redis-server; tieline sockets stat --from s\n\n\
                             Exit status: the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, \
                             4 the library is missing, the file of --stats cannot be made, or --strict and the library cannot enter the program.")]
@@ -282,7 +283,7 @@ pub(crate) struct Verify {
     /// Judge what is measured of one pair by limits from a file, as `tieline bench thresholds` prints them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "health"])]
     pub thresholds: Option<PathBuf>,
-    /// Compare with an earlier result, a file that `tieline verify --json` has written; worse than that is a failure
+    /// Compare with an earlier result, a file with the output of `tieline verify --json`; worse than that is a failure
     #[arg(long, value_name = "OLD.json", conflicts_with_all = ["quick", "health"])]
     pub baseline: Option<PathBuf>,
     /// Only whether the running cluster is sound: seconds, one line, and the exit status; for a job's prolog
@@ -294,7 +295,7 @@ pub(crate) struct Verify {
     /// Pack the result with logs, configuration and the machine's facts, without secrets, for whoever has to help
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
-    /// Run nothing: make the page of --report from a file that `tieline verify --json` has written
+    /// Run nothing: make the page of --report from a file with the output of `tieline verify --json`
     #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed"])]
     pub from: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ pub(crate) enum LinkAction {
     Up(Ends),
     /// Take a link down and up again, several times
     Flap(Flap),
-    /// Swap the cables of two nodes: who calls one reaches the other; again to swap them back
+    /// Swap the links to two nodes: a program that connects to one reaches the other; again to swap them back (needs `tieline up --faults`)
     Swap(Ends),
     /// Make a link worse: slower, lossy, stalling (needs `tieline up --faults`)
     Degrade(Degrade),

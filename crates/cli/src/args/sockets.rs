@@ -17,7 +17,7 @@ pub(crate) struct Run {
     /// Only this program: what it starts runs without the library
     #[arg(long)]
     pub no_children: bool,
-    /// Let connections inside this machine go through memory, between programs that are both run so; new, and off without this
+    /// Send what connections on this machine carry through shared memory, if both programs are started by `tieline run --rings`; new, and off without this
     #[arg(long)]
     pub rings: bool,
     /// Refuse a program that the library cannot enter, instead of running it plain

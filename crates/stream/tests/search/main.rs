@@ -14,6 +14,7 @@ mod mutants;
 mod outcomes;
 mod random;
 mod replay;
+mod resets;
 mod search;
 mod steps;
 mod whole;

@@ -5,8 +5,9 @@ use Op::{
     ShutDown, TryRead, TryWrite, Wake, Withdraw, Write,
 };
 
-use crate::cases::{case, left_behind};
+use crate::cases::case;
 use crate::mutants::Mutant;
+use crate::resets::left_behind;
 use crate::search::search;
 use crate::world::{Case, Op};
 
