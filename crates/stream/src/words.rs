@@ -141,6 +141,7 @@ mod tests {
             Word::Recall,
             Word::Opening,
             Word::Plain,
+            Word::Given,
             Word::InlineAt,
         ];
         assert!(writers.iter().all(|word| word.is_writers()) && Word::WriteLock.is_writers());
