@@ -37,7 +37,7 @@ pub(super) fn section(document: &Value, detail: Detail) -> Option<Markup> {
     let old = document.text("baseline.old").unwrap_or("an earlier run".into());
     let same: usize = sections.iter().map(|section| judged(section, "same").count()).sum();
     Some(html! {
-        p { "This run beside " code { (old) } ": " (number::count(same as u64)) (if same == 1 { " figure is" } else { " figures are" }) " as before; what is not stands below." }
+        p { "This run beside " code { (old) } ": " (number::count(same as u64)) (if same == 1 { " figure is" } else { " figures are" }) " as before; what is not stands below. A figure that has the same reference beside it in both runs is compared by its ratio to that, as the machine may have changed between the runs." }
         ul.sections { @for section in sections { li {
             (steps::badge(section.verdict().unwrap_or(Judged::Unsure))) " " (section.text("name").unwrap_or_default())
             @if let Some(error) = section.text("error") { ": " (error) }
@@ -98,7 +98,7 @@ fn table(title: &str, rows: &[Row], most: usize) -> Markup {
             table {
                 thead { tr {
                     th scope="col" { "Figure" } th scope="col" { "Before" } th scope="col" { "Now" }
-                    th scope="col" { "Now by before (95\u{a0}%)" } th scope="col" { "Note" }
+                    th scope="col" { "Change (95\u{a0}%)" } th scope="col" { "Note" }
                 } }
                 tbody { @for row in rows.iter().take(most) { tr {
                     th scope="row" { (row.id) } td { (row.before) } td { (row.now) } td { (row.change) } td.left { (row.why) }
