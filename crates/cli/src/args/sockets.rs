@@ -17,7 +17,7 @@ pub(crate) struct Run {
     /// Only this program: what it starts runs without the library
     #[arg(long)]
     pub no_children: bool,
-    /// Send what connections on this machine carry through shared memory, if both programs are started by `tieline run --rings`; new, and off without this
+    /// Move the bytes of connections inside this machine through shared memory, if both programs run with --rings; new, and off without this
     #[arg(long)]
     pub rings: bool,
     /// Refuse a program that the library cannot enter, instead of running it plain

@@ -66,10 +66,13 @@ fn about_culprits(culprits: &[Culprit], known: &Known<'_>) -> Vec<String> {
              `tieline verify --running` finds it there, too"
         )];
     }
-    culprits
-        .iter()
-        .map(|culprit| on_purpose(culprit, &known.links).unwrap_or_else(|| culprit.next_step()))
-        .collect()
+    let about = |culprit: &Culprit| {
+        let undo = on_purpose(culprit, &known.links);
+        // A node may be to blame for more than what was done to its links.
+        let is_all = undo.is_some() && matches!(culprit.suspect, Suspect::Link(_));
+        undo.into_iter().chain((!is_all).then(|| culprit.next_step()))
+    };
+    culprits.iter().flat_map(about).collect()
 }
 
 /// What ends a fault that was made on purpose, if the suspect has one.
@@ -197,6 +200,9 @@ mod tests {
             let said = of(culprit.clone(), &worse);
             assert!(said.starts_with(&culprit.suspect.to_string()), "{said}");
             assert!(said.contains("loss") && said.contains("`tieline link clear 4 8`"), "{said}");
+            let pieces = advice(std::slice::from_ref(&culprit), &known(&[], &worse)).len();
+            let is_node = matches!(culprit.suspect, Suspect::Node(_));
+            assert_eq!(pieces, 1 + usize::from(is_node), "a node may have other troubles, too");
         }
     }
 
