@@ -41,7 +41,7 @@ pub const ALL: [Known; 13] = [
         row: "a program that executes another one, makes another number (`dup`) for the descriptor",
         reason: "bytes are in a ring that another process has written and only that process can take back, which it does in its next call \
                  that the library sees; this one has to wait for that before what the library does not see",
-        is_it: waits_for_a_writer,
+        is_it: |case| waits_for_a_writer(case) || was_waited_for_in_vain(case),
     },
     Known {
         name: "waits-since-before",
@@ -192,6 +192,17 @@ fn waits_for_a_writer(case: &Case<'_>) -> bool {
         && writes_in_another_process(case, case.step)
 }
 
+/// The same, when it has waited for as long as it does: the connection is reset. What the child of a `vfork` made another number of is waited
+/// for by its parent's next call.
+fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
+    let fd = argument(case.step, "fd");
+    let copied = |step: &Step| step.call.name() == "vfork_exit" && argument(step, "fd") == fd;
+    (case.call() == "aio" || case.before().iter().any(copied))
+        && case.first.other.contains("ECONNRESET")
+        && !case.first.one.contains("ECONNRESET")
+        && writes_in_another_process(case, case.step)
+}
+
 /// Whether an actor of another process than this step's has written before.
 fn writes_in_another_process(case: &Case<'_>, of: &Step) -> bool {
     let processes = processes(case.before());
@@ -310,7 +321,12 @@ fn is_edge_again_for_nobody(case: &Case<'_>) -> bool {
 /// Whether the slot is an epoll that has told an edge before.
 fn is_epoll_with_an_edge(case: &Case<'_>, slot: &str) -> bool {
     let copied = case.before().iter().find(|step| {
-        is_one_of(step.call.name(), "dup dupfd") && argument(step, "to").as_deref() == Some(slot)
+        let to = match step.call.name() {
+            "dup" | "dupfd" => argument(step, "to"),
+            "dup2" | "dup3" => argument(step, "onto"),
+            _ => None,
+        };
+        to.as_deref() == Some(slot)
     });
     let copied = copied.and_then(|step| argument(step, "fd"));
     let of_epoll = |step: &&Step, call: &str| {

@@ -72,7 +72,8 @@ fn what_differs_is_saved_small_and_replayed() {
     let again = with(&["shrink", &saved, "--seconds", "20"]);
     assert_eq!(again.status.code(), Some(1), "{}", text(&again.stderr));
     let small = Program::parse(&text(&again.stdout)).unwrap();
-    assert!(small.steps.len() <= 8, "{}", small.text());
+    // A connection of TCP is six calls, and another actor's is one more.
+    assert!(small.steps.len() <= 10, "{}", small.text());
     // Without the library there is nothing to see.
     assert_eq!(differential(&["replay", &saved]).status.code(), Some(0));
     let none = differential(&["shrink", &saved]);

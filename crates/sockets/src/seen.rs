@@ -116,10 +116,7 @@ pub(crate) fn copied(from: c_int, to: c_int) -> c_int {
         if from != to {
             is_new(to);
         }
-        unusual(from);
-        if crate::environment::has_rings() && table::kind(from) == Kind::Other {
-            rings::epoll::copied(from);
-        }
+        has_others(from);
         table::copied(from, to);
         page::note(Note::Copied);
     } else if to >= 0 {
@@ -286,6 +283,14 @@ pub(crate) fn unusual(fd: c_int) {
     }
 }
 
+/// A descriptor has another number, or another process, by which what is done is not seen.
+fn has_others(fd: c_int) {
+    unusual(fd);
+    if crate::environment::has_rings() && table::kind(fd) == Kind::Other {
+        rings::epoll::copied(fd);
+    }
+}
+
 /// Makes a call of `epoll_ctl`, unless what it changes has only to be noted.
 ///
 /// # Safety
@@ -334,10 +339,13 @@ pub(crate) fn measured(fd: c_int) {
     }
 }
 
-/// The C library or the kernel is about to move bytes of nobody knows which descriptor.
-pub(crate) fn moves_unseen() {
+/// The C library is about to move bytes of this descriptor in a thread of its own; none if nobody knows of which.
+pub(crate) fn moves_unseen(fd: Option<c_int>) {
     note(Note::Moved);
-    stops();
+    match fd {
+        Some(fd) => unusual(fd),
+        None => stops(),
+    }
 }
 
 /// From now on everything stays with the kernel.
@@ -423,8 +431,7 @@ pub(crate) fn passing(message: *const libc::msghdr) -> bool {
             for place in (at + HEADER..end).step_by(size_of::<c_int>()) {
                 let mut fd = [0];
                 if raw::peek_at(control + place, &mut fd) {
-                    unusual(fd[0]);
-                    rings::epoll::has_others(fd[0]);
+                    has_others(fd[0]);
                 }
             }
         }

@@ -78,7 +78,7 @@ pub fn families() -> Vec<&'static str> {
     MOVES.iter().map(|(_, name, _)| *name).chain([RACE]).collect()
 }
 
-const MOVES: [Move; 52] = [
+const MOVES: [Move; 53] = [
     (5, "open", openings::open),
     (19, "send", traffic::send),
     (16, "receive", traffic::receive),
@@ -128,6 +128,7 @@ const MOVES: [Move; 52] = [
     (2, "nested", sequences::nested),
     (1, "deferred", sequences::deferred),
     (2, "hand-over", sequences::hand_over),
+    (1, "two-numbers", sequences::two_numbers),
     (3, "interrupted", sequences::interrupted),
     (1, "socket-times", sequences::socket_times),
     (1, "unshare", sequences::unshare),

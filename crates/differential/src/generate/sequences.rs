@@ -212,6 +212,35 @@ pub(super) fn hand_over(model: &mut Model) {
     }
 }
 
+/// A set with two numbers: what is registered by one of them shows by both.
+pub(super) fn two_numbers(model: &mut Model) {
+    let open = |object: &Object| matches!(object.what, What::Stream(_)) && !object.ended;
+    let Some((actor, member, id)) = model.find(open) else { return };
+    let there = model.find_for(actor, |object| object.what == What::Epoll);
+    let there =
+        there.filter(|(_, set)| !model.is_waited_for(*set) && !model.objects[*set].members.contains(&id));
+    let (fd, set) = there.unwrap_or_else(|| {
+        let to = model.new_slot();
+        model.step(actor, Call::EpollCreate { to, with: Set::none() });
+        (to, model.hold(actor, to, What::Epoll, false))
+    });
+    let to = model.new_slot();
+    model.step(actor, Call::Dup { fd, to });
+    model.put(actor, to, Some(set));
+    let (by, other) = if model.random.percent(50) { (fd, to) } else { (to, fd) };
+    let events = model.random.set(&[(EpollEvent::In, 100), (EpollEvent::Edge, 40)]);
+    model.step(actor, Call::EpollCtl { fd: by, op: CtlOp::Add, member, events });
+    model.objects[set].members.push(id);
+    let Some((sender, from, peer)) = traffic::holder(model, model.objects[id].peer) else { return };
+    let len = model.random.within(1, 200);
+    if traffic::send_from(model, sender, (from, peer), len) {
+        for fd in [other, by, other] {
+            let by: EpollBy = model.random.choice();
+            model.step(actor, Call::EpollWait { fd, by, max: 8, timeout: 0 });
+        }
+    }
+}
+
 /// A call that waits, and a signal for who waits.
 pub(super) fn interrupted(model: &mut Model) {
     let fit = |object: &Object| {

@@ -24,6 +24,20 @@ fn a_wait_for_a_writer_of_the_same_process_is_not_known() {
 }
 
 #[test]
+fn a_reset_is_known_where_a_writer_was_waited_for() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let aio = ("a0 aio fd=s1 by=read len=19", "");
+    let (read, reset) = ("= 0 over 19 data=19:a02414e8:572be16d5a801480", "= 0 over ECONNRESET");
+    assert_eq!(classified(&[fork, SEND, aio], read, reset), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, aio], read, reset), None, "nobody has written");
+    assert_eq!(classified(&[fork, SEND, aio], read, "= 0 over 18"), None);
+    let copies = ("a0 vfork_exit close=- fd=s1 onto=s4 status=0", "= %<1>");
+    let send = ("a0 send fd=s1 len=4 by=send flags=oob name=- bad=no", "");
+    assert_eq!(classified(&[fork, SEND, copies, send], "= 4", "= -1 ECONNRESET"), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, SEND, send], "= 4", "= -1 ECONNRESET"), None, "nothing was waited for");
+}
+
+#[test]
 fn an_edge_that_was_not_told_before_is_not_known() {
     let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
     let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";
@@ -31,6 +45,10 @@ fn an_edge_that_was_not_told_before_is_not_known() {
     assert_eq!(classified(&[add, told, (wait, "")], "= 0", "= 1 s1:IN"), Some("edge-again"));
     assert_eq!(classified(&[add, told, (wait, "")], "= 0", "= 1 s2:IN"), None);
     assert_eq!(classified(&[add, (wait, "= 0"), (wait, "")], "= 0", "= 1 s1:IN"), None);
+    let onto = ("a0 dup2 fd=s3 onto=s4", "= 7");
+    let poll = ("a0 poll by=poll set=s4:in,s3:in timeout=0", "");
+    assert_eq!(classified(&[add, told, onto, poll], "= 0", "= 2 s4:IN s3:IN"), Some("edge-again"));
+    assert_eq!(classified(&[add, told, poll], "= 0", "= 2 s4:IN s3:IN"), None, "another set");
     let level = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in", "= 0");
     assert_eq!(classified(&[level, told, (wait, "")], "= 0", "= 1 s1:IN"), None);
     assert_eq!(classified(&[add, (wait, "")], "= 1 s1:IN", "= 0"), None, "one that is lost");

@@ -10,7 +10,7 @@ use crate::rings::conn::Known;
 use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
-use crate::{cancel, seen, state, table};
+use crate::{cancel, raw, seen, state, table};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]
@@ -308,11 +308,30 @@ hooks! {
         |next| next(from, to, length, flags)
 }
 
+/// Of a descriptor that a control block names, the C library's own threads read or write: it stays with the kernel. `aio_fildes` stands at the
+/// block's beginning in each C library.
+fn is_moved_unseen(block: *const c_void) {
+    let mut fd = [0 as c_int];
+    // An address, which need not be one; and some kernels do not say what is there.
+    seen::moves_unseen(raw::peek_at(block as usize, &mut fd).then_some(fd[0]));
+}
+
+/// The same of a list of blocks, some of which may be missing.
+fn are_moved_unseen(list: *const c_void, count: c_int) {
+    for at in 0..count.max(0) as usize {
+        let mut block = [0_u64];
+        if !raw::peek_at((list as usize).wrapping_add(at * size_of::<u64>()), &mut block) {
+            return seen::moves_unseen(None);
+        }
+        is_moved_unseen(block[0] as usize as *const c_void);
+    }
+}
+
 /// Input and output that the C library's own threads do.
 macro_rules! asynchronous {
     ($($name:ident)*) => { hooks! {$(
         fn $name(block: *mut c_void) -> c_int, else -1; |next| {
-            seen::moves_unseen();
+            is_moved_unseen(block);
             next(block)
         }
     )*} };
@@ -322,11 +341,11 @@ asynchronous! { aio_read aio_read64 aio_write aio_write64 }
 
 hooks! {
     fn lio_listio(mode: c_int, list: *mut c_void, count: c_int, event: *mut c_void) -> c_int, else -1; |next| {
-        seen::moves_unseen();
+        are_moved_unseen(list, count);
         next(mode, list, count, event)
     }
     fn lio_listio64(mode: c_int, list: *mut c_void, count: c_int, event: *mut c_void) -> c_int, else -1; |next| {
-        seen::moves_unseen();
+        are_moved_unseen(list, count);
         next(mode, list, count, event)
     }
 }

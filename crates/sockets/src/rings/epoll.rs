@@ -14,7 +14,8 @@ use libc::{c_int, epoll_event};
 use stream::path;
 
 use self::interest::Interest;
-pub(crate) use self::noting::{all_have_others, any_made, everything, has_others, made};
+use self::noting::has_others;
+pub(crate) use self::noting::{all_have_others, any_made, everything, made};
 pub(crate) use self::parking::{
     Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, wakes,
 };

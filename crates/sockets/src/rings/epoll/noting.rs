@@ -11,7 +11,7 @@
 use libc::{c_int, epoll_event};
 
 use super::interest::Change;
-use super::parking::{epoll_state, interest};
+use super::parking::{FOREIGN, epoll_state, interest};
 use crate::raw;
 use crate::rings::conn::{self, Conn};
 use crate::rings::lock::Masked;
@@ -293,7 +293,12 @@ pub(super) fn is_trusted(epoll: c_int) -> bool {
 pub(super) fn forked() {
     HOLDERS.fetch_add(1, Ordering::Relaxed);
     for fd in 0..table::highest() as c_int {
-        let (Some(standing), Some(interest)) = (standing(fd), interest(fd)) else { return };
+        let (Some(state), Some(interest)) = (epoll_state(fd as u32 + 1), interest(fd)) else { return };
+        let standing = &state.standing;
+        if is_one(fd) {
+            // The parent may wait in it, and looks at no ring of what the child registers from here on.
+            state.sleepers.fetch_or(FOREIGN, Ordering::Relaxed);
+        }
         if standing.asking.load(Ordering::Relaxed) != 0 {
             standing.asking.store(0, Ordering::Relaxed);
         }

@@ -112,6 +112,12 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
     if what != libc::EPOLL_CTL_ADD && what != libc::EPOLL_CTL_MOD {
         return;
     }
+    if !noting::is_one(epoll)
+        && let Some(sleepers) = sleepers(epoll as u32 + 1)
+    {
+        // Another process has made it, or it has another number: whoever waits by that looks at no ring of what is registered by this one.
+        sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
+    }
     let Some(now) = now else { return };
     if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
         let conn = known.conn;
@@ -271,7 +277,7 @@ pub(super) fn park_all(epoll: c_int) {
     for_each_awake(epoll, park);
 }
 
-/// An epoll has got another number, by which nobody finds what is in it: everything in it stays with the kernel.
+/// An epoll has got another number, or another process, by which nobody finds what is in it: everything in it stays with the kernel.
 pub(crate) fn copied(epoll: c_int) {
     noting::has_others(epoll);
     let Some(sleepers) = sleepers(epoll as u32 + 1) else { return };
