@@ -1,7 +1,11 @@
 //! Where results and errors go, and what happens when they cannot go there.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::process::Stdio;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use tieline_tests::cluster::tieline_binary;
 use tieline_tests::{Cluster, Watchdog};
@@ -134,4 +138,55 @@ fn a_reader_that_has_gone_is_no_error() {
             output.status
         );
     }
+}
+
+/// What a command prints on a terminal that is so wide.
+fn on_a_terminal(
+    cluster: &Cluster,
+    arguments: &[&str],
+    columns: u16,
+    environment: &[(&str, &str)],
+) -> String {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    tcsetwinsize(&theirs, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let mut command = cluster.command(arguments).unwrap();
+    command.env("TERM", "xterm").env_remove("NO_COLOR");
+    command.envs(environment.iter().copied()).stdout(theirs.try_clone().unwrap()).stderr(Stdio::null());
+    // Nothing here has the other end but the command, so that its end is seen.
+    let mut child = command.spawn().unwrap();
+    drop((command, theirs));
+    let mut text = Vec::new();
+    // Nobody having the terminal is an error (EIO) behind all that was printed.
+    drop(File::from(ours).read_to_end(&mut text));
+    child.wait().unwrap();
+    String::from_utf8(text).unwrap().replace("\r\n", "\n")
+}
+
+#[test]
+fn on_a_terminal_verdicts_have_colour_and_lines_fit() {
+    let _watchdog = Watchdog::usual("a terminal");
+    let cluster = Cluster::up(2).unwrap();
+    let plain = [("NO_COLOR", "1")];
+    let wide = on_a_terminal(&cluster, &["cable"], 200, &[]);
+    assert!(wide.contains("*\x1b[1m\x1b[32mPASSED\x1b[0m*"), "{wide:?}");
+    for (what, environment) in [("NO_COLOR", &plain[..]), ("a terminal without", &[("TERM", "dumb")])] {
+        let text = on_a_terminal(&cluster, &["cable"], 200, environment);
+        assert!(text.contains("*PASSED*") && !text.contains('\x1b'), "{what}: {text:?}");
+    }
+    for arguments in [&["cable"][..], &["status"], &["link", "list"], &["diag"], &["query"], &["clusters"]] {
+        let words = |text: &str| text.split_whitespace().count();
+        let narrow = on_a_terminal(&cluster, arguments, 40, &plain);
+        let wide = on_a_terminal(&cluster, arguments, 1000, &plain);
+        let too_long = |line: &&str| line.chars().count() > 40 && line.split_whitespace().count() > 1;
+        assert_eq!(narrow.lines().find(too_long), None, "{arguments:?}");
+        assert_eq!(words(&narrow), words(&wide), "{arguments:?}");
+    }
+    let file = on_a_terminal(&cluster, &["cable", "--generate"], 20, &[]);
+    assert_eq!(file, cluster.run(&["cable", "--generate"]).unwrap().1, "a file stays as it is");
+    let json = on_a_terminal(&cluster, &["cable", "--json"], 20, &[]);
+    assert_eq!(self::json(&json)["verdict"], "PASS");
 }

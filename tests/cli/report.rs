@@ -29,9 +29,12 @@ fn a_run_leaves_a_page_and_its_saved_result_makes_the_same() {
     let _watchdog = Watchdog::usual("verify --report");
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (status, out, err) = verify(&["--nodes", "2", "--json", "--report", &file("a.html")]);
+    let for_whom = "Rack 7, for <R&D>";
+    let (status, out, err) =
+        verify(&["--nodes", "2", "--json", "--report", &file("a.html"), "--title", for_whom]);
     assert!(matches!(status, 0 | 1 | 3), "{out}{err}");
     let page = std::fs::read_to_string(file("a.html")).unwrap();
+    assert!(page.contains("<h1>Rack 7, for &lt;R&amp;D&gt;</h1>"), "{page}");
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"), "{page}");
     std::fs::write(file("a.json"), &out).unwrap();
     // Its verdict is of another time: what is made now is the page.
@@ -71,9 +74,13 @@ fn what_is_no_saved_result_is_refused_by_name() {
     }
     std::fs::write(&from, SAVED).unwrap();
     assert_eq!(verify(&["--from", &from]).0, 2, "without --report");
+    assert_eq!(verify(&["--title", "x"]).0, 2, "without --report");
     assert_eq!(verify(&["--from", &from, "--report", &to, "--nodes", "3"]).0, 2, "with --nodes");
     assert_eq!(verify(&["--from", &from, "--report", &to]).0, 0);
     assert!(std::fs::read_to_string(&to).unwrap().contains("<title>FAIL: cluster &lt;lab&gt; "));
+    assert!(std::fs::read_to_string(&to).unwrap().contains("<h1>Cluster &lt;lab&gt;</h1>"));
+    assert_eq!(verify(&["--from", &from, "--report", &to, "--title", "Rack 7"]).0, 0);
+    assert!(std::fs::read_to_string(&to).unwrap().contains("<h1>Rack 7</h1><p>Cluster &lt;lab&gt;</p>"));
 }
 
 #[test]

@@ -292,6 +292,9 @@ pub(crate) struct Verify {
     /// Write the report as one HTML page, too
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// What stands at the top of the page, such as who tested what for whom
+    #[arg(long, value_name = "TEXT", requires = "report")]
+    pub title: Option<String>,
     /// Pack the result with logs, configuration and the machine's facts, without secrets, for whoever has to help
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,

@@ -18,6 +18,7 @@ mod interrupt;
 mod meaning;
 mod output;
 mod status_of;
+mod terminal;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use verify::writer::{self, Kind, WriteError};
 
 use crate::exit::{CANNOT, Failure, PASS};
 use crate::interrupt::hold_if_interrupted;
+use crate::terminal::{self, knows_codes};
 
 /// Schema of what is printed instead of a result.
 const ERROR_SCHEMA: &str = "tieline.error/1";
@@ -59,15 +60,15 @@ impl Output {
         text: impl FnOnce() -> String,
     ) -> Result<()> {
         hold_if_interrupted();
-        let text = if self.json { format!("{:#}\n", json()?) } else { text() };
-        print(&text).context("the result cannot be written to standard output")
+        let printed = if self.json { print(&format!("{:#}\n", json()?)) } else { print_text(&text()) };
+        printed.context("the result cannot be written to standard output")
     }
 
     /// What there is of a result, from the thread that is about to end the process.
     pub(crate) fn last_words(self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
         self.progress_done();
         // There is nobody left to tell that it cannot be printed.
-        drop(print(&if self.json { format!("{:#}\n", json()) } else { text() }));
+        drop(if self.json { print(&format!("{:#}\n", json())) } else { print_text(&text()) });
     }
 
     /// A result whose form has a name: a field `schema` is added to its JSON.
@@ -87,14 +88,28 @@ impl Output {
         self.result(named, text)
     }
 
+    /// As [`Self::form`]; the text is a file's, which is the same on a terminal.
+    pub(crate) fn file(
+        self,
+        schema: &str,
+        json: impl FnOnce() -> Result<Value, serde_json::Error>,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if self.json {
+            return self.form(schema, json, text);
+        }
+        hold_if_interrupted();
+        print(&text()).context("the result cannot be written to standard output")
+    }
+
     /// One of many results: its JSON on one line, or its text, which may be empty.
     pub(crate) fn line(
         self,
         json: impl FnOnce() -> Result<Value, serde_json::Error>,
         text: impl FnOnce() -> String,
     ) -> Result<()> {
-        let text = if self.json { format!("{}\n", json()?) } else { text() };
-        print(&text).context("the result cannot be written to standard output")
+        let printed = if self.json { print(&format!("{}\n", json()?)) } else { print_text(&text()) };
+        printed.context("the result cannot be written to standard output")
     }
 
     /// An error that ends the command.
@@ -116,7 +131,7 @@ impl Output {
         }
         let (text, mut err) = (&shown(text), std::io::stderr().lock());
         // Nothing is lost if progress cannot be shown.
-        if err.is_terminal() && can_erase() {
+        if err.is_terminal() && knows_codes() {
             drop(write!(err, "\r\x1b[K{text}"));
             drop(err.flush());
         } else if !self.json
@@ -136,7 +151,7 @@ impl Output {
     /// Ends progress on a terminal.
     pub(crate) fn progress_done(self) {
         let mut err = std::io::stderr().lock();
-        if !self.quiet && err.is_terminal() && can_erase() {
+        if !self.quiet && err.is_terminal() && knows_codes() {
             drop(write!(err, "\r\x1b[K"));
             drop(err.flush());
         }
@@ -148,9 +163,9 @@ impl Output {
     }
 }
 
-/// Does the terminal know how to erase a line?
-fn can_erase() -> bool {
-    std::env::var_os("TERM").is_some_and(|terminal| terminal != "dumb")
+/// A text for a person.
+fn print_text(text: &str) -> std::io::Result<()> {
+    print_bytes(terminal::for_stdout(&shown(text)).as_bytes())
 }
 
 fn print(text: &str) -> std::io::Result<()> {

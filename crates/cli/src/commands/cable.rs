@@ -49,7 +49,7 @@ fn generate(common: &Common, nodes: Option<u32>, output: Output) -> Outcome {
     };
     let plan = Plan::full_mesh(&nodes);
     let text = || plan.to_toml("every node linked with every other");
-    output.form(PLAN_SCHEMA, || serde_json::to_value(&plan), text)?;
+    output.file(PLAN_SCHEMA, || serde_json::to_value(&plan), text)?;
     Ok(PASS)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
     // Before a long run, as its result would be lost.
     let files = Files::prepare(common, arguments)?;
     if let (Some(from), Some(page)) = (&arguments.from, &files.page) {
-        return render_again(from, page);
+        return render_again(from, page, arguments.title.as_deref());
     }
     let options = options(common, arguments, &files)?;
     interrupt::end_with_what_there_is()?;
@@ -55,7 +55,7 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
         }
     };
     let (result, incomparable) = beside(report, files.baseline.as_ref())?;
-    let document = result.document()?;
+    let document = titled(result.document()?, arguments.title.as_deref());
     let text = || if arguments.health { result.render_line() } else { result.render() };
     let printed = output.result(|| Ok(document.clone()), text);
     let page = files.page.as_ref().is_none_or(|page| write_page(page, &document, output));
@@ -179,9 +179,17 @@ fn is_written(outcome: Result<(), Failure>, output: Output) -> bool {
 }
 
 /// A page of a result that was saved. Its verdict is of another time, so it is not this command's.
-fn render_again(from: &Path, page: &Writer) -> Outcome {
-    page_of(&report::load(from)?, page)?;
+fn render_again(from: &Path, page: &Writer, title: Option<&str>) -> Outcome {
+    page_of(&titled(report::load(from)?, title), page)?;
     Ok(PASS)
+}
+
+/// The document with this title; without one, as it is.
+fn titled(mut document: Value, title: Option<&str>) -> Value {
+    if let (Some(title), Value::Object(fields)) = (title, &mut document) {
+        fields.insert("title".into(), title.into());
+    }
+    document
 }
 
 fn page_of(document: &Value, page: &Writer) -> Result<()> {

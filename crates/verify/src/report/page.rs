@@ -46,6 +46,7 @@ pub(super) fn page(document: &Value, detail: Detail) -> String {
     .collect();
     let judged = document.verdict().unwrap_or(Judged::Unsure);
     let cluster = document.text("cluster").unwrap_or("unnamed".into());
+    let title = document.text("title").filter(|title| !title.trim().is_empty());
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -54,14 +55,14 @@ pub(super) fn page(document: &Value, detail: Detail) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="color-scheme" content="light dark";
-                title { (judged.word()) ": cluster " (cluster) " – tieline verify" }
+                title { (judged.word()) ": " @if let Some(title) = &title { (title) ", " } "cluster " (cluster) " – tieline verify" }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 a.skip href="#next" { "Skip to what to do next" }
                 header {
                     p.product { "tieline " span { "verify" } }
-                    h1 { "Cluster " (cluster) }
+                    @if let Some(title) = &title { h1 { (title) } p { "Cluster " (cluster) } } @else { h1 { "Cluster " (cluster) } }
                 }
                 main {
                     (summary::banner(document, &facts, &culprits, &troubles))
