@@ -93,6 +93,25 @@ fn a_host_whose_own_cable_is_out_says_so() {
     assert_eq!(report["summary"]["hosts"], 32, "{report:#}");
 }
 
+/// The same while it is watched: said once, and nothing of all those who cannot be asked.
+#[test]
+fn a_watch_says_that_the_own_cable_was_pulled_and_nothing_else() {
+    let _watchdog = Watchdog::usual("the own cable, watched");
+    let place = tree();
+    let mut served = Served::start(&place, "net.toml", &[]);
+    let words = served.observe(&["--watch", "1", "--times", "3", "--quiet"]);
+    let mut watching = place.command(&words).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
+    // The last line of the report; what follows are looks.
+    let is_last = |line: &String| line.starts_with("RESULT");
+    let report: Vec<String> = lines.by_ref().map(Result::unwrap).take_while(|line| !is_last(line)).collect();
+    served.tell("unlink host00000 1");
+    let looks: Vec<String> = lines.map(Result::unwrap).filter(|line| !line.is_empty()).collect();
+    let said = "This port (host00000/1) has no link: nothing beyond it can be seen";
+    assert!(looks.len() == 1 && looks[0].ends_with(said), "{looks:?}, behind {report:?}");
+    watching.wait().unwrap();
+}
+
 #[test]
 fn counters_over_their_limit_are_named_and_ranked() {
     let _watchdog = Watchdog::usual("counters");

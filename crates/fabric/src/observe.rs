@@ -7,7 +7,7 @@ use mad::header::Path;
 use mad::values::NodeKind;
 use mad::windowed::Limits;
 use mad::{MadTransport, TransportError};
-use topology::NodeIx;
+use topology::{Graph, Kind, NodeIx};
 
 use crate::counters::{self, Collected, Plan};
 use crate::lanes::{self, LaneMaps};
@@ -64,11 +64,16 @@ fn unlinked(found: &Found) -> Option<String> {
     if !ways_out.all(|port| found.port(port).is_some_and(|it| !sweep::is_up(it))) {
         return None;
     }
-    if is_switch {
-        return Some(format!("This switch ({})", names::label(graph, here)));
+    Some(standing(graph, info.local_port()))
+}
+
+/// Where looks stand, in words: the first node, and of a host's the port that is its way out.
+pub(crate) fn standing(graph: &Graph, local_port: u8) -> String {
+    let here = NodeIx(0);
+    match graph.port(here, local_port).filter(|_| graph.kind(here) != Kind::Switch) {
+        Some(port) => format!("This port ({})", names::place(graph, port)),
+        None => format!("This switch ({})", names::label(graph, here)),
     }
-    let port = graph.port(here, info.local_port())?;
-    Some(format!("This port ({})", names::place(graph, port)))
 }
 
 /// What was seen, and with what the counters can be read again.
@@ -172,7 +177,6 @@ mod tests {
     use crate::agents::Agents;
     use crate::agents::standing::Standing;
     use mad::in_process::InProcess;
-    use topology::Kind;
     use topology::build::{FatTree, fat_tree};
 
     /// A look from the first host or switch, some cables of which were pulled.

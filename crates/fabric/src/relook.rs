@@ -1,14 +1,18 @@
 //! Looks at the cables that were there again: are they still up, and who does not answer any more? Nothing is found anew, and
 //! nothing is set.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mad::header::{Path, Smp};
 use mad::sm::{PortInfo, attribute};
-use mad::values::{Class, Method};
+use mad::values::{Class, Method, PortState};
 use mad::windowed::{Done, Limits, Outcome, Windowed};
 use mad::{Address, Lid, Mad, MadTransport, TransportError};
 use topology::{Graph, Kind, PortIx};
+
+use crate::observe::standing;
+use crate::sweep;
 
 /// Questions of one node that stay unanswered before it is not asked any more this way.
 const PATIENCE: u8 = 2;
@@ -99,6 +103,45 @@ pub fn cables<T: MadTransport + ?Sized>(
     Ok(Some(seen))
 }
 
+/// Why nobody else can be asked, in words, if none of the ports by which looks left has an active link now: then silence of all others says nothing of
+/// them. A port that does not say how it is counts as one that leads on.
+///
+/// # Errors
+/// Of the transport.
+pub fn without_link<T: MadTransport + ?Sized>(
+    transport: &mut T,
+    graph: &Graph,
+    ways: &[Path],
+    limits: Limits,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<String>, TransportError> {
+    let exits: BTreeSet<u8> = ways.iter().filter_map(|way| way.ports().first().copied()).collect();
+    let mut client: Windowed<u8> = Windowed::new(limits);
+    for exit in &exits {
+        let asked = Smp::directed(Method::GET, attribute::PORT_INFO, u32::from(*exit), &Path::LOCAL);
+        client.ask(Address::DIRECTED, asked, *exit);
+    }
+    let (mut states, mut done) = (Vec::new(), Vec::new());
+    while client.open() > 0 && !stop() {
+        client.drive(transport, Duration::from_millis(100), &mut done)?;
+        states.extend(done.drain(..).filter_map(|done| match done.outcome {
+            Outcome::Answer(mad) => {
+                let info: &PortInfo = mad.data();
+                Some((sweep::is_up(info), info.state()))
+            }
+            _ => None,
+        }));
+    }
+    let is_known = exits.len() == states.len();
+    let best = states.into_iter().max().filter(|(_, state)| is_known && *state < PortState::ACTIVE);
+    let Some((best, first)) = best.zip(exits.first()) else { return Ok(None) };
+    let place = standing(graph, *first);
+    Ok(Some(match best {
+        (true, state) => format!("{place} has a link that is {state}, not Active"),
+        (false, _) => format!("{place} has no link"),
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +159,34 @@ mod tests {
         let mut standing = Standing { agents, port };
         assert!(standing.agents.bring_up());
         InProcess::new(standing)
+    }
+
+    /// Who watches behind a pulled cable is told so, once, and not that everybody else is silent.
+    #[test]
+    fn a_pulled_cable_of_ones_own_is_said_and_nothing_else() {
+        let mut transport = transport();
+        let seen = observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false).unwrap();
+        let graph = &seen.snapshot.graph;
+        let without = |transport: &mut InProcess<Standing>| {
+            without_link(transport, graph, &seen.ways, Limits::default(), &|| false).unwrap()
+        };
+        assert_eq!(without(&mut transport), None);
+        let agents = transport.fabric.agents.graph();
+        let host = agents.owner(transport.fabric.port);
+        let port = agents.cabled(host).map(|(near, _)| near).next().unwrap();
+        assert!(transport.fabric.agents.unlink(port));
+        let words = without(&mut transport).unwrap();
+        assert_eq!(words, "This port (host00000/1) has no link");
+        let mut watch = Watch::new(&seen.snapshot);
+        let said = "   1  This port (host00000/1) has no link: nothing beyond it can be seen\n";
+        assert_eq!(watch.without_link(&words).render(), said);
+        assert_eq!(watch.without_link(&words).render(), "");
+        assert!(transport.fabric.agents.relink(port));
+        let words = without(&mut transport).unwrap();
+        assert_eq!(words, "This port (host00000/1) has a link that is Initialize, not Active");
+        assert!(watch.without_link(&words).render().contains("Initialize"), "another reason is said");
+        assert!(transport.fabric.agents.bring_up());
+        assert_eq!(without(&mut transport), None);
     }
 
     #[test]

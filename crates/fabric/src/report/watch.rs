@@ -44,6 +44,13 @@ pub struct Look {
     pub nodes_gone: Vec<String>,
     /// Nodes that answer again.
     pub nodes_back: Vec<String>,
+    /// Why nobody else could be asked, if so: where this looks from has no active link. Then nothing else was looked at.
+    pub no_link: Option<String>,
+    /// Whether it has one again.
+    pub link_again: bool,
+    /// Whether the look before said the same, which is printed once.
+    #[serde(skip)]
+    was_said: bool,
 }
 
 /// Looks again and again.
@@ -54,6 +61,7 @@ pub struct Watch {
     missing: BTreeMap<PortIx, String>,
     states: BTreeMap<PortIx, (u8, u8)>,
     gone: BTreeSet<NodeIx>,
+    no_link: Option<String>,
 }
 
 impl Watch {
@@ -71,7 +79,15 @@ impl Watch {
                 .filter_map(|port| snapshot.port(port).map(|facts| (port, (facts.state, facts.physical))))
                 .collect(),
             gone: BTreeSet::new(),
+            no_link: None,
         }
+    }
+
+    /// A look from where nobody else can be asked, and why ([`crate::relook::without_link`]): nothing is said of anybody else.
+    pub fn without_link(&mut self, why: &str) -> Look {
+        self.look += 1;
+        let was_said = self.no_link.replace(why.to_owned()).as_deref() == Some(why);
+        Look { look: self.look, no_link: Some(why.to_owned()), was_said, ..Look::default() }
     }
 
     /// What a further reading differs in.
@@ -81,12 +97,8 @@ impl Watch {
             look: self.look,
             counted: collected.readings.len(),
             took_ms: collected.took.as_millis().try_into().unwrap_or(u64::MAX),
-            grown: Vec::new(),
-            lost: Vec::new(),
-            back: Vec::new(),
-            links: Vec::new(),
-            nodes_gone: Vec::new(),
-            nodes_back: Vec::new(),
+            link_again: self.no_link.take().is_some(),
+            ..Look::default()
         };
         for reading in &collected.readings {
             if self.missing.remove(&reading.port).is_some() {
@@ -149,6 +161,12 @@ impl Look {
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = String::new();
+        if let Some(why) = self.no_link.as_ref().filter(|_| !self.was_said) {
+            text.push_str(&format!("{:>4}  {why}: nothing beyond it can be seen\n", self.look));
+        }
+        if self.link_again {
+            text.push_str(&format!("{:>4}  there is an active link again\n", self.look));
+        }
         for (place, grown) in &self.grown {
             let grown: Vec<String> = grown.iter().map(|(name, by)| format!("{name} +{by}")).collect();
             text.push_str(&format!("{:>4}  {place}: {}\n", self.look, grown.join(", ")));

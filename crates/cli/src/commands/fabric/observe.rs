@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ::fabric::counters;
 use ::fabric::observe::{Observed, Options, observe};
 use ::fabric::relook;
-use ::fabric::report::watch::Watch;
+use ::fabric::report::watch::{Look, Watch};
 use ::fabric::report::{self, Category, Report, SCHEMA, Thresholds, Verdict, Wanted};
 use ::fabric::snapshot::{self, Snapshot};
 use mad::MadTransport;
@@ -147,19 +147,36 @@ fn watch(
         if interrupt::has_arrived() {
             break;
         }
-        let collected = counters::collect(transport, &mut plan, &options, &interrupt::has_arrived)?;
-        if collected.stopped {
-            break;
-        }
-        let limits = options.limits;
-        let Some(seen) = relook::cables(transport, &snapshot.graph, ways, limits, &interrupt::has_arrived)?
-        else {
+        let Some(look) = look_again(&mut watch, snapshot, &mut plan, ways, transport, &options)? else {
             break;
         };
-        let mut look = watch.look(snapshot, &collected);
-        watch.cables(snapshot, &seen, &mut look);
         output.line(|| serde_json::to_value(&look), || look.render())?;
         looks += 1;
     }
     Ok(())
+}
+
+/// One further look. None: a signal came.
+fn look_again(
+    watch: &mut Watch,
+    snapshot: &Snapshot,
+    plan: &mut counters::Plan,
+    ways: &[mad::header::Path],
+    transport: &mut dyn MadTransport,
+    options: &counters::Options,
+) -> Result<Option<Look>, Failure> {
+    let (graph, limits, stop) = (&snapshot.graph, options.limits, &interrupt::has_arrived);
+    if let Some(place) = relook::without_link(transport, graph, ways, limits, stop)? {
+        return Ok(Some(watch.without_link(&place)));
+    }
+    let collected = counters::collect(transport, plan, options, stop)?;
+    let cables = relook::cables(transport, graph, ways, limits, stop)?;
+    let Some(seen) = cables.filter(|_| !collected.stopped) else { return Ok(None) };
+    // The cable may have been pulled meanwhile.
+    if let Some(place) = relook::without_link(transport, graph, ways, limits, stop)? {
+        return Ok(Some(watch.without_link(&place)));
+    }
+    let mut look = watch.look(snapshot, &collected);
+    watch.cables(snapshot, &seen, &mut look);
+    Ok(Some(look))
 }
