@@ -38,7 +38,7 @@ impl Eq for Known {}
 pub const ALL: [Known; 13] = [
     Known {
         name: "waits-for-a-writer",
-        row: "a program that executes another one, makes another number (`dup`) for the descriptor",
+        row: "a program that executes another one, copies the descriptor (`dup`)",
         reason: "bytes are in a ring that another process has written and only that process can take back, which it does in its next call \
                  that the library sees; this one has to wait for that before what the library does not see",
         is_it: |case| waits_for_a_writer(case) || was_waited_for_in_vain(case),
@@ -97,7 +97,7 @@ pub const ALL: [Known; 13] = [
     },
     Known {
         name: "more-is-queued",
-        row: "who asks how much can be read",
+        row: "a program that asks how much can be read",
         reason: "a ring takes what the kernel would not have had room for yet",
         is_it: more_is_queued,
     },
