@@ -107,7 +107,7 @@ pub mod record {
 /// Why a connection is on TCP, if it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It has been used too little, or nobody asked for another way.
+    /// It has been used too little.
     NotYet,
     /// It is not: it goes through memory.
     Memory,
@@ -124,11 +124,13 @@ pub enum Reason {
     /// The program has done what no connection goes through memory beside: a filter of system calls, memory shared with a child,
     /// input and output that nobody sees.
     Confined,
+    /// The program was started without rings, or has no memory for them.
+    WithoutRings,
 }
 
 impl Reason {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NotYet,
         Self::Memory,
         Self::Alone,
@@ -137,6 +139,7 @@ impl Reason {
         Self::Unseen,
         Self::TooMany,
         Self::Confined,
+        Self::WithoutRings,
     ];
 
     /// In words.
@@ -151,6 +154,7 @@ impl Reason {
             Self::Unseen => "used unseen",
             Self::TooMany => "too many",
             Self::Confined => "program is confined",
+            Self::WithoutRings => "started without --rings",
         }
     }
 

@@ -91,14 +91,19 @@ fn place(record: u16) -> usize {
     layout::RECORDS_AT + (record as usize).wrapping_sub(1) * layout::RECORD_WORDS
 }
 
+/// Why a connection that is used for the first time is on TCP.
+fn at_first() -> Reason {
+    if environment::has_rings() { Reason::NotYet } else { Reason::WithoutRings }
+}
+
 /// Counts bytes that a call of the program has moved through the kernel. Of a connection without a record all are counted together.
 #[inline(always)]
 pub(crate) fn kernel(record: u16, way: Way, bytes: u64) {
     let at = match (way, is_recorded(record)) {
         (Way::In, true) => place(record) + record::KERNEL_IN,
         (Way::Out, true) => place(record) + record::KERNEL_OUT,
-        (Way::In, false) => head::KERNEL_IN + Reason::NotYet as usize,
-        (Way::Out, false) => head::KERNEL_OUT + Reason::NotYet as usize,
+        (Way::In, false) => head::KERNEL_IN + at_first() as usize,
+        (Way::Out, false) => head::KERNEL_OUT + at_first() as usize,
     };
     add(at, bytes);
 }
@@ -145,13 +150,13 @@ pub(crate) fn note(what: Note) {
 /// A connection is used for the first time.
 pub(crate) fn first_use() {
     add(head::CONNECTIONS, 1);
-    add(head::REASONS + Reason::NotYet as usize, 1);
+    add(head::REASONS + at_first() as usize, 1);
 }
 
 /// What was taken for another connection is one that was used before.
 pub(crate) fn used_before() {
     word(head::CONNECTIONS).fetch_sub(1, Ordering::Relaxed);
-    word(head::REASONS + Reason::NotYet as usize).fetch_sub(1, Ordering::Relaxed);
+    word(head::REASONS + at_first() as usize).fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Whether a connection has a record. Only those that are taken are looked at: a short connection would pay for a look at all.
@@ -228,7 +233,7 @@ fn identify(record: u16, descriptor: u64, [bytes_in, bytes_out]: [u64; 2]) {
     let [now_in, now_out] = counted(at);
     word(at + record::BEFORE_IN).store(now_in.wrapping_sub(bytes_in), Ordering::Relaxed);
     word(at + record::BEFORE_OUT).store(now_out.wrapping_sub(bytes_out), Ordering::Relaxed);
-    let reason = Reason::NotYet as u64;
+    let reason = at_first() as u64;
     word(at + record::DESCRIPTOR).store(descriptor | reason << 32, Ordering::Relaxed);
 }
 
