@@ -29,7 +29,7 @@ pub(crate) use sockets::{Run, SocketsAction};
     about = "A cluster interconnect in software, with the tools that prove that it works and how fast it is",
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  tieline verify                 bring up nine nodes here, test and measure them, say a verdict\n  \
+    after_help = "Examples:\n  tieline verify                 bring up nine nodes here, test and measure them, print a verdict\n  \
                   tieline up --nodes 4           start four nodes on this machine\n  \
                   tieline status                 which nodes run, and whether all see each other\n  \
                   tieline down                   stop them\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage or \
@@ -137,7 +137,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: link::LinkAction,
     },
-    /// Bring up a cluster (or take one that runs), test every node and every pair, measure, say a verdict
+    /// Bring up a cluster (or take one that runs), test every node and every pair, measure, print a verdict
     #[command(
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
                             tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running\n  \
