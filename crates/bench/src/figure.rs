@@ -57,7 +57,7 @@ pub struct Missing {
 pub enum Cause {
     /// It begins between two processors, and this process may use one. That says nothing about what would be measured.
     TooFewCpus,
-    /// The run was ended before its turn came.
+    /// The run was ended before its turn came. That says nothing about what would be measured.
     EndedEarly,
     /// It was tried, and other work on the machine left too few readings. That says nothing about what would be measured.
     Disturbed,
@@ -68,11 +68,11 @@ pub enum Cause {
 }
 
 impl Missing {
-    /// A figure without processors is in doubt; any other that is missing is no pass.
+    /// A figure that could not be asked for is in doubt; any other that is missing is a failure.
     const fn verdict(&self) -> Verdict {
         match self.cause {
-            Cause::TooFewCpus | Cause::Disturbed => Verdict::Inconclusive,
-            Cause::EndedEarly | Cause::Other => Verdict::Fail,
+            Cause::TooFewCpus | Cause::Disturbed | Cause::EndedEarly => Verdict::Inconclusive,
+            Cause::Other => Verdict::Fail,
         }
     }
 }
@@ -314,7 +314,7 @@ fn worst(blocks: &[Block]) -> Option<PairedRatio> {
 }
 
 impl Figures {
-    /// All figures together; something missing is a failure, unless only processors were lacking.
+    /// All figures together; something missing is a failure, or in doubt, by its [`Cause`].
     pub fn verdict(&self) -> Verdict {
         let missing = self.missing.iter().map(Missing::verdict);
         Verdict::overall(self.figures.iter().map(|f| f.verdict).chain(missing))

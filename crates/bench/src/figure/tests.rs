@@ -178,6 +178,9 @@ fn missing_is_no_pass() {
     assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
     all.figures = measured;
     assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
+    // A run that was ended before it asked has not found a fault.
+    all.missing[0].cause = Cause::EndedEarly;
+    assert_eq!((all.verdict(), all.exit_status()), (Verdict::Inconclusive, 3));
     let other = Missing { id: "x".into(), reason: "needs two processors".into(), cause: Cause::Other };
     all.missing.push(other);
     assert_eq!((all.verdict(), all.exit_status(), all.lacks_only_cpus()), (Verdict::Fail, 1, false));
