@@ -8,7 +8,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 25] = [
+const MEANINGLESS: [(&[&str], &[&str]); 26] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
@@ -16,6 +16,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 25] = [
     // A cluster that runs, `--running`, may be named.
     (&["verify"], &["node"]),
     (&["run"], &["node", "cluster"]),
+    (&["sockets"], &["node", "cluster"]),
     (&["sockets", "status"], &["node", "cluster"]),
     (&["sockets", "stat"], &["node", "cluster"]),
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
@@ -183,6 +184,25 @@ mod tests {
             assert!(help.contains("(not with ") && help.contains(words), "{path:?} --{option}: {help}");
         }
         assert_eq!(with_others("All [default: 1]", &["--x".into()]), "All (not with --x) [default: 1]");
+    }
+
+    /// Of a group of commands those options are left out that each of them refuses.
+    #[test]
+    fn what_all_commands_of_a_group_refuse_is_not_in_the_help_of_the_group() {
+        let mut groups = 0;
+        let mut root = command();
+        root.build();
+        for group in root.get_subcommands().filter(|command| command.has_subcommands()) {
+            groups += 1;
+            for id in ["node", "cluster", "runtime_dir"] {
+                let any = group
+                    .get_subcommands()
+                    .filter(|sub| sub.get_name() != "help")
+                    .any(|sub| is_shown(sub, id));
+                assert_eq!(is_shown(group, id), any, "{} {id}", group.get_name());
+            }
+        }
+        assert!(groups >= 4);
     }
 
     /// A copy of a common option is given on as the option itself is.
