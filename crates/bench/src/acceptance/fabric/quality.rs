@@ -100,20 +100,22 @@ pub(super) fn measure(
     } else {
         notes.push("left out: 19 further seeds, dfsssp and nue; `--rivals` runs them, for hours".to_owned());
     }
+    // The worst case counts: a single one, as each was computed and not drawn. It is told first.
+    let ratio =
+        |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
     let mut blocks = Vec::new();
     for Tree { name, share, seed, ours, theirs, .. } in &trees {
         let Some((theirs, engine)) = theirs else { continue };
-        notes.push(format!(
-            "{name}, {:.0} % of the cables gone, seed {seed}: {ours:.3}, the best rival, {engine}: {theirs:.3}",
-            share * 100.0
-        ));
-        blocks.push(Block { ours: *ours, reference: *theirs });
+        let share = share * 100.0;
+        let told = format!(
+            "{name}, {share:.0} % of the cables gone, seed {seed}: {ours:.3}, the best rival, {engine}: {theirs:.3}"
+        );
+        blocks.push((Block { ours: *ours, reference: *theirs }, told));
     }
+    blocks.sort_by(|(a, _), (b, _)| ratio(b).total_cmp(&ratio(a)));
+    let worst = blocks.first().map(|(block, _)| *block);
+    notes.extend(blocks.iter().map(|(_, told)| told.clone()));
     notes.truncate(80);
-    // The worst case counts: a single one, as each was computed and not drawn.
-    let ratio =
-        |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
-    let worst = blocks.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     let what = format!("the worst of {} damaged fabrics, engines {tried}", blocks.len());
     let mut all = Spec {
         path: "fabric".to_owned(),
@@ -195,7 +197,7 @@ fn ask(
     bisection: bool,
     notes: &mut Vec<String>,
 ) -> Result<usize> {
-    let (mut had, all) = (0, trees.len());
+    let (mut had, mut had_none, all) = (0, 0, trees.len());
     let mut nearest = f64::INFINITY;
     for (at, tree) in trees.iter_mut().enumerate() {
         let what = format!(
@@ -217,16 +219,18 @@ fn ask(
                     tree.theirs = Some((theirs, engine));
                 }
             }
-            Asks::HasNone => {
-                notes.push(format!("{what}: no tables in time, or none that could not come to a halt"))
-            }
+            Asks::HasNone => had_none += 1,
             Asks::Ends => break,
         }
     }
+    let none =
+        format!("on {had_none} fabrics no tables in time, or none without lost pairs and credit loops");
     if had > 0 {
         notes.push(format!(
-            "OpenSM's {engine}, on {had} trees: at the nearest {nearest:.3} times as bad as ours"
+            "OpenSM's {engine}, on {had} fabrics: at the nearest {nearest:.3} times as bad as ours; {none}"
         ));
+    } else if had_none > 0 {
+        notes.push(format!("OpenSM's {engine}: {none}"));
     }
     Ok(had)
 }
