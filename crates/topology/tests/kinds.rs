@@ -114,6 +114,20 @@ fn trunked_cables() {
     as_good_as_any(&fat_tree(&FatTree::new(16, 3).parallel(4)).unwrap(), "trunks of four");
 }
 
+/// Where trunks differ, ways that are chosen as a whole leave more than those chosen cable by cable, and no uplink is fuller than it must be.
+#[test]
+fn ways_of_trunks_are_chosen_as_a_whole() {
+    let shape =
+        Trunks { leaves: 20, hosts_per_leaf: 18, spines: 6, cables: vec![3, 2, 4], link: LinkSpec::EDR4X };
+    let whole = trunks(&shape).unwrap();
+    for seed in 0..SEEDS {
+        let graph = damaged(&whole, 5, seed);
+        let by = |engine| values(&graph, &route(&graph, &lids(&graph), &Request::by(engine)).unwrap().tables);
+        let (ours, any) = (by(Engine::Balanced), by(Engine::Layered));
+        assert!(ours.0 >= 1.01 * any.0 && ours.1 <= any.1, "seed {seed}: {ours:?}, beside {any:?}");
+    }
+}
+
 #[test]
 fn planes_that_are_apart_are_each_routed() {
     let link = LinkSpec::EDR4X;

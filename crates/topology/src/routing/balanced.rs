@@ -2,7 +2,9 @@
 //!
 //! Where trunks between switches have different numbers of cables no plan says what share each should have. Here every switch
 //! sends as much by each of its ports as by the others, and of ports that carry the same it takes the one behind which the way
-//! carries least: so both the ways up and those down are filled evenly. It is sequential.
+//! carries least: so both the ways up and those down are filled evenly. Then each destination chooses anew, by all that the whole
+//! way carries, of the uplinks that get no more destinations by that than the fullest one of the switch has: the fullest uplink
+//! stays as it is, and fewer ways meet further on. It is sequential.
 
 use super::destinations::{Destination, Destinations};
 use super::ranks::Ranks;
@@ -10,8 +12,10 @@ use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use super::ways::Ways;
 
-/// Times that each destination chooses: the first did not know what the last would use.
-const ROUNDS: usize = 2;
+/// Times that each destination chooses by the next cable: the first did not know what the last would use.
+const BY_CABLE: usize = 2;
+/// And by the whole way.
+const BY_WAY: usize = 2;
 
 /// Fills tables. Rows from which no way goes up and down have no entry.
 pub(crate) fn fill(
@@ -27,13 +31,18 @@ pub(crate) fn fill(
         ranks,
         ways,
         load: vec![0; rows * view.stride()],
+        count: vec![0; rows * view.stride()],
+        most: Vec::new(),
         cost: vec![0; rows],
         port: vec![NO_PATH; rows],
         behind: vec![0_u64; rows],
     };
     let near: Vec<Vec<u32>> = (0..rows).map(|to| balance.near(to)).collect();
     let (width, turns) = (tables.width(), destinations.in_turn());
-    for round in 0..ROUNDS {
+    for round in 0..BY_CABLE + BY_WAY {
+        if round == BY_CABLE {
+            balance.keep_fullest();
+        }
         for (to, one) in &turns {
             let (lid, near) = (usize::from(one.lid), &near[*to]);
             let bytes = tables.bytes_mut();
@@ -41,7 +50,7 @@ pub(crate) fn fill(
                 near.iter().for_each(|row| balance.port[*row as usize] = bytes[*row as usize * width + lid]);
                 balance.count(*to, one, near, false);
             }
-            balance.choose(*to, near);
+            balance.choose(*to, one, near);
             balance.count(*to, one, near, true);
             bytes[to * width + lid] = one.port;
             near.iter().for_each(|row| bytes[*row as usize * width + lid] = balance.port[*row as usize]);
@@ -56,6 +65,10 @@ struct Balance<'a> {
     ways: &'a Ways,
     /// Ways that use each cable, weighed by the hosts that they come from.
     load: Vec<u64>,
+    /// Destinations by each port.
+    count: Vec<u32>,
+    /// By row, the most destinations that an uplink may have while ways are chosen as a whole; empty before.
+    most: Vec<u32>,
     /// Of the destination at hand: what the way from a row on carries, its port, and hosts behind the row.
     cost: Vec<u64>,
     port: Vec<u8>,
@@ -72,26 +85,44 @@ impl Balance<'_> {
         near
     }
 
-    /// The port of each row.
-    fn choose(&mut self, to: usize, near: &[u32]) {
+    /// From here on ways are chosen as a whole, and no uplink gets more destinations than the fullest one of its switch has.
+    fn keep_fullest(&mut self) {
+        let (view, ranks, stride) = (self.view, self.ranks, self.view.stride());
+        let fullest = |row: usize| {
+            let above = view.neighbours(row).iter().filter(|near| ranks.is_up(row, near.row as usize));
+            let ports = above.flat_map(|near| view.cables(row, *near));
+            ports.map(|port| self.count[row * stride + usize::from(port)]).max().unwrap_or(0)
+        };
+        self.most = (0..view.rows()).map(fullest).collect();
+    }
+
+    /// The port of each row. One that [is not counted](is_counted) may go by any.
+    fn choose(&mut self, to: usize, one: &Destination, near: &[u32]) {
         let stride = self.view.stride();
         self.cost[to] = 0;
         for row in near.iter().map(|row| *row as usize) {
-            let mut best = (u64::MAX, u64::MAX, NO_PATH);
+            let mut best = ((u64::MAX, u64::MAX), NO_PATH, u64::MAX);
             for over in self.ways.over(self.view, self.ranks, row, to) {
                 let behind = self.cost[over.row as usize];
+                let is_uplink = self.ranks.is_up(row, over.row as usize);
+                let most = self.most.get(row).filter(|_| is_uplink && is_counted(one));
                 for port in self.view.cables(row, over) {
-                    best = best.min((self.load[row * stride + usize::from(port)], behind, port));
+                    let at = row * stride + usize::from(port);
+                    if most.is_some_and(|most| self.count[at] >= *most) {
+                        continue;
+                    }
+                    let (load, way) = (self.load[at], self.load[at].saturating_add(behind));
+                    let order = if self.most.is_empty() { (load, behind) } else { (way, load) };
+                    best = best.min((order, port, way));
                 }
             }
-            self.port[row] = best.2;
-            self.cost[row] = best.0.saturating_add(best.1);
+            (self.port[row], self.cost[row]) = (best.1, best.2);
         }
     }
 
-    /// Counts the ways to a destination, or takes them back. What is for switches alone is little, and is not counted.
+    /// Counts the ways to a destination, or takes them back.
     fn count(&mut self, to: usize, one: &Destination, near: &[u32], taken: bool) {
-        if one.class == 2 {
+        if !is_counted(one) {
             return;
         }
         let stride = self.view.stride();
@@ -99,6 +130,8 @@ impl Balance<'_> {
         self.behind[to] = 0;
         for row in near.iter().rev().map(|row| *row as usize) {
             let port = self.port[row];
+            let count = &mut self.count[row * stride + usize::from(port)];
+            *count = if taken { *count + 1 } else { *count - 1 };
             let (load, behind) = (&mut self.load[row * stride + usize::from(port)], self.behind[row]);
             *load = if taken { *load + behind } else { *load - behind };
             if let Some((over, _)) = self.view.beyond(row, port) {
@@ -106,4 +139,9 @@ impl Balance<'_> {
             }
         }
     }
+}
+
+/// What is for switches alone is little, and is not counted.
+fn is_counted(one: &Destination) -> bool {
+    one.class != 2
 }
