@@ -63,6 +63,50 @@ fn files_that_are_none_are_named() {
     refused(&place, &["observe", "--ibsim", "nobody-serves-this"], 4, "nobody-serves-this");
 }
 
+/// A dump without tables is no dump of empty tables, which would pass.
+#[test]
+fn what_is_no_dump_of_tables_is_refused_with_its_line() {
+    let _watchdog = Watchdog::usual("bad dumps");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    place.done(&["route", "net.toml", "--dump", "tables"]);
+    place.write("brace", "{\n");
+    place.write("empty", "");
+    let whole = place.read("tables/opensm.fdbs");
+    place.write("more", &format!("{whole}junk\n"));
+    let line = format!("line {}", whole.lines().count() + 1);
+    for (file, says) in [("brace", "line 1"), ("empty", "no forwarding tables"), ("more", line.as_str())] {
+        for command in ["check", "quality"] {
+            refused(&place, &[command, "net.toml", "--lfts", file], 2, says);
+        }
+        refused(&place, &["diff", "--net", "net.toml", file, file], 2, says);
+    }
+    place.done(&["check", "net.toml", "--lfts", "tables/opensm.fdbs"]);
+    place.done(&["diff", "--net", "net.toml", "tables/opensm.fdbs", "tables/opensm.fdbs"]);
+}
+
+/// Nothing that is not a fabric is replaced, and no file is taken for a socket that was left.
+#[test]
+fn files_of_others_are_not_replaced() {
+    let _watchdog = Watchdog::usual("files of others");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    place.write("keep", "precious\n");
+    place.write("README.toml", "# A topology, one might think\nof = 1\n");
+    refused(&place, &["generate", "keep", "torus", "2x2", "--to", "toml"], 2, "is there already");
+    refused(&place, &["convert", "net.toml", "README.toml"], 2, "is there already");
+    refused(&place, &["serve", "net.toml", "--name", "keeps", "--control", "keep"], 4, "keep");
+    assert_eq!(place.read("keep"), "precious\n");
+    // Whatever form a fabric has, another one may take its place; and that of nothing.
+    for form in
+        ["ibnetdiscover", "ibsim", "lst", "toml", "dot", "slurm-conf", "slurm-yaml", "svg", "snapshot"]
+    {
+        place.done(&["convert", "net.toml", "out", "--to", form]);
+    }
+    place.write("out", "");
+    place.done(&["generate", "out", "torus", "2x2", "--to", "toml"]);
+}
+
 #[test]
 fn a_full_disk_and_a_reader_that_goes_away() {
     let _watchdog = Watchdog::usual("full disk");

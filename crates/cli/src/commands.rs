@@ -33,14 +33,17 @@ use crate::args::{Cli, Command, Common};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::{hold_if_interrupted, take_away_on_signal};
 use crate::output::Output;
-use crate::{elsewhere, environment, interrupt, meaning};
+use crate::{advice, elsewhere, environment, interrupt, meaning};
 
 /// Runs the command and turns what came of it into an exit status.
 pub(crate) fn run(mut cli: Cli) -> ExitCode {
     let output = Output { json: cli.common.json, quiet: cli.common.quiet };
     let outcome = meaning::check(&cli)
         .and_then(|one_node| environment::fill(&mut cli.common, one_node))
-        .and_then(|()| dispatch(&cli, output));
+        .and_then(|()| {
+            advice::is_for(cli.common.cluster.as_deref());
+            dispatch(&cli, output)
+        });
     hold_if_interrupted();
     match outcome {
         // What was measured until then has been printed.

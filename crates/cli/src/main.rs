@@ -8,6 +8,7 @@
 //! Where to start reading: [`args`], then the file in `commands/` that bears the command's name.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod args;
 mod classic;
 mod commands;

@@ -11,6 +11,7 @@ use proto::wire::is_printable;
 use serde_json::{Value, json};
 use verify::writer::{self, Kind, WriteError};
 
+use crate::advice;
 use crate::exit::{CANNOT, Failure, PASS};
 use crate::interrupt::hold_if_interrupted;
 use crate::terminal::{self, knows_codes};
@@ -173,10 +174,12 @@ fn print(text: &str) -> std::io::Result<()> {
 }
 
 /// A text as it may go to a terminal. What a manager of another user says, a file, or an argument may hold characters that control it.
+/// Commands in it name the cluster.
 fn shown(text: &str) -> Cow<'_, str> {
+    let text = advice::complete(text);
     let may_be = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     if text.chars().all(may_be) {
-        return text.into();
+        return text;
     }
     text.chars().map(|c| if may_be(c) { c } else { '?' }).collect::<String>().into()
 }

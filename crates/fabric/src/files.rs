@@ -83,6 +83,18 @@ impl Form {
     }
 }
 
+/// Whether a file that begins so is of one of these forms, or empty: then another one may replace it.
+#[must_use]
+pub fn may_replace(beginning: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(beginning);
+    let text = text.trim_start();
+    let ours =
+        ["graph fabric {", "SwitchName=", "---\n- topology:", "<svg ", "{\"schema\":\"tieline.fabric."];
+    text.is_empty()
+        || ours.iter().any(|begins| text.starts_with(begins))
+        || topology::read::is_known(beginning)
+}
+
 /// A fabric of which nothing but the graph is known.
 #[must_use]
 pub fn bare(graph: Graph, source: &str) -> Snapshot {

@@ -15,8 +15,9 @@ use crate::runtime_dir::{ClusterName, RuntimeDirError};
 pub enum ClientError {
     /// The cluster is not running.
     #[error(
-        "no node manager of cluster `{cluster}` runs here (looked in {dir}): start one with `tieline up`, or name \
-         another cluster with TIELINE_CLUSTER or another directory with TIELINE_RUNTIME_DIR"
+        "no node manager of cluster `{cluster}` runs here (looked in {dir}): start one with `tieline up`, or name another \
+         cluster (`tieline clusters` lists them) with --cluster or TIELINE_CLUSTER, or another directory with --runtime-dir or \
+         TIELINE_RUNTIME_DIR"
     )]
     NoManager {
         /// Which cluster.

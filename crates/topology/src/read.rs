@@ -19,6 +19,7 @@ mod subnet_list;
 #[cfg(test)]
 mod tests;
 
+pub use detect::is_known;
 pub use doubt::{Cause, Doubt, Doubts};
 pub(crate) use own::KEY as OWN_KEY;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -69,17 +69,27 @@ impl ControlSocket {
     }
 }
 
-/// Whether a socket is there that nobody listens at. Asked without waiting: a listener need not accept.
+/// Whether a socket is there that nobody listens at. Asked without waiting: a listener need not accept. A file that is no socket refuses in the same
+/// way (connect(2)), and is somebody's.
 fn is_deserted(path: &Path) -> bool {
+    if !is_socket(path) {
+        return false;
+    }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
     SocketAddrUnix::new(path).is_ok_and(|address| connect(&socket, &address) == Err(Errno::CONNREFUSED))
 }
 
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket())
+}
+
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // It may have been removed by somebody else, which is as well.
-        let _ = std::fs::remove_file(&self.path);
+        // It may have been removed by somebody else, who has put another file there.
+        if is_socket(&self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -4,6 +4,12 @@ use super::lines::lines;
 use super::netdump::header;
 use super::{Format, ReadError, own};
 
+/// Whether a file, or the beginning of one, is of any format that is read.
+#[must_use]
+pub fn is_known(bytes: &[u8]) -> bool {
+    detect(bytes).is_ok()
+}
+
 /// The format that most lines speak for, and the first of them as the reason.
 pub(super) fn detect(bytes: &[u8]) -> Result<(Format, String), ReadError> {
     let mut found: Vec<(Format, usize, usize)> = Vec::new();

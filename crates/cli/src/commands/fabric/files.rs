@@ -15,8 +15,13 @@ use super::{open, opened};
 use crate::args::fabric::{Convert, Draw, Generate};
 use crate::exit::{Failure, Outcome, PASS};
 
-static WRITTEN: Kind =
-    Kind { what: "fabric", option: "OUT", size_bytes: 0, mode: 0o666, may_replace: |_| true };
+static WRITTEN: Kind = Kind {
+    what: "fabric",
+    option: "OUT",
+    size_bytes: 0,
+    mode: 0o666,
+    may_replace: ::fabric::files::may_replace,
+};
 
 pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;

@@ -43,7 +43,7 @@ pub fn read_guid2lid(text: &str) -> Result<HashMap<u64, u16>, ReadError> {
 /// Switches that the graph lacks are named in the second part.
 ///
 /// # Errors
-/// A line that belongs to no such dump; identifiers that do not fit.
+/// A line that belongs to no such dump, or no line that begins a switch's table; LIDs that do not fit.
 pub fn read_fdbs(
     graph: &Graph,
     text: &str,
@@ -55,19 +55,23 @@ pub fn read_fdbs(
     let switches: Vec<_> = graph.nodes_of(Kind::Switch).collect();
     let mut tables = Tables::empty(Arc::new(lids), &switches);
     let mut unknown = Vec::new();
-    let mut at = None;
+    let (mut at, mut is_one) = (None, false);
     for (line, row) in text.lines().enumerate() {
         let wrong = |what: &str| ReadError { line: line + 1, what: format!("`{row}`: {what}") };
         if let Some((_, guid)) = row.split_once("Switch ") {
             let guid = number(guid).ok_or_else(|| wrong("no GUID of a switch"))?;
-            at = graph.node_by_guid(guid);
+            (at, is_one) = (graph.node_by_guid(guid), true);
             if at.is_none() {
                 unknown.push(guid);
             }
             continue;
         }
-        if !row.starts_with("0x") {
+        // Below the line of a switch stands a head (`LID : Port : Hops : Optimal`).
+        if row.trim().is_empty() || row.trim_start().starts_with("LID") {
             continue;
+        }
+        if !row.starts_with("0x") {
+            return Err(wrong("neither a switch (`… Switch 0x…`) nor an entry (`0x0001 : 001 : …`)"));
         }
         let mut fields = row.split(':');
         let lid = fields.next().and_then(number).and_then(|lid| u16::try_from(lid).ok());
@@ -76,6 +80,10 @@ pub fn read_fdbs(
         if let (Ok(port), Some(switch)) = (port.parse::<u8>(), at) {
             tables.set(switch, lid, port);
         }
+    }
+    if !is_one {
+        let what = "no forwarding tables: there is no line such as `dump_ucast_routes: Switch 0x0002c9…`";
+        return Err(ReadError { line: text.lines().count().max(1), what: what.to_owned() });
     }
     Ok((tables, unknown))
 }
