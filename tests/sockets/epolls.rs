@@ -8,18 +8,22 @@ use tieline_tests::Watchdog;
 use crate::built::{made, must, program};
 use crate::launcher::tieline;
 
-/// The program, run plain and with a ring on each connection, and what it printed. What is `behind` the library gets what that hands on.
+/// The program `registered`, as [`both_of`].
 fn both(arguments: &[&str], behind: Option<&Path>) -> [String; 2] {
-    let registered = program("registered", "registered.c", &[]);
+    both_of(&program("registered", "registered.c", &[]), arguments, behind)
+}
+
+/// A program, run plain and with a ring on each connection, and what it printed. What is `behind` the library gets what that hands on.
+fn both_of(registered: &Path, arguments: &[&str], behind: Option<&Path>) -> [String; 2] {
     let preload = |command: &mut std::process::Command| {
         if let Some(behind) = behind {
             command.env("LD_PRELOAD", behind);
         }
     };
-    let mut plain = std::process::Command::new(&registered);
+    let mut plain = std::process::Command::new(registered);
     let statistics = made().join("registered.statistics");
     let mut inside = tieline(&["run", "--rings", "--stats", statistics.to_str().unwrap(), "--"]);
-    inside.arg(&registered).env(ENV_RINGS, RINGS_FORCED);
+    inside.arg(registered).env(ENV_RINGS, RINGS_FORCED);
     [&mut plain, &mut inside].map(|command| {
         preload(command);
         must(command.args(arguments))
@@ -34,6 +38,14 @@ fn what_is_registered_is_as_on_the_kernel_whoever_asks() {
     for (at, (a, b)) in plain.lines().zip(inside.lines()).enumerate() {
         assert_eq!(a, b, "line {}: left plain, right with rings\n{inside}", at + 1);
     }
+    assert_eq!(plain, inside);
+}
+
+#[test]
+fn an_epoll_with_several_descriptors_is_as_on_the_kernel() {
+    let _watchdog = Watchdog::usual("epolls with several descriptors");
+    let [plain, inside] = both_of(&program("shared_epolls", "shared_epolls.c", &["-pthread"]), &[], None);
+    assert!(plain.contains("lost of races: 0\n") && plain.ends_with("== through\n"), "{plain}");
     assert_eq!(plain, inside);
 }
 

@@ -286,7 +286,8 @@ pub(crate) fn unusual(fd: c_int) {
 /// A descriptor has another number, or another process, by which what is done is not seen.
 fn has_others(fd: c_int) {
     unusual(fd);
-    if crate::environment::has_rings() && table::kind(fd) == Kind::Other {
+    // What it is may be forgotten.
+    if crate::environment::has_rings() && matches!(table::kind(fd), Kind::Other | Kind::Unknown) {
         rings::epoll::copied(fd);
     }
 }

@@ -38,6 +38,21 @@ const MEANINGLESS: [(&[&str], &[&str]); 26] = [
     (&["fabric", "generate"], &["node", "cluster", "runtime_dir"]),
 ];
 
+/// What `--node` means to a command, where that is not what stands at the common options.
+const NODE: [(&[&str], &str); 9] = [
+    (&["status"], ALL_NODES),
+    (&["cable"], ALL_NODES),
+    (&["diag"], ALL_NODES),
+    (&["conntest"], ALL_NODES),
+    (&["node", "run"], ONE_NODE),
+    (&["node", "start"], ONE_NODE),
+    (&["node", "stop"], ONE_NODE),
+    (&["node", "restart"], ONE_NODE),
+    (&["node", "status"], ONE_NODE),
+];
+const ALL_NODES: &str = "Only this node; TIELINE_NODE has no effect here [default: all nodes]";
+const ONE_NODE: &str = "Which node; must be given, here or by TIELINE_NODE";
+
 /// The command line, with its help complete.
 pub(crate) fn command() -> Command {
     let plain = Cli::command();
@@ -61,6 +76,11 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
     let hidden = MEANINGLESS.iter().find(|(of, _)| path.iter().eq(of.iter())).map_or(&[][..], |(_, ids)| ids);
     for arg in common.iter().filter(|arg| hidden.contains(&arg.get_id().as_str())) {
         command = command.arg(arg.clone().hide(true));
+    }
+    if let Some((_, help)) = NODE.iter().find(|(of, _)| path.iter().eq(of.iter()))
+        && let Some(arg) = common.iter().find(|arg| arg.get_id() == "node")
+    {
+        command = command.arg(arg.clone().help(*help));
     }
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names {

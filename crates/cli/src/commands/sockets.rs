@@ -23,7 +23,14 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
                 None => or_none(report(&file, false))?,
             };
             let all = pid.map_or(all.clone(), |pid| all.of(pid));
-            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), || all.details())?;
+            let text = || match pid {
+                Some(pid) if all.processes.is_empty() => format!(
+                    "process {pid} is not counted: it was not started by `tieline run`, or has used no connection; \
+                     `tieline sockets status` lists those that are\n"
+                ),
+                _ => all.details(),
+            };
+            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), text)?;
         }
     }
     Ok(PASS)

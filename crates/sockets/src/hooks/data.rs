@@ -323,7 +323,10 @@ fn are_moved_unseen(list: *const c_void, count: c_int) {
         if !raw::peek_at((list as usize).wrapping_add(at * size_of::<u64>()), &mut block) {
             return seen::moves_unseen(None);
         }
-        is_moved_unseen(block[0] as usize as *const c_void);
+        // The C library passes over places without a block.
+        if block[0] != 0 {
+            is_moved_unseen(block[0] as usize as *const c_void);
+        }
     }
 }
 

@@ -37,6 +37,11 @@ fn the_node_that_disagrees_is_named_with_the_difference() {
     let all: Vec<&NodeDiag> = nodes.iter().collect();
     assert_eq!(compare(&all), ["node 8 sees another topology than most, without node 12"]);
     assert!(compare(&all[..1]).is_empty());
+    // Of two that disagree neither is most of them.
+    let apart = [seen(4, &[4]), seen(8, &[8])];
+    let both: Vec<&NodeDiag> = apart.iter().collect();
+    let own = |node: u32| format!("node {node} sees another topology than the others: node {node}");
+    assert_eq!(compare(&both), [own(4), own(8)]);
 }
 
 #[test]

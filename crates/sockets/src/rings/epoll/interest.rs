@@ -116,6 +116,8 @@ impl Registration {
                 ..self
             },
             libc::EPOLL_CTL_DEL if !is_other => Self { epoll: 0, ..self },
+            // The same epoll by another number, or one of several.
+            libc::EPOLL_CTL_DEL if self.epoll != 0 => Self { epoll: MANY, ..self },
             _ => self,
         }
     }

@@ -118,6 +118,8 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
         // Another process has made it, or it has another number: whoever waits by that looks at no ring of what is registered by this one.
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
+    // Who makes another number for the epoll says so first, and then looks at what is in it.
+    fence(Ordering::SeqCst);
     let Some(now) = now else { return };
     if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
         let conn = known.conn;
@@ -149,24 +151,24 @@ pub(crate) fn forget(fd: c_int) {
 pub(crate) fn is_new(fd: c_int) {
     let Some(interest) = interest(fd) else { return };
     interest.forgets();
-    let is_epoll = noting::was_epoll(fd);
+    let is_made_here = noting::was_epoll(fd);
     let Some(sleepers) = sleepers((fd as u32).wrapping_add(1)) else { return };
-    let before = sleepers.load(Ordering::Relaxed);
-    if is_epoll {
+    let is_foreign = sleepers.load(Ordering::SeqCst) & FOREIGN != 0;
+    if is_made_here || is_foreign {
         if let Some(turns) = turns(fd) {
             turns.first.store(0, Ordering::Relaxed);
             turns.is_kernels.store(0, Ordering::Relaxed);
         }
-        // With others who have it, it goes on under a number that nobody knows.
-        let is_last = before & FOREIGN == 0;
+        // With others who have it, or under another number, it goes on, and nobody knows who waits in it.
         for number in 0..table::highest() as c_int {
             if let Some(interest) = self::interest(number) {
-                interest.loses(fd as u32 + 1, is_last);
+                interest.loses(fd as u32 + 1, !is_foreign);
             }
         }
     }
-    if before != 0 {
-        sleepers.store(0, Ordering::Relaxed);
+    if is_foreign {
+        // Who still sleeps in what the number was counts down when it wakes.
+        sleepers.fetch_and(!FOREIGN, Ordering::SeqCst);
     }
 }
 
@@ -279,21 +281,24 @@ pub(super) fn park_all(epoll: c_int) {
 
 /// An epoll has got another number, or another process, by which nobody finds what is in it: everything in it stays with the kernel.
 pub(crate) fn copied(epoll: c_int) {
+    let Some(sleepers) = sleepers((epoll as u32).wrapping_add(1)) else { return };
+    let mut has_any = false;
+    for_each_in(epoll, 0..CONNECTIONS, |_| true, |_, _, _, _| has_any = true);
+    if !(has_any || noting::is_one(epoll) || sleepers.load(Ordering::Relaxed) != 0 || proc::is_epoll(epoll)) {
+        return;
+    }
+    // Before the look at what is in it: who registers something meanwhile says so first, and then looks whether others have the epoll.
+    sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
     noting::has_others(epoll);
-    let Some(sleepers) = sleepers(epoll as u32 + 1) else { return };
-    let mut is_one = sleepers.load(Ordering::Relaxed) != 0;
     for_each_in(
         epoll,
         0..CONNECTIONS,
         |_| true,
         |_, conn, _, _| {
-            is_one = true;
             let _ = conn.known().and_then(|known| known.moving(|conn| leave::waiting(conn, conn.fd())));
         },
     );
-    if is_one || proc::is_epoll(epoll) {
-        sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
-    }
 }
 
 /// In the child of a fork nobody sleeps yet.
