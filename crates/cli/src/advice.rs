@@ -1,9 +1,12 @@
-//! Commands in advice, for the cluster that the command line names: what is printed to be typed has to act on the same one.
+//! Commands in advice, for the cluster that the command line names: what is printed to be typed has to act on the same one. What the environment
+//! names needs no word.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// The cluster, if it is not the default one.
+use node_client::runtime_dir::{DEFAULT_CLUSTER, ENV_CLUSTER};
+
+/// The cluster, if it is not the one that commands act on without a word.
 static CLUSTER: OnceLock<String> = OnceLock::new();
 
 /// Commands that belong to no cluster.
@@ -13,9 +16,11 @@ const BENCH_OF_NONE: [&str; 5] = ["acceptance", "compare", "compare-builds", "li
 /// How a command begins in a text.
 const BEGINS: &str = "`tieline ";
 
-/// From here on advice is for this cluster.
+/// From here on advice is for the cluster of the command line.
 pub(crate) fn is_for(cluster: Option<&str>) {
-    if let Some(cluster) = cluster.filter(|cluster| *cluster != "default") {
+    let usual = std::env::var(ENV_CLUSTER).ok().filter(|name| !name.is_empty());
+    let usual = usual.as_deref().unwrap_or(DEFAULT_CLUSTER);
+    if let Some(cluster) = cluster.filter(|cluster| *cluster != usual) {
         // Only the first counts, and a command line is read once.
         let _ = CLUSTER.set(cluster.to_owned());
     }

@@ -38,12 +38,11 @@ use crate::{advice, elsewhere, environment, interrupt, meaning};
 /// Runs the command and turns what came of it into an exit status.
 pub(crate) fn run(mut cli: Cli) -> ExitCode {
     let output = Output { json: cli.common.json, quiet: cli.common.quiet };
+    // What the environment names, commands that are typed from it take as well.
+    advice::is_for(cli.common.cluster.as_deref());
     let outcome = meaning::check(&cli)
         .and_then(|one_node| environment::fill(&mut cli.common, one_node))
-        .and_then(|()| {
-            advice::is_for(cli.common.cluster.as_deref());
-            dispatch(&cli, output)
-        });
+        .and_then(|()| dispatch(&cli, output));
     hold_if_interrupted();
     match outcome {
         // What was measured until then has been printed.

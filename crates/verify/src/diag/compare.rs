@@ -4,7 +4,7 @@ use tieline::NodeId;
 
 use super::NodeDiag;
 
-/// Names each node whose view differs from that of most; where no view is that of most, each node with its own.
+/// Names each node whose view differs from the most common one; where no view is more common than all others, each node with its own.
 pub(super) fn compare(nodes: &[&NodeDiag]) -> Vec<String> {
     let count = |view: &[NodeId]| nodes.iter().filter(|node| node.nodes_seen == view).count();
     let Some(common) = nodes.iter().map(|node| &node.nodes_seen).max_by_key(|view| (count(view), view.len()))
@@ -12,7 +12,7 @@ pub(super) fn compare(nodes: &[&NodeDiag]) -> Vec<String> {
         return Vec::new();
     };
     let names = |ids: Vec<&NodeId>| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(", ");
-    if count(common) * 2 <= nodes.len() {
+    if nodes.iter().any(|node| node.nodes_seen != *common && count(&node.nodes_seen) == count(common)) {
         let sees = |node: &&NodeDiag| names(node.nodes_seen.iter().collect());
         let text = |node: &&NodeDiag| {
             format!("node {} sees another topology than the others: node {}", node.node, sees(node))
