@@ -81,6 +81,9 @@ fn what_is_no_dump_of_tables_is_refused_with_its_line() {
         }
         refused(&place, &["diff", "--net", "net.toml", file, file], 2, says);
     }
+    // What stands in a file that is no dump goes into no log.
+    let (_, _, err) = place.run(&["check", "net.toml", "--lfts", "more"]);
+    assert!(err.contains("opensm.fdbs") && !err.contains("junk"), "{err}");
     place.done(&["check", "net.toml", "--lfts", "tables/opensm.fdbs"]);
     place.done(&["diff", "--net", "net.toml", "tables/opensm.fdbs", "tables/opensm.fdbs"]);
 }

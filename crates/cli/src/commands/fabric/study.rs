@@ -126,8 +126,9 @@ fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
     let text = read_text(path)?;
     let ports = graph.nodes().flat_map(|node| graph.ports(node));
     let known = ports.map(|port| (graph.port_guid(port), graph.lid(port))).filter(|one| one.1 != 0).collect();
-    let (tables, strangers) = referee::read_fdbs(graph, &text, &known)
-        .map_err(|error| usage(format!("{}: {error}", path.display())))?;
+    let (tables, strangers) = referee::read_fdbs(graph, &text, &known).map_err(|error| {
+        usage(format!("{}: {error}; give a dump of tables as OpenSM writes it (opensm.fdbs)", path.display()))
+    })?;
     if let Some(first) = strangers.first() {
         return Err(usage(format!(
             "{}: tables of {} switches that are not in the fabric, the first {first:#018x}",

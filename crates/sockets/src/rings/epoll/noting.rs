@@ -62,7 +62,7 @@ pub(crate) fn any_made() -> bool {
 pub(crate) fn made(epoll: c_int) {
     if let Some(standing) = standing(epoll) {
         MADE.store(1, Ordering::Relaxed);
-        // Who still asks about what the number was counts down when it is through.
+        // A thread that still asks about what the number was counts itself out when it is through.
         standing.trust.store(0, Ordering::Relaxed);
         standing.is_known.store(1, Ordering::Relaxed);
         standing.alone.store(HOLDERS.load(Ordering::Relaxed), Ordering::Relaxed);

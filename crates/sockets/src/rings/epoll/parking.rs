@@ -115,10 +115,10 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
     if !noting::is_one(epoll)
         && let Some(sleepers) = sleepers(epoll as u32 + 1)
     {
-        // Another process has made it, or it has another number: whoever waits by that looks at no ring of what is registered by this one.
+        // Another process has made it, or it has another descriptor: a wait by that looks at no ring of what is registered by this one.
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
-    // Who makes another number for the epoll says so first, and then looks at what is in it.
+    // A thread that copies the epoll's descriptor marks the epoll first, and then looks at what is in it.
     fence(Ordering::SeqCst);
     let Some(now) = now else { return };
     if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY)) {
@@ -159,7 +159,7 @@ pub(crate) fn is_new(fd: c_int) {
             turns.first.store(0, Ordering::Relaxed);
             turns.is_kernels.store(0, Ordering::Relaxed);
         }
-        // With others who have it, or under another number, it goes on, and nobody knows who waits in it.
+        // With another process or descriptor it goes on, and it is not known who waits in it.
         for number in 0..table::highest() as c_int {
             if let Some(interest) = self::interest(number) {
                 interest.loses(fd as u32 + 1, !is_foreign);
@@ -167,7 +167,7 @@ pub(crate) fn is_new(fd: c_int) {
         }
     }
     if is_foreign {
-        // Who still sleeps in what the number was counts down when it wakes.
+        // A thread that still sleeps in what the number was counts itself out when it wakes.
         sleepers.fetch_and(!FOREIGN, Ordering::SeqCst);
     }
 }
@@ -279,15 +279,14 @@ pub(super) fn park_all(epoll: c_int) {
     for_each_awake(epoll, park);
 }
 
-/// An epoll has got another number, or another process, by which nobody finds what is in it: everything in it stays with the kernel.
+/// An epoll has got another descriptor, or is another process's too, by which nobody finds what is in it: everything in it stays with the kernel.
 pub(crate) fn copied(epoll: c_int) {
     let Some(sleepers) = sleepers((epoll as u32).wrapping_add(1)) else { return };
-    let mut has_any = false;
-    for_each_in(epoll, 0..CONNECTIONS, |_| true, |_, _, _, _| has_any = true);
-    if !(has_any || noting::is_one(epoll) || sleepers.load(Ordering::Relaxed) != 0 || proc::is_epoll(epoll)) {
+    // One that this process has not made is marked when something is registered in it.
+    if !noting::is_one(epoll) && sleepers.load(Ordering::SeqCst) == 0 {
         return;
     }
-    // Before the look at what is in it: who registers something meanwhile says so first, and then looks whether others have the epoll.
+    // Before the look at what is in it: a thread that registers something meanwhile does that first, and then looks at the mark.
     sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     noting::has_others(epoll);

@@ -71,7 +71,9 @@ pub fn read_fdbs(
             continue;
         }
         if !row.starts_with("0x") {
-            return Err(wrong("neither a switch (`… Switch 0x…`) nor an entry (`0x0001 : 001 : …`)"));
+            // Without the line: in a file that is no dump anything may stand.
+            let what = "neither a switch (`… Switch 0x…`) nor an entry (`0x0001 : 001 : …`)".to_owned();
+            return Err(ReadError { line: line + 1, what });
         }
         let mut fields = row.split(':');
         let lid = fields.next().and_then(number).and_then(|lid| u16::try_from(lid).ok());
