@@ -46,7 +46,7 @@ fn what_cannot_be_started_says_so_as_env_does() {
         (&["run", "/etc/passwd"], 126, "may not be executed"),
         (&["run", "/etc"], 126, "may not be executed"),
         (&["run", "/etc/passwd/x"], 126, "Not a directory"),
-        (&["run"], 2, "Usage"),
+        (&["run"], 2, "usage: tieline run"),
         (&["run", "--no-such-option", "ls"], 2, "no-such-option"),
         (&["run", "--stats", "/nowhere/x", "ls"], 4, "/nowhere/x"),
         (&["run", "--node", "4", "ls"], 2, "--node"),

@@ -215,13 +215,13 @@ pub(crate) struct Query {
 #[derive(Debug, Args)]
 pub(crate) struct Cable {
     /// Judge by this plan [default: every node linked with every other]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["generate", "save"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["generate", "save", "nodes", "measure", "force"])]
     pub plan: Option<PathBuf>,
     /// Print a plan in which every node is linked with every other, and test nothing
-    #[arg(long, conflicts_with = "save")]
+    #[arg(long, conflicts_with_all = ["save", "measure", "force"])]
     pub generate: bool,
     /// With --generate: for so many nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
-    #[arg(long, value_name = "N", requires = "generate", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", requires = "generate", conflicts_with_all = ["save", "measure", "force"], value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: Option<u32>,
     /// Write what stands now as a plan, if nothing is wrong with it
     #[arg(long, value_name = "FILE")]
@@ -299,6 +299,6 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
     /// Run nothing: make the page of --report from a file with the output of `tieline verify --json`
-    #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed"])]
+    #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed", "quick", "thorough", "health", "plan", "thresholds", "baseline"])]
     pub from: Option<PathBuf>,
 }

@@ -51,11 +51,16 @@ fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if !error.use_stderr() {
         return output::help(error);
     }
-    // What cannot be shown to anybody is at least in the status.
-    drop(error.print());
-    if arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json") {
-        let text = error.to_string();
-        output::error_as_json(exit::USAGE, text.trim_end().trim_start_matches("error: "));
-    }
+    let json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
+    let Some(text) = args::wrong::line(error) else {
+        // What cannot be shown to anybody is at least in the status.
+        drop(error.print());
+        if json {
+            output::error_as_json(exit::USAGE, "a command is missing: see `tieline --help`");
+        }
+        return exit::USAGE;
+    };
+    output::Output { json, quiet: true }
+        .failure(&exit::Failure { status: exit::USAGE, error: anyhow::Error::msg(text) });
     exit::USAGE
 }

@@ -8,6 +8,7 @@ use node::NodeError;
 use node::config::ConfigError;
 use node_client::ClientError;
 use node_client::runtime_dir::RuntimeDirError;
+use sockets_rules::statistics::StatisticsError;
 use verify::cable::{CableError, PlanError};
 use verify::capacity::CouldNotRun;
 use verify::diag::HostsError;
@@ -57,6 +58,9 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
         return of_report(error);
     }
     if let Some(WriteError::Foreign { .. }) = cause.downcast_ref::<WriteError>() {
+        return true;
+    }
+    if let Some(StatisticsError::Foreign(_) | StatisticsError::Version(_)) = cause.downcast_ref() {
         return true;
     }
     if let Some(error) = cause.downcast_ref::<BenchError>() {

@@ -3,6 +3,7 @@
 mod close;
 mod create;
 mod data;
+mod file;
 mod limits;
 mod message;
 mod name;

@@ -95,7 +95,7 @@ pub(crate) struct Live {
     #[arg(long, value_name = "NAME", conflicts_with = "umad")]
     pub ibsim: Option<String>,
     /// With --ibsim: stand at this node, by description or GUID [default: where the simulator says]
-    #[arg(long, value_name = "NODE", requires = "ibsim")]
+    #[arg(long, value_name = "NODE", requires = "ibsim", conflicts_with = "umad")]
     pub at: Option<String>,
     /// Through the kernel's device of this number: 0 is /dev/infiniband/umad0
     #[arg(long, value_name = "NUMBER")]
@@ -112,7 +112,7 @@ pub(crate) struct Live {
 #[derive(Debug, Args)]
 pub(crate) struct Observe {
     /// Look at this file instead: a snapshot of --save, or a topology in any form that `convert` reads
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["ibsim", "umad", "watch"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ibsim", "at", "umad", "watch", "times"])]
     pub from: Option<PathBuf>,
     /// The live fabric.
     #[command(flatten)]
@@ -179,7 +179,7 @@ pub(crate) struct Serve {
 #[derive(Debug, Args)]
 pub(crate) struct Source {
     /// A file in any form that can be read; without one the live fabric
-    #[arg(value_name = "FABRIC", conflicts_with_all = ["ibsim", "umad"])]
+    #[arg(value_name = "FABRIC", conflicts_with_all = ["ibsim", "at", "umad"])]
     pub file: Option<PathBuf>,
     /// The live one.
     #[command(flatten)]

@@ -94,7 +94,9 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
 
 /// By option: the options that it cannot be combined with, whichever of the two declares it.
 fn conflicts(built: &Command) -> BTreeMap<String, Vec<String>> {
-    let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_long().is_some();
+    // An option whose help begins so says itself what it goes with.
+    let goes_with = |arg: &Arg| arg.get_help().is_some_and(|help| help.to_string().starts_with("With --"));
+    let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_long().is_some() && !goes_with(arg);
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for arg in built.get_arguments().filter(|arg| !arg.is_global_set()).filter(shown) {
         for other in built.get_arg_conflicts_with(arg).into_iter().filter(shown) {
@@ -190,7 +192,7 @@ mod tests {
     #[test]
     fn every_conflict_stands_in_the_help_of_both() {
         for (path, option, words) in [
-            (&["verify"][..], "quick", "(not with --thorough, --health, --thresholds, --baseline)"),
+            (&["verify"][..], "quick", "(not with --thorough, --health, --thresholds, --baseline, --from)"),
             (&["verify"], "bundle", "(not with --from)"),
             (&["verify"], "nodes", "--running"),
             (&["cable"], "plan", "(not with --generate, --save)"),

@@ -83,6 +83,29 @@ fn a_node_is_named_by_one_option_in_all_messages() {
     });
 }
 
+/// The parser does not ask for what an option needs where that is barred by a third one.
+#[test]
+fn an_option_without_the_one_that_it_goes_with_is_refused_whatever_else_is_given() {
+    for line in [
+        "cable --save x --nodes 4",
+        "cable --plan x --force",
+        "cable --plan x --measure",
+        "cable --plan x --nodes 4",
+        "cable --generate --force",
+        "fabric observe --from x --at n",
+        "fabric observe --from x --times 3",
+        "fabric observe --umad 0 --at n",
+        "fabric check x --at n",
+        "fabric route x --at n",
+        "verify --report x --from y --quick",
+        "verify --report x --from y --plan z",
+        "verify --report x --from y --baseline z",
+    ] {
+        let words = std::iter::once("tieline").chain(line.split(' '));
+        assert!(crate::args::parse(words).is_err(), "{line}");
+    }
+}
+
 #[test]
 fn every_option_that_a_message_names_exists() {
     let mut known = Vec::new();

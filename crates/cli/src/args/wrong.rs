@@ -1,10 +1,10 @@
 //! What is said of a command line that cannot be understood: the whole usage of the command, no advice that the command would refuse, and
-//! words as they were typed.
+//! words as they were typed. All in one line.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
 /// An error of the parser, in words that lead on.
@@ -14,7 +14,7 @@ pub(super) fn mended(mut error: Error, root: &mut Command, words: &[OsString]) -
     }
     root.build();
     let said = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    let (command, path) = named(root, &said);
+    let (command, path) = if said.is_empty() { asked(root, words) } else { named(root, &said) };
     if let Some(ContextValue::String(tip)) = error.get(ContextKind::SuggestedArg)
         && is_refused(command, tip)
     {
@@ -25,11 +25,46 @@ pub(super) fn mended(mut error: Error, root: &mut Command, words: &[OsString]) -
     {
         error.insert(ContextKind::InvalidArg, ContextValue::String(whole));
     }
-    // The parser's own usage holds what has been given, as if all of that were needed.
-    if !said.is_empty() {
-        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(root, &path)));
-    }
+    // The parser's own usage, if there is one, holds what has been given, as if all of that were needed.
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(root, &path)));
     error
+}
+
+/// The error in one line: what is wrong, then where the right usage stands. None: it is a help, in many lines.
+pub(crate) fn line(error: &Error) -> Option<String> {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return None;
+    }
+    let text = error.to_string();
+    let paragraphs = text.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
+    let (mut said, mut usage) = (String::new(), String::new());
+    for paragraph in paragraphs {
+        if let Some(what) = paragraph.strip_prefix("error: ") {
+            said.push_str(&plainly(what));
+        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
+            said.push_str("; ");
+            said.push_str(tip);
+        } else if let Some(its) = paragraph.strip_prefix("Usage: ") {
+            its.clone_into(&mut usage);
+        }
+    }
+    let command: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<'])).collect();
+    let is_lacking = error.kind() == ErrorKind::MissingRequiredArgument;
+    let usage = if is_lacking { format!("usage: {usage}, ") } else { String::new() };
+    Some(format!("{said}: {usage}see `{} --help`", command.join(" ")))
+}
+
+/// What the language's library says of a number, in words that name what is wanted.
+fn plainly(what: &str) -> String {
+    const NUMBERS: [(&str, &str); 5] = [
+        ("invalid digit found in string", "it is no whole number"),
+        ("cannot parse integer from empty string", "a number is needed"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", "the number is too small"),
+        ("invalid float literal", "it is no number"),
+    ];
+    let found = NUMBERS.iter().find_map(|(theirs, ours)| Some((what.strip_suffix(theirs)?, ours)));
+    found.map_or_else(|| what.to_owned(), |(before, ours)| format!("{before}{ours}"))
 }
 
 /// The error of a call by another name: its usage is of that name, `plain` is what it stands for.
@@ -51,6 +86,35 @@ fn named<'c>(root: &'c Command, usage: &str) -> (&'c Command, Vec<String>) {
         path.push(word.to_owned());
     }
     (command, path)
+}
+
+/// The command that the words ask for, and its names. Values of options may be names of commands.
+fn asked<'c>(root: &'c Command, words: &[OsString]) -> (&'c Command, Vec<String>) {
+    let (mut command, mut path) = (root, Vec::new());
+    let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next().filter(|word| *word != "--") {
+        if word.starts_with('-') {
+            if !word.contains('=') && takes_value(command, &word) {
+                words.next();
+            }
+            continue;
+        }
+        let Some(found) = command.find_subcommand(&*word) else { break };
+        command = found;
+        path.push(found.get_name().to_owned());
+    }
+    (command, path)
+}
+
+/// Whether the word behind this option is its value.
+fn takes_value(command: &Command, option: &str) -> bool {
+    let is_it = |arg: &&clap::Arg| match option.strip_prefix("--") {
+        Some(long) => arg.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long)),
+        None => {
+            arg.get_short().is_some_and(|short| option.chars().nth(1) == Some(short)) && option.len() == 2
+        }
+    };
+    command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
 }
 
 /// The whole usage of the command of these names.
@@ -105,6 +169,38 @@ mod tests {
         ] {
             assert!(said(line).contains(usage), "{line}: {}", said(line));
         }
+    }
+
+    #[test]
+    fn an_error_is_one_line_that_ends_with_the_next_step() {
+        let line = |line: &str| super::line(&crate::args::parse(line.split(' ')).unwrap_err()).unwrap();
+        for (typed, said) in [
+            (
+                "tieline up --nodes x",
+                "invalid value 'x' for '--nodes <NODES>': it is no whole number: see `tieline up --help`",
+            ),
+            (
+                "tieline --cluster up link degrade 4 8 --delay 2",
+                "invalid value '2' for '--delay <TIME>': `2`: give a time with its unit: ns, us, ms or s: see `tieline link \
+                 degrade --help`",
+            ),
+            (
+                "tieline link swap 4",
+                "the following required arguments were not provided: <B>: usage: tieline link swap [OPTIONS] <A> <B>, see \
+                 `tieline link swap --help`",
+            ),
+            (
+                "tieline status --nod 4",
+                "unexpected argument '--nod' found; a similar argument exists: '--node': see `tieline status --help`",
+            ),
+            (
+                "tieline frobnicate",
+                "unrecognized subcommand 'frobnicate'; a similar subcommand exists: 'fabric': see `tieline --help`",
+            ),
+        ] {
+            assert_eq!(line(typed), said);
+        }
+        assert_eq!(super::line(&crate::args::parse(["tieline"]).unwrap_err()), None);
     }
 
     #[test]

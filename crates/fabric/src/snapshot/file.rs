@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 1 << 30;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It can't be read.
-    #[error("{} can't be read: {cause}", path.display())]
+    #[error("{} cannot be read: {cause}: name a topology file or a snapshot", path.display())]
     Io {
         /// Which.
         path: PathBuf,

@@ -6,7 +6,8 @@ use libc::{c_int, c_long, c_uint, c_void, iovec};
 use sockets_rules::layout::Note;
 
 use super::close::{are_flags_of_dup3, closing_range, controlled, replacing};
-use super::data::{flat, moved, moved_in, moved_out, parts};
+use super::data::{flat, moved_in, moved_out, parts};
+use super::file::moved;
 use super::limits::{filtering, filters, limiting};
 use super::message::{gave_several, got_several, passing_several};
 use super::process::{replaced, stayed};

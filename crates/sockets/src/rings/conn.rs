@@ -5,6 +5,7 @@
 //! another thread is in meanwhile finds words that say nothing.
 
 mod holders;
+mod known;
 mod mapped;
 pub(crate) mod parked;
 mod parts;
@@ -19,10 +20,11 @@ use sockets_rules::layout::Reason;
 use stream::path;
 
 pub(crate) use self::holders::{copied_outside, forking, has_forked, shared};
+pub(crate) use self::known::Known;
 use self::mapped::empty;
 pub(crate) use self::mapped::map;
 use self::parts::{Kept, Meeting, Owed, Sleep, Standing, Told};
-pub(crate) use self::users::{Gone, Known, Mover, Use, forks, takes_away};
+pub(crate) use self::users::{Gone, Mover, Use, forks, takes_away};
 use super::pace::Pace;
 pub(crate) use super::pace::counts_down;
 use super::tables;

@@ -5,7 +5,9 @@ mod fast;
 mod file;
 mod held;
 mod look;
+mod plain;
 mod read;
+mod rest;
 mod write;
 
 use core::arch::asm;

@@ -117,8 +117,9 @@ fn there(arguments: &Tabled, snapshot: &Snapshot) -> Result<Option<Tables>, Fail
 
 /// A dump that OpenSM or its diagnostics have written. What in it is no text is for its reader to name.
 fn read_text(path: &Path) -> Result<String, Failure> {
-    let bytes = user_files::read(path, DUMP_BYTES_MAX)
-        .map_err(|error| usage(format!("{} cannot be read: {error}", path.display())))?;
+    let bytes = user_files::read(path, DUMP_BYTES_MAX).map_err(|error| {
+        usage(format!("{} cannot be read: {error}: name a dump that OpenSM has written", path.display()))
+    })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -11,11 +11,11 @@
 
 use libc::c_int;
 
-use super::{CONNECTIONS, Conn};
+use super::{Conn, Known};
 use crate::rings::blocked::Blocked;
 use crate::rings::forced::yields;
 use crate::rings::{leave, own};
-use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Users, movers and flags of a place, in one word.
 const USER: u64 = 1;
@@ -52,38 +52,7 @@ pub(crate) struct Users {
     kept: AtomicU32,
 }
 
-/// A connection, as it was found.
-#[derive(Clone, Copy)]
-pub(crate) struct Known {
-    pub(crate) conn: &'static Conn,
-    /// What says of which place the number is, by which it was found.
-    by_fd: &'static AtomicU16,
-}
-
-impl core::ops::Deref for Known {
-    type Target = Conn;
-
-    #[inline(always)]
-    fn deref(&self) -> &Conn {
-        self.conn
-    }
-}
-
 impl Known {
-    /// The connection that a number is of.
-    #[inline(always)]
-    pub(super) fn by(by_fd: &'static AtomicU16, all: &'static [Conn; CONNECTIONS]) -> Option<Self> {
-        // Pairs with the Release in `claim` and `copied`: the place is this connection's, or a later one's. SeqCst as in `Conn::is`.
-        let place = usize::from(by_fd.load(Ordering::SeqCst));
-        Some(Self { conn: all.get(place.checked_sub(1)?)?, by_fd })
-    }
-
-    /// Whether the number was not closed: with the lock, nobody else gets the place before that is free.
-    #[inline(always)]
-    pub(crate) fn is_still(self) -> bool {
-        self.by_fd.load(Ordering::SeqCst) == self.conn.place.load(Ordering::Relaxed)
-    }
-
     /// In a call on it from here on.
     #[inline(always)]
     pub(crate) fn enter(self) -> Result<Use, Gone> {

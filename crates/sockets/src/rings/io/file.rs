@@ -2,7 +2,9 @@
 
 use libc::{c_int, off_t};
 
-use super::write::{goes_to_kernel, plain, used_plainly, write};
+use super::plain::{plain, used_plainly};
+use super::rest::goes_to_kernel;
+use super::write::write;
 use super::{with_errno, writes_unready};
 use crate::hook::{get_errno, set_errno};
 use crate::raw;

@@ -3,7 +3,7 @@
 use libc::c_int;
 use stream::write::Occasion;
 
-use super::write::{plain_once, used_plainly};
+use super::plain::{plain_once, used_plainly};
 use crate::rings::conn::{Conn, Gone, Known, state};
 use crate::rings::leave;
 use crate::rings::native::Native;
