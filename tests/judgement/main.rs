@@ -3,7 +3,8 @@
 //!
 //! A binary of its own, so that it runs while no other test does. The short form is one of each; `./run soak` sets
 //! `TIELINE_JUDGEMENT_RUNS` for the long one: so many planted faults, and twice as many healthy runs;
-//! `TIELINE_JUDGEMENT_BUSY`, if it is given: beside so many programs that compute.
+//! `TIELINE_JUDGEMENT_HEALTHY`, if it is given, is the number of healthy runs instead; `TIELINE_JUDGEMENT_BUSY`, if it is given: beside so
+//! many programs that compute.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -179,6 +180,11 @@ impl Tally {
     }
 }
 
+/// Healthy runs that were asked for, or so many.
+fn healthy_runs(usual: usize) -> usize {
+    given("TIELINE_JUDGEMENT_HEALTHY").unwrap_or(usual)
+}
+
 fn given(name: &str) -> Option<usize> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -191,12 +197,13 @@ fn quiet_clusters_raise_no_alarm_and_planted_faults_are_found_and_named() {
         return;
     }
     let (planted, healthy) = runs.map_or((5, 2), |planted| (planted, 2 * planted));
-    let tally = Tally::of(planted, healthy, 0);
+    let tally = Tally::of(planted, healthy_runs(healthy), 0);
     assert!(tally.wrong.is_empty(), "missed or misnamed:\n{}", tally.wrong.join("\n"));
     // In a short sample one of a machine that others use says nothing.
     assert!(tally.open_when_quiet <= 1 + planted / 100, "left open:\n{}", tally.open.join("\n"));
     if runs.is_some() {
         let (open, inconclusive) = (tally.open.len(), tally.inconclusive.len());
+        let healthy = tally.healthy;
         assert!(open * 100 <= planted, "left open:\n{}", tally.open.join("\n"));
         assert!(
             inconclusive * 10 <= healthy,
@@ -215,6 +222,6 @@ fn beside_programs_that_compute_nothing_healthy_fails_and_nothing_planted_passes
     }
     let (planted, healthy) = runs.map_or((1, 1), |planted| (planted, 3 * planted));
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    let tally = Tally::of(planted, healthy, beside.unwrap_or(processors));
+    let tally = Tally::of(planted, healthy_runs(healthy), beside.unwrap_or(processors));
     assert!(tally.wrong.is_empty(), "missed or misnamed:\n{}", tally.wrong.join("\n"));
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use node::NodeError;
 use node_client::ClientError;
@@ -121,6 +122,32 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     let problems = problems(&expected, &nodes);
     let verdict = if problems.is_empty() && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
     Ok(ClusterReport { nodes, verdict, problems })
+}
+
+/// How long ago a session may have been lost of which it is said that it may come back, and how long that is waited for. On a machine that is
+/// busy with other work managers may miss each other's heartbeats; they try again at once.
+const LOST_LATELY: Duration = Duration::from_secs(10);
+const COMES_BACK: Duration = Duration::from_secs(5);
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// As [`collect`]; where nothing is wrong but sessions that were lost a moment ago, these get some seconds to come back.
+pub(crate) fn collect_settled(target: &Target) -> Result<ClusterReport, NodeError> {
+    let until = Instant::now() + COMES_BACK;
+    loop {
+        let report = collect(target)?;
+        if !report.may_come_back() || Instant::now() >= until {
+            return Ok(report);
+        }
+        std::thread::sleep(ASK_AGAIN);
+    }
+}
+
+/// Whether all that is wrong with a link is that its session was lost a moment ago.
+fn was_lost_lately(link: &LinkStatus) -> bool {
+    matches!(link.session, SessionState::Lost | SessionState::Connecting)
+        && u128::from(link.since_ns) < LOST_LATELY.as_nanos()
+        && !link.taken_down
+        && link.partner == link.peer
 }
 
 fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
@@ -260,6 +287,14 @@ pub const fn session_name(state: SessionState) -> &'static str {
 }
 
 impl ClusterReport {
+    /// Something is wrong, and that is only that sessions between managers which answer were lost a moment ago.
+    fn may_come_back(&self) -> bool {
+        let all = self.nodes.iter().map(|node| node.status.as_ref().map(|status| &status.links));
+        let fine = |link: &LinkStatus| carries(link) || was_lost_lately(link);
+        !self.problems.is_empty()
+            && all.into_iter().all(|links| links.is_some_and(|links| links.iter().all(fine)))
+    }
+
     /// Nodes whose managers answered.
     pub fn answering(&self) -> Vec<NodeId> {
         self.nodes.iter().filter(|report| report.status.is_some()).map(|report| report.node).collect()

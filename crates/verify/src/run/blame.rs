@@ -118,7 +118,7 @@ mod tests {
         let alone = blamed(&Changes::default());
         assert_eq!(alone, pair, "named as any other link");
         let node = Culprit { suspect: Suspect::Node(id(8)), evidence: vec!["it was restarted".into()] };
-        let with_node = blamed(&Changes { culprits: vec![node] });
+        let with_node = blamed(&Changes { culprits: vec![node], ..Changes::default() });
         assert_eq!(with_node.len(), 1, "{with_node:?}");
         assert_eq!((&with_node[0].suspect, with_node[0].evidence.len()), (&Suspect::Node(id(8)), 2));
     }

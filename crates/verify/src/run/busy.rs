@@ -7,7 +7,7 @@ use crate::verdict::Verdict;
 const OF_SPEED: [&str; 5] = ["cable", "load", "pairs", "scipp", "curves"];
 
 /// Steps that other work can only make late: where nothing was, it has spoilt nothing.
-const OF_TIME: [&str; 3] = ["diag", "names", "exchange"];
+const OF_TIME: [&str; 4] = ["diag", "names", "exchange", "closing"];
 
 /// Whether other work was at hand while this step judged what it can spoil. Thresholds judge what others measured.
 pub(super) fn is_spoilt(step: &Step) -> bool {
@@ -41,6 +41,8 @@ mod tests {
         assert_eq!(reason(&[step("up", 90.0), step("diag", 90.0), step("pairs", 3.0)]), None);
         let late = Step { verdict: Verdict::Inconclusive, ..step("diag", 90.0) };
         assert!(reason(&[late]).unwrap().ends_with("90 % of the 2 processors (in diag)"));
+        let flapped = Step { verdict: Verdict::Inconclusive, ..step("closing", 90.0) };
+        assert!(reason(&[flapped]).unwrap().ends_with("(in closing)"));
         let busy = [step("load", 2.0), step("pairs", 40.0), step("scipp", 60.4)];
         assert_eq!(
             reason(&busy).unwrap(),

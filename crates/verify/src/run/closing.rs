@@ -6,17 +6,20 @@ use proto::wire::status::{LinkStatus, NodeStatus};
 use tieline::NodeId;
 
 use crate::culprit::{Culprit, Suspect};
-use crate::status::ClusterReport;
+use crate::status::{ClusterReport, carries};
 
 /// What is no longer as it was.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Who is to blame for it.
+    /// The suspects for it.
     pub(super) culprits: Vec<Culprit>,
+    /// Links that were down because heartbeats came too late, while the machine was busy with other work, and that are up again: that speaks
+    /// against no link. In words.
+    pub(super) late: Vec<String>,
 }
 
-/// Compares what the managers said before the tests with what they say after them.
-pub(super) fn changes(before: &ClusterReport, after: &ClusterReport) -> Changes {
+/// Compares what the managers said before the tests with what they say after them. `is_busy`: the machine was, in between.
+pub(super) fn changes(before: &ClusterReport, after: &ClusterReport, is_busy: bool) -> Changes {
     let mut changes = Changes::default();
     for old in &before.nodes {
         let Some(was) = &old.status else { continue };
@@ -37,13 +40,59 @@ pub(super) fn changes(before: &ClusterReport, after: &ClusterReport) -> Changes 
         }
     }
     let blamed: Vec<NodeId> = changes.nodes().collect();
+    let mut links: BTreeMap<[NodeId; 2], Vec<Change>> = BTreeMap::new();
     for old in before.nodes.iter().filter(|old| !blamed.contains(&old.node)) {
         let new = after.nodes.iter().find(|new| new.node == old.node);
         if let (Some(was), Some(is)) = (&old.status, new.and_then(|new| new.status.as_ref())) {
-            changes.compare_links(old.node, was, is, &blamed);
+            for (ends, change) in changed_links(old.node, was, is, &blamed) {
+                links.entry(ends).or_default().push(change);
+            }
         }
     }
+    for (ends, seen) in links {
+        changes.judge(ends, &seen, is_busy);
+    }
     changes
+}
+
+/// What one end has seen of a link that went down, even if it is up again.
+#[derive(Debug)]
+struct Change {
+    evidence: String,
+    /// Heartbeats that were due did not come meanwhile.
+    missed: bool,
+    /// Now it carries what is sent.
+    carries: bool,
+}
+
+fn changed_links(
+    node: NodeId,
+    was: &NodeStatus,
+    is: &NodeStatus,
+    blamed: &[NodeId],
+) -> Vec<([NodeId; 2], Change)> {
+    let before: BTreeMap<NodeId, &LinkStatus> = was.links.iter().map(|link| (link.peer, link)).collect();
+    let links = is.links.iter().filter(|link| !blamed.contains(&link.peer));
+    let changed = links.filter_map(|link| {
+        let change = change_of(node, before.get(&link.peer)?, link)?;
+        Some(([node.min(link.peer), node.max(link.peer)], change))
+    });
+    changed.collect()
+}
+
+fn change_of(node: NodeId, old: &LinkStatus, link: &LinkStatus) -> Option<Change> {
+    let evidence = if link.generation != old.generation {
+        let times = link.generation.saturating_sub(old.generation);
+        let down_ms = link.downtime_ns.saturating_sub(old.downtime_ns) as f64 / 1e6;
+        let now = if link.taken_down { ", and is down" } else { "" };
+        format!("node {node} saw it change {times} time(s) during the test, down for {down_ms:.0} ms{now}")
+    } else if link.partner != old.partner {
+        format!("node {node} saw another node at its end during the test: {}", link.partner)
+    } else {
+        return None;
+    };
+    let missed = link.heartbeats_missed > old.heartbeats_missed;
+    Some(Change { evidence, missed, carries: carries(link) && link.partner == old.partner })
 }
 
 impl Changes {
@@ -55,32 +104,76 @@ impl Changes {
     }
 
     fn blame(&mut self, suspect: Suspect, evidence: String) {
-        match self.culprits.iter_mut().find(|known| known.suspect == suspect) {
-            Some(known) => known.evidence.push(evidence),
-            None => self.culprits.push(Culprit { suspect, evidence: vec![evidence] }),
+        self.culprits.push(Culprit { suspect, evidence: vec![evidence] });
+    }
+
+    /// What both ends have seen of a link. The end that missed heartbeats ends the session; the other one may have missed none.
+    fn judge(&mut self, ends: [NodeId; 2], seen: &[Change], is_busy: bool) {
+        let evidence = seen.iter().map(|change| change.evidence.clone()).collect::<Vec<_>>();
+        let is_only_late =
+            seen.iter().any(|change| change.missed) && seen.iter().all(|change| change.carries);
+        if is_busy && is_only_late {
+            self.late.push(format!("link {}-{}: {}", ends[0], ends[1], evidence.join(", ")));
+        } else {
+            self.culprits.push(Culprit { suspect: Suspect::Link(ends), evidence });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::ids::AdapterNo;
+    use proto::wire::status::SessionState;
+    use tieline::LinkFaults;
+
+    use super::*;
+
+    fn node(id: u32) -> NodeId {
+        NodeId::new(id).unwrap()
+    }
+
+    /// The link to node 8 as node 4 sees it.
+    fn link(generation: u64, heartbeats_missed: u64) -> LinkStatus {
+        LinkStatus {
+            adapter: AdapterNo(0),
+            peer: node(8),
+            peer_host: "rack1-b".into(),
+            session: SessionState::Valid,
+            reason: None,
+            generation,
+            since_ns: 1,
+            downtime_ns: 0,
+            taken_down: false,
+            partner: node(8),
+            faults: LinkFaults::default(),
+            heartbeats_received: 10,
+            heartbeats_missed,
         }
     }
 
-    /// A link that went down, even if it is up again.
-    fn compare_links(&mut self, node: NodeId, was: &NodeStatus, is: &NodeStatus, blamed: &[NodeId]) {
-        let before: BTreeMap<NodeId, &LinkStatus> = was.links.iter().map(|link| (link.peer, link)).collect();
-        for link in is.links.iter().filter(|link| !blamed.contains(&link.peer)) {
-            let Some(old) = before.get(&link.peer) else { continue };
-            let ends = Suspect::Link([node.min(link.peer), node.max(link.peer)]);
-            if link.generation != old.generation {
-                let times = link.generation.saturating_sub(old.generation);
-                let down_ms = link.downtime_ns.saturating_sub(old.downtime_ns) as f64 / 1e6;
-                let now = if link.taken_down { ", and is down" } else { "" };
-                self.blame(
-                    ends,
-                    format!("node {node} saw it change {times} time(s) during the test, down for {down_ms:.0} ms{now}"),
-                );
-            } else if link.partner != old.partner {
-                self.blame(
-                    ends,
-                    format!("node {node} saw another node at its end during the test: {}", link.partner),
-                );
-            }
+    /// How many links are suspect, and how many only late, if both ends see these changes.
+    fn judged(changes: [Option<Change>; 2], is_busy: bool) -> (usize, usize) {
+        let mut all = Changes::default();
+        all.judge([node(4), node(8)], &changes.into_iter().flatten().collect::<Vec<_>>(), is_busy);
+        (all.culprits.len(), all.late.len())
+    }
+
+    #[test]
+    fn a_link_that_lost_heartbeats_on_a_busy_machine_and_is_back_is_only_late() {
+        let silent = || change_of(node(4), &link(1, 0), &link(3, 6));
+        let told = || change_of(node(4), &link(1, 0), &link(3, 0));
+        assert!(change_of(node(4), &link(1, 0), &link(1, 6)).is_none(), "nothing has changed");
+        assert_eq!(judged([silent(), None], true), (0, 1));
+        assert_eq!(judged([silent(), told()], true), (0, 1));
+        assert_eq!(judged([silent(), told()], false), (1, 0), "a quiet machine");
+        assert_eq!(judged([told(), told()], true), (1, 0), "somebody has taken it down and up");
+        for broken in [
+            LinkStatus { session: SessionState::Lost, ..link(3, 6) },
+            LinkStatus { taken_down: true, ..link(3, 6) },
+            LinkStatus { partner: node(12), ..link(3, 6) },
+        ] {
+            let change = change_of(node(4), &link(1, 0), &broken);
+            assert_eq!(judged([change, silent()], true), (1, 0), "it is not back: {broken:?}");
         }
     }
 }

@@ -137,7 +137,7 @@ impl<'a, 'b> Steps<'a, 'b> {
 
     pub(super) fn status(&mut self, target: &Target) -> Result<ClusterReport, CouldNotRun> {
         self.run("status", |_| {
-            outcome(status::collect(target), |report| {
+            outcome(status::collect_settled(target), |report| {
                 let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
                 (report.verdict, detail)
             })
@@ -350,22 +350,35 @@ impl<'a, 'b> Steps<'a, 'b> {
 
     /// Whether all is as it was at the beginning. Also when the end was asked for: it takes no time.
     pub(super) fn closing(&mut self, target: &Target, before: &ClusterReport) -> Changes {
-        self.run("closing", |_| match status::collect(target) {
+        // What changed may have done so in any step.
+        let load = self.done.iter().map(|step| step.load).reduce(Load::or_worse);
+        let is_busy = load.is_some_and(|load| load.is_busy());
+        let changes = self.run("closing", |_| match status::collect_settled(target) {
             Ok(after) => {
-                let changes = closing::changes(before, &after);
-                let changed = !changes.culprits.is_empty();
-                let detail = format!(
+                let changes = closing::changes(before, &after, is_busy);
+                let mut detail = format!(
                     "{} node(s) or link(s) changed during the test, {} problem(s)",
                     changes.culprits.len(),
                     after.problems.len()
                 );
+                if let Some(first) = changes.late.first() {
+                    detail.push_str(&format!(", {} late ({first})", changes.late.len()));
+                }
                 // What was wrong before is the first look's to say.
                 let worse = after.verdict > before.verdict;
-                let verdict = if changed || worse { Verdict::Fail } else { Verdict::Pass };
+                let verdict = match (!changes.culprits.is_empty() || worse, changes.late.is_empty()) {
+                    (true, _) => Verdict::Fail,
+                    (false, true) => Verdict::Pass,
+                    (false, false) => Verdict::Inconclusive,
+                };
                 (changes, verdict, detail)
             }
             Err(error) => (Changes::default(), Verdict::Fail, error.to_string()),
-        })
+        });
+        if let Some(load) = load.filter(|_| !changes.late.is_empty()) {
+            self.saw(load);
+        }
+        changes
     }
 
     /// Judges what was measured by limits from a file. Each document says in itself what was said of it.
