@@ -1,5 +1,5 @@
-//! A cluster that a benchmark may start and stop. Who can (the binary, a test) implements [`ClusterControl`]; this crate
-//! stands beside the node manager, not above it.
+//! The trait by which a benchmark starts and stops a cluster. The binary and tests implement
+//! [`ClusterControl`], because this crate must not depend on the node manager.
 
 use std::error::Error;
 use std::time::Duration;

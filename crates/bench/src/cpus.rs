@@ -1,4 +1,4 @@
-//! Which processors a benchmark runs on.
+//! Selects the processors that a benchmark runs on.
 
 use std::fs;
 

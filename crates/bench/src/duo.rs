@@ -1,4 +1,4 @@
-//! Two pinned threads, near and far, that do one thing together at a time.
+//! Two pinned threads, near and far, that run one operation together at a time.
 //!
 //! The threads live as long as the benchmark; between two things the far one sleeps. Waiting inside a thing is
 //! spinning, with a watchdog ([`crate::poll`]): if the other side dies or shares the processor after all, an error comes, not a hang.

@@ -1,4 +1,4 @@
-//! The circumstances of a run, so that a figure can be compared with another one honestly.
+//! Records the circumstances of a run, so that its figures can be compared with others.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Why a benchmark could not be run.
+//! Errors that keep a benchmark from running.
 
 use std::io;
 

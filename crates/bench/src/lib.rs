@@ -1,4 +1,4 @@
-//! Pattern × transport × statistics, with the floor of the machine beside each figure.
+//! Benchmarks: pattern × transport × statistics, each figure next to a baseline of the machine.
 //!
 //! What it is for: measuring what tieline does ([`patterns`]), next to what the machine allows at the same moment
 //! ([`floor`]), in alternating blocks ([`run`]), and saying how sure that is ([`stats`], [`verdict`]). The results leave as

@@ -1,5 +1,5 @@
-//! `bench limits`: what this machine allows at this moment, without any of our own transports; and, for information, what
-//! the rings without a goal of their own carry between the same two processors.
+//! `bench limits`: what this machine allows at this moment without our transports, and the rates of
+//! rings that have no goal.
 //!
 //! Every other figure is read against these. They hold for the two processors named, now: on a virtual machine they
 //! change by factors within seconds, which is why each figure probes its own floor again.

@@ -1,4 +1,4 @@
-//! How a benchmark tells its caller where it is. The library itself prints nothing.
+//! How a benchmark reports progress to its caller; the library itself prints nothing.
 
 use std::sync::Arc;
 

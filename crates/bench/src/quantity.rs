@@ -1,4 +1,4 @@
-//! Numbers with a unit as people write them: `2ns`, `0.1 GB/s`, `1 ms/min`; and shares: `5%`.
+//! Parses numbers with a unit, such as `2ns`, `0.1 GB/s`, `1 ms/min`, and shares such as `5%`.
 
 /// What can be measured; figures of two dimensions are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A small seeded generator, so that a report can be computed again from its blocks, digit for digit.
+//! A small seeded random generator, so that a report can be recomputed exactly from its blocks.
 //!
 //! It is not for secrets. `SplitMix64` passes the usual batteries, needs one word of state, and is short enough to
 //! be repeated in another language by whoever checks a report.

@@ -1,4 +1,4 @@
-//! A goal and an interval make a verdict.
+//! Derives a verdict from a goal and an interval.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Remote memory: what is put arrives, where it was put, and nowhere else.
+//! Tests of remote memory: data that is put arrives where it was put, and nowhere else.
 //!
 //! The bodies assert, so they panic on a link that is wrong; that is what they are for.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::missing_panics_doc)]

@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The command line's options.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Many programs on several processors.
+//! Runs many programs on several processors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What the commands do.
+//! The commands.
 
 use std::io::IsTerminal as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Two logs of one program: are they the same, but for numbers that are the kernel's to choose?
+//! Compares two logs of one program, ignoring numbers that the kernel chooses.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! What a difference is: an outcome under the library that the kernel alone does not produce, however often it is asked.
+//! Decides what counts as a difference: an outcome under the library that the kernel alone does not
+//! produce, however often it is asked.
 
 use std::time::{Duration, Instant};
 

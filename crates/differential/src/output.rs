@@ -1,4 +1,4 @@
-//! Printing that survives a reader who goes away.
+//! Printing that does not fail when the reader closes the pipe.
 
 use std::io::Write as _;
 

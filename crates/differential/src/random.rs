@@ -1,4 +1,4 @@
-//! Chance from a seed, the same on every machine and in every version.
+//! A seeded random generator, the same on every machine and in every version.
 
 use crate::program::{Choice, Set};
 

@@ -1,4 +1,4 @@
-//! How many of the programs' bytes went through memory, as the project's own library counts.
+//! The share of the programs' bytes that went through memory, by the sockets library's count.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! What controller, server and actors say to each other: words, semaphores and texts in shared memory.
+//! Communication between controller, server and actors: words, semaphores and texts in shared
+//! memory.
 //!
 //! Whoever writes a text posts a semaphore or stores a word (sequentially consistent) after it; who reads waits for that.
 

@@ -1,4 +1,5 @@
-//! Outcomes of one program, run often on both sides: what does one side do that the other never does, and can that be chance?
+//! Statistics of one program's outcomes on both sides: does one side do what the other never does,
+//! and can that be chance?
 
 /// What one run came to, line by line.
 pub(crate) type Outcome = Vec<String>;

@@ -1,4 +1,4 @@
-//! The file of statistics: where it is if nothing else was asked for, and that it is there before a program counts in it.
+//! The default place of the file of statistics, and its creation before a program counts in it.
 
 use alloc::borrow::ToOwned;
 use alloc::format;

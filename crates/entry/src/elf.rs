@@ -1,4 +1,5 @@
-//! What an ELF file says of itself. Anything may stand in it: what is not understood is not there.
+//! Reads the parts of an ELF file that decide whether a program can be entered. The file may
+//! contain anything: what is not understood counts as absent.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,5 +1,6 @@
-//! The environment of a program that is entered: a list of texts, as the kernel has them. Most are `NAME=value`, but anything may
-//! stand there, in any number, and what is not the library's stays as it is.
+//! The environment of an entered program: a list of byte strings, as the kernel has them. Most are
+//! `NAME=value`, but anything may stand there, in any number, and what is not the library's stays
+//! as it is.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;

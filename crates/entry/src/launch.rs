@@ -1,4 +1,5 @@
-//! How a program is started: tried where it may be, with the library in its environment if that can enter it.
+//! Starts a program by the rules of execvp, with the library in its environment if it can be
+//! entered.
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;

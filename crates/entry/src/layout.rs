@@ -1,4 +1,4 @@
-//! How statistics lie in their file.
+//! The layout of the file of statistics.
 //!
 //! The file is an array of little words of 64 bits: a page that says who has which slot, then the slots, one a process. A slot is a head of
 //! counters and a record a connection. Each slot is written by the process that has it, by stores that nobody waits for; a reader

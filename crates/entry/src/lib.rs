@@ -1,4 +1,4 @@
-//! How a program is started with the sockets library in it.
+//! Starts programs with the sockets library.
 //!
 //! What it is for: [`words`] understands the usual command line of `tieline run`, [`program`] says whether the library can enter a
 //! program, [`launch`] how it is started, [`environment`] with what environment, [`layout`] how statistics lie in their file, and

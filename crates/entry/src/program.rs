@@ -1,4 +1,4 @@
-//! Whether the library can enter a program: what its file says, before it is started.
+//! Decides from a program's file whether the library can enter it.
 //!
 //! The dynamic linker enters it, so there must be one, of the same kind as the library's, that is not told to mistrust the
 //! environment. A script is entered if its interpreter is.

@@ -1,5 +1,5 @@
-//! Where a program may be, and which error counts if it is nowhere: as execvp(3) of the GNU C library, by which env(1) and nohup(1)
-//! start programs too.
+//! Searches for a program as execvp(3) of the GNU C library does, by which env(1) and nohup(1)
+//! start programs too, and returns the same error.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The usual command line of `tieline run`: its own options, a program, and what is the program's.
+//! Parses the usual command line of `tieline run`.
 //!
 //! The whole command line's rules take longer to set up than the program to start. What is left to them: help, options of all commands,
 //! mistakes.

@@ -1,4 +1,4 @@
-//! The management agents of a simulated fabric: what its nodes answer when they are asked, and how datagrams get to them.
+//! The management agents of a simulated fabric: their answers, and how datagrams reach them.
 //!
 //! The state is that of hardware: ports with their links, tables, counters. It changes when a manager sets it, and when somebody
 //! pulls a cable ([`Agents::unlink`]). Datagrams are counted where they pass, as traffic is.

@@ -1,4 +1,4 @@
-//! Commands for a served fabric from a stream of lines: they go to the server's control socket, and so take their turn there.
+//! Reads commands for a served fabric from a stream of lines and sends them to its control socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! Counters of a port, and what the two attributes make of them.
+//! A port's counters, and how the two attributes for counters report them.
 
 use mad::pm::{PortCounters, PortCountersExtended};
 

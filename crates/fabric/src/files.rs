@@ -1,4 +1,4 @@
-//! Fabrics in files: which form a name means, and writing it.
+//! Fabrics in files: the format that a name means, and writing it.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A live switched fabric, from both sides.
+//! Live switched fabrics: discovery, counters and reports, and a simulated fabric with a server.
 //!
 //! What it is for: [`sweep`] asks its way through a fabric and makes a graph of what it finds, with a list of what is
 //! doubtful; [`counters`] reads the counters of all ports at once. [`agents`] is the other side: the management agents of a

@@ -1,4 +1,5 @@
-//! Looks at a live fabric: the sweep, then the tables, then the counters, made into a [`Snapshot`]. Nothing is set.
+//! Observes a live fabric: the sweep, the forwarding tables and the counters become a [`Snapshot`].
+//! Nothing is set.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! Looks at the cables that were there again: are they still up, and who does not answer any more? Nothing is found anew, and
-//! nothing is set.
+//! Checks the known cables again: are they still up, and which nodes no longer answer? Nothing is
+//! found anew, and nothing is set.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Lets programs of others see a simulated fabric: a server of the simulator ibsim's socket protocol ([`mad::ibsim`]).
+//! Serves a simulated fabric to other programs by the socket protocol of the simulator ibsim
+//! ([`mad::ibsim`]).
 //!
 //! One thread, one epoll. As many clients as the system has descriptors; a client that sent nonsense, vanished or reads nothing harms
 //! nobody else: its datagrams are dropped, as a network's are. Datagrams that no agent answers go to the programs behind the port

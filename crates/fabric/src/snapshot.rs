@@ -1,4 +1,4 @@
-//! What a fabric was at a moment: its graph, what its ports said of themselves, their counters and its tables.
+//! The state of a fabric at one moment: its graph, port information, counters and tables.
 //!
 //! Live or from a file, every report runs on this. The file's form is in `docs/fabric.md`.
 

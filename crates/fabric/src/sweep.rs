@@ -1,5 +1,5 @@
-//! Finds a fabric: from the port where it stands it asks its way from switch to switch by directed routes, with many questions in
-//! flight, and makes a graph of the answers. Nothing is set.
+//! Discovers a fabric by directed routes from one port, with many requests in flight. Nothing is
+//! set.
 //!
 //! Every link between switches is asked about from both ends. What does not fit together is asked again, and what still does not
 //! is said: [`Doubt`].

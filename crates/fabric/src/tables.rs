@@ -1,4 +1,5 @@
-//! Reads the forwarding tables that are in the switches now. By directed routes, so that it works where no table does.
+//! Reads the current forwarding tables of the switches. It uses directed routes, so that it works
+//! where the tables do not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Closing in threads that may sleep, a few for each user.
+//! Closes descriptors in threads that may sleep, a few for each user.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! A descriptor that is closed elsewhere.
+//! A received descriptor that a closer's thread closes.
 
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Descriptors that other users send: closed where nobody waits, or not let in.
+//! Descriptors that other users send: closes them in separate threads, or refuses them.
 //!
 //! **What it is for.** Closing a descriptor may sleep for as long as its sender likes: a TCP socket that lingers, a file of a file
 //! system that its sender serves, a UNIX socket in whose queue such a one waits. It sleeps in whichever thread drops the last

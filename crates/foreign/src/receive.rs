@@ -1,4 +1,4 @@
-//! Datagrams from whoever can reach a socket, without what came along.
+//! Receives datagrams from any sender, and discards descriptors that come with them.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;

@@ -1,4 +1,5 @@
-//! The small program `tieline`: starts programs for `tieline run`, and the commands for all else.
+//! The small program `tieline`: starts programs for `tieline run`, and executes `tieline-commands`
+//! for everything else.
 //!
 //! What it is for: `tieline run -- PROGRAM`, whose cost is added to each start of a program, in its usual form. It does what the command `run` does,
 //! by the same rules; where there is anything to say, to make or to ask, it becomes `tieline-commands`, the program that has all of tieline in it, with

@@ -1,4 +1,5 @@
-//! What the kernel gave this process, and becoming another program: the borders to lists of pointers.
+//! Access to what the kernel gave this process, and execve: the unsafe conversions of lists of
+//! pointers.
 
 use alloc::vec::Vec;
 use core::arch::asm;

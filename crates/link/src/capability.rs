@@ -1,4 +1,4 @@
-//! What a link can do, as bits that a caller asks about at set-up and not later.
+//! The capabilities of a link, as bits that a caller checks at set-up.
 
 use std::fmt;
 use std::ops::BitOr;

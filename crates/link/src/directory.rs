@@ -1,4 +1,4 @@
-//! Finding memory by name.
+//! The trait that finds segments by name.
 
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,4 @@
-//! What can go wrong on a link.
+//! Errors of links.
 
 use proto::ids::NodeId;
 

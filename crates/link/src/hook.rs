@@ -1,4 +1,4 @@
-//! A link around a link: counts and injures what passes.
+//! A link around another link: counts operations and injects faults.
 //!
 //! What it injures are puts, gets and atomics: they can be delayed, held up, lost, corrupted, doubled, put out of order,
 //! or refused because the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped

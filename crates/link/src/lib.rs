@@ -1,4 +1,4 @@
-//! What one node can do to the memory of another.
+//! The operations of one node on the memory of another.
 //!
 //! What it is for: the trait [`Link`] (map, put/get, doorbell, state) with the implementations [`shm`](shm_link) and
 //! [`hook`] (a link around a link that counts and injures), the trait [`Directory`] that finds a segment, and the

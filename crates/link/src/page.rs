@@ -1,4 +1,4 @@
-//! The state page: what a node manager shows its programs without a message.
+//! The state page: the state that a node manager shows its programs without messages.
 //!
 //! One memfd per manager, written by it alone and mapped read-only by every program of the node. It holds a word per
 //! link (generation and up/down, since when) and a word per import (alive, or how it ended), so that "did anything fail

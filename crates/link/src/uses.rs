@@ -1,4 +1,4 @@
-//! Which memories this process uses, as it tells their owners.
+//! Tells the owners of segments which of them this process uses.
 //!
 //! It tells by record locks ([`Region::tell_use`]), of which the kernel keeps one for each memory and process, however many times the
 //! memory is open, and which it takes back whenever the process closes any descriptor of the memory. So users are noted here, and

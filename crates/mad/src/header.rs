@@ -1,4 +1,4 @@
-//! A datagram's first bytes, and what the classes have between those and their attribute.
+//! The header of a datagram, and the class-specific part before its attribute.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 

@@ -1,4 +1,5 @@
-//! A fabric in the same process: datagrams are handed to it, and what it answers comes back after a while of virtual time.
+//! A fabric in the same process: datagrams are passed to it, and its responses come back after
+//! virtual time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A network that misbehaves on purpose, and the same way each time for the same seed: it loses, doubles, delays and garbles.
+//! A seeded faulty network: it loses, duplicates, delays and corrupts datagrams.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a structure of a datagram is written down: its length, and each field's first bit and width.
+//! Describes a structure of a datagram: its length, and each field's first bit and width.
 //!
 //! The macro `layout!` makes of such a list a type over exactly that many bytes, with a getter and a setter a field. It is a view: a
 //! `&NodeInfo` is made of bytes that lie anywhere, after its length was checked and without a copy. The list itself stays

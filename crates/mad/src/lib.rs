@@ -1,4 +1,4 @@
-//! Management datagrams of switched fabrics (InfiniBand): what they say, and how they travel.
+//! Management datagrams of switched fabrics (InfiniBand): codec, transports, client.
 //!
 //! What it is for: the codec of the subnet-management, subnet-administration and performance classes as views over the bytes
 //! of a datagram; the trait [`MadTransport`] with three implementations (a kernel device, a fabric simulator's socket, a

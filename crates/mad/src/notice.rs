@@ -1,4 +1,4 @@
-//! Notices: what traps, reports and subscriptions are about.
+//! Notices: the subjects of traps, reports and subscriptions.
 
 use crate::values::{Guid, Lid};
 

@@ -1,4 +1,4 @@
-//! Text of strangers on its way to a terminal, a log or a page.
+//! Makes text from other nodes safe for a terminal, a log or a page.
 
 /// May a character go to a terminal? It does not control the terminal, nor the order or visibility of what stands around it.
 #[must_use]

@@ -1,4 +1,4 @@
-//! How datagrams travel: the trait that the three ways of sending them have in common.
+//! The trait for sending and receiving datagrams.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Values of fields that are more than a number.
+//! Types of fields that are more than a number.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! A client that keeps many questions in flight: each has a number that its answer carries, is repeated when no answer came in
-//! time, and given up in the end. Answers that come twice, too late or to nobody are counted and dropped.
+//! A client with many requests in flight, matched by transaction ID, repeated without a response,
+//! and finally given up. Answers that come twice, too late or to nobody are counted and dropped.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What becomes of a request that was not answered as it should be: too late, without its descriptors, or not at all.
+//! Handles requests whose answer came too late, without its descriptors, or not at all.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};

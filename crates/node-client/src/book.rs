@@ -1,4 +1,4 @@
-//! What this program has at its manager: kept so that a restarted manager can be told again.
+//! The objects that this program has at its manager, kept to announce them again after a restart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What a program calls.
+//! The client that a program calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};

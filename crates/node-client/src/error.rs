@@ -1,4 +1,4 @@
-//! What can go wrong between a program and the manager of its node.
+//! Errors between a program and the manager of its node.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a program is told unasked.
+//! Events that a program receives unasked.
 
 use std::os::fd::OwnedFd;
 

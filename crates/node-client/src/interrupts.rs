@@ -1,4 +1,4 @@
-//! Interrupts: what their owners and those who are connected get from the manager.
+//! Interrupts: what owners and connected programs receive from the manager.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;

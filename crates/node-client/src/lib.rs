@@ -1,4 +1,4 @@
-//! The side of the node manager that lives in a program.
+//! The client of the node manager, in each attached program.
 //!
 //! What it is for: attaching to a node ([`Client`]), asking its manager for segments and interrupts of any node,
 //! and staying attached when the manager is restarted: what the program has made is told to the new one, and

@@ -1,4 +1,5 @@
-//! The library's thread: tells events, listens while nobody asks, and gets a restarted manager back into the picture.
+//! The library's thread: delivers events, reads the socket while no request waits, and re-attaches
+//! to a restarted manager.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;

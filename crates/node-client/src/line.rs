@@ -1,4 +1,5 @@
-//! The connection of an attached program with its manager: many threads ask, one at a time listens for all.
+//! The connection of an attached program with its manager: many threads send requests, one at a
+//! time reads for all.
 //!
 //! Waking a thread on another processor costs more than all the rest of a request, so an answer should wake the thread
 //! that waits for it and no other. Whoever asks while nobody listens becomes the **listener**: it takes the socket out of

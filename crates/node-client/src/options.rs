@@ -1,4 +1,4 @@
-//! Which node a program attaches to.
+//! Options of an attachment: which node, which cluster.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How long a goodbye waits for its answer.
+//! How long a detach waits for its answer.
 //!
 //! A program that ends many things while its manager is stopped or hangs must not wait the whole limit for each of them:
 //! once the manager has let a request time out, further goodbyes give it only a moment, until something comes from it.

@@ -1,4 +1,4 @@
-//! Where the node managers of a cluster are found: `<runtime>/<cluster>/node-<id>.sock`.
+//! Finds the sockets of a cluster's node managers: `<runtime>/<cluster>/node-<id>.sock`.
 //!
 //! Everything here is read-only; only a manager makes or removes anything (crate `node`).
 

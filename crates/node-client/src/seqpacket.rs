@@ -1,4 +1,4 @@
-//! A SEQPACKET socket of the control plane: whole datagrams, descriptors beside them, never blocking by itself.
+//! A SEQPACKET socket of the control plane: whole datagrams with descriptors, non-blocking.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

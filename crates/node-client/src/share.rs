@@ -1,4 +1,4 @@
-//! Segments that programs of one node have in common.
+//! Segments that several programs of one node share.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A connection with a manager that is used by one thread and waits for each answer.
+//! A blocking connection with a manager, for one thread that waits for each answer.
 //!
 //! Attaching begins with one; a tool that only asks a question needs nothing more.
 

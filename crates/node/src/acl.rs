@@ -1,4 +1,5 @@
-//! Access control lists of files (acl(5)): single users may reach what the mode keeps from all others.
+//! Access control lists of files (acl(5)): give single users access that the mode denies to all
+//! others.
 
 use std::fs::File;
 use std::path::Path;

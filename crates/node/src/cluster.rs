@@ -1,4 +1,4 @@
-//! A cluster's managers on this machine, seen from outside: bring them up, take them down, list them.
+//! Starts, stops and lists the node managers of a cluster on this machine.
 //!
 //! Each manager is a process of its own, started from a given binary as `<binary> node run --id 4 …`. They are found by the
 //! cluster's directory alone, so any process of the user can go on with what another one began.

@@ -1,4 +1,4 @@
-//! A connection of the manager: what could not be sent yet waits in a bounded queue, and nobody waits with it.
+//! A connection of the manager, with a bounded queue of messages that could not be sent yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket, by the kernel's word.
+//! The credentials of a socket's peer, from the kernel.
 
 use std::os::fd::AsFd;
 

@@ -1,5 +1,5 @@
-//! The node manager: one thread, one epoll set. It carries messages to the machine of crate `proto` and carries out what
-//! that says; it decides nothing itself.
+//! The node manager's event loop: one thread, one epoll set. It carries messages to the machine of
+//! crate `proto` and carries out what that says; it decides nothing itself.
 
 mod inputs;
 mod outputs;

@@ -1,4 +1,4 @@
-//! Descriptors of programs: what they are, and where they are kept.
+//! Descriptors of programs: their kinds, and where they are kept.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

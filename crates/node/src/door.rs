@@ -1,4 +1,4 @@
-//! Who can reach the socket for programs, by the kernel's word: so that strangers cost this process nothing at all.
+//! Restricts by file permissions which users can reach the socket for programs.
 //!
 //! Listed users stand in an access control list. Where the file system has none, everybody can connect and is refused by
 //! who it is. A user who has the manager hold more than it can close (see crate `foreign`) is shut out until that is closed:

@@ -1,4 +1,4 @@
-//! Descriptors that programs were sent and have not read: how many there may be.
+//! Limits the descriptors that programs were sent and have not read.
 //!
 //! The kernel counts them for the manager's user, over all its processes, and refuses more than a process may have open files
 //! (ETOOMANYREFS). Whoever asks and does not read could have it refuse them to everybody. So each program, and each user, may have

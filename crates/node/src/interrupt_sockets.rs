@@ -1,4 +1,5 @@
-//! The sockets of pollable interrupts: the owner receives with one, and each who is connected sends with one of its own.
+//! The sockets of pollable interrupts: one for the owner to receive, and one for each connected
+//! program to send.
 //!
 //! All are made here, so nothing that a program made is ever looked at, and none is shared: what an importer does to its own (shuts it,
 //! connects it elsewhere, changes its flags) is its own affair. The sending ones are born shut for reading, so nothing can ever wait in

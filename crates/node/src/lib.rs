@@ -1,4 +1,4 @@
-//! The node manager: names, permissions, descriptors, sessions, link state of one node.
+//! The node manager: names, permissions, descriptors, sessions and link state of one node.
 //!
 //! What it is for: the daemon behind `tieline node run` ([`Daemon`]), and the handling of whole clusters of them on one
 //! machine behind `tieline up` and `tieline down` ([`cluster`]). The decisions are made in crate `proto`; here are the

@@ -1,4 +1,4 @@
-//! One manager per node and cluster: who holds the lock file is it.
+//! The lock file that ensures one manager per node and cluster.
 //!
 //! The kernel drops the lock with the process, so a lock never outlives its manager; the file may.
 

@@ -1,4 +1,4 @@
-//! Tells systemd how the service is (sd_notify(3)), if it asked.
+//! Reports the service's state to systemd (sd_notify(3)), if requested.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

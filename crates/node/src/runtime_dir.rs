@@ -1,4 +1,4 @@
-//! Making the cluster's directory, and removing what dead managers left in it.
+//! Creates the cluster's directory, and removes what dead managers left in it.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! What happens in the cluster's directory: managers that appear, and our own files that somebody removes.
+//! Watches the cluster's directory for managers that appear, and for own files that are removed.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! What an administrator may do to a link on purpose, to see whether the tests notice.
+//! The faults that an administrator may inject into a link.
 //!
 //! Faults are asked for by `tieline link`, kept by the node manager, shown to the programs of the node in its state page,
 //! and carried out by each of them on what it puts and gets (crate `link`, module `hook`).

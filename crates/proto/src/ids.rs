@@ -1,4 +1,4 @@
-//! Names of things: nodes, adapters, segments, interrupts, groups.
+//! Identifiers of nodes, adapters, segments, interrupts and groups.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! The control plane without its input and output: wire formats and state machines.
+//! The control plane without input and output: wire formats and state machines.
 //!
 //! What it is for: everything that a node manager decides (who may attach, which segment is meant, which
 //! session is alive) is decided here, so that it can be tested in memory, with a virtual clock and an

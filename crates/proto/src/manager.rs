@@ -1,4 +1,4 @@
-//! The directory of a node: who is attached, what exists, who may have it, who is connected to what.
+//! The state machine of a node manager: attached programs, objects, permissions, connections.
 //!
 //! A pure state machine. The driver (crate `node`) feeds it connections, decoded messages and time, and carries out
 //! what it puts out. Descriptors are tokens: the driver has already looked at each one and says what it is.

@@ -1,4 +1,4 @@
-//! Is the manager of the other node alive?
+//! The state machine of a session: is the manager of the other node alive?
 //!
 //! One [`Session`] per other node. The manager with the higher node id dials, the other one waits. Both say hello as soon as
 //! the connection stands; the session is valid when an acceptable hello has come. From then on both send a heartbeat at each

@@ -1,4 +1,4 @@
-//! What is said on the control plane: one message a datagram, over SOCK_SEQPACKET, so boundaries are the kernel's.
+//! Messages of the control plane: one per datagram, over SOCK_SEQPACKET.
 //!
 //! A datagram is [`MAGIC`], [`PROTOCOL_VERSION`] and the postcard encoding of one message
 //! (<https://postcard.jamesmunns.com/wire-format>). Descriptors travel beside it (SCM_RIGHTS), in the order that the

@@ -1,4 +1,5 @@
-//! Memory that a program has already becomes the memory of a region, at its own address, while the program uses it.
+//! Makes a program's existing memory the memory of a region, at its own address, while the program
+//! uses it.
 //!
 //! The pages are write-protected, copied into the region, and then replaced by a mapping of the region, which the kernel
 //! does in one step. A thread that stores meanwhile faults, and the handler in [`faults`] makes it try again until the

@@ -1,4 +1,4 @@
-//! Copying, with the kernel that suits the size and the processor.
+//! Copies with the kernel that suits the size and the processor.
 //!
 //! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`kernels`] lists
 //! everything there is, for benchmarks. All kernels tolerate that somebody else writes the bytes at the same time: the

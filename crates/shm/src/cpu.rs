@@ -1,4 +1,4 @@
-//! The processor: what it can do, which of its cores this thread may use, where it runs.
+//! The processor: its features, the cores that this thread may use, the current core.
 
 use crate::{Error, Result};
 use rustix::thread::CpuSet;

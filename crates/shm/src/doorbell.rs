@@ -1,4 +1,4 @@
-//! Waking the other side, without a system call while it is awake.
+//! Doorbells: wake the other side, without a system call while it is awake.
 //!
 //! A doorbell is two words of shared memory:
 //!

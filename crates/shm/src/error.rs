@@ -1,4 +1,4 @@
-//! What can go wrong with shared memory, as text that says what to do next.
+//! Errors of shared memory, with the next step.
 
 use rustix::io::Errno;
 

@@ -1,4 +1,4 @@
-//! How words lie in memory.
+//! The layout of words in memory.
 
 use crate::Shareable;
 use core::ops::Deref;

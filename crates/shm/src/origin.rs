@@ -1,4 +1,4 @@
-//! Which process this is, for one load: a forked child must not go on with what its parent attached.
+//! Detects with one load that a forked child uses what its parent attached.
 //!
 //! A page that the kernel wipes in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14) holds the process's
 //! number. The child finds 0 there and writes its own.

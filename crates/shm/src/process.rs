@@ -1,5 +1,5 @@
-//! Proof that a process has ended: a descriptor that stands for the process itself, never its number. And quiet for
-//! threads of a library: [`SignalsBlocked`].
+//! Proof that a process has ended, by a pidfd and never by its PID; and threads with signals
+//! blocked ([`SignalsBlocked`]).
 //!
 //! A number (pid) may belong to somebody else a moment later, and a time-out proves nothing about a process that is only
 //! slow. A [`PidFd`] names one process for ever, and the kernel makes it readable when all its threads are gone.

@@ -1,4 +1,4 @@
-//! Rings: messages and streams through shared memory, without a lock, a system call or a copy too many.
+//! Rings: messages and streams through shared memory, without locks, system calls or extra copies.
 //!
 //! | ring | producers | keeps boundaries | for |
 //! |---|---|---|---|

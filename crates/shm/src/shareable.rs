@@ -1,4 +1,4 @@
-//! Which types may lie in memory that another process writes.
+//! The marker trait of types that may lie in memory that another process writes.
 
 use crate::sync::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 

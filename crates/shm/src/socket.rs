@@ -1,4 +1,4 @@
-//! Options of UNIX sockets that safe crates have no way to.
+//! Options of UNIX sockets that safe crates cannot set.
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;

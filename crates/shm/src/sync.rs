@@ -1,4 +1,4 @@
-//! The one door through which atomics enter the project, so that loom can stand in for them.
+//! All atomics of the project, which loom can replace.
 //!
 //! Built with `--cfg loom`, the same names are loom's: every interleaving that the memory model allows is then tried.
 //! Words that never take part in a protocol between threads (the copy plan, the calibrated clock) use [`plain`], which is

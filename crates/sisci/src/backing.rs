@@ -1,4 +1,4 @@
-//! What stands behind a local segment's handle.
+//! The memory of a local segment.
 
 use std::sync::Arc;
 use std::time::Duration;

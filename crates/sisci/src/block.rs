@@ -1,4 +1,4 @@
-//! `sci_block_transfer_t` (SISCI 1.x): a copy between two maps, whose end is asked for later.
+//! `sci_block_transfer_t` (SISCI 1.x): a copy between two maps, whose completion is queried later.
 //!
 //! The copy is done before SCITransferBlockAsync returns: a processor copies it either way, and the caller's has the data. Only
 //! a callback comes from another thread, as callbacks do.

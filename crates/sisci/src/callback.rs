@@ -1,4 +1,4 @@
-//! Functions of the program that the library calls: never with a lock held, never while unwinding.
+//! Calls of the program's callbacks: never with a lock held, never while unwinding.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Error codes, and which of them an error of the Rust API is.
+//! Error codes, and the code for each error of the Rust API.
 
 use link::LinkError;
 use node_client::ClientError;

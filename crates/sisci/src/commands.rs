@@ -1,4 +1,4 @@
-//! What SCIQuery can be asked, as in the header: `SCI_Q_` and the name.
+//! The commands of SCIQuery, as in the header: `SCI_Q_` and the name.
 
 #![allow(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What a connected remote segment leads to: one segment, or all copies of a group.
+//! The target of a connected remote segment: one segment, or all copies of a group.
 
 use std::sync::Arc;
 

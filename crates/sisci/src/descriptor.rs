@@ -1,4 +1,4 @@
-//! `sci_desc_t`: what segments, queues and interrupts are made from, any number from one.
+//! `sci_desc_t`: the descriptor from which segments, queues and interrupts are created.
 
 use std::sync::Arc;
 

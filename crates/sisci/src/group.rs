@@ -1,4 +1,4 @@
-//! Reflective memory: a map of which every store reaches the copies of all members.
+//! Reflective memory: a map whose stores reach the copies of all members.
 //!
 //! The puts of the Rust API reach all copies already ([`tieline::Group`]). What is made here is the pointer: [`view`] are the
 //! addresses that the program has, [`trap`] carries out the stores to them, [`copies`] is what a handler may know. A thread

@@ -1,4 +1,4 @@
-//! What the C program holds in place of a pointer: a number that is looked up, never followed.
+//! Handles that a C program holds in place of pointers: numbers that are looked up, never followed.
 //!
 //! A handle names its kind, its place in a table, and which tenant of that place is meant. So a handle that is NULL, of
 //! another kind, removed, or made up is found out by every call, for one lookup.

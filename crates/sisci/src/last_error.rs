@@ -1,4 +1,4 @@
-//! The circumstances of a thread's last error: the code says what failed, this says which thing, why, and what to do.
+//! The details of a thread's last error: object, cause, next step.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};

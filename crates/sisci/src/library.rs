@@ -1,4 +1,5 @@
-//! What a process has of this library: one attachment to its node, and the tables of all its things.
+//! The state of this library in a process: one attachment to its node, and the tables of all
+//! objects.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What a program can ask about nodes, adapters and its own things.
+//! Queries about nodes, adapters and the program's own objects.
 
 use proto::wire::status::{LinkStatus, SessionState};
 use tieline::Node;

@@ -1,4 +1,4 @@
-//! Segments of memory that the program has already: created with `SCI_FLAG_EMPTY`, given their memory by
+//! Segments of memory that the program has already: created with `SCI_FLAG_EMPTY`, given memory by
 //! SCIRegisterSegmentMemory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! `sci_sequence_t`: whether what was stored through a map could be relied on.
+//! `sci_sequence_t`: whether stores through a map can be relied on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Segments that several programs of a node have as their own.
+//! Segments that several programs of a node own together.
 
 use std::time::Duration;
 

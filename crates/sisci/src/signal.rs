@@ -1,4 +1,4 @@
-//! What interrupts with data and without have in common: who waits, who is called back, how one connects.
+//! The common part of interrupts with and without data: waiting, callbacks, connecting.
 
 use std::sync::Arc;
 use std::thread;

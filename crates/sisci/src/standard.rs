@@ -1,4 +1,4 @@
-//! The standard descriptors of a program, which are not for the library.
+//! The standard descriptors of a program, which the library never uses.
 //!
 //! A program that has closed them, as daemons do, gets their numbers for whatever it opens next. Were that a connection or
 //! the memory of a segment, a line that some other part of the program still prints would go there.

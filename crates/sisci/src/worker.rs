@@ -1,4 +1,4 @@
-//! A library thread that calls the program back, and ends with the thing that it serves.
+//! A library thread that calls the program's callback, and ends with the object that it serves.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! Connections of TCP as the kernel knows them, asked through sock_diag(7): their ends, and what went through them.
+//! TCP connections as the kernel reports them through sock_diag(7): their ends, and their counters.
 
 use std::io;
 use std::net::SocketAddr;

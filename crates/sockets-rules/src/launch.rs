@@ -1,4 +1,4 @@
-//! How a program is started: as crate `entry` says, with paths as the language's library has them.
+//! Starts a program as crate `entry` does, with the standard library's path types.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,4 @@
-//! What the sockets library, its launcher and the readers of its statistics agree upon.
+//! What the sockets library, its launcher and the readers of its statistics must agree on.
 //!
 //! What it is for: [`launch`] finds the library, and starts programs as crate `entry` says, [`statistics`] makes the file of statistics and
 //! reads it, [`kernel`] and [`tcp_info`] know what the kernel counts of connections, and [`status`] says whose all of that is.

@@ -1,4 +1,5 @@
-//! The file of statistics: made as crate `entry` says, written by the library in each program, read by whoever wants to know.
+//! The file of statistics: created as crate `entry` defines, written by the library in each
+//! program, read here.
 
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,4 @@
-//! Whose the numbers are: processes and addresses, as the kernel knows them.
+//! The processes and addresses that statistics belong to, as the kernel knows them.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What the kernel counts of a connection of TCP: `struct tcp_info` of `linux/tcp.h`, as `TCP_INFO` and sock_diag give it.
+//! The kernel's counters of a TCP connection: `struct tcp_info` of `linux/tcp.h`, as `TCP_INFO` and
+//! sock_diag return it.
 
 /// As many of its bytes as are used here: to the end of `tcpi_bytes_retrans`.
 pub const BYTES: usize = 216;

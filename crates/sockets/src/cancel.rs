@@ -1,5 +1,6 @@
-//! Threads that are cancelled (`pthread_cancel`). The C library ends such a thread on its way into a call that may wait, whatever that call then does. What goes
-//! through memory makes no such call.
+//! Threads that are cancelled (`pthread_cancel`), for calls that go through memory instead of the C
+//! library. The C library ends such a thread on its way into a call that may wait, whatever that
+//! call then does. What goes through memory makes no such call.
 
 use crate::hook::{Name, Slot};
 use crate::sync::{AtomicU32, Ordering};

@@ -1,4 +1,5 @@
-//! What the launcher told the library, taken from the environment before the program changes it; and the constructor.
+//! Reads the launcher's settings from the environment before the program changes it; and the
+//! constructor.
 //!
 //! Everything works without it: hooks that are called earlier find what they need themselves, and there are no statistics.
 

@@ -1,4 +1,5 @@
-//! Whether the process was born with a filter of system calls (seccomp), which may end it for any call that the program does not make.
+//! Whether the process was started with a filter of system calls (seccomp), which may end it for a
+//! call that the program does not make.
 //!
 //! So it is found out with calls that the loader has made just before: a filter that forbids these lets no program start.
 

@@ -1,5 +1,5 @@
-//! What a hook is: a function with the name and the arguments of the C library's, which finds the next definition of its name and
-//! hands the program's own call to it.
+//! What a hook is: a function with the name and arguments of the C library's, which finds the next
+//! definition and passes the program's call to it.
 //!
 //! So whatever the next definition does, it does to the program's call: a thread may be cancelled in it, a sanitizer checks
 //! its arguments, errno is its. Unwinding (a cancelled thread) passes through hooks, which therefore hold nothing that would

@@ -1,5 +1,6 @@
-//! `libtieline-sockets.so`: loaded into a program that knows nothing of it, it sees each call on a descriptor, hands it to the
-//! next definition of the same name (another preloaded library's or the C library's), and keeps a table of what each number is.
+//! `libtieline-sockets.so`: preloaded into an unmodified program, it wraps each call on a
+//! descriptor, passes it to the next definition of the same name (another preloaded library's or
+//! the C library's), and keeps a table of all descriptors.
 //!
 //! What it is for: unmodified programs over faster ways. Without `tieline run --rings` everything still ends in the kernel; what
 //! the table knows is told by `tieline sockets status`.

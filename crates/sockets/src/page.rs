@@ -1,4 +1,4 @@
-//! Counting: where the numbers stand that `tieline sockets stat` reads.
+//! The counters that `tieline sockets stat` reads.
 //!
 //! When a process first uses a connection it takes a slot in the file that the launcher made, and counts there. Without a file, without
 //! a free slot, on a file system that could run full under a mapping: it counts in memory of its own, and there are no statistics.

@@ -1,5 +1,6 @@
-//! Twenty mistakes, one of which `TIELINE_SOCKETS_PLANT` puts into a build with the feature `planted`: a test that compares programs with
-//! the library and without must notice each. Nothing of this is in a library that anybody installs.
+//! Twenty deliberate mistakes, one of which `TIELINE_SOCKETS_PLANT` selects in a test build, so
+//! that tests can show that they notice each. The build has the feature `planted`; an installed
+//! library has none of this.
 //!
 //! A mistake is a wrong next definition: the hook calls it instead of the real one, which it calls itself.
 

@@ -1,4 +1,4 @@
-//! Connections inside this machine whose bytes go through memory.
+//! Connections within this machine whose bytes go through memory.
 //!
 //! The kernel's connection stays the descriptor, and whoever sleeps, sleeps there; while both ends are awake, what one
 //! writes goes through a ring that the other one reads. How the stream changes between the two without a byte lost or out of order is

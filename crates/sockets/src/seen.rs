@@ -1,4 +1,5 @@
-//! What hooks tell. Each function here may be called at any time by any thread, signal handler or child.
+//! The events that hooks report; each function may be called at any time by any thread, signal
+//! handler or child.
 
 use libc::c_int;
 use sockets_rules::layout::Note;

@@ -1,4 +1,5 @@
-//! Whose memory this is: the process that the table describes, a child that shares its memory for a moment, or a child with a copy.
+//! Whose memory this is: the process's own, a child's that shares it for a moment, or a child's
+//! copy.
 //!
 //! One word, read at each hook. It lies on a page that the kernel empties in the child of any fork, also of one that no hook saw
 //! (`forkpty`, a system call in assembly), so a child finds 0 there and begins anew.

@@ -1,5 +1,5 @@
-//! Atomics of the table. Not those of crate `shm`: that crate has a constructor, which a library in a stranger's program must not
-//! bring along, and nothing here is shared with a peer.
+//! Atomics of the sockets library, which must not bring along the constructor of crate `shm`.
+//! Nothing here is shared with a peer.
 
 // tidy: allow(atomics): crate shm would bring its constructor into every program that the library is loaded into
 use core::sync::atomic as of_the_core;

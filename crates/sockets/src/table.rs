@@ -1,4 +1,4 @@
-//! What each descriptor's number is now.
+//! The kind of each descriptor.
 //!
 //! A fixed array indexed by the number, in memory that is touched where it is used. An entry is a word (what it is, how often
 //! the number has been something new, when that was last known to be so, and which record counts it) and the socket's cookie, which

@@ -1,4 +1,4 @@
-//! From the ring back to the kernel.
+//! Handing back: from the ring to the kernel.
 //!
 //! - *Recalling*: readers are asked to leave the ring alone ([`Word::Recall`], fence); once none holds their lock, none will take a byte.
 //! - *Handing back*, while no reader takes any: [`Word::Cut`] moves to where the unread bytes will have been given to the kernel, then

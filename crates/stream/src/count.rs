@@ -1,4 +1,4 @@
-//! Where a connection stands, by the kernel's own counters: right whoever read and wrote, seen or unseen.
+//! The position of a connection by the kernel's own counters, correct for all readers and writers.
 //!
 //! Measured on Linux 6.18 over loopback: `tcpi_bytes_received` counts a FIN as one byte, `SIOCINQ` does not;
 //! `tcpi_bytes_acked` counts a FIN and, at the end that connected, the SYN; `SIOCOUTQ` counts an unacknowledged FIN.

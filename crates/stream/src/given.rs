@@ -1,4 +1,5 @@
-//! What a writer says before an end behind which bytes stay in the ring: how many it has given to the kernel in all.
+//! The number of bytes given to the kernel, which a writer publishes before it ends with bytes in
+//! the ring.
 //!
 //! A connection that both ends have closed and one that was reset look the same to a reader: the kernel tells of a reset once, to
 //! whoever asks first, and its counters do not tell a FIN from a byte. With what was given known, all of it has come if just that was

@@ -1,5 +1,5 @@
-//! A copy of the last message in the line of the cache that also holds [`Word::Tail`]: the reader of a small message then waits for
-//! one line instead of two.
+//! A copy of the last message in the cache line of [`Word::Tail`], so that the reader of a small
+//! message waits for one line instead of two.
 //!
 //! The copy is a sequence lock whose sequence is the position of the message ([`Word::InlineAt`]). Positions of published messages never
 //! come again, so one that was found before and after the bytes were copied proves that they are that message's. The reader looks

@@ -1,4 +1,5 @@
-//! One direction of a TCP connection inside a machine, of which some bytes go through a ring in shared memory.
+//! The protocol of one direction of a TCP connection within a machine, some of whose bytes go
+//! through a ring in shared memory.
 //!
 //! What it is for: everything that decides where a byte goes and when it is due. The same functions run in programs, on atomics in
 //! every interleaving that the memory model allows, and in a search through all interleavings of small cases: they are generic

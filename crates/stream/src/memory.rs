@@ -1,4 +1,5 @@
-//! What a call sees of its connection: the shared words, the ring, the kernel's connection and the caller's bytes.
+//! The traits through which a call reaches its connection: shared words, ring, kernel, the caller's
+//! bytes.
 
 use crate::Word;
 

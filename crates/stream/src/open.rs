@@ -1,4 +1,4 @@
-//! From the kernel to the ring.
+//! Opening: from the kernel to the ring.
 //!
 //! Nothing of the ring is unread and nobody writes to the kernel meanwhile ([`crate::plain`]), so what the kernel was given is where the
 //! ring's bytes will stand. And it has room for all that the ring may hold: what has to go back then goes at once, and not only with

@@ -1,4 +1,4 @@
-//! A reading process that counts itself among the sleepers for longer than a call: *parked*.
+//! Parking: a reading process counts as asleep for longer than one call.
 //!
 //! Who is registered in an `epoll`, or has both ends on one processor, would count itself in and out with each read. Parked, it stays
 //! counted until it wakes. Once it has found the ring empty behind that count, the ring stays empty ([`EMPTY`]): everything comes

@@ -1,4 +1,5 @@
-//! A write that goes to the kernel: the program's own call, which may wait there, so it cannot hold the writers' lock.
+//! A write that goes to the kernel by the program's own call, which may wait there, so it cannot
+//! hold the writers' lock.
 //!
 //! It counts itself in [`Word::Plain`] and then looks whether the kernel still is the path. Who opens the ring says so in
 //! [`Word::Opening`] and then looks at the count: one of the two sees the other, so the kernel's count of what it was given stands

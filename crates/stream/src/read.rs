@@ -1,4 +1,4 @@
-//! One read call of the reading end.
+//! One read call.
 //!
 //! The order of the looks is the protocol:
 //!

@@ -1,4 +1,5 @@
-//! Before a reader does what the library cannot see (stdio, exec, passing the descriptor on): everything back to the kernel.
+//! Withdrawing: before a reader does what the library cannot see (stdio, exec, passing the
+//! descriptor), everything returns to the kernel.
 //!
 //! Only the writer can give ring bytes to the kernel, so this waits for it, as long as the caller's timer lets it. If nothing is unread
 //! it does not wait: the writer may sleep, and what it writes next it writes to the kernel. A caller that gets [`Outcome::Unreturned`]

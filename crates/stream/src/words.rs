@@ -1,4 +1,4 @@
-//! The words that both ends share, and what may be believed of them.
+//! The words that both ends share, and the checks on them.
 
 /// A word in shared memory. The first ten lie in the region of the writing end, the others in that of the reading end; each end's
 /// region is read-only to the other. Positions and numbers never go back, flags do.

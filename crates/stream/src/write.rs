@@ -1,4 +1,4 @@
-//! One write call of the writing end, and the other occasions on which the library is in its process.
+//! One write call, and the other occasions on which the library runs in the writer's process.
 //!
 //! What may be killed between any two steps: each word alone commits something, and whoever takes the lock next goes on from the words.
 //!

@@ -1,4 +1,5 @@
-//! Segments of other programs of this node, as one's own: what [`Segment::share`](crate::Segment::share) allows.
+//! Segments that other programs of this node share ([`Segment::share`](crate::Segment::share)),
+//! used as own segments.
 //!
 //! Unlike a [`RemoteSegment`](crate::RemoteSegment) of one's own node it does not depend on the segment's availability, which
 //! who is attached may change as well. The memory stays while it is held, also when its owner is gone.

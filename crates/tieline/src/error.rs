@@ -1,4 +1,4 @@
-//! What can go wrong, in words that name the thing, the cause and the next step.
+//! Errors of the Rust API, with object, cause and next step.
 
 use link::LinkError;
 use node_client::ClientError;

@@ -1,4 +1,4 @@
-//! From the library thread to whoever waits: bounded queues, found by what the event is about.
+//! Delivers events from the library thread to waiting threads: bounded queues by subject.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};

@@ -1,4 +1,4 @@
-//! Faults that an administrator asks for, carried out in this program (`tieline link`).
+//! Carries out in this program the faults that an administrator injects (`tieline link`).
 //!
 //! Only on nodes that were started with faults: their programs put crate `link`'s hook around every link, which looks at
 //! the node's state page before each operation; and when a link goes down, the library's thread makes what is mapped over

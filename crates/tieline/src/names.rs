@@ -1,4 +1,5 @@
-//! Nodes by name: a host's, or an adapter's, which is the host's with `_a` and the adapter's number behind it.
+//! Finds nodes by name: a host's, or an adapter's (the host's name with `_a` and the adapter's
+//! number).
 
 use proto::ids::{AdapterNo, NodeId};
 

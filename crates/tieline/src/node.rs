@@ -1,4 +1,4 @@
-//! The node that a program belongs to: everything begins here.
+//! A program's attachment to its node, from which all other objects are created.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How things are made, where the defaults do not fit.
+//! Options for creating objects.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Who may send to a data interrupt: process descriptors of the producers, held only while they can still be needed.
+//! The programs that may send to a data interrupt: pidfds of the producers, held only while they
+//! may be needed.
 //!
 //! The library's thread writes it as producers come and go, so that nothing grows while the owner does not look.
 //!

@@ -1,4 +1,4 @@
-//! "Did anything fail since I last looked": the check that makes plain stores safe to rely on.
+//! Sequences: did anything fail since the last check?
 
 use std::sync::Arc;
 

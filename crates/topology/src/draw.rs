@@ -1,4 +1,4 @@
-//! A drawing of a fabric as SVG, with computed positions and nothing from elsewhere: the same graph is always the same drawing.
+//! Draws a fabric as SVG, deterministically and without external files.
 //!
 //! Where a switch stands follows from what the fabric is [recognised](crate::recognise) as: trees level by level, dragonflies
 //! group by group, grids along their directions, anything else by springs or on a circle. Hosts are a block of small marks

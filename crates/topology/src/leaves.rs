@@ -1,4 +1,4 @@
-//! Which switches of a tree are its leaves, and how high all others stand.
+//! Finds the leaf switches of a tree, and the levels of all others.
 //!
 //! Most leaves have many hosts, and that shows them. A switch with few is judged by what hangs from it: the top of a tree joins
 //! pieces that have nothing in common below it, and each of its cables leads down to other leaves; all cables of a leaf lead to

@@ -1,4 +1,4 @@
-//! How good routes are, and what a fault would do to them.
+//! Measures how good routes are, and the effect of a fault on them.
 //!
 //! All of it looks at [`Tables`](crate::routing::Tables) of whatever origin: those that an engine made, or those that were read
 //! from a fabric.

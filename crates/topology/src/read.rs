@@ -1,4 +1,5 @@
-//! Topology files of others, and one of our own: which format it is, what it says, and what could not be believed.
+//! Reads topology files of several formats: detects the format, parses it, lists what could not be
+//! believed.
 //!
 //! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes a [`Doubt`] with its line,
 //! and the rest is read. A file that is no topology at all is an error that says what was looked for.

@@ -1,4 +1,5 @@
-//! What a fabric is: a tree, a dragonfly, a torus, … also with cables and switches missing, and how sure that is.
+//! Recognises the shape of a fabric (tree, dragonfly, torus, …), also with missing cables and
+//! switches, with a confidence.
 //!
 //! Each family has a judge, which looks at the switches alone and says what it sees, how sure it is, and what speaks against
 //! it. The surest wins. Nothing of names is used.

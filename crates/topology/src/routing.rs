@@ -1,4 +1,4 @@
-//! Routes: which way every switch sends what is for whom.
+//! Routing: forwarding tables for every switch.
 //!
 //! [`route`] turns a graph into [`Tables`] by an [`Engine`]; [`fn@check`] looks at tables of whatever origin and says what is wrong
 //! with them. The checker knows nothing of the engines. What each engine does is told in `docs/routing.md`.

@@ -1,4 +1,4 @@
-//! A graph in formats of others, and in one of our own.
+//! Writes a graph in several formats, also our own.
 //!
 //! Dead nodes are left out: what is written is the fabric as it is after the faults. The same graph is always written the
 //! same.

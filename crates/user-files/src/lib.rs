@@ -1,4 +1,4 @@
-//! Reading files whose path a user has given.
+//! Reads files whose path a user has given, with limits on size and time.
 //!
 //! What it is for: a path may lead to a directory, a device that never ends, a pipe to which nobody writes, or a file that
 //! grows. Each of them ends here with an error in words, within bounded memory; no reader waits for ever for somebody who is

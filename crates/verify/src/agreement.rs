@@ -1,4 +1,4 @@
-//! When several readings of the same thing are a fault: one reading is chance, and on a machine that others use two may be.
+//! Decides when several readings of one thing are a fault.
 
 use crate::verdict::Verdict;
 

@@ -1,4 +1,4 @@
-//! A result beside an earlier one: the worse of both verdicts is that of the run.
+//! Compares a result with an earlier one: the worse of both verdicts is that of the run.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The cable test: each link of each adapter of each node: is it up, who is at its other end, and is that who the plan says?
+//! The connection test: is each link of each adapter up, and does it lead to the planned node?
 //!
 //! Where to start reading: `judge` (what is called a deviation), then [`run`].
 

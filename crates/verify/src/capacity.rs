@@ -1,5 +1,4 @@
-//! What this process may still take of the machine. A test that fails for lack of descriptors or memory of its own would
-//! blame nodes that are in order, so it is asked first.
+//! Checks what this process may still allocate, so that its own limits are not blamed on nodes.
 
 use node::NodeError;
 use node_client::ClientError;

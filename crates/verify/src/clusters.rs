@@ -1,4 +1,4 @@
-//! Which clusters there are on this machine, and which of them nobody needs any more.
+//! Lists the clusters on this machine, and those that no test needs any more.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! From bad pairs to who is to blame: a node if everything that is wrong touches it, else the links.
+//! From bad pairs to the suspect: a node if everything that is wrong touches it, else the links.
 
 use std::collections::BTreeMap;
 use std::fmt;

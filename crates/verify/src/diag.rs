@@ -1,4 +1,5 @@
-//! The static test: adapter facts, links, self test, nodes seen, sessions, host file; on all nodes, their topologies compared.
+//! The static test of all nodes: adapter facts, links, self test, visible nodes, sessions, host
+//! file, topology comparison.
 //!
 //! It counts notes, warnings and errors. Errors fail; warnings pass, as the field's tools have it.
 //!

@@ -1,5 +1,6 @@
-//! What other work on the machine can do all by itself: answers come late. What is lost, changed, refused or down is somebody's
-//! fault, however busy the machine is.
+//! Distinguishes delays, which other work on the machine can cause, from real faults. Data that is
+//! lost or changed, and links that refuse or are down, are real faults, however busy the machine
+//! is.
 
 use bench::error::BenchError;
 use node_client::ClientError;

@@ -1,4 +1,5 @@
-//! Request/response latency between one pair of nodes, beside the machine's floor of that moment.
+//! Request/response latency between one pair of nodes, next to the machine's baseline at that
+//! moment.
 //!
 //! The verdict is about the ratio to the floor, not about nanoseconds: a processor that was moved changes both.
 

@@ -1,4 +1,4 @@
-//! A cluster that lives for one test or measurement, under a name that nobody else uses.
+//! A temporary cluster for one test or measurement, under a unique name.
 
 use std::fmt;
 use std::path::PathBuf;

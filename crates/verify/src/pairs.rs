@@ -1,5 +1,4 @@
-//! Every pair measured beside every other: half round trip, bandwidth, stalls; who is worse than the rest, and whether a
-//! second look, with fresh memory and known-good partners, says the same.
+//! Measures every pair in comparison with all others: half round trip, bandwidth, stalls.
 //!
 //! Where to start reading: `judge` (what is called bad), then [`run`].
 

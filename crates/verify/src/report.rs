@@ -1,5 +1,5 @@
-//! The report of a verification as one HTML page: for the person who pays for the cluster, and for the engineer who has to
-//! act on it. It needs no network, no script and no other file, prints, and says everything without colour, too.
+//! The report of a verification as one self-contained HTML page. It needs no network, no script and
+//! no other file, prints, and says everything without colour, too.
 //!
 //! What comes in is JSON (`tieline.verify/1`), not this program's types: a page can be made again from a saved file, by a
 //! newer or older tieline. So nothing in it is trusted: every section may be absent, every number absurd, every text

@@ -1,6 +1,6 @@
-//! The whole verification: up (or a cluster that runs) → status → diag on all nodes → cables → who answers for whom → a
-//! checked exchange between every pair → load → every pair measured beside every other → request/response latency and curves
-//! of one pair → a last look at the managers and links → verdict.
+//! The whole verification in order: start or find a cluster, status, diag, cables, names, a checked
+//! exchange between every pair, load, speed of every pair, latency and curves of one pair, a last
+//! check of managers and links, verdict.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Cables that are known to be in each other's place: what fails over them later is their fault, and not that of the links
-//! or nodes that it was seen on.
+//! Cables that are known to be swapped: failures over them are blamed on the swap, not on links or
+//! nodes.
 
 use tieline::NodeId;
 

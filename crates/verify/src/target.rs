@@ -1,4 +1,4 @@
-//! Which cluster is tested.
+//! The cluster under test.
 
 use std::path::PathBuf;
 

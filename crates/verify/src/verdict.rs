@@ -1,4 +1,4 @@
-//! What a check came to.
+//! The verdict of a check.
 
 use std::fmt;
 

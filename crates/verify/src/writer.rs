@@ -1,4 +1,4 @@
-//! Files that come of a run: each is written whole or not at all, and whether it can be written is known before a long run.
+//! Files that a run writes: each whole or not at all, and checked to be writable before a long run.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};

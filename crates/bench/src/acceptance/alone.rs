@@ -1,4 +1,4 @@
-//! Figures that need no cluster: the rings, unmodified programs, and what measuring itself costs.
+//! Figures that need no cluster: rings, unmodified programs, and the cost of measuring itself.
 
 use super::{
     Context,

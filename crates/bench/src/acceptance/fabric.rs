@@ -1,6 +1,6 @@
-//! Figures of switched fabrics: how fast routes are made, checked and mended, how fast a fabric is found and counted, and what
-//! it takes in memory. In a process of its own where memory is measured; through the simulator `ibsim` where a rival goes
-//! through it too.
+//! Figures of switched fabrics: the speed of routing, checking, repair, discovery and counters, and
+//! the memory used. Memory is measured in a process of its own; the simulator `ibsim` is used where
+//! a rival uses it too.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Figures of the node managers themselves: what they cost while idle, and how fast a cluster comes up.
+//! Figures of the node managers: their cost while idle, and how fast a cluster starts.
 
 use std::{
     thread,

@@ -1,4 +1,4 @@
-//! Figures of unmodified programs on sockets: what the library costs, and with rings what it gains.
+//! Figures of unmodified programs on sockets: the cost of the library, and the gain with rings.
 
 mod programs;
 mod twins;

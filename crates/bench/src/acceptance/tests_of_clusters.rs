@@ -1,4 +1,4 @@
-//! Figures of tests of a whole cluster: what they move, and how long they take.
+//! Figures of tests of a whole cluster: the data that they move, and their duration.
 
 use std::time::Duration;
 

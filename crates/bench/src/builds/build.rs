@@ -1,4 +1,4 @@
-//! A build's program, asked for its figures.
+//! One build's program: starts it and reads its figures.
 
 use std::{
     io::Read,

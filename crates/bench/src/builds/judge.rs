@@ -1,4 +1,4 @@
-//! What rounds say of a figure.
+//! The verdict on one figure from its rounds.
 
 use std::collections::BTreeSet;
 

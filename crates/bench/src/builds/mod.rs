@@ -1,4 +1,4 @@
-//! Two builds, measured in turn: is any acceptance figure worse than before?
+//! Compares the acceptance figures of two builds, measured in turn.
 //!
 //! A **round** is one short run of `bench acceptance --only ID` by each build, one right after the other; which comes first
 //! changes from round to round. The runs, not the blocks within them, are what the interval rests on: blocks of one run share

@@ -1,4 +1,4 @@
-//! One figure before and after.
+//! Compares one figure before and after.
 //!
 //! Blocks of two runs are no pairs of each other, so each run's blocks are drawn anew apart from the other's. Where both runs
 //! hold the same reference beside ours, it is the ratios to it that are compared: what the machine did to both cancels

@@ -1,4 +1,4 @@
-//! Two results of one command, before and after: what got worse, what got better, what stayed, what cannot be said.
+//! Compares two results of one command: worse, better, unchanged, or undecided.
 //!
 //! [`files`] and [`values`] take the documents as they are, [`verify::values_of`] those of a whole verification, section by
 //! section. A figure that was there before and is not there now is a failure, as one that got worse: a test that silently

@@ -1,4 +1,4 @@
-//! How much two results may differ before anybody cares.
+//! The smallest difference between two results that counts as a change.
 
 use serde::Serialize;
 

@@ -1,4 +1,5 @@
-//! The cache line that goes to the other core and comes back: nothing that tells another core something can be faster.
+//! Baseline: one cache line to the other core and back, the fastest possible signal between two
+//! cores.
 //!
 //! Two forms. *One line*: both directions use one word of one line, as a link with coherent loads allows. *Two lines*:
 //! each direction has its own line, as two segments have. A line's price depends on its address (which slice of the

@@ -1,4 +1,4 @@
-//! Copies by the C library: the price of moving bytes, by size and by where the bytes are.
+//! Baseline: copies by the C library, by size and by where the bytes are.
 
 use std::{
     hint::black_box,

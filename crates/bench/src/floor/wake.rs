@@ -1,4 +1,4 @@
-//! Waking a sleeper on another core with the kernel's own means: the floor of everything that sleeps.
+//! Baseline: waking a sleeper on another core by the kernel's own means.
 
 use std::sync::Arc;
 

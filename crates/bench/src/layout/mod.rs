@@ -1,5 +1,5 @@
-//! How reports look as text: general tables, the classic layouts, CSV. All are made from the same report structures as
-//! the JSON; nothing here measures or judges.
+//! Text output of reports: general tables, the classic layouts, CSV. All are made from the same
+//! report structures as the JSON; nothing here measures or judges.
 
 pub mod csv;
 pub mod dma;

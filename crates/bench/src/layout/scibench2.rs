@@ -1,5 +1,5 @@
-//! The plain table of `scibench2`. No output of the classic program is public, so the columns are ours, in the manner of
-//! its sister's (`dma_bench`): MBytes are 10⁶ bytes.
+//! The plain table of `scibench2`, with columns in the style of `dma_bench`, because no output of
+//! the classic program is public. MBytes are 10⁶ bytes.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What the kernel counts while something runs: switches of threads, interrupts of processors, time taken by the host.
+//! Kernel counters during a measurement: context switches, interrupts, time taken by the host.
 
 use std::{collections::BTreeMap, fs};
 

@@ -1,4 +1,4 @@
-//! What the machine itself takes away from a program that does nothing: the detour test.
+//! OS noise: how much processor time the machine takes from a program that does nothing.
 //!
 //! A pinned thread reads the clock as fast as it can. Two readings that lie far apart are a *detour*: an interrupt, another
 //! program, the host of a virtual machine. The idea is that of Netgauge's `selfish` (Hoefler, Schneider, Lumsdaine, 2010);

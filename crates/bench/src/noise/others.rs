@@ -1,4 +1,4 @@
-//! How much of the processors other work had while something was measured.
+//! The share of the processors that other work had during a measurement.
 //!
 //! The load average says how long the queue was some time ago. This says what was taken away meanwhile: of all time of the
 //! processors that this process may use, what was neither idle nor this process's own; and of a thread that never sleeps,

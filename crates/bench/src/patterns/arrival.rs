@@ -1,5 +1,5 @@
-//! Does what is put over a link arrive? Asked before and after what is timed, never inside: no figure is given for a link
-//! that loses or changes data, and no loss is taken for a benchmark that could not run.
+//! Checks before and after the timed part whether data put over a link arrives. No figure is given
+//! for a link that loses or changes data, and no loss is taken for a benchmark that could not run.
 
 use tieline::RemoteSegment;
 

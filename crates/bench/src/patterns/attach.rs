@@ -1,4 +1,4 @@
-//! Both ends of a benchmark: two attachments, to two nodes or twice to one.
+//! Attaches both ends of a benchmark, to two nodes or twice to one.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Connecting to a segment and mapping it, against a fixed limit.
+//! Time to connect to a segment and map it, against a fixed limit.
 
 use std::time::Instant;
 

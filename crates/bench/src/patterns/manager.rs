@@ -1,4 +1,4 @@
-//! What node managers cost while nothing happens, and how long a cluster takes to come up.
+//! Cost of idle node managers, and the time to start a cluster.
 
 use std::{
     fs, thread,

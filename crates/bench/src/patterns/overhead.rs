@@ -1,4 +1,4 @@
-//! What a sample costs besides the two clock readings that it is made of, on a transport that does nothing.
+//! Overhead of a sample beyond its two clock readings, on a transport that does nothing.
 
 use std::hint::black_box;
 

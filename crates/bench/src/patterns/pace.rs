@@ -1,4 +1,4 @@
-//! How copies of any size are timed: short ones many to a sample, long ones one by one.
+//! Timing of copies of any size: many short ones to a sample, long ones one by one.
 
 use crate::{
     error::Result,

@@ -1,4 +1,5 @@
-//! What the rings without a goal of their own carry: the byte stream and the ring of many producers.
+//! Rates of the rings that have no goal of their own: the byte stream and the ring of many
+//! producers.
 //!
 //! For information, beside the machine's limits. The consumer times, and looks at what it takes: at both ends of each
 //! read of the stream, at every record.

@@ -1,4 +1,4 @@
-//! What a client knows of its server in another process: how to wait for it to come, and when to stop waiting for an answer.
+//! A client's view of its server in another process: waiting for it, and giving up.
 
 use std::{
     sync::{

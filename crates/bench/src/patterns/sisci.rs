@@ -1,4 +1,4 @@
-//! The C API, measured by a C program: two processes that do what they are told, one on each node.
+//! The C API, measured by a C program: two processes, one on each node, that follow orders.
 //!
 //! The program is `examples/sisci/measure.c`, which `./run build` puts beside `tieline`. It sleeps between two orders, so that
 //! what stands beside it can be measured in the same run, on the same processors.

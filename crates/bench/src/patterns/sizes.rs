@@ -1,4 +1,4 @@
-//! Sizes as people give them: `64`, `4K`, `2KiB`, `1M`; checked against what there is.
+//! Parses sizes such as `64`, `4K`, `2KiB`, `1M`, and checks them against the supported range.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Unmodified programs on sockets: plain, and with the sockets library in them.
+//! Unmodified socket programs, plain and with the sockets library.
 //!
 //! The program is `examples/sockets/measure.c`, which `./run build` puts beside `tieline`. Two run, one plain and one with the
 //! library, on one processor; each sleeps while the other is measured.

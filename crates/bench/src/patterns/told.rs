@@ -1,4 +1,4 @@
-//! A process that does what it is told: a line to its standard input, a line from its standard output.
+//! A process driven by lines: one to its standard input, one from its standard output.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,4 @@
-//! `tieline.figures/1`.
+//! Reads documents of the form `tieline.figures/1`.
 
 use super::{Beside, Document, Item};
 use crate::{

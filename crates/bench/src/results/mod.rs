@@ -1,4 +1,4 @@
-//! What any document of a benchmark says, thing by thing, under the same names as the figures that have goals.
+//! Reads any benchmark document into figures with the names that goals use.
 //!
 //! [`crate::compare`] and [`crate::thresholds`] work on these, so that a table of `scipp` can be compared and judged as a
 //! figure of `acceptance` can. A document comes from a file that anybody may have edited: whatever is wrong with it is a

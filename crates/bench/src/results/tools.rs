@@ -1,5 +1,5 @@
-//! The tables of the single benchmarks. Fields are looked up by name, so that a document of an older program, which lacks
-//! some, is read as far as it goes.
+//! Reads the tables of the single benchmarks. Fields are looked up by name, so that a document of
+//! an older program, which lacks some, is read as far as it goes.
 
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
-//! The ends in two processes: a server that answers, a client that measures. Ours and the kernel's sockets go from one
-//! process to the other; futex, pipe and memcpy, whose ends need a common parent or memory, stay within the client.
+//! Comparison transports between two processes: a server that answers, a client that measures. Ours
+//! and the kernel's sockets go from one process to the other; futex, pipe and memcpy, whose ends
+//! need a common parent or memory, stay within the client.
 
 use std::{
     cell::RefCell,

@@ -1,4 +1,4 @@
-//! What carried the bytes of a TCP connection: the kernel, by its own count, and whatever is loaded into this process the rest.
+//! Which part of a TCP connection's bytes the kernel carried, by its own count.
 
 use std::net::TcpStream;
 

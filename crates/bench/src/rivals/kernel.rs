@@ -1,4 +1,4 @@
-//! The kernel's own: TCP over the loopback interface, UNIX stream sockets, pipes.
+//! The kernel's transports: TCP over loopback, UNIX stream sockets, pipes.
 
 use std::{
     io::{PipeReader, PipeWriter, Read, Write},

@@ -1,5 +1,5 @@
-//! What else could carry a message between two threads: the kernel's transports, a futex, and ours beside them, in the
-//! same run, in alternating blocks.
+//! Comparison transports (rivals): the kernel's transports and a futex, measured with ours in
+//! alternating blocks of one run.
 //!
 //! Every transport is a pair of [`Link`] ends. A small message goes there and back (half a round trip is the figure, and is
 //! called so); a large one goes there, as often as makes milliseconds, and the receiver says once that it has all of them.

@@ -1,4 +1,5 @@
-//! Ours: plain stores into remote memory, with both sides looking; and with an interrupt, so that the receiver may sleep.
+//! Our transports for the comparison: plain stores into remote memory while both sides spin, and
+//! interrupts to a receiver that may sleep.
 
 use std::time::{Duration, Instant};
 

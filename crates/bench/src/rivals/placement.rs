@@ -1,4 +1,4 @@
-//! On which processors the two ends run: chosen, given, or one for both.
+//! The processors of the two ends: chosen, given, or one for both.
 
 use serde::{Deserialize, Serialize};
 

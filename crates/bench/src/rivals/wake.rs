@@ -1,4 +1,4 @@
-//! The bare means of waking: a futex, and an eventfd. Both ends sleep, always.
+//! Bare wake-ups with a futex and an eventfd, both ends asleep.
 
 use std::{
     fs::File,

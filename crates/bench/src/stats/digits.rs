@@ -1,4 +1,4 @@
-//! How many digits a clock earns: none below its step is printed.
+//! The number of digits that a clock's step supports.
 
 /// Decimals of a value in `unit_ns` (1 for ns, 1000 for µs) that a resolution of `step_ns` supports, at most `most`.
 ///

@@ -1,4 +1,4 @@
-//! Numbers into statements: what was seen, how sure that is, and whether two things differ.
+//! Statistics: estimates, their confidence, and whether two series differ.
 //!
 //! Start with [`samples`] (one series), then [`paired`] (ours against a reference in alternating blocks: what the
 //! verdicts rest on). [`shift`] and [`permutation`] compare two series without assuming a distribution.

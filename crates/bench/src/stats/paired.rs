@@ -1,4 +1,4 @@
-//! Ours against a reference, in alternating blocks: the ratio that decides.
+//! The ratio of two sides measured in alternating blocks, with its interval.
 //!
 //! **Which ratio.** The median of the blocks' ratios, not the ratio of the medians. The processors of a virtual machine
 //! move within seconds, and a cache line then costs four times as much; both sides of a block see the same placement,

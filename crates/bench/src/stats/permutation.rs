@@ -1,4 +1,5 @@
-//! Could chance alone explain a difference? Asked by shuffling, without assuming a distribution.
+//! Permutation test: could chance alone explain a difference? It shuffles the samples, without
+//! assuming a distribution.
 
 use super::order;
 use crate::rng::Rng;

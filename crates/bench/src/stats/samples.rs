@@ -1,4 +1,4 @@
-//! One series of durations: every sample counted, memory fixed, tails kept.
+//! One series of durations: every sample counted, in fixed memory, with exact tails.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

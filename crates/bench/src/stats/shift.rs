@@ -1,4 +1,4 @@
-//! By how much two series differ: the Hodges–Lehmann shift, which a few wild samples do not move.
+//! The Hodges–Lehmann shift between two series, which a few outliers do not move.
 
 use super::order::{self, Interval};
 

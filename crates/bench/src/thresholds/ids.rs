@@ -1,4 +1,4 @@
-//! Every name that a figure can have, and what it measures: so that a misspelt one is noticed.
+//! Every valid figure name and what it measures, to detect misspelt names.
 
 use crate::{
     acceptance::catalogue::{self, Fabric, Kind, Sisci, Sockets},

@@ -1,4 +1,4 @@
-//! Thresholds applied to what was measured.
+//! Applies thresholds to measured figures.
 
 use serde::{Deserialize, Serialize};
 

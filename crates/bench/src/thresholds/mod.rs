@@ -1,4 +1,4 @@
-//! What figures must keep, from a file: by name or pattern, relative to what stands beside them, or absolute.
+//! Thresholds from a file: by name or pattern, relative to the reference, or absolute.
 //!
 //! ```toml
 //! ["scipp.*"]

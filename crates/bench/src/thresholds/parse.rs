@@ -1,4 +1,4 @@
-//! Reads a file of thresholds; whatever is wrong is said with its line and what was expected.
+//! Parses a file of thresholds and reports each mistake with its line and what was expected.
 
 use toml::{
     Spanned,

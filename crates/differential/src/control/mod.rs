@@ -1,4 +1,4 @@
-//! The side that runs programs: gives each actor its turn, sees which calls block, and writes down what came of all.
+//! The controller: gives each actor its turn, detects calls that block, and records the results.
 
 mod lane;
 mod stage;

@@ -1,4 +1,4 @@
-//! What the kernel says of a thread: does it run, does it sleep, is it gone.
+//! The kernel's state of a thread: running, sleeping, or ended.
 
 use std::io::Read as _;
 use std::sync::OnceLock;

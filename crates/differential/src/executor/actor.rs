@@ -1,4 +1,4 @@
-//! An actor: waits for its turn, makes the call, notes what came of it.
+//! An actor: waits for its turn, makes the call, records the result.
 
 use shm::sync::Ordering;
 

@@ -1,4 +1,4 @@
-//! What an actor knows: who it is, and what all of its program share.
+//! The data of one actor, and the data that all actors of a program share.
 
 use std::sync::Arc;
 

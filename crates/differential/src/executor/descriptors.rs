@@ -1,4 +1,4 @@
-//! Descriptors made, duplicated, marked, closed; and the table of all.
+//! Creates, duplicates, marks and closes descriptors, and keeps the table of all.
 
 use super::context::Context;
 use super::{say, traffic};

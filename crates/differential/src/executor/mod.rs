@@ -1,4 +1,4 @@
-//! The side of the programs: a server that starts each, and the actors that make its calls.
+//! The executor: a server that starts each program, and the actors that make its calls.
 //!
 //! It is this same binary in another role, so that `exec` has something to turn into. The server is started once, with the
 //! library preloaded or without, and forks for each program; that is what makes thousands of programs a minute possible.

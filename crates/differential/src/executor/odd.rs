@@ -1,5 +1,5 @@
-//! What programs do seldom: requests by rings, asynchronous input and output, cancelled threads, children by `vfork`, wrong
-//! arguments, want of everything, crowds of descriptors.
+//! Rare calls: io_uring, asynchronous I/O, cancelled threads, `vfork`, wrong arguments, exhausted
+//! resources, many descriptors.
 
 use super::context::Context;
 use super::say;

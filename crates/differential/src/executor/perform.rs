@@ -1,4 +1,5 @@
-//! Which function each call of a program is, and what is noted of it. Larger groups have files of their own.
+//! Maps each call of a program to a function and to what is recorded of it. Larger groups have
+//! files of their own.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! poll, select and epoll.
+//! Executes poll, select and epoll.
 
 use super::context::Context;
 use super::say;

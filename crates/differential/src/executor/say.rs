@@ -1,4 +1,4 @@
-//! What came of a call, as text that two runs can be compared by.
+//! The result of a call as text that two runs can be compared by.
 //!
 //! Behind `@` stands a port, behind `%` a process: numbers that are the kernel's to choose.
 

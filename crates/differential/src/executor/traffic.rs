@@ -1,4 +1,4 @@
-//! Connections and what goes over them; names and options.
+//! Executes calls on connections: data, names and options.
 
 use super::context::Context;
 use super::perform::SOCKET_TIMEOUT;

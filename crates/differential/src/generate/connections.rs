@@ -1,4 +1,5 @@
-//! What is done to a connection, beside sending and receiving: options, names, directions that end, connections that fail.
+//! Generates calls on a connection other than sending and receiving: options, names, shutdowns,
+//! failing connections.
 
 use super::model::{Model, What};
 use super::openings;

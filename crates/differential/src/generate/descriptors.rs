@@ -1,4 +1,4 @@
-//! Numbers that come to mean something else.
+//! Generates calls that give a descriptor number a new meaning.
 
 use super::model::{Model, What};
 use super::openings;

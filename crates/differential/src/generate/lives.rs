@@ -1,4 +1,4 @@
-//! Processes, threads and signals.
+//! Generates processes, threads and signals.
 
 use super::model::{Model, Player};
 use super::waits;

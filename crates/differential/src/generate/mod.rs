@@ -1,4 +1,4 @@
-//! Makes a program from a number: the same one each time.
+//! Generates a program from a seed: the same one each time.
 //!
 //! Programs begin with one to three connections of some kind, and most of what follows happens on them: random calls alone
 //! would mostly see `EBADF`.

@@ -1,4 +1,5 @@
-//! What the generator believes of the program so far: enough to make calls that mean something, and to know which may block.
+//! The generator's model of the program so far, to make meaningful calls and to know which may
+//! block.
 //!
 //! It need not be right. What it does not foresee is run and compared all the same; it only must not make programs whose
 //! outcome is chance: two calls that wait for the same bytes, or a wait that nobody ends.

@@ -1,4 +1,4 @@
-//! What programs do seldom: single calls that lie off the beaten track.
+//! Generates rare calls.
 
 use super::model::{Id, Model, Object, Player, What};
 use super::traffic;

@@ -1,4 +1,4 @@
-//! Connections, as programs open them.
+//! Generates connections, as programs open them.
 
 use super::model::{Id, Model, What};
 use crate::program::call::{AcceptBy, At, Kind, Make, Opt, RingOp};

@@ -1,5 +1,5 @@
-//! Calls that mean something together: connections that are reset, ends in both orders, sets within sets, waits that are
-//! interrupted, what is handed to another process.
+//! Generates sequences of calls that matter together: resets, ends in both orders, nested epolls,
+//! interrupted waits, passed descriptors.
 
 use super::model::{Id, Model, Object, What};
 use super::openings;

@@ -1,4 +1,4 @@
-//! Bytes, messages and descriptors over what is open.
+//! Generates transfers of bytes, messages and descriptors.
 
 use super::model::{Id, Model, Object, What};
 use crate::program::call::{Disposition, Kind, RecvBy, RecvFlag, SendBy, SendFlag, Signal, StdioBy};

@@ -1,4 +1,4 @@
-//! Readiness: poll, select, and epoll in every mode.
+//! Generates waits: poll, select, and epoll in every mode.
 
 use super::model::{Id, Model, Object, What};
 use super::openings;

@@ -1,4 +1,4 @@
-//! A program: who calls what, in which order; and its text form, which is what is saved and read.
+//! A program: which actor makes which call in which order, and its text form.
 
 pub mod call;
 pub mod word;

@@ -1,4 +1,4 @@
-//! Descriptors as such: duplicated, closed, marked; and other things than sockets that have one.
+//! Calls on descriptors as such (duplicate, close, mark), and descriptors that are no sockets.
 
 use std::mem::zeroed;
 

@@ -1,4 +1,4 @@
-//! Readiness: poll, select and epoll in all their forms.
+//! The calls poll, select and epoll in all their forms.
 
 use std::mem::zeroed;
 use std::ptr::null_mut;

@@ -1,4 +1,4 @@
-//! Processes, threads and signals; and what the machinery itself needs of them.
+//! Calls for processes, threads and signals, also those that the test machinery needs.
 
 use std::cell::Cell;
 use std::ffi::CString;

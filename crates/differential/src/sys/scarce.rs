@@ -1,4 +1,4 @@
-//! Calls of a process that gets nothing more: no memory, no descriptor.
+//! Calls in a process that cannot get further memory or descriptors.
 
 use std::mem::zeroed;
 

@@ -1,4 +1,4 @@
-//! Sockets: made, named, connected, ended; and their options.
+//! Calls on sockets: create, name, connect, close, options.
 
 use super::address::{Address, LARGEST, filled};
 use super::{Outcome, observed};

@@ -1,4 +1,4 @@
-//! Bytes in and out, by every function that does it.
+//! Every call that moves bytes.
 
 use std::mem::{size_of, zeroed};
 

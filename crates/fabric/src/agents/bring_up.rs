@@ -1,4 +1,4 @@
-//! A fabric as a manager would leave it, without one: for those who want to look at a fabric, and not to manage it.
+//! Brings a simulated fabric up as a subnet manager would, for users that only observe it.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A fabric as it is before anybody manages it: links trained, no addresses, no tables.
+//! A simulated fabric before a subnet manager runs: links trained, no LIDs, no forwarding tables.
 
 use std::collections::HashMap;
 

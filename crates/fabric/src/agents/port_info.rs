@@ -1,4 +1,4 @@
-//! What a Set of a port's attribute does.
+//! The effect of a Set of PortInfo.
 
 use mad::sm::PortInfo;
 use mad::values::{PhysicalState, PortState, Status};

@@ -1,4 +1,4 @@
-//! How a datagram gets from one port to another, and who answers it there.
+//! How a datagram travels from one port to another, and which agent answers it.
 
 use mad::header::MAX_HOPS;
 use mad::sm::attribute;

@@ -1,4 +1,4 @@
-//! The fabric as a transport within the process sees it: from one port.
+//! A transport within the process, from the view of one port.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What agents tell the subnet manager of themselves, until it says that it heard.
+//! Traps that agents send to the subnet manager until it acknowledges them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Counters: which are over what they may reach, and which ports have most of something.
+//! Reports counters over their limits, and the ports with the highest counts.
 
 use std::collections::BTreeMap;
 

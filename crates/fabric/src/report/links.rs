@@ -1,4 +1,5 @@
-//! Links that are not as they could be: down, slower than both ends allow, limited by a setting, unlike their neighbours.
+//! Reports links that are down, slower than both ends allow, limited by a setting, or unlike their
+//! neighbours.
 
 use std::collections::BTreeMap;
 

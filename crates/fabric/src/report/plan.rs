@@ -1,5 +1,5 @@
-//! A fabric beside its plan: what is missing, what is too much, whose cables were swapped. By names and ports, or by GUIDs
-//! where a name is not one node's alone.
+//! Compares a fabric with its plan: missing, extra and swapped cables. Nodes are matched by name,
+//! or by GUID where several nodes have the name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,5 @@
-//! What changed between two snapshots. Counters are compared where they are judged, in `errors`.
+//! Reports what changed between two snapshots. Counters are compared where they are judged, in
+//! `errors`.
 
 use topology::PortIx;
 

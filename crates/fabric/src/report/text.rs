@@ -1,4 +1,4 @@
-//! A report in words.
+//! A report as text.
 
 use std::fmt::Write as _;
 

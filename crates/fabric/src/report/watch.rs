@@ -1,4 +1,4 @@
-//! Counters read again and again: only what differs is said.
+//! Reads counters again and again, and reports changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

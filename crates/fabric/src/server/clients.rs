@@ -1,4 +1,4 @@
-//! The programs that are connected.
+//! The connected programs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

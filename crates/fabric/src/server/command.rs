@@ -1,4 +1,5 @@
-//! Commands to a served fabric, a line each. Names with blanks stand in double quotes; a node may be named by `0x` and its GUID.
+//! Parses commands to a served fabric, one per line. Names with blanks stand in double quotes; a
+//! node may be named by `0x` and its GUID.
 //!
 //! | line | what it does |
 //! |---|---|

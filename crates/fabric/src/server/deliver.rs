@@ -1,4 +1,4 @@
-//! Messages and packets of programs.
+//! Delivers messages and packets of programs.
 
 use foreign::{Inbox, Looked};
 use mad::ibsim::{

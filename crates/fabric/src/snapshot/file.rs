@@ -1,4 +1,4 @@
-//! A snapshot as a file, and any other file that tells of a fabric as a snapshot.
+//! Reads and writes snapshots as files, and reads other fabric files as snapshots.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

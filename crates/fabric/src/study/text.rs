@@ -1,4 +1,4 @@
-//! What a study found, in words.
+//! The result of a study as text.
 
 use super::{Judged, Loss, Quality, Routed};
 

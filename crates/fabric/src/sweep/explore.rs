@@ -1,4 +1,4 @@
-//! The questions of a sweep, and what becomes of the answers.
+//! The requests of a sweep, and the handling of the responses.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which ends belong together, and the graph that comes of it.
+//! Pairs the ends of cables and builds the graph.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 

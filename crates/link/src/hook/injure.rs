@@ -1,4 +1,4 @@
-//! What a fault does to a put: which ones are hit, and what becomes of them.
+//! Which puts a fault hits, and what it does to them.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! Making operations slower: by waiting on the processor, as a store on a slow bus does.
+//! Makes operations slower by spinning, as a store on a slow bus does.
 //!
 //! It does not sleep. A processor whose store is held up by the bus stands still, too; and a sleep would take tens of
 //! microseconds where a fault of one is wanted.

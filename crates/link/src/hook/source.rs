@@ -1,4 +1,4 @@
-//! Where a hook learns what is wrong with a link at the moment.
+//! Where a hook reads the current faults of a link.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! The cluster's directory as a program finds it: opened once, looked at, and used by its descriptor.
+//! The cluster's directory as a program uses it: opened once, checked, and used by its descriptor.
 //!
 //! A default directory is believed only if it is the user's own or root's, because anybody may have made one of its name in the
 //! temporary directory. One that the user has named is believed whoever has it, as is what only its owner can have put into it.

@@ -1,4 +1,4 @@
-//! A process for a node's manager.
+//! Starts a process for a node's manager.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};

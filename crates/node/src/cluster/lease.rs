@@ -1,4 +1,5 @@
-//! A manager's life may depend on a process: on the one that measures with it, or on the `up` that has not finished yet.
+//! Ties a manager's life to a process: the one that measures with it, or the `up` that has not
+//! finished yet.
 //!
 //! The manager's standard input is then a pipe, and `TIELINE_LEASE=stdin` says so. When the last writing end is closed, which the
 //! kernel does for a process however it ends, the manager ends in an orderly way and leaves nothing, not even its log. A

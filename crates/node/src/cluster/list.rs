@@ -1,4 +1,4 @@
-//! What there is.
+//! Lists clusters and their managers.
 
 use proto::ids::NodeId;
 

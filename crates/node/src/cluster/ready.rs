@@ -1,4 +1,4 @@
-//! Waiting until every manager has a valid session with every other.
+//! Waits until every manager has a valid session with every other.
 
 use std::time::{Duration, Instant};
 

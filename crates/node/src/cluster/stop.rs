@@ -1,4 +1,4 @@
-//! Ending managers, and making sure that they have ended.
+//! Stops managers, and verifies that they have ended.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What a file may say, and how it is laid over what is known so far.
+//! The keys of a configuration file, and how later files override earlier ones.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which files there are, and what may be read as one.
+//! Finds configuration files and decides which may be read.
 
 use std::path::{Path, PathBuf};
 

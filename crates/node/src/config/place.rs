@@ -1,4 +1,4 @@
-//! Where in a file something stands, for messages.
+//! The line and key of a mistake in a configuration file, for messages.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What reaches the manager: connections, messages, deaths, changes of the directory.
+//! Inputs of the manager: connections, messages, deaths, changes of the directory.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -1,4 +1,4 @@
-//! What the machine wants done.
+//! Carries out what the state machine of crate `proto` requests.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};

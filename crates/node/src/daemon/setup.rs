@@ -1,4 +1,4 @@
-//! The start of a manager.
+//! Starts a manager.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

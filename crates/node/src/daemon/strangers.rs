@@ -1,4 +1,4 @@
-//! Users who have this process hold more than it can close: what is taken from them meanwhile, and what is not.
+//! Limits users that make this process hold more descriptors than it can close.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;

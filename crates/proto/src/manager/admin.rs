@@ -1,4 +1,4 @@
-//! What an administrator does to links on purpose: down, up, worse, swapped.
+//! An administrator's operations on links: down, up, degrade, swap.
 //!
 //! A link stands for programs when its session has come and neither end has taken it down. Each end tells the other, so
 //! that both show the same; heartbeats go on, so that the other end can be told when it comes up again.

@@ -1,4 +1,4 @@
-//! Who gets one of the places for programs.
+//! Decides which program gets a place.
 //!
 //! A connection that has not said hello is a *stranger*: strangers have few places of their own and a short time, and when these are
 //! taken, one of whoever holds most of them has to go. Of the places for programs, one process gets half, one other user

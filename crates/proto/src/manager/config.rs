@@ -1,4 +1,4 @@
-//! What a manager is told once.
+//! The configuration of a manager.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Descriptors: each token is owned once and given back once; what came is what was promised.
+//! Descriptor tokens: each is owned once and returned once, and received descriptors match the
+//! announced ones.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Connections to objects of this node, as this node counts them.
+//! Connections to objects of this node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

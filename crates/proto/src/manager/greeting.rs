@@ -1,4 +1,4 @@
-//! Other managers until they have said a proper hello, and how they are turned away.
+//! Other managers before their hello is accepted, and how they are refused.
 
 use super::peers::Socket;
 use super::programs::{HELLO_LIMIT, printable};

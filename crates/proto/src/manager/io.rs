@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out of it.
+//! The inputs and outputs of the state machine.
 
 use crate::fault::LinkFaults;
 use crate::ids::NodeId;

@@ -1,4 +1,4 @@
-//! Whose a connection from before a restart is, and whether it goes on.
+//! Decides whose connection from before a restart is, and whether it continues.
 //!
 //! A connection belongs to the process that made it ([`Importer`]); its number alone is no proof, since numbers can be guessed. While
 //! re-attaching programs are waited for, an owner that has come back names its connections and their importers: until it has

@@ -1,4 +1,4 @@
-//! Other nodes: what is known of each, its session, and what is said to it.
+//! The other nodes: their state, their sessions, and messages to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

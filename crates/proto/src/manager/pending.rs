@@ -1,4 +1,4 @@
-//! Requests to other managers that have yet to be answered.
+//! Requests to other managers without an answer yet.
 
 use std::time::Duration;
 

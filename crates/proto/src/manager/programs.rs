@@ -1,4 +1,4 @@
-//! Programs: attach, speak, go.
+//! Programs: attach, requests, detach.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

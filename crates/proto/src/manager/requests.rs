@@ -1,4 +1,4 @@
-//! What programs ask for: each request gets exactly one reply, now or when a peer has answered.
+//! Requests of programs: each gets exactly one reply, at once or when a peer has answered.
 
 use super::imports::Shown;
 use super::objects::{NewInterrupt, NewSegment, limit};

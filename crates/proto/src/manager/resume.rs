@@ -1,4 +1,4 @@
-//! After a restart or a lost session: which connections go on.
+//! Which connections continue after a restart or a lost session.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Segments that several programs of this node have as their own.
+//! Segments that several programs of this node own together.
 //!
 //! To attach is to connect to one's own node, but whether the segment is available does not matter: it is the owner's word
 //! that it is shared, and the same user, that counts. Attachments and connections are told apart by their numbers, so

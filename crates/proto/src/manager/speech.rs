@@ -1,4 +1,4 @@
-//! What other managers say.
+//! Handles messages of other managers.
 
 use super::imports::Shown;
 use super::programs::{MAX_REQUESTER_GIDS, printable};

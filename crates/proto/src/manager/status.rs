@@ -1,4 +1,4 @@
-//! What the node says of itself.
+//! The status report of the node.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The orderly end.
+//! Orderly shutdown.
 
 use super::{LogLevel, Manager, Output};
 use crate::ids::NodeId;

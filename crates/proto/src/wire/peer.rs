@@ -1,4 +1,4 @@
-//! Between the managers of two nodes.
+//! Messages between the managers of two nodes.
 
 use serde::{Deserialize, Serialize};
 

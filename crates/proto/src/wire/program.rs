@@ -1,4 +1,4 @@
-//! Between a program and the manager of its node.
+//! Messages between a program and the manager of its node.
 
 use serde::{Deserialize, Serialize};
 

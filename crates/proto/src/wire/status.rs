@@ -1,4 +1,4 @@
-//! What a node says of itself; the same structures are printed as JSON.
+//! The status of a node; the same structures are printed as JSON.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Stores to memory that is being replaced wait: they fault, and are tried again.
+//! Delays stores to memory that is being replaced: they fault, and are tried again.
 //!
 //! The handler of SIGSEGV is installed with the first replacement and stays, because a thread may have faulted and not yet
 //! have come to it when the replacement ends. Whatever is not its business goes to the handler that was there before. A

@@ -1,4 +1,4 @@
-//! What lies at an address: `/proc/self/maps`, read without an allocator.
+//! Reads from `/proc/self/maps`, without an allocator, what is mapped at an address.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};

@@ -1,4 +1,4 @@
-//! Finding the rate of the counter, and how far it can be believed.
+//! Measures the rate of the processor's counter, and its uncertainty.
 
 use super::{Clock, counter, monotonic_raw_ns, now_ticks};
 use crate::cpu::Features;

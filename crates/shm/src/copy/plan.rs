@@ -1,4 +1,4 @@
-//! Which kernel copies which size.
+//! Selects the copy kernel for each size.
 
 use super::{KernelId, RUN, Run, kernels, libc_memcpy};
 use crate::cpu::{CacheSizes, Features};

@@ -1,4 +1,4 @@
-//! How large the caches are.
+//! The sizes of the caches.
 
 use crate::proc_file::{self, PathBuffer};
 use core::fmt::Write;

@@ -1,4 +1,4 @@
-//! What the processor can do, as far as copying and timing care.
+//! The processor features that matter for copying and timing.
 
 use crate::sync::plain::{AtomicU32, Ordering};
 

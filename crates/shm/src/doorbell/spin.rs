@@ -1,4 +1,4 @@
-//! How long to look before sleeping.
+//! How long a waiter spins before it sleeps.
 
 use crate::clock::{Clock, now_ticks};
 use crate::sync::plain::{AtomicU64, Ordering};

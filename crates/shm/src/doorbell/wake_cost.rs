@@ -1,4 +1,4 @@
-//! What it costs to wake a sleeper, measured on this machine by two threads of the caller.
+//! Measures the cost of waking a sleeper on this machine, with two threads of the caller.
 
 use super::{Ringer, Spin, Waiter};
 use crate::clock::{Clock, Deadline, now_ticks};

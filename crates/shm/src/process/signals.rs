@@ -1,4 +1,4 @@
-//! Keeping a program's signals away from threads that are not its own.
+//! Blocks a program's signals in the library's threads.
 
 use core::marker::PhantomData;
 

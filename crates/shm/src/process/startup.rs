@@ -1,4 +1,4 @@
-//! What a process was started with, looked at before the language's runtime changes it.
+//! What a process was started with, read before the language's runtime changes it.
 //!
 //! A descriptor of standard output that was closed at the start (`>&-` in a shell) is opened on `/dev/null` by the runtime
 //! before `main`: what is printed then vanishes without an error. So it is asked before that, where only the loader comes

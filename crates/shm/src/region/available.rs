@@ -1,4 +1,4 @@
-//! How much memory can still be had without somebody being killed for it.
+//! How much memory can still be allocated without an out-of-memory kill.
 //!
 //! Two things limit it: the machine (`MemAvailable` of `/proc/meminfo`) and the control groups that this process lives
 //! in, each of which may be smaller than the machine. What cannot be read does not limit: the kernel then has the last

@@ -1,4 +1,4 @@
-//! Making a region, step by step, so that every limit is met as a clear error.
+//! Creates a region step by step, so that every limit is met as a clear error.
 
 use super::{MapAccess, PageSize, Region, RegionOptions, Reserve, available, map, numa};
 use crate::layout::round_up;

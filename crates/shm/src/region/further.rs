@@ -1,4 +1,4 @@
-//! A further mapping of a region: at an address that the program chooses, or for reading alone.
+//! A further mapping of a region: at an address of the program's choice, or read-only.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};

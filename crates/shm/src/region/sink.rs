@@ -1,4 +1,4 @@
-//! A mapping that leads nowhere for a time, without its address changing.
+//! Replaces a mapping by private memory for a time, without changing its address.
 
 use core::ptr;
 

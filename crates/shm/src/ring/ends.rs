@@ -1,4 +1,4 @@
-//! The regions of a ring: who makes them, what stands at their beginning, how they are checked.
+//! The regions of a ring: their creation, their headers, their checks.
 //!
 //! Every region of a ring begins with a head of [`HEAD_BYTES`]: constants that say what it is, and one line each for a
 //! count and the two words of a doorbell. What belongs to a side lies in that side's region, which the other side can

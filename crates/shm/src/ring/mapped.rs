@@ -1,4 +1,4 @@
-//! Words in a region.
+//! A ring's words in a region.
 
 use super::ends::HEAD_BYTES;
 use super::words::Words;

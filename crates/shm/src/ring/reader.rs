@@ -1,4 +1,5 @@
-//! The reading end of a row of lines: the algorithm alone, over any memory. The protocol is described in `writer`.
+//! The reader's algorithm of a ring of lines, over any memory. The protocol is described in
+//! `writer`.
 
 use super::control::{self, CLOSED, Control, FIELD_BITS, LINE_WORDS, PAYLOAD_WORDS, WRAP};
 use super::words::Words;

@@ -1,4 +1,4 @@
-//! The memory that a ring's algorithm runs on: a row of words.
+//! The memory that a ring's algorithm runs on: a sequence of words.
 //!
 //! The algorithms are written once over this trait. Natively the words lie in a region; under loom they are loom's
 //! atomics, so that the very same code is checked for every interleaving.

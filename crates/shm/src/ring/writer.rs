@@ -1,4 +1,4 @@
-//! The writing end of a row of lines: the algorithm alone, over any memory.
+//! The writer's algorithm of a ring of lines, over any memory.
 //!
 //! Protocol, with `n` lines, numbered without end (line `i` lies at `i mod n`):
 //!

@@ -1,4 +1,4 @@
-//! Block transfers of SISCI 1.x.
+//! The C functions for block transfers of SISCI 1.x.
 
 use std::ffi::c_void;
 

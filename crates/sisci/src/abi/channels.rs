@@ -1,4 +1,4 @@
-//! DMA channels.
+//! The C functions for DMA channels.
 
 use super::{Out, call};
 use crate::channel::{self, DmaChannel};

@@ -1,4 +1,4 @@
-//! DMA.
+//! The C functions for DMA queues.
 
 use std::ffi::c_void;
 

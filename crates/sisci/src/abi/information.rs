@@ -1,4 +1,4 @@
-//! What can be asked.
+//! The C functions for queries.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Interrupts with and without a message.
+//! The C functions for interrupts with and without a message.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Beginning and end.
+//! The C functions that initialise and terminate the library, open and close descriptors.
 
 use super::{Out, call};
 use crate::code::Code;

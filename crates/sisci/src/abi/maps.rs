@@ -1,4 +1,4 @@
-//! Maps, sequences, copies.
+//! The C functions for maps, sequences and copies.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};

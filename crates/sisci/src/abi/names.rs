@@ -1,4 +1,4 @@
-//! Nodes by name.
+//! The C functions that find nodes by name.
 
 use std::ffi::{CStr, c_char};
 

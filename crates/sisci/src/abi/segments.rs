@@ -1,4 +1,4 @@
-//! Local and remote segments.
+//! The C functions for local and remote segments.
 
 use std::ffi::c_void;
 

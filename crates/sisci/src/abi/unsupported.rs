@@ -1,4 +1,4 @@
-//! Functions that need hardware which memory does not have: they exist so that programs which name them link.
+//! The C functions that need hardware: they exist so that programs which name them link.
 
 use std::ffi::{c_char, c_void};
 

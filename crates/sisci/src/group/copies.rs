@@ -1,4 +1,4 @@
-//! What a signal handler may know of a group's view: the copies that a store must reach.
+//! The copies that a store must reach, in a form that a signal handler can read.
 //!
 //! A handler can neither lock nor wait. So all that it reads is written once, published through one pointer, and kept until
 //! no handler can still be reading it: read-copy-update, with two counters of readers that take turns (as in sleepable RCU).

@@ -1,4 +1,5 @@
-//! Stores that fault, because their group has several copies, and are carried out here on all of them.
+//! Handles stores that fault because their group has several copies, by carrying them out on all
+//! copies.
 //!
 //! What is done in a handler neither locks, allocates nor calls anything that a signal may not call. Common stores are
 //! emulated ([`store`], [`string`]), and the loop that they are in with them ([`interpret`]); everything else that writes runs

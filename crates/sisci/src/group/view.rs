@@ -1,4 +1,4 @@
-//! The addresses that a program has of a group, and where they lead.
+//! The addresses of a group in the program, and the memory behind them.
 //!
 //! | copies | the view is |
 //! |---|---|

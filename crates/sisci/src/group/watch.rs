@@ -1,4 +1,4 @@
-//! Whether what was stored to a group could be relied on: a sequence for each member.
+//! Whether stores to a group can be relied on: a sequence for each member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

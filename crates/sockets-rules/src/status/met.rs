@@ -1,4 +1,5 @@
-//! Connections that have rings, and all of whose bytes went through the kernel all the same: which these are, and what is known of the reason.
+//! Connections that have rings, and whose bytes all went through the kernel: which these are, and
+//! the known reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Calls that close descriptors, or make other numbers for them. What a number was is forgotten before it can become another's.
+//! Hooks of calls that close or replace descriptors. The library forgets what a number was before
+//! the number can be reused.
 
 use libc::{c_int, c_uint, c_ulong, c_void};
 use sockets_rules::layout::Note;

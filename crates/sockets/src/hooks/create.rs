@@ -1,4 +1,4 @@
-//! Calls that make descriptors. Their numbers may have been something else before, unseen.
+//! Hooks of calls that make descriptors. Their numbers may have been something else before, unseen.
 
 use libc::{c_char, c_int, c_uint, mode_t, sigset_t, sockaddr, socklen_t};
 

@@ -1,4 +1,6 @@
-//! Calls that move bytes between the program and a connection.
+//! Hooks of calls that move bytes between the program and a connection.
+
+use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use crate::hook::hooks;
 use crate::page::{self, Way};
@@ -8,7 +10,6 @@ use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::{self, Bytes, Native};
 use crate::{cancel, seen, state, table};
-use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
 /// The descriptor's connection, if it has or may get a ring.
 #[inline(always)]

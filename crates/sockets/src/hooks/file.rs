@@ -1,4 +1,4 @@
-//! Calls by which the kernel, or the C library's threads, move bytes between descriptors by themselves.
+//! Hooks of calls by which the kernel, or the C library's threads, move bytes between descriptors by themselves.
 
 use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, ssize_t};
 use sockets_rules::layout::Note;

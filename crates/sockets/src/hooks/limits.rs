@@ -1,4 +1,4 @@
-//! Calls that change who the program is, what it sees and what it may: what the library may still do changes with them.
+//! Hooks of calls that change the program's user, root directory, limits or privileges.
 
 use libc::{c_char, c_int, c_uint, c_ulong, c_void, gid_t, pid_t, size_t, uid_t};
 use sockets_rules::layout::Note;

@@ -1,4 +1,4 @@
-//! Calls that move messages, with what lies beside the bytes.
+//! Hooks of calls that move messages with ancillary data.
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 

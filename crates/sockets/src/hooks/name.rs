@@ -1,4 +1,4 @@
-//! Calls on a socket's addresses, options and state.
+//! Hooks of calls on a socket's addresses, options and state.
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
 

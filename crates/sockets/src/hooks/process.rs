@@ -1,4 +1,4 @@
-//! Calls that make processes and execute programs.
+//! Hooks of calls that make processes and execute programs.
 
 use libc::{c_char, c_int, c_void, pid_t};
 use sockets_rules::layout::Note;

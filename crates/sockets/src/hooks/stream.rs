@@ -1,4 +1,4 @@
-//! The C library's streams on descriptors. What goes through them no hook sees.
+//! Hooks of the C library's streams on descriptors, whose transfers no hook sees.
 
 use libc::{c_char, c_int, c_void};
 use sockets_rules::layout::Note;

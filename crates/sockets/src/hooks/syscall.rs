@@ -1,4 +1,5 @@
-//! `syscall()`: any call by its number. Those that matter to the table are known by their numbers.
+//! The hook of `syscall()`: any call by its number. Those that matter to the table are known by
+//! their numbers.
 
 use core::arch::naked_asm;
 

@@ -1,5 +1,6 @@
-//! Functions whose arguments or whose way of returning a Rust function can't have: `vfork`, which returns twice on one stack frame, and those
-//! with arguments on the stack. Their hooks leave stack and registers as they found them, and jump.
+//! Hooks of functions that Rust cannot define: `vfork`, which returns twice on one stack frame, and
+//! those with arguments on the stack. The hooks leave stack and registers as they found them, and
+//! jump.
 //!
 //! Each has a function of its own [asked](ask), which notes the call and says where the next definition is.
 

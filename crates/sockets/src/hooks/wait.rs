@@ -1,5 +1,4 @@
-//! Calls that wait for descriptors. All end in the kernel, where all descriptors are; before, the rings of those among them that have
-//! some are looked at.
+//! Hooks of calls that wait for descriptors: they check rings, then wait in the kernel.
 
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 

@@ -1,4 +1,5 @@
-//! The file of statistics: opened, checked and mapped by the constructor; whose slot is whose.
+//! The file of statistics: opened, checked and mapped by the constructor, with one slot per
+//! process.
 
 use libc::{c_char, c_long};
 use sockets_rules::layout;

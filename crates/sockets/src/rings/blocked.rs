@@ -1,5 +1,6 @@
-//! Waits that the library makes in the place of the program's own call, because the other end is not through with its part. They end
-//! as that call would: by a signal, or when the program has waited for as long as it wanted.
+//! Waits that the library makes in place of the program's own call, because the other end has not
+//! done its part yet. They end as that call would: by a signal, or when the program has waited for
+//! as long as it wanted.
 
 use libc::{c_int, pollfd, timespec, timeval};
 

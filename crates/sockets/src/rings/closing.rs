@@ -1,4 +1,4 @@
-//! Numbers that the program is about to close, or to replace.
+//! Descriptors that the program is about to close or replace.
 //!
 //! What is in a ring goes back, or is found behind what the kernel got, before the kernel closes the number. Until that is done, what another thread moves by
 //! it past the ring would come too early, and what it finds out about the number would be said of the next that gets it. So other threads wait for the

@@ -1,4 +1,4 @@
-//! Connections that have, or may get, rings: what this process knows of each, found by descriptor.
+//! Connections that have, or may get, rings: this process's data of each, found by descriptor.
 //!
 //! A fixed table, touched where it is used. A connection is in it from the use that makes it worth trying until its last known
 //! descriptor is closed. The regions of a closed one are replaced by empty memory before they are used again: a call that

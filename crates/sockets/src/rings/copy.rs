@@ -1,5 +1,6 @@
-//! Copying bytes between the program's memory and rings. In assembly where it matters: the language's own copies call the C library's,
-//! which may be somebody's hook, and the other side of a ring may write at any time.
+//! Copies bytes between the program's memory and rings. The copies are in assembly where it
+//! matters: the language's own copies call the C library's, which may be somebody's hook, and the
+//! other side of a ring may write at any time.
 
 use core::arch::asm;
 

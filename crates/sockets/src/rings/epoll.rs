@@ -1,5 +1,6 @@
-//! `epoll`. The program's epoll stays the kernel's and holds all descriptors; whoever sleeps in it sleeps there alone. What is added is a
-//! look at the rings of its connections before.
+//! `epoll`: checks the rings of registered connections before the program's wait in the kernel. The
+//! program's epoll stays the kernel's and holds all descriptors; threads that sleep in it sleep
+//! only there.
 
 mod interest;
 mod noting;

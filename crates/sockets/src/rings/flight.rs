@@ -1,4 +1,4 @@
-//! Writes that are on their way into the kernel without anybody's lock.
+//! Counts writes to the kernel that are in progress without a lock.
 //!
 //! A ring is opened at the byte that the kernel has got as its last. Whoever began to write before the connection had a ring, or was
 //! even thought worth one, may still be at it, in another thread: as long as somebody is, the ring is not opened.

@@ -1,4 +1,4 @@
-//! Rings on each connection as soon as both of its ends exist, whatever the processors: for tests.
+//! For tests: rings on each connection as soon as both of its ends exist, on any processors.
 //!
 //! As a rule a connection gets a ring after some uses, and only while its ends are on different processors, so that a test, which often has both ends in
 //! one thread and few bytes, would never go through one. With this each end looks for the other one as soon as it is made, waits a

@@ -1,4 +1,4 @@
-//! What the kernel says of a connection: see `stream::count`.
+//! What the kernel reports of a connection: see `stream::count`.
 
 use libc::{c_int, c_short, iovec, msghdr};
 use stream::{Held, Taken, count};

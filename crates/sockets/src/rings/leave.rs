@@ -1,4 +1,5 @@
-//! Back to the kernel: before something that the library does not see, and before this process sleeps.
+//! Returns bytes to the kernel before the program does what the library does not see, and before
+//! this process sleeps.
 
 use libc::c_int;
 use sockets_rules::layout::Reason;

@@ -1,4 +1,4 @@
-//! Locks in shared memory, of those who hold one end: threads of a process, and the children that it had since.
+//! Locks in shared memory between the holders of one end: threads of a process, and its children.
 //!
 //! A lock names its holder: the process ([`holder`](crate::holder::holder)) and a part of the address that the thread has for itself. A short call, which makes
 //! no system call, holds it with the program's signals open; so a signal handler of the thread may come to a lock that its own thread holds.

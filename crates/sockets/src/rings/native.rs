@@ -1,5 +1,6 @@
-//! The program's own call, handed on: as a pointer to what it takes and one to what makes it, both found relative to the code.
-//! What the language makes of a `dyn` would have to be relocated, and hooks are called before that.
+//! The program's own call as an argument, without relocations, because hooks run before those are
+//! made. It is a pointer to its data and one to its function, both found relative to the code; a
+//! `dyn` would have to be relocated.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Descriptors that the library opens for a moment: none of them is ever closed or replaced by the program, nor used by the library after that.
+//! Descriptors that the library opens for a moment, protected from the program's use.
 //!
 //! The kernel gives the lowest free number, which is one that the program has just closed, perhaps in order to put something else there (`dup2`).
 //! So while a thread has such a descriptor, calls of the program that close or replace a number that nobody is known to have wait, and while

@@ -1,4 +1,5 @@
-//! How the reads and writes of a connection have gone lately, and what follows: when to spin and for how long, and when to leave that.
+//! How the recent reads and writes of a connection went, and what follows: whether to spin, and for
+//! how long.
 //!
 //! What is wrong here is slow, and nothing else: nothing in it sees a byte or a word of a ring. The caller says what there is, and a
 //! [`Clock`] how long that took.

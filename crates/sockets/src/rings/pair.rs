@@ -1,4 +1,4 @@
-//! How the two ends of a connection find each other, and prove who they are.
+//! How the two ends of a connection find each other and prove their identity.
 //!
 //! Each end that finds its connection worth it asks the kernel for the opposite end (its user, inode and cookie, by sock_diag). If that is of the same
 //! user, it says in the user's registry where it is, looks there for what the other one says, and believes it when the kernel says that just that

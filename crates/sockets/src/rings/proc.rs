@@ -1,4 +1,4 @@
-//! What `/proc` says that descriptors are (proc(5): a link whose text names it).
+//! Reads from `/proc` what a descriptor refers to (proc(5)).
 
 use libc::c_int;
 

@@ -1,4 +1,5 @@
-//! Whether an address that the program gave is memory: the kernel would say so with an error, a copy of ours with a signal.
+//! Checks whether an address that the program gave is memory, because a copy would raise a signal
+//! where the kernel returns an error.
 //!
 //! The kernel is asked, once for each page: what it said is kept for a while. A page that was there and is gone when the program
 //! gives it again is not noticed.

@@ -1,4 +1,5 @@
-//! The calls of crate `stream`, carried out: on the words of two regions, on the kernel's connection, on the program's bytes.
+//! Carries out the calls of crate `stream` with system calls: on the words of two regions, the
+//! kernel's connection, the program's bytes.
 
 use core::convert::Infallible;
 

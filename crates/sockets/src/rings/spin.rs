@@ -1,4 +1,4 @@
-//! How long to look at a ring before sleeping in the kernel.
+//! How long a read spins before it sleeps in the kernel.
 //!
 //! Only as long as it has paid: after a few looks in vain there are none for a while, and a longer while each time. Never while the
 //! other end was last seen on the same processor. Where waits turn out to be somewhat longer than a look, looks become longer; but

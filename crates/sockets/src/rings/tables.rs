@@ -1,4 +1,5 @@
-//! What this process knows of its connections and epolls: in memory that there is only where connections may get rings.
+//! The tables of this process's connections and epolls, in memory that exists only where
+//! connections may get rings.
 
 use super::conn::Conns;
 use super::epoll::Epolls;

@@ -1,4 +1,4 @@
-//! `poll` and `select`: a look at the rings of the connections that are waited for, and then the kernel.
+//! `poll` and `select`: check the rings of the given connections, then wait in the kernel.
 
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 

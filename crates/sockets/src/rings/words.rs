@@ -1,4 +1,4 @@
-//! What an end of a connection shows to the other: its words and its ring, in a region that it alone writes.
+//! The shared region of one end of a connection: its words and its ring, which it alone writes.
 //!
 //! The protocol is crate `stream`, described in `docs/stream-cut-over.md`. A region has the writer's words of one direction
 //! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it

@@ -1,4 +1,4 @@
-//! Where a queue stands, and which transfer an abort is for.
+//! The state of a DMA queue, and which transfer an abort applies to.
 //!
 //! A transfer is one cycle of gather, post and end, and has a number. An abort names the transfer that it saw, so it can
 //! neither get lost because the transfer is posted at that moment, nor hit a later one.

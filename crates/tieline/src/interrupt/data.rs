@@ -1,4 +1,4 @@
-//! Interrupts with a message: a ring for many producers and a bell.
+//! Interrupts with a message: a ring for many producers and a doorbell.
 //!
 //! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one loses that
 //! one; the owner learns of the death from the sender's process descriptor, never from a time-out.

@@ -1,4 +1,4 @@
-//! The descriptor of a pollable interrupt: readable after a ring, until the owner clears it.
+//! The descriptor of a pollable interrupt: readable after a trigger, until the owner clears it.
 //!
 //! It is a datagram socket, and each ringer has one of its own to send to it; the node's manager makes them. A socket says with
 //! each call whether it may block. Whether an eventfd blocks is a flag of the open file, which everybody who holds it shares: a

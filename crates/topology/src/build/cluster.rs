@@ -1,5 +1,5 @@
-//! Fabrics as they stand in halls: trees with aggregation nodes, with leaves that are not full, with an island of storage, with
-//! servers of many adapters, of several planes, and with trunks of several cables.
+//! Builds fabrics like real clusters: trees with aggregation nodes, partly filled leaves, storage
+//! islands, multi-rail servers, several planes, multi-cable trunks.
 
 use super::{BuildError, FatTree, GUIDS, Maker, fat_tree, ports, sizes};
 use crate::graph::{Graph, GraphBuilder, Kind, LinkSpec, NodeIx, NodeSpec, PortIx};

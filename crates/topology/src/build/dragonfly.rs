@@ -1,6 +1,7 @@
-//! Dragonflies: groups of switches, and cables from every group to every other. After Kim, Dally, Scott and Abts,
-//! "Technology-driven, highly-scalable dragonfly topology" (2008); with groups of two levels, Shpiner and others,
-//! "Dragonfly+: low cost topology for scaling datacenters" (2017).
+//! Builds dragonflies: groups of switches, and cables from every group to every other. After Kim,
+//! Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology" (2008); with
+//! groups of two levels, Shpiner and others, "Dragonfly+: low cost topology for scaling
+//! datacenters" (2017).
 
 use super::{BuildError, Maker, ports, sizes};
 use crate::graph::{Graph, LinkSpec, NodeIx};

@@ -1,4 +1,4 @@
-//! Fat trees of one kind of switch, as they are bought.
+//! Builds fat trees of one kind of switch.
 
 use super::{BuildError, Pgft, pgft};
 use crate::graph::{Graph, LinkSpec};

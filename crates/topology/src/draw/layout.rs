@@ -1,4 +1,4 @@
-//! Where switches stand, in units of a switch's room.
+//! The positions of switches in a drawing.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which channel adapters are aggregation nodes.
+//! Finds the channel adapters that are aggregation nodes.
 //!
 //! Switches that reduce data on the way (SHARP) have a channel adapter of their own on an inner port, after those for cables. It
 //! is an end of traffic: it has an identifier and is routed to. It is no host: no program runs there, none of the traffic that

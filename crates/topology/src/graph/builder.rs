@@ -1,4 +1,4 @@
-//! Making a graph, with every statement checked.
+//! Builds a graph, and checks every statement.
 
 use std::sync::Arc;
 

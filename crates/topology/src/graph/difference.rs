@@ -1,4 +1,4 @@
-//! In what two graphs differ, whatever the order of their nodes.
+//! The differences between two graphs, whatever the order of their nodes.
 
 use super::{Graph, NodeIx, PortIx};
 use crate::text::printable;

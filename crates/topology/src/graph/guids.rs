@@ -1,4 +1,4 @@
-//! GUIDs for nodes that have none, for formats in which a node is its GUID.
+//! Assigns GUIDs to nodes without one, for formats that identify nodes by GUID.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a link is rated at.
+//! The width and speed of a link.
 
 use super::NO_LINK;
 

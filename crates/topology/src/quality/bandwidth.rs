@@ -1,4 +1,4 @@
-//! What is left of a host's bandwidth when many send at once.
+//! The bandwidth of a host when many hosts send at once.
 //!
 //! Static routes, equal links, endless messages: a flow gets the share of its most crowded cable, one over the number of flows
 //! there. The mean of that over all flows and many patterns is what Hoefler, Schneider and Lumsdaine call effective bisection

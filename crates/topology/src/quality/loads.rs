@@ -1,4 +1,4 @@
-//! How many destinations share a port, and how long ways are.
+//! The number of destinations per port, and the lengths of routes.
 
 use rayon::prelude::*;
 

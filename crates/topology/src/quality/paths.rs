@@ -1,4 +1,4 @@
-//! The ways between hosts, as tables lead them.
+//! The routes between hosts by the tables.
 
 use crate::routing::{NO_PATH, Tables, View};
 use crate::{Graph, Kind, NodeIx, PortIx};

@@ -1,4 +1,4 @@
-//! Single points of failure: cables and switches without which hosts lose each other, whatever the routes.
+//! Single points of failure: cables and switches whose loss disconnects hosts, whatever the routes.
 
 use crate::routing::View;
 use crate::{Graph, Kind, NodeIx, PortIx};

@@ -1,4 +1,4 @@
-//! What format a file has, by its content.
+//! Detects a file's format by its content.
 
 use super::lines::lines;
 use super::netdump::header;

@@ -1,4 +1,4 @@
-//! What a reader could not believe.
+//! Statements of a file that a reader could not believe.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a file says, before it is believed: nodes, and the ends of cables.
+//! The statements of a file before they are checked: nodes, and the ends of cables.
 
 use std::collections::HashMap;
 

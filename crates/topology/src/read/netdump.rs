@@ -1,4 +1,4 @@
-//! What `ibnetdiscover` prints, of all vintages, and the net files of `ibsim`, which are modelled after it.
+//! Reads the output of `ibnetdiscover`, of all versions, and the net files of `ibsim`.
 //!
 //! A node is a block: lines `key=value`, one line with its kind, count of ports and name in quotes, and a line for each
 //! cabled port. What follows `#` was a comment once, and carries the description, identifiers and rates.

@@ -1,4 +1,4 @@
-//! Omni-Path topologies in XML: what `opareport -o topology -x` writes, and plans in the same form.
+//! Reads Omni-Path topologies in XML, as `opareport -o topology -x` writes them.
 //!
 //! `LinkSummary` holds a `Link` for each cable with two `Port`s, `Nodes` a `Node` for each node. How many ports a node has is
 //! not said: it is as many as are spoken of, unless a `NumPorts` says more. What else a report says is passed over.

@@ -1,4 +1,4 @@
-//! Our own format, in TOML: all that a graph holds, and nothing that can't be typed.
+//! Reads our own format, in TOML, which holds everything that a graph holds.
 //!
 //! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not a doubt. Cables are
 //! judged as in any other format.

@@ -1,4 +1,4 @@
-//! `opensm-subnet.lst`: a line for each end of each cable, with all that OpenSM knows of both nodes.
+//! Reads `opensm-subnet.lst`: a line for each end of each cable.
 //!
 //! Numbers are hexadecimal; vendor and device of the far node are written in an odd byte order by some versions, and are
 //! taken from the line where the node comes first.

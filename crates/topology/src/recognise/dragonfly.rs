@@ -1,4 +1,5 @@
-//! Is it a dragonfly? Switches of one group have most of their neighbours in common; those of two groups do not.
+//! Recognises dragonflies. Switches of one group have most of their neighbours in common; those of
+//! two groups do not.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,5 +1,6 @@
-//! Is it a grid: torus, mesh, HyperX, hypercube? Such a graph is a product of lines, and in a product each two cables of
-//! different directions that meet at a switch span a square, whose opposite cables have one direction.
+//! Recognises grids: torus, mesh, HyperX, hypercube. Such a graph is a product of lines, and in a
+//! product each two cables of different directions that meet at a switch span a square, whose
+//! opposite cables have one direction.
 //!
 //! Cables that squares show to be parallel are a class: all those between one layer and the next. Classes that meet without
 //! a square belong to one direction; faults are outvoted. What a class has on one side is one layer, and the number of the

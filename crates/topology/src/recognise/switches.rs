@@ -1,4 +1,4 @@
-//! The switches of a fabric by themselves: who is wired to whom, however often.
+//! The graph of the switches alone: which switch is connected to which, by how many cables.
 
 use crate::graph::{Graph, Kind, NodeIx};
 

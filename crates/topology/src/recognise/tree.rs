@@ -1,5 +1,6 @@
-//! Is it a tree? Levels are distances from the leaves; then cables must join neighbouring levels, and each two leaves must
-//! reach each other by going up and then down.
+//! Recognises trees. A graph is a tree if this holds: levels are distances from the leaves; then cables
+//! must join neighbouring levels, and each two leaves must reach each other by going up and then
+//! down.
 
 use super::switches::Switches;
 use super::{Opinion, Shape, spread};

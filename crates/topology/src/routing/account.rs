@@ -1,4 +1,4 @@
-//! Why entries changed when routes were computed again: entry by entry, none is guessed.
+//! Explains each entry that changed when routes were computed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Which engine a fabric should have, by what it is recognised as, and by what came of it.
+//! Chooses an engine by the recognised shape and by measuring its result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

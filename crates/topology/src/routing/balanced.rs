@@ -1,4 +1,5 @@
-//! Ways up and down, one destination after the other by the ports that carry least.
+//! The engine `balanced`: up-down routes, one destination after the other over the least loaded
+//! ports.
 //!
 //! Where trunks between switches have different numbers of cables no plan says what share each should have. Here every switch
 //! sends as much by each of its ports as by the others, and of ports that carry the same it takes the one behind which the way

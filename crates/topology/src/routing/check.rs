@@ -1,4 +1,4 @@
-//! Are these tables good? Asked of the tables alone, whoever made them.
+//! Checks forwarding tables, whatever engine made them. The check uses the tables alone.
 //!
 //! From every switch that carries hosts the way to every identifier is followed, once where ways have joined. What
 //! follows: pairs that do not reach each other, loops, and which cable waits for which. A circle among those is a credit loop

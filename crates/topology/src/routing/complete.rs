@@ -1,4 +1,4 @@
-//! Entries that no way of hosts needs, and a count of what is left empty.
+//! Fills entries that no route between hosts needs, and counts those left empty.
 //!
 //! From one switch without hosts to another nothing is sent: managers are on hosts, and aggregation nodes talk to each other. Where no legal way leads there, the entry may
 //! lead any way that arrives, and nothing comes to wait for it.

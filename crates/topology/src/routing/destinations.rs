@@ -1,4 +1,4 @@
-//! All destinations by the switch where they hang.
+//! All destinations, grouped by the switch that they are attached to.
 
 use super::lids::Lids;
 use super::plan::Plan;

@@ -1,4 +1,4 @@
-//! Tables from ways and a plan, one switch beside the other.
+//! Fills the tables from distances and a plan, switches in parallel.
 //!
 //! Each entry takes the port that the plan names, if a legal shortest way leads there. What is left over is spread over the
 //! ports that carry least; an entry of former tables is kept if it is still good. A switch looks at nothing that another

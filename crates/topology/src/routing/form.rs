@@ -1,4 +1,5 @@
-//! Ways that a shape prescribes: dimension by dimension on grids, over one global cable in dragonflies.
+//! Routes that a shape prescribes: dimension by dimension on grids, over one global cable in
+//! dragonflies.
 
 use super::destinations::Destination;
 use super::lanes::{LEVELS, Mapping};

@@ -1,4 +1,4 @@
-//! Lanes: which service level a path has, and which virtual lane a switch puts it on.
+//! Virtual lanes: the service level of each path, and the lane that a switch maps it to.
 
 /// Service levels there are.
 pub const LEVELS: usize = 16;

@@ -1,4 +1,4 @@
-//! Shortest ways on any graph, free of deadlock by lanes.
+//! The engine `layered`: shortest routes on any graph, deadlock-free by virtual lanes.
 //!
 //! Destination by destination the shortest way of least load is taken (Hoefler, Schneider and Lumsdaine, "Optimized routing for
 //! large-scale InfiniBand networks", 2009). All ways to a destination are put on the first lane where nothing then waits for

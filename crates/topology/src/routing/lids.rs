@@ -1,4 +1,4 @@
-//! Local identifiers: which port answers to which.
+//! Assigns LIDs to ports.
 //!
 //! An identifier that a port has is kept as long as nothing contradicts it, so that a fabric that is routed again does not
 //! renumber its hosts. Those without one get the lowest free ones, hosts first, those of a switch side by side.

@@ -1,4 +1,5 @@
-//! Ways to and from switches that no way up and then down reaches, and between the few hosts that none joins.
+//! Repairs tables: routes to and from switches without an up-down route, and between the few hosts
+//! without one.
 //!
 //! A switch at the top that lost its cable to a pod still carries all traffic between hosts that needs it; but its own table can't
 //! name a way into that pod, nor the pod's a way to the switch, and managers want to talk to it. Such ways go down and up again

@@ -1,4 +1,4 @@
-//! What waits for what on one lane, kept free of circles while it grows.
+//! The dependencies between cables on one lane, kept acyclic while they grow.
 //!
 //! Every cable has a place in an order in which it only waits for later ones. A new wait that contradicts the order is either
 //! put right by moving what lies between (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",

@@ -1,4 +1,4 @@
-//! Which of equal ways a destination should take: a closed form over the tree's positions.
+//! Which of several equal ports a destination uses: a closed form over the tree's positions.
 //!
 //! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes above the way
 //! leads through; all switches agree about the digit, so that ways to one destination join early, ways to different ones

@@ -1,4 +1,4 @@
-//! Which way is up.
+//! Ranks of switches: which direction is up.
 //!
 //! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower row. So there is no
 //! circle of ups, and a path that goes up first and then only down can't wait for itself (Schroeder et al., "Autonet", 1991).

@@ -1,4 +1,4 @@
-//! Files of the tables that other programs read and write: OpenSM's dump of its tables, and what `ibdmchk` wants to see.
+//! Reads and writes OpenSM's dumps of tables and the input files of `ibdmchk`.
 //!
 //! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d lanes.slvl` reads what this module writes.
 

@@ -1,4 +1,4 @@
-//! Forwarding tables of all switches.
+//! The forwarding tables of all switches.
 
 use std::sync::Arc;
 

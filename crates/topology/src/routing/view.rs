@@ -1,4 +1,4 @@
-//! A fabric as routing sees it: switches in rows, and where each of their ports leads.
+//! A fabric in the form that routing uses: switches by index, and the peer of each of their ports.
 
 use crate::{Graph, Kind, NodeIx, PortIx};
 

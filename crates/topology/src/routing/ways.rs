@@ -1,4 +1,4 @@
-//! How far every switch is from every other, and whether the way begins downwards.
+//! The distances between all switches, and whether the route begins downwards.
 //!
 //! One matrix, in chunks of columns that fit a processor's cache and are computed side by side: a row of a chunk is the
 //! minimum of its neighbours' rows plus one, which compilers turn into vector instructions.

@@ -1,4 +1,4 @@
-//! Graphviz: switches as boxes, hosts as ellipses, an edge for each cable.
+//! Writes Graphviz: switches as boxes, hosts as ellipses, an edge for each cable.
 
 use super::*;
 

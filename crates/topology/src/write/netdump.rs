@@ -1,4 +1,4 @@
-//! Dumps as `ibnetdiscover` prints them, and net files for `ibsim`.
+//! Writes dumps as `ibnetdiscover` prints them, and net files for `ibsim`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Our own format, in TOML.
+//! Writes our own format, in TOML.
 
 use super::*;
 use crate::read::OWN_KEY;

@@ -1,4 +1,4 @@
-//! Topology of a fabric for Slurm: leaves with their nodes, and above them what joins them.
+//! Writes Slurm's topology file: leaf switches with their nodes, and the switches above.
 //!
 //! Slurm knows trees without loops only: all switches of a level that are connected below it are one switch to it. A host is
 //! called by the first word of its description; what hangs at several leaves belongs to the first.

@@ -1,4 +1,4 @@
-//! `opensm-subnet.lst`, as OpenSM dumps it and `ibdmchk` reads it.
+//! Writes `opensm-subnet.lst`, as OpenSM dumps it and `ibdmchk` reads it.
 
 use super::*;
 use crate::read::subnet_speed;

@@ -1,4 +1,4 @@
-//! The archive itself: one folder, files in order, nothing of whoever packed it.
+//! Writes the archive: one folder, files in order, nothing about the user who packed it.
 
 use std::io::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! The configuration of a manager as it takes effect, and the files that it comes from.
+//! The effective configuration of a manager, and the files that it comes from.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The cluster's directory: names, kinds, modes, owners, sizes. Nothing is opened.
+//! Lists the cluster's directory: names, kinds, modes, owners, sizes; nothing is opened.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The managers' logs, each as much of its end as there is room for.
+//! The ends of the managers' logs, within a size limit.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! A look at a cluster at the end of a run: how its nodes are now, and what they leave on disk.
+//! The state of a cluster at the end of a run: its nodes, and their files on disk.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The machine, and the process that tests it.
+//! Facts about the machine and the testing process.
 
 use bench::env::{ClockRecord, Env};
 use bench::timer::Timer;

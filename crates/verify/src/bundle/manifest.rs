@@ -1,4 +1,4 @@
-//! The list of what is in a bundle, and of what is not.
+//! The list of what a bundle contains and what was left out.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

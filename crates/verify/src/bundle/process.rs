@@ -1,4 +1,4 @@
-//! A process, as far as it bears on how it works: command line, variables of tieline, limits, control group.
+//! Facts about a process: command line, variables of tieline, limits, control group.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a supporter reads first.
+//! The README of a bundle.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Taking out of texts and documents what is nobody else's business. `docs/bundle.md` says in words what that is; the two must
-//! agree.
+//! Removes secrets and private data from texts and documents. `docs/bundle.md` says in words what
+//! that is; the two must agree.
 //!
 //! Rather too much than too little: what looks like a credential goes, even if a reader could have used it.
 

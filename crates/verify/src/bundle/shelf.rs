@@ -1,4 +1,5 @@
-//! What is to be packed. The only way in: secrets are taken out here, and the bounds are kept here.
+//! Collects what will be packed, removes secrets, and enforces size limits. Nothing gets into the
+//! archive by another path.
 
 use serde::Serialize;
 use serde_json::Value;

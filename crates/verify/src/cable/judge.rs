@@ -1,5 +1,5 @@
-//! From a plan and what the nodes say to what is not as planned, each thing once: a dead node is one fault and not one for
-//! each of its links, two swapped cables are one fault and not four.
+//! Compares links with a plan and reports each fault once, such as a dead node or two swapped
+//! cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a plan says: which links there should be, and what each must reach.
+//! Plans: which links there should be, and the rates that each must reach.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

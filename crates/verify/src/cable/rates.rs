@@ -1,4 +1,4 @@
-//! Whether links reach what the plan asks for: a short probe of each, looked at twice before a link is blamed.
+//! Measures whether links reach the plan's rates; a link is blamed only after a second measurement.
 
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The report as text: a line for each link of each node, then what is not as planned and what to do, then the result.
+//! The connection test's report as text.
 
 use std::fmt::Write;
 

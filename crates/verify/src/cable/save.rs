@@ -1,4 +1,4 @@
-//! A plan into a file: all of it or nothing, and never over another file by accident.
+//! Saves a plan to a file: whole or not at all, and never over another file by accident.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};

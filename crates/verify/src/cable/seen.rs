@@ -1,4 +1,4 @@
-//! What the nodes say of their links.
+//! The links that the nodes report.
 
 use proto::ids::AdapterNo;
 use proto::wire::status::{LinkStatus, SessionState};

@@ -1,4 +1,4 @@
-//! The receiving half of a pair: looks for announced blocks, compares every byte, answers.
+//! The receiving half of a pair: finds announced blocks, compares every byte, answers.
 
 use super::ledger::Ledger;
 use super::pattern::Pattern;

@@ -1,4 +1,4 @@
-//! What is counted about one peer.
+//! The counters of one peer.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! The sending half of a pair: announces blocks, reads the answers, sends again what did not arrive.
+//! The sending half of a pair: announces blocks, reads the answers, repeats blocks that did not
+//! arrive.
 //!
 //! It has no clock and no memory of its own: time is a parameter, the peer's inbox is a function that puts bytes, the own
 //! one a function that reads words. So its tests lose, change and delay puts as they like.

@@ -1,4 +1,5 @@
-//! What came of it: per instance and peer, in the layout of `sciconntest`, and who is to blame.
+//! The load test's report: per instance and peer, in the layout of `sciconntest`, with the
+//! suspects.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Reading a line of words: what is newest in it, and what is missing before that.
+//! Scans a line of words for the newest one, and for missing ones before it.
 
 use super::ledger::Ledger;
 use super::words::{LINE_WORDS, Meaning, Number, Route};

@@ -1,4 +1,4 @@
-//! Where things lie in an inbox, and the words that announce and acknowledge blocks.
+//! The layout of an inbox, and the words that announce and acknowledge blocks.
 //!
 //! For each ordered pair (A, B) there is one inbox: a segment of B that A writes. It holds, for each of [`WINDOW`] slots, a
 //! line of announcements (A: "block n is in the slot"), a line of acknowledgements (A: "your block n of the other

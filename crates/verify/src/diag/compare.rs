@@ -1,4 +1,4 @@
-//! The topologies that nodes see, compared.
+//! Compares the topologies that the nodes see.
 
 use tieline::NodeId;
 

@@ -1,4 +1,4 @@
-//! What is said against a node: from what its manager says, what the tests gave, and what a host file expects.
+//! The findings against a node: from its manager's report, the tests, and a host file.
 
 use proto::wire::status::LinkStatus;
 use tieline::NodeId;

@@ -1,4 +1,4 @@
-//! The test of links: from each node through each link that stands to the node at its other end, and back.
+//! Tests each link that is up, from each node to its peer and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! The classic layout of the static test, with this project's facts. Each level of detail shows what the one below it does,
-//! and more:
+//! The static test's report in the classic layout, with this project's facts. Each level of detail
+//! shows what the one below it does, and more:
 //!
 //! | level | adds |
 //! |---|---|

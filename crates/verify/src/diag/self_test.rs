@@ -1,4 +1,5 @@
-//! The test of an adapter: through its own link, back to itself; and the same through a link to another node.
+//! Tests an adapter through its own link back to itself, and in the same way through a link to
+//! another node.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Where and when a test was run.
+//! Where and when a test ran.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! All nodes attached, a segment on each, and every ordered pair connected: where pairs are measured.
+//! Attaches to all nodes, creates a segment on each, and connects every ordered pair.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who answers for whom: asked before anything is measured.
+//! Checks before any measurement which node answers under which node ID.
 
 use bench::noise::others::{Load, Meter};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! One reading of one pair: how long a block takes, and how long a small message there and back.
+//! One reading of one pair: the time of a block, and the round trip of a small message.
 
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 

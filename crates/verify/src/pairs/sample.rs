@@ -1,4 +1,4 @@
-//! Which pairs are measured where measuring them all would take too long.
+//! Selects the pairs to measure where measuring all would take too long.
 //!
 //! Pairs grow with the square of the nodes. A sample takes the nodes as a ring and links each with those at a few
 //! distances from it: so every node has equally many links in it, and a bad node shows as one.

@@ -1,5 +1,5 @@
-//! What the first pass suspects is measured once more, with fresh memory, for longer, beside pairs that nothing is said
-//! against, and a third time where the readings do not agree; only what two of them say is held against a pair.
+//! Measures suspected pairs again, with fresh memory and next to sound pairs, and a third time
+//! where the readings disagree.
 
 use std::collections::BTreeSet;
 

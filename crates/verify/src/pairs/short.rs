@@ -1,4 +1,4 @@
-//! A short reading of some pairs, for those who have limits of their own to compare it with.
+//! A short reading of some pairs, for callers with limits of their own.
 
 use bench::stats::{Interval, median, median_interval};
 use shm::clock::Clock;

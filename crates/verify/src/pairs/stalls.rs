@@ -1,4 +1,4 @@
-//! Links that stand still now and then: small puts through all links in turn, and who was under way when time passed.
+//! Finds links that stall now and then: small puts through all links in turn.
 //!
 //! One thread puts a word through each link in turn, again and again. A put that takes much longer than all others was
 //! held up: by its link, or because the processor was taken away. The time without a processor is known (wall clock less

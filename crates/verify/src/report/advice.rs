@@ -1,4 +1,4 @@
-//! What to do next: the document's own advice, else what follows from what failed.
+//! The next steps: the document's own advice, else what follows from the failures.
 
 use serde_json::Value;
 

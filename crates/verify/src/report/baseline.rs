@@ -1,4 +1,5 @@
-//! Beside an earlier run: which figures got worse, are missing, cannot be compared, or got better.
+//! The comparison with an earlier run: figures that got worse, are missing, cannot be compared, or
+//! got better.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Which of the documents inside the document is which benchmark.
+//! Finds the benchmark documents inside a document.
 
 use serde_json::Value;
 

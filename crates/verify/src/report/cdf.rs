@@ -1,5 +1,4 @@
-//! Cumulative distributions: which share of all was at least so fast. The axis of shares counts nines, since the tail is what
-//! hurts.
+//! Plots cumulative distributions, with an axis that counts nines. The tail matters most.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Who is to blame, from all tests together, and in words that need no explanation.
+//! The suspects from all tests together, in plain words.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Curves over the size of a message, both axes logarithmic, each with what the machine allowed at that moment: a figure
-//! without its upper bound says little.
+//! Plots values over message size, both axes logarithmic, each with the machine's baseline.
 
 use maud::{Markup, html};
 use serde_json::Value;

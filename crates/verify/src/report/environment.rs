@@ -1,4 +1,4 @@
-//! Where it was measured: the machine, its settings, its clock, and whether its processors moved meanwhile.
+//! The machine, its settings, its clock, and whether its processors moved during the run.
 
 use maud::{Markup, html};
 use serde_json::Value;

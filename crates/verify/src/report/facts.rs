@@ -1,4 +1,4 @@
-//! What the document says about nodes and pairs, gathered from wherever it says so.
+//! Collects what the document contains about nodes and pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Files: documents that were saved before, and the page.
+//! Reads saved documents, and writes the page.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Round trips over time: what lies between the shortest and the longest of each moment, what counts as a spike, the
-//! tallest with letters, rhythms with names, and what the idle machine does by itself.
+//! Plots round trips over time, with spikes, periodic spikes and the noise of the idle machine.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! Every pair of nodes at one glance: rows write, columns own the memory. A cell says its number, and how it compares by
-//! shade; what is bad is framed, hatched and marked, so that it is found without colour, too.
+//! The matrix of all pairs of nodes: rows write, columns own the memory. A cell says its number,
+//! and how it compares by shade; what is bad is framed, hatched and marked, so that it is found
+//! without colour, too.
 
 use maud::{Markup, html};
 use serde_json::Value;

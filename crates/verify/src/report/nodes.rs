@@ -1,4 +1,4 @@
-//! The nodes: who answered, what it is, what its links say.
+//! The table of nodes: which answered, their facts, their links.
 
 use maud::{Markup, html};
 use serde_json::Value;

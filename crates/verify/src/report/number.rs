@@ -1,4 +1,4 @@
-//! Numbers for people: a unit that fits, three significant digits, none below the step of the clock.
+//! Formats numbers: a unit that fits, three significant digits, none below the step of the clock.
 
 use bench::stats::digits;
 

@@ -1,4 +1,4 @@
-//! The page: what comes first, and in which order.
+//! The page: its sections and their order.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;

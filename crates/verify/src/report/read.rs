@@ -1,4 +1,4 @@
-//! Reading a document that may lack anything: what is not there, or is something else, is nothing.
+//! Reads a document in which any part may be missing.
 
 use std::borrow::Cow;
 

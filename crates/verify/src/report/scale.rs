@@ -1,4 +1,4 @@
-//! Axes: from a value to its place, and which values are written beside it.
+//! Axes: the position of a value, and the labelled values.
 
 use super::number;
 

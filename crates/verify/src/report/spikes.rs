@@ -1,4 +1,4 @@
-//! Spikes of a jitter run: which have a name on the page, and what they may come from.
+//! The spikes of a jitter run: which are named on the page, and their possible causes.
 
 use serde_json::Value;
 

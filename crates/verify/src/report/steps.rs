@@ -1,4 +1,4 @@
-//! The steps of the run: what each came to, and how long it took.
+//! The steps of the run: each result and duration.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The first thing that is seen: the verdict, why in one sentence, what to do, and the figures that matter.
+//! The top of the page: the verdict, its reason, what to do, and the most important figures.
 
 use maud::{Markup, html};
 use serde_json::Value;

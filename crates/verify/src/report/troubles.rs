@@ -1,4 +1,4 @@
-//! Everything that is wrong and is not in the evidence against a culprit: what tests said, in their own words.
+//! Failures that are not among the evidence against a suspect, in the tests' own words.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What to do next, by who is to blame and what is known of it.
+//! The next steps, by the suspects and what is known of them.
 
 use proto::wire::status::LinkStatus;
 use tieline::NodeId;

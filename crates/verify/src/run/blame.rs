@@ -1,4 +1,4 @@
-//! From what the steps found to who is to blame.
+//! From the findings of all steps to the suspects.
 
 use tieline::NodeId;
 

@@ -1,4 +1,4 @@
-//! Whether the machine was busy with other work while speed was measured, and in which steps.
+//! Whether the machine was busy with other work during the speed tests, and in which steps.
 
 use super::Step;
 use crate::verdict::Verdict;

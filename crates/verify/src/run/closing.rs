@@ -1,4 +1,4 @@
-//! A last look at a cluster that was sound at first: what changed while it was tested.
+//! A last check of a cluster that was sound at first: what changed during the test.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Curves of one pair, for the report: each benchmark as its own command would print it.
+//! Measures the curves of one pair for the report, each as its own command would print it.
 
 use bench::error::BenchError;
 use bench::noise::others::Meter;

@@ -1,4 +1,4 @@
-//! How much is done: which tests, for how long.
+//! The depth of a verification: which tests, for how long.
 
 use std::time::Duration;
 

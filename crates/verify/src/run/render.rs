@@ -1,4 +1,4 @@
-//! The report as text: the steps, what is wrong, the verdict.
+//! The result as text: the steps, the findings, the verdict.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The steps: what each calls, and what it comes to in one line.
+//! The steps: what each calls, and its result in one line.
 
 use std::time::{Duration, Instant};
 

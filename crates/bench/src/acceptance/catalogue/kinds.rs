@@ -1,4 +1,4 @@
-//! What a figure is: what it needs, and how it is measured.
+//! The kinds of figures: what each kind needs, and how it is measured.
 
 use std::time::Duration;
 

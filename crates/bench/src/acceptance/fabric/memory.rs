@@ -1,4 +1,4 @@
-//! What a fabric with its tables takes in memory: of a process that does nothing else.
+//! Memory that a fabric with its tables uses, measured in a process that does nothing else.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! OpenSM's tables of a graph, made on `ibsim`.
+//! OpenSM's forwarding tables of a graph, obtained through `ibsim`.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Programs of others, with rings.
+//! Figures of well-known programs with rings.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Our own program, with rings.
+//! Figures of our own measuring program with rings.
 
 use std::time::Duration;
 

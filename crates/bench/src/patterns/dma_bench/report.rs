@@ -1,4 +1,4 @@
-//! What `dma` found, and how it looks.
+//! The report of `dma`, and its text.
 
 use serde::{Deserialize, Serialize};
 

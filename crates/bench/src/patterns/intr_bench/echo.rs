@@ -1,4 +1,4 @@
-//! Round trips of interrupts: who answers, and how they are timed.
+//! Round trips of interrupts: the answering side, and the timing.
 
 use std::{sync::Arc, time::Duration};
 

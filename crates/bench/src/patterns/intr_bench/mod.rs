@@ -1,4 +1,4 @@
-//! `intr`: interrupts between two nodes, there and back: with both sides awake, and with both asleep.
+//! `intr`: round trips of interrupts between two nodes, with both sides awake and with both asleep.
 //!
 //! Half a round trip is what the classic program calls the unidirectional time. Where both ends are threads of this
 //! process, the way to a sleeper is also timed one way, by the counter that both processors share. Beside the figures stand

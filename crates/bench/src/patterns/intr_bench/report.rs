@@ -1,4 +1,4 @@
-//! What `intr` found, and how it looks.
+//! The report of `intr`, and its text.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Its two ends in two processes: a server that answers, a client that measures.
+//! `jitter` between two processes: a server that answers, a client that measures.
 
 use shm::window::Window;
 

@@ -1,4 +1,4 @@
-//! The run itself: round trips of one word, one after the other, each of them kept.
+//! Runs `jitter`: round trips of one word, one after the other, each of them kept.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What a spike may come from: what the kernel counted in its slice of the run, and what the idle machine does by itself.
+//! Possible causes of a spike: kernel counters in its part of the run, and the noise of the idle
+//! machine.
 //!
 //! A slice is about ten milliseconds long, so this is circumstantial: a cause is named only if it occurs in few enough
 //! slices to say something.

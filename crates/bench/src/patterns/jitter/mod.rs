@@ -1,4 +1,5 @@
-//! `jitter`: every round trip of a run, in order of time; its spikes, their rhythms, and what they may come from.
+//! `jitter`: every round trip of a run in order of time, its spikes, periodic spikes, and possible
+//! causes.
 //!
 //! [`trace`] keeps the run, [`series`] makes figures of it, [`period`] finds rhythms, [`explain`] looks for causes among
 //! what the kernel counted meanwhile and what the machine does by itself ([`crate::noise`], before the run, on the same

@@ -1,4 +1,4 @@
-//! Finds what comes back at regular intervals among events that mostly do not.
+//! Finds periodic events among events that mostly are not periodic.
 //!
 //! A comb of a period and a phase, taken from two events, is followed through the whole run from tooth to tooth; each tooth
 //! may be a little early or late, and may be missing. How many teeth are hit is then weighed against chance: if events fell

@@ -1,4 +1,4 @@
-//! What `jitter` found, and how it looks as text.
+//! The report of `jitter`, and its text.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -1,4 +1,5 @@
-//! A trace into what a report shows: percentiles, spikes, a plot of at most a few thousand points, the distribution.
+//! Summarises a trace for a report: percentiles, spikes, a plot of at most a few thousand points,
+//! the distribution.
 
 use serde::{Deserialize, Serialize};
 

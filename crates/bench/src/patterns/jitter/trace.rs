@@ -1,4 +1,4 @@
-//! The memory of a run: every round trip in order of time, in as few bytes as that takes.
+//! Stores every round trip of a run in order of time, in a compact form.
 //!
 //! Round trips follow each other without a gap, so the time between two readings of the clock is all that is kept: 4 bytes
 //! a round trip. If the memory allowed is too small for the whole run, several successive round trips share an entry, which

@@ -1,4 +1,4 @@
-//! Which programs, and what they are told.
+//! The load programs and their arguments.
 
 use super::{room::Room, said};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! Programs of others on sockets: with rings, and on the plain kernel beside it.
+//! Well-known socket programs, with rings and on the plain kernel in turn.
 //!
 //! Two servers live at once, one entered by the library with rings on as `tieline run --rings` does it, one plain. The clients alternate;
 //! meanwhile the other server sleeps. [`load`] says which programs these are and what they are told, [`said`] reads what they say,

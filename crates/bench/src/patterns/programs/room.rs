@@ -1,4 +1,4 @@
-//! A folder for what programs of others write and read.
+//! A temporary folder for the files of a measured program.
 
 use std::{
     fs,

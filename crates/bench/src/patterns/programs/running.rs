@@ -1,4 +1,4 @@
-//! A program that runs, for a bounded time, and leaves nothing behind.
+//! Runs a program for a bounded time and leaves nothing behind.
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,4 @@
-//! What programs of others say of themselves: one number out of their output.
+//! Extracts one number from a program's output.
 
 /// Half of sockperf's round trips took at most so many ns, one way (`percentile 50.000`, in µs).
 pub(super) fn ping_pong_ns(said: &str) -> Option<f64> {

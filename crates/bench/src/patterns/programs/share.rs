@@ -1,4 +1,4 @@
-//! How many of the bytes went through rings.
+//! The share of bytes that went through rings.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Our own program on sockets, `examples/sockets/measure.c`: with rings, and on the plain kernel beside it.
+//! Our own socket program, `examples/sockets/measure.c`, with rings and on the plain kernel in
+//! turn.
 
 use std::{
     path::PathBuf,

@@ -1,4 +1,4 @@
-//! The words of a rendezvous: the head that says who is there, the orders, the answers.
+//! The shared words of two benchmark processes: presence, orders, answers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The two processes of a rendezvous.
+//! Connects the two processes of a benchmark.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! A far end that only owns memory: it makes a segment of the size that the client asks for, and looks whether what the
-//! client says that it has written is there.
+//! A passive far end: it creates a segment of the requested size and checks that the data which the
+//! client reports is there.
 
 use tieline::{Node, RemoteSegment, Segment, SegmentId, SegmentOptions};
 

@@ -1,5 +1,5 @@
-//! How the two processes of a benchmark find each other, see that they belong together, and how one follows the other's
-//! orders.
+//! How the two processes of a benchmark find each other, check that they belong together, and
+//! exchange orders.
 //!
 //! Each makes a small segment whose name follows from the tool and the *other's* node, so that neither needs to be told
 //! more than `--rn`. The head of the segment says what it is ([`desk::Head`]): tool, form of the orders, version of

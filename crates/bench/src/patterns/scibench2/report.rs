@@ -1,4 +1,4 @@
-//! What `scibench2` found, and how it looks.
+//! The report of `scibench2`, and its text.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Stores of one size against the fastest copy there is.
+//! `scibench2` for the paired runner: stores of one size against the fastest copy.
 
 use std::hint::black_box;
 

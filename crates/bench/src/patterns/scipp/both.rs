@@ -1,4 +1,4 @@
-//! Running it: both ends here, or one of them.
+//! Runs `scipp` with both ends in this process, or with one of them.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! The far side of `scipp`: it follows orders, in a thread of this process or in another process.
+//! The far side of `scipp`: follows orders, in a thread of this process or in another process.
 //!
 //! Orders to another process go through words behind the messages in its segment. They come from a peer, so each is
 //! checked before it is followed; a bad one is answered with a code and changes nothing.

@@ -1,4 +1,4 @@
-//! The near side of `scipp`: times round trips, and checks them apart from that.
+//! The near side of `scipp`: times round trips, and checks data outside the timed part.
 
 use std::hint::black_box;
 

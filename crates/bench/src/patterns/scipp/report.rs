@@ -1,4 +1,4 @@
-//! What `scipp` found, and how it looks.
+//! The report of `scipp`, and its text.
 
 use serde::Serialize;
 

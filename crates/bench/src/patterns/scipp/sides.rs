@@ -1,4 +1,4 @@
-//! `scipp` against its floors, for the paired runner.
+//! `scipp` against its baselines, for the paired runner.
 
 use super::{
     far::{AtPlace, Far, FarThread},

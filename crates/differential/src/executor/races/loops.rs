@@ -1,4 +1,4 @@
-//! Ends that are used without a wait, or while they are closed, shut down or handed on.
+//! Races of ends that are used without a wait, or while they are closed, shut down or passed on.
 
 use std::thread::scope;
 use std::time::{Duration, Instant};

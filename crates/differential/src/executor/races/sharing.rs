@@ -1,4 +1,4 @@
-//! Listeners that share a port, and children that share memory.
+//! Races of listeners that share a port, and of children that share memory.
 
 use std::thread::scope;
 

@@ -1,4 +1,4 @@
-//! One connection and several who use it at once.
+//! Races of several users of one connection.
 
 use std::thread::{ScopedJoinHandle, scope};
 

@@ -1,4 +1,4 @@
-//! The producers' side of the slots: the algorithm alone, over any memory.
+//! The producers' algorithm of a ring of slots, over any memory.
 //!
 //! Protocol, with `n` slots:
 //!

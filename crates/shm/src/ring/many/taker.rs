@@ -1,4 +1,5 @@
-//! The consumer's side of the slots: the algorithm alone, over any memory. The protocol is described in `slots`.
+//! The consumer's algorithm of a ring of slots, over any memory. The protocol is described in
+//! `slots`.
 
 use super::ProducerId;
 use super::slots::Slots;

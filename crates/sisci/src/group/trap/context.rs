@@ -1,4 +1,4 @@
-//! The registers of a thread that a signal has stopped: read, and changed for when it goes on.
+//! Reads and changes the registers of a thread that a signal has stopped.
 
 use iced_x86::Register;
 use shm::sync::plain::{AtomicU32, Ordering};

@@ -1,6 +1,6 @@
-//! Instructions that nobody emulates (read-modify-write, locked, rare ones): they run themselves, on the alias of the first
-//! copy instead of the view, from a place of their own that ends with a breakpoint. There the bytes that they left are
-//! taken to the other copies, and the thread goes on as if nothing had been.
+//! Runs instructions that are not emulated (read-modify-write, locked, rare) on the alias of the
+//! first copy, and copies the result to the others. Each instruction runs from a place of its own
+//! that ends with a breakpoint, where its results are copied and the thread continues.
 //!
 //! Of the instruction only the displacement is changed, by the distance from the view to its alias; so its registers and
 //! flags are what they would have been. While it is there, the thread takes no signals but faults of its own.

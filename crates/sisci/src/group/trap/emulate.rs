@@ -1,4 +1,4 @@
-//! One instruction that stores into a view: decoded, and carried out.
+//! Decodes and carries out one instruction that stores into a view.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind, Register};
 

@@ -1,4 +1,4 @@
-//! Copies from and to addresses that a program gave, which may lead nowhere.
+//! Copies from and to addresses of a program that may be invalid.
 //!
 //! A fault in here is no fault of the program yet: the handler of SIGSEGV moves on to the instruction behind the copy, and
 //! who called learns how many bytes are missing. So the kernel does it with the memory of its callers.

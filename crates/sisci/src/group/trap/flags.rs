@@ -1,4 +1,4 @@
-//! Arithmetic with the flags that it leaves: Intel SDM volume 1, 3.4.3.
+//! Arithmetic with its flags: Intel SDM volume 1, 3.4.3.
 
 use iced_x86::ConditionCode;
 

@@ -1,4 +1,5 @@
-//! The handlers of SIGSEGV and SIGTRAP: what is ours is carried out, everything else goes to who was there before.
+//! The handlers of SIGSEGV and SIGTRAP: handle the library's faults, and pass all others to the
+//! previous handler.
 
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! What follows a store, carried out in the same handler: a loop that fills a page then costs one signal, not one for each
-//! store.
+//! Interprets the instructions after a store in the same handler, so that a loop that fills a page
+//! costs one signal.
 //!
 //! Only instructions whose every effect is known here are interpreted; the thread itself goes on with the first that is not,
 //! or when it has not stored for a while. So nothing depends on this for being right, only for being fast.

@@ -1,4 +1,5 @@
-//! What an instruction stores that only stores: a register, a constant, a vector, or part of one.
+//! The value that a plain store instruction stores: a register, a constant, a vector, or part of
+//! one.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 

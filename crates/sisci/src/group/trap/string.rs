@@ -1,4 +1,4 @@
-//! movs and stos, alone and repeated; maskmovdqu, which also stores where rdi points.
+//! Emulates movs and stos, single and repeated, and maskmovdqu.
 
 use iced_x86::{Mnemonic, OpKind, Register};
 

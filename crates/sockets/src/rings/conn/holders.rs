@@ -1,4 +1,5 @@
-//! Which processes have an end, as far as that is known: who closes it last does what the kernel does at the end of a connection.
+//! Which processes hold an end, so that the last one that closes it does what the kernel does at
+//! the end of a connection.
 
 use libc::c_int;
 use stream::consent;

@@ -1,4 +1,5 @@
-//! Where the regions of a connection are mapped. Once a place in the table has an address, that stays mapped for good: what is mapped there changes.
+//! The addresses at which the regions of a connection are mapped. Once a place in the table has an
+//! address, that stays mapped for good: what is mapped there changes.
 
 use libc::c_int;
 

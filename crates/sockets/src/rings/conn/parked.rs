@@ -1,4 +1,4 @@
-//! Whether this process counts as asleep for longer than a call, carried out on the words of two ends: see `stream::park`.
+//! Parking: this process counts as asleep for longer than one call (see `stream::park`).
 
 use core::convert::Infallible;
 

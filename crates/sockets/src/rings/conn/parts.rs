@@ -1,4 +1,4 @@
-//! What a connection consists of, by who uses it. A place in the table is used again: each part is then as at the beginning.
+//! The parts of a connection's data, by user; each can be reset for the next connection.
 
 use crate::rings::pair::Offer;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Which connection a place in the table is, and who is in a call on it.
+//! Which connection a table entry is, and which threads are in a call on it.
 //!
 //! A number may be closed, and may be another connection's, while a thread is in a call that began when it was this one's. Then that call goes on
 //! with what it began with, as the kernel's own calls do:

@@ -1,4 +1,5 @@
-//! Threads that sleep over a connection since before it had a ring: they know of none, so the kernel alone wakes them.
+//! Threads that have slept over a connection since before it had a ring, so that only the kernel
+//! wakes them.
 
 use super::{Conn, state};
 use crate::sync::{Ordering, fence};

@@ -1,4 +1,4 @@
-//! What a number is registered for, as the program has it and as the kernel does.
+//! The events that a descriptor is registered for, in the program's view and in the kernel's.
 //!
 //! The two differ after a change that was *noted* instead of made. What the program has changes as one, without a lock: a signal handler, or another
 //! thread, comes before or after. What the kernel has is changed by one call at a time: a call of the program, which is counted while

@@ -1,4 +1,4 @@
-//! Changes of registrations that are noted instead of made.
+//! Changes of registrations that are noted and made later.
 //!
 //! A program that goes on by waits that rings answer alone changes what it waits for between them (redis-benchmark five times a request), and
 //! nobody asks the kernel meanwhile. So `epoll_ctl` only notes what the program has from then on, which is all that a look at rings goes by. **Before

@@ -1,4 +1,4 @@
-//! Sixteen bytes that change as one.
+//! An atomic of sixteen bytes.
 
 use core::arch::asm;
 

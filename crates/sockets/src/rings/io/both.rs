@@ -1,4 +1,4 @@
-//! Reads that take from the ring and from the kernel: what a read may add of the other way, and `MSG_WAITALL`.
+//! Reads that take from the ring and from the kernel, and `MSG_WAITALL`.
 
 use libc::c_int;
 use stream::read::Purpose;

@@ -1,5 +1,5 @@
-//! Calls of crate `stream` without a system call and without a wait: they stop where one would be needed, and are then attempted again by
-//! [`Call`](crate::rings::run::Call).
+//! The fast path: calls of crate `stream` that stop where a system call or a wait would be needed,
+//! and are then repeated by [`Call`](crate::rings::run::Call).
 
 use stream::{Free, Held, Locked, Memory, Sent, Shared, Slept, Taken, Wait, Word, Written};
 

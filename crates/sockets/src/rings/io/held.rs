@@ -1,4 +1,4 @@
-//! Writes of which the kernel holds back the end.
+//! Writes whose end the kernel holds back (`TCP_CORK`, `MSG_MORE`).
 
 use libc::c_int;
 use stream::write::Occasion;

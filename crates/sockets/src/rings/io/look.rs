@@ -1,4 +1,4 @@
-//! How a read waits for bytes: whether it looks, at what, and for how long; and what a connection needs on which looking does not pay.
+//! How a read waits for bytes: whether it spins, on what, and for how long.
 
 use libc::c_int;
 use stream::{consent, park};

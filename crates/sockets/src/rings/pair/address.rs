@@ -1,4 +1,4 @@
-//! Addresses of the ends of a connection, in one form whether they are of IPv4 or IPv6.
+//! Addresses of a connection's ends, in one form for IPv4 and IPv6.
 
 use libc::{c_int, c_long};
 

@@ -1,5 +1,5 @@
-//! What the kernel says of the opposite end of a connection: sock_diag, `linux/inet_diag.h`. It answers anybody in the same
-//! network namespace.
+//! What the kernel reports of the opposite end of a connection: sock_diag, `linux/inet_diag.h`. The
+//! kernel answers every process in the same network namespace.
 
 use libc::c_int;
 

@@ -1,4 +1,4 @@
-//! What an end of a connection says of itself in the user's registry.
+//! The entry of an end in the user's registry.
 //!
 //! Any process of the user may write anything there. An entry is a hint where to look: whether it is true is asked of the kernel.
 

@@ -1,4 +1,4 @@
-//! The user's registry: a file in which the ends of connections that look for each other say where they are.
+//! The user's registry: a file in which the ends of connections find each other.
 //!
 //! It lies in a directory that only its user can enter, so nobody else reaches it, and the kernel checks that with each call. It is opened
 //! for a moment and read and written by offset: no descriptor stays open, and a file that somebody makes shorter ends no

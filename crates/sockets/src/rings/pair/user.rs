@@ -1,4 +1,4 @@
-//! Whose process this is, and where that user's registry may lie.
+//! The user of this process, and where that user's registry may lie.
 
 use libc::c_int;
 

@@ -1,4 +1,4 @@
-//! Which node of one graph is which of another.
+//! Matches the nodes of two graphs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! IBNL: what is in a system.
+//! Parses IBNL files, which describe the inside of a system.
 
 use std::collections::HashMap;
 

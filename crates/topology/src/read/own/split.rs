@@ -1,4 +1,4 @@
-//! Where the rows of a file stand, so that each can be read on its own: a tree of all values of a large fabric takes thirty
+//! Splits a file into rows that are parsed one by one, because a tree of all values takes thirty
 //! times the file's size.
 //!
 //! This knows as much of TOML as files of ours have: `key = value`, and arrays of tables in braces. Whatever else there is, the

@@ -1,4 +1,4 @@
-//! Layers that fell into pieces because cables are missing.
+//! Rejoins layers that missing cables have split.
 
 use std::collections::{BTreeMap, BTreeSet};
 

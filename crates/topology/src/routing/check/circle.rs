@@ -1,4 +1,4 @@
-//! Which cable waits for which, and whether they do in a circle.
+//! Finds credit loops: cycles of cables that wait for each other.
 
 use super::Waiting;
 use crate::Graph;

@@ -1,4 +1,4 @@
-//! Following the ways.
+//! Follows the routes through the tables.
 
 use super::circle::Waits;
 use super::{Checked, Fault, Finding, NAMED, is_host};

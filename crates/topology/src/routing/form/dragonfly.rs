@@ -1,4 +1,4 @@
-//! Dragonflies: a local cable, a global cable, a local cable.
+//! Routes of dragonflies: a local cable, a global cable, a local cable.
 //!
 //! Each part may be missing, none comes twice. What comes over a global cable goes on on lane 1, all else is on lane 0, so that a
 //! cable waits only for a later part of a way (Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",

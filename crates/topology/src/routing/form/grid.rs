@@ -1,4 +1,4 @@
-//! Dimension by dimension.
+//! Routes of grids, dimension by dimension.
 //!
 //! A way first gets its first coordinate right, then the second, and so on, so that cables of one direction wait only for those
 //! of later ones (e-cube; Dally and Seitz, 1987). On a ring the shorter way is taken, or the other one if a cable is dead

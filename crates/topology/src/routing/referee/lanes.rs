@@ -1,4 +1,5 @@
-//! Reading service levels and lanes, as [`super::write_levels`] and [`super::write_lanes`] write them.
+//! Reads service levels and lanes, as [`super::write_levels`] and [`super::write_lanes`] write
+//! them.
 
 use std::collections::HashMap;
 

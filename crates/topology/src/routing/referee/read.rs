@@ -1,4 +1,4 @@
-//! Reading OpenSM's dumps.
+//! Reads OpenSM's dumps of tables.
 
 use crate::routing::lids::Lids;
 use crate::routing::tables::Tables;

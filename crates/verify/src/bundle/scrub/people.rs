@@ -1,4 +1,4 @@
-//! Who runs this, which is nobody else's business either.
+//! The names of the user who runs the test, which are removed.
 
 use rustix::process::geteuid;
 

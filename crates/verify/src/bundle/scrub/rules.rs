@@ -1,4 +1,4 @@
-//! What a secret looks like.
+//! The patterns of secrets.
 
 use regex::{Captures, Regex};
 

@@ -1,4 +1,4 @@
-//! Adapters, their links, and who is at the other ends.
+//! Prints adapters, their links and their peers.
 
 use std::fmt::{self, Formatter};
 

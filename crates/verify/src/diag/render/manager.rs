@@ -1,4 +1,4 @@
-//! What a node's manager has and has counted.
+//! Prints a node manager's objects and counters.
 
 use std::fmt::{self, Formatter};
 
