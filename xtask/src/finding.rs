@@ -1,4 +1,4 @@
-//! What a rule has to say about a line.
+//! The result of a rule: a place, what is wrong, what to do.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! Developer commands, so that a rule of the house is something that fails rather than something remembered.
+//! Developer commands: the project's rules as checks that fail.
 //!
 //! What it is for: `tidy` checks the text of the tree, `licences` what the dependencies may be used under, and
 //! `doc-commands` runs what the documentation tells a reader to type.
 //!
-//! `figures` and `picture` make what the documents show from real runs.
+//! `figures` and `picture` make what the documents show from real runs, `modules` the list of modules from doc comments.
 //!
 //! What it must never do: change anything else in the tree, reach the network, or be needed by a crate that users get.
 //!
@@ -16,6 +16,7 @@ pub mod figures;
 pub mod finding;
 pub mod licences;
 pub mod markdown;
+pub mod modules;
 pub mod picture;
 pub mod rust;
 pub mod surface;

@@ -9,11 +9,12 @@ use anyhow::{Context, Result};
 use xtask::doc_commands::{parse, run::Sandbox};
 use xtask::finding::Severity;
 use xtask::tree::Tree;
-use xtask::{figures, licences, picture, surface, tidy};
+use xtask::{figures, licences, modules, picture, surface, tidy};
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
 
-  tidy           check the house rules
+  tidy           check the project's rules
+  modules        write docs/modules.md: the first sentence of each module's doc comment
   licences       check the licences of all dependencies against deny.toml
   doc-commands [--binary FILE] [FILE.md…]
                  run the documentation's examples against the built binary
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let mut out = io::stdout().lock();
     let passed = match words.as_slice() {
         ["tidy"] => check_tidy(&mut out),
+        ["modules"] => list_modules(&mut out),
         ["licences"] => check_licences(&mut out),
         ["picture"] => picture::make(&mut out, root(), &release_binary(), None),
         ["picture", saved] => picture::make(&mut out, root(), &release_binary(), Some(Path::new(saved))),
@@ -120,6 +122,14 @@ fn check_tidy(out: &mut impl Write) -> Result<bool> {
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     writeln!(out, "tidy: {errors} errors, {} warnings", findings.len() - errors)?;
     Ok(errors == 0)
+}
+
+fn list_modules(out: &mut impl Write) -> Result<bool> {
+    let text = modules::document(&Tree::read(root())?)?;
+    let path = root().join(modules::DOCUMENT);
+    std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    writeln!(out, "{}: written", modules::DOCUMENT)?;
+    Ok(true)
 }
 
 fn check_licences(out: &mut impl Write) -> Result<bool> {

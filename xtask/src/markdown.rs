@@ -1,4 +1,4 @@
-//! As much of Markdown as the rules need: fences, links, headings, code spans.
+//! Parses the parts of Markdown that the rules need: fences, links, headings, code spans.
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]

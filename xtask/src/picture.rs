@@ -1,4 +1,4 @@
-//! The README's picture: the top of a real report, as Chromium shows it.
+//! Makes the README's picture: the top of a real report in Chromium.
 
 use std::ffi::OsString;
 use std::io::Write;

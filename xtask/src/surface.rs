@@ -1,4 +1,4 @@
-//! Documents name only commands and options that the binary has: its `--help` is asked.
+//! Checks that documents name only commands and options that the binary's `--help` lists.
 
 use crate::markdown::Document;
 
@@ -51,7 +51,9 @@ pub fn problem(mention: &Mention<'_>, help: &mut impl FnMut(&[&str]) -> Option<S
         let commands = subcommands(&text);
         let is_name = word.starts_with(|c: char| c.is_ascii_lowercase()) && !commands.is_empty();
         if is_name && !after_option {
-            let unknown = word.split('|').find(|name| !commands.contains(name));
+            // Within a table a bar is written `\|`.
+            let unknown =
+                word.split('|').map(|name| name.trim_end_matches('\\')).find(|name| !commands.contains(name));
             if let Some(name) = unknown {
                 return Some(format!("`tieline {}` has no command `{name}`", path.join(" ")));
             }
@@ -111,6 +113,7 @@ mod tests {
             "tieline up --cluster=a --nodes 3",
             "tieline --quiet up",
             "tieline up|bench",
+            "tieline up\\|bench",
             "tieline bench scipp --json",
             "tieline bench scipp [--json]",
             "tieline up -- --whatever",

@@ -1,4 +1,4 @@
-//! The house rules, as far as text can show them.
+//! The project's rules, as far as text can show them.
 //!
 //! A rule is a function from the tree to findings. A line may be exempted by a comment on it, or on the line above:
 //! `tidy: allow(RULE): REASON`. An exemption without a reason, or one that exempts nothing, is itself a finding.
@@ -6,10 +6,11 @@
 mod atomics;
 mod environment;
 mod exemptions;
-mod floors;
 mod front;
+mod layers;
 mod length;
 mod links;
+mod modules;
 mod orderings;
 mod readme;
 mod unsafety;
@@ -23,15 +24,16 @@ use crate::tree::Tree;
 /// A rule.
 type Rule = fn(&Tree) -> Result<Vec<Finding>>;
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     length::check,
     words::check,
     unsafety::check,
     atomics::check,
     orderings::check,
-    floors::check,
+    layers::check,
     front::check,
     links::check,
+    modules::check,
     readme::check,
     environment::check,
 ];

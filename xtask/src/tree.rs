@@ -1,4 +1,4 @@
-//! The repository as the rules see it: text files by path, and the crates among them.
+//! The files of the repository and its packages, as the rules see them.
 
 use std::collections::BTreeMap;
 use std::fs;

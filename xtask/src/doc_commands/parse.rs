@@ -1,4 +1,4 @@
-//! From Markdown to commands.
+//! Finds the commands and expected outputs in a Markdown text.
 
 use crate::markdown::Document;
 

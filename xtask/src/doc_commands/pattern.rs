@@ -1,4 +1,4 @@
-//! Output with gaps.
+//! Matches output against an expected text with gaps.
 
 /// Stands for any number of lines, or for any text inside a line.
 const GAP: &str = "...";

@@ -1,4 +1,5 @@
-//! Atomics come through `shm::sync`, which loom can replace. One that does not is invisible to the model checker.
+//! Checks that atomics come through `shm::sync`, which loom can replace. An atomic that does
+//! not is invisible to the model checker.
 
 use anyhow::Result;
 

@@ -1,4 +1,5 @@
-//! Environment variables that documents name are read by something, and those that are read are documented.
+//! Checks that environment variables in documents are read by the code, and that those that are
+//! read are documented.
 
 use std::collections::BTreeMap;
 

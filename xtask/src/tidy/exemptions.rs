@@ -1,4 +1,4 @@
-//! `tidy: allow(RULE): REASON` in a comment exempts its own line and the next.
+//! Exemptions: `tidy: allow(RULE): REASON` in a comment exempts its own line and the next.
 
 use crate::finding::Finding;
 use crate::tree::Tree;

@@ -1,4 +1,5 @@
-//! A crate says at its front door what it is for, what it must never do, and where to start reading.
+//! Checks that each crate's first doc comment says what it is for, what it must never do, and where
+//! to start reading.
 
 use anyhow::Result;
 

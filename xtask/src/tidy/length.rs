@@ -1,4 +1,4 @@
-//! A file has one purpose, and fits a reader's head.
+//! Checks the length of files.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! A link in the documentation leads somewhere.
+//! Checks that links in documents have a target.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! A Release without its Acquire orders nothing, so each one names it in a comment.
+//! Checks that each Release ordering names its Acquire in a comment.
 
 use anyhow::Result;
 

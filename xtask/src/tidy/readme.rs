@@ -1,4 +1,5 @@
-//! The README tells two commands to type and no third, and all documents name only commands that `./run` has.
+//! Checks that the README's blocks have two commands to type, and that all documents name only
+//! verbs that `./run` has.
 
 use anyhow::Result;
 

@@ -1,4 +1,5 @@
-//! Unsafe code stands in crate `shm` and at the border to C, and the compiler is told so everywhere else.
+//! Checks that unsafe code is only in crate `shm` and at the borders to C, and that all other
+//! crates forbid it.
 
 use anyhow::Result;
 

@@ -1,4 +1,5 @@
-//! Text that has no place in the project: notes to self, and what is true only on one machine.
+//! Checks for text that has no place in the project: notes to self, and what is true only on one
+//! machine.
 
 use anyhow::Result;
 

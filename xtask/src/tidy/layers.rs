@@ -1,4 +1,4 @@
-//! Arrows between crates point down, never up and never sideways. The table in `ARCHITECTURE.md` is the plan.
+//! Checks that crates depend only on crates of lower layers, as given in `ARCHITECTURE.md`.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,20 @@ use crate::finding::Finding;
 use crate::markdown::Document;
 use crate::tree::{Package, Tree};
 
-const RULE: &str = "floors";
+const RULE: &str = "layers";
 const PLAN: &str = "ARCHITECTURE.md";
 
-/// Where a package stands.
+/// The layer of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Floor(u32),
-    /// Beside the house: may look at any floor, and nothing on a floor may need it.
-    Beside,
+enum Layer {
+    /// From 0, the lowest.
+    Numbered(u32),
+    /// For development alone: may need any crate, and no crate of a numbered layer may need it.
+    Development,
 }
 
-/// Names packages that the plan lacks, lines of the plan without a package, and arrows that do not point down.
+/// Names packages that the plan lacks, rows of the plan without a package, and dependencies that do not point to a
+/// lower layer.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let packages = tree.packages()?;
     if packages.is_empty() {
@@ -36,10 +38,10 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
                     1,
                     RULE,
                     what,
-                    "add a row: floor, crate, purpose",
+                    "add a row: layer, crate, purpose",
                 ));
             }
-            Some((place, _)) => findings.extend(arrows(tree, package, *place, &plan)),
+            Some((layer, _)) => findings.extend(upward(tree, package, *layer, &plan)),
         }
     }
     for (name, (_, line)) in &plan {
@@ -57,21 +59,21 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The rows `| floor | crate | … |`: crate to place and line. Several crates of one row stand in code spans.
-fn plan(text: &str) -> BTreeMap<&str, (Place, usize)> {
+/// The rows `| layer | crate | … |` of all tables: crate to layer and line. Crates stand in code spans, also several in one row.
+fn plan(text: &str) -> BTreeMap<&str, (Layer, usize)> {
     let mut plan = BTreeMap::new();
     for (line, row) in Document::read(text).prose {
         let mut cells = row.trim().strip_prefix('|').unwrap_or("").split('|').map(str::trim);
-        let place = match cells.next() {
-            Some("beside") => Place::Beside,
+        let layer = match cells.next() {
+            Some("dev") => Layer::Development,
             Some(cell) => match cell.parse() {
-                Ok(floor) => Place::Floor(floor),
+                Ok(number) => Layer::Numbered(number),
                 Err(_) => continue,
             },
             None => continue,
         };
         let names = cells.next().unwrap_or("").split('`').skip(1).step_by(2);
-        plan.extend(names.map(|name| (name, (place, line))));
+        plan.extend(names.map(|name| (name, (layer, line))));
     }
     plan
 }
@@ -80,32 +82,30 @@ fn manifest(package: &Package) -> String {
     format!("{}/Cargo.toml", package.folder)
 }
 
-/// The dependencies of one package that point up, sideways, or out of the house. Tests may look anywhere.
-fn arrows(
+/// The dependencies of one package that point to its own layer, a higher one, or a crate for development. Tests may
+/// depend on any crate.
+fn upward(
     tree: &Tree,
     package: &Package,
-    from: Place,
-    plan: &BTreeMap<&str, (Place, usize)>,
+    from: Layer,
+    plan: &BTreeMap<&str, (Layer, usize)>,
 ) -> Vec<Finding> {
-    let Place::Floor(floor) = from else { return Vec::new() };
+    let Layer::Numbered(layer) = from else { return Vec::new() };
+    let name = &package.name;
     let mut findings = Vec::new();
     for dependency in dependencies(&package.manifest) {
         let what = match plan.get(dependency.as_str()) {
-            Some((Place::Floor(below), _)) if *below >= floor => {
-                format!("`{}` (floor {floor}) depends on `{dependency}` (floor {below})", package.name)
+            Some((Layer::Numbered(below), _)) if *below >= layer => {
+                format!("`{name}` (layer {layer}) depends on `{dependency}` (layer {below})")
             }
-            Some((Place::Beside, _)) => {
-                format!(
-                    "`{}` (floor {floor}) depends on `{dependency}`, which stands beside the house",
-                    package.name
-                )
+            Some((Layer::Development, _)) => {
+                format!("`{name}` (layer {layer}) depends on `{dependency}`, which is for development alone")
             }
             _ => continue,
         };
         let path = manifest(package);
         let line = line_of(tree.text(&path).unwrap_or(""), &dependency);
-        let next =
-            format!("arrows point down: move what is needed to a lower floor, or change {PLAN} with an ADR");
+        let next = format!("move what is needed to a lower layer, or change {PLAN} with an ADR");
         findings.push(Finding::error(&path, line, RULE, what, next));
     }
     findings
@@ -143,8 +143,9 @@ mod tests {
     use super::*;
     use crate::tidy::places;
 
-    const TABLE: &str = "# Floors\n\n| floor | crate | purpose |\n|---|---|---|\n| 2 | `top` | x |\n\
-        | 1 | `left`, `right` | y |\n| 0 | `base` | z |\n| beside | `tool` | w |\n";
+    const TABLE: &str = "# Layers\n\n| layer | crate | purpose |\n|---|---|---|\n| 2 | `top` | x |\n\
+        | 1 | `left`, `right` | y |\n| 0 | `base` | z |\n\n\
+        | layer | crate | purpose |\n|---|---|---|\n| dev | `tool` | w |\n";
 
     /// All packages of the table, of which `name` has this manifest.
     fn found(name: &str, dependencies: &str) -> Vec<String> {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_that_do_not_point_down_are_found() {
+    fn dependencies_on_the_same_or_a_higher_layer_are_found() {
         assert_eq!(found("base", "[dependencies]\ntop.workspace = true"), ["crates/base/Cargo.toml:4"]);
         assert_eq!(found("left", "[dependencies]\nx = \"1\"\nright = {}"), ["crates/left/Cargo.toml:5"]);
         assert_eq!(found("left", "[build-dependencies]\nother = { package = \"top\" }").len(), 1);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_that_point_down_and_those_of_tests_pass() {
+    fn dependencies_on_lower_layers_and_those_of_tests_pass() {
         assert!(found("top", "[dependencies]\nleft = {}\nbase = {}\nserde = \"1\"").is_empty());
         assert!(found("base", "[dev-dependencies]\ntop = {}\ntool = {}").is_empty());
         assert!(found("tool", "[dependencies]\ntop = {}").is_empty());
