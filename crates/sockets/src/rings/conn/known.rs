@@ -1,4 +1,4 @@
-//! A connection by the number of a descriptor that it was found by, and whether that number is still its own.
+//! A connection, the number it was found by, and whether that number is still its own.
 
 use super::{CONNECTIONS, Conn};
 use crate::sync::{AtomicU16, Ordering};

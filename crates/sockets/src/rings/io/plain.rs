@@ -1,4 +1,4 @@
-//! Writes of the program to the kernel, beside a ring.
+//! Writes of the program that go to the kernel although the connection has a ring.
 
 use core::convert::Infallible;
 

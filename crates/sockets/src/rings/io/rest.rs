@@ -1,4 +1,4 @@
-//! A write that takes more than one short call: in parts, by the machine, or by the kernel.
+//! A write that takes more than one short call: in parts, by the state machine, or by the kernel.
 
 use libc::c_int;
 use stream::write::{Occasion, WHOLE};

@@ -1,4 +1,4 @@
-//! One write of the program: by one short call where that is all there is to it, else as `rest` does.
+//! One write of the program: by one short call where that is enough, else as in `rest`.
 
 use core::arch::asm;
 
