@@ -124,7 +124,7 @@ fn counters_over_their_limit_are_named_and_ranked() {
     assert_eq!((status, kinds(&report)), (1, vec!["errors"]), "{report:#}");
     assert!(
         text(&report, "errors").starts_with("leaf001/2")
-            && text(&report, "errors").contains("symbol_errors 99")
+            && text(&report, "errors").contains("SymbolErrorCounter 99")
     );
     assert_eq!(report["worst"]["ports"][0][0], "leaf001/2");
     assert_eq!(report["worst"]["ports"][1], serde_json::json!(["spine000/1", 3]));
@@ -134,6 +134,10 @@ fn counters_over_their_limit_are_named_and_ranked() {
     assert_eq!(from(&["--threshold", "symbol_errors=98"]).0, 1);
     assert_eq!(kinds(&from(&["--since", "before.json"]).1), vec!["errors"]);
     assert_eq!(from(&["--since", "now.json"]).0, 0);
+    // The specification's name is understood too, and is what people read.
+    assert_eq!(from(&["--threshold", "SymbolErrorCounter=99"]).0, 0);
+    let (_, said, _) = place.run(&["observe", "--from", "now.json", "--worst", "symbol_errors"]);
+    assert!(said.contains("leaf001/2 (to") && said.contains("most SymbolErrorCounter"), "{said}");
     // Reading never clears.
     let (_, again) = place.json(&served.observe(&[]));
     assert_eq!(kinds(&again), vec!["errors"]);
@@ -150,7 +154,7 @@ fn a_silent_switch_is_doubted_and_the_rest_is_told() {
     }
     let (status, report) = place.json(&served.observe(&["--no-counters", "--no-tables"]));
     assert_eq!(status, 1, "{report:#}");
-    assert!(text(&report, "doubt").contains("what is behind it"), "{report:#}");
+    assert!(text(&report, "doubt").contains("the node behind it"), "{report:#}");
     assert_eq!(report["summary"]["switches"], 11, "{report:#}");
     assert_eq!(report["summary"]["hosts"], 32, "{report:#}");
 }

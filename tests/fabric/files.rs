@@ -119,8 +119,8 @@ fn fabrics_without_guids_are_compared_and_converted_without_a_loss() {
     assert!(!out.contains(['\u{1b}', '\u{202e}']));
     for (name, count) in [("out.lst", 4), ("out.topo", 5)] {
         let (status, _, err) = place.run(&["convert", "bare.toml", name]);
-        assert!(status == 0 && err.contains("5 nodes have no GUID of their own"), "{err}");
-        assert_eq!(err.contains("1 nodes without a cable"), name == "out.lst", "{err}");
+        assert!(status == 0 && err.contains("5 nodes have no GUID"), "{err}");
+        assert_eq!(err.contains("1 node without a cable"), name == "out.lst", "{err}");
         let (_, report) = place.json(&["observe", "--from", name]);
         assert_eq!(
             (&report["summary"]["links"], kinds(&report).contains(&"doubt")),

@@ -141,7 +141,7 @@ fn a_server_that_lies_or_falls_silent_is_an_error_or_a_doubt_and_never_a_hang() 
         let (got, out, err) = place.run(&words);
         let number = way as usize;
         // Garbage may look like an answer of the local node for a while, which is then doubted.
-        let doubted = way == Way::Garbage && got == 1 && out.contains("doubt");
+        let doubted = way == Way::Garbage && got == 1 && out.contains("anomaly");
         assert!(doubted || got == status && err.to_lowercase().contains(says), "{number}: {got} {out}{err}");
         for text in [&out, &err] {
             let plain = |c: char| c == '\n' || !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c);

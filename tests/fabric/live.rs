@@ -37,7 +37,7 @@ fn a_fabric_in_pieces_fails_from_a_file_and_from_a_snapshot() {
     let (status, report) = place.json(&["observe", "--from", "two.net"]);
     assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{report:#}");
     let said = text(&report, "cut");
-    assert!(said.contains("2 pieces") && said.contains("leaf000") && said.contains("LEAF000"), "{said}");
+    assert!(said.contains("2 components") && said.contains("leaf000") && said.contains("LEAF000"), "{said}");
     place.done(&["convert", "two.net", "two.json"]);
     assert_eq!(place.json(&["observe", "--from", "two.json"]).0, 1);
     assert_eq!(place.json(&["observe", "--from", "one.net"]).0, 0);
@@ -56,13 +56,13 @@ fn a_circle_of_a_live_torus_is_not_judged_where_lanes_may_break_it() {
         "{report:#}"
     );
     let said = text(&report, "credit loop");
-    assert!(said.contains("lanes in use: 0, 1, 2, 3, 4, 5, 6, 7") && said.contains("not judged"), "{said}");
+    assert!(said.contains("VLs in use: 0, 1, 2, 3, 4, 5, 6, 7") && said.contains("not judged"), "{said}");
     // The snapshot says the same, and so does `check` of both.
     let (status, again) = place.json(&["observe", "--from", "torus.json"]);
     assert_eq!((status, text(&again, "credit loop")), (3, said));
     let (status, checked) = place.json(&["check", "torus.json"]);
     assert_eq!((status, &checked["good"]), (3, &false.into()), "{checked:#}");
-    assert!(checked["not_judged"].as_str().unwrap().contains("lanes in use"), "{checked:#}");
+    assert!(checked["not_judged"].as_str().unwrap().contains("VLs in use"), "{checked:#}");
     assert_eq!(place.run(&["check", "--ibsim", &served.name]).0, 3);
 }
 

@@ -27,10 +27,13 @@ fn wrong_words_say_what_would_be_right() {
         (&["convert", "net.toml", "net.what"], "--to"),
         (&["convert", "net.toml", "net.what", "--to", "poetry"], "slurm-conf"),
         (&["generate", "x.toml", "cube", "3"], "hypercube"),
+        (&["generate", "x.toml", "fattree", "4"], "give fattree RADIX LEVELS"),
+        (&["generate", "x.toml", "fattree", "8", "2", "--hosts", "8"], "give 1 to 7"),
+        (&["route", "net.toml", "--engine", "grid", "--vls", "2"], "layered"),
         (&["generate", "x.toml", "fattree", "8", "-1"], "-1"),
         (&["generate", "x.toml", "fattree", "1000", "2"], "254"),
         (&["generate", "x.toml", "torus", "4x4", "--rate", "fast"], "4xHDR"),
-        (&["observe", "--from", "net.toml", "--threshold", "joy=1"], "symbol_errors"),
+        (&["observe", "--from", "net.toml", "--threshold", "joy=1"], "SymbolErrorCounter"),
         (&["observe", "--from", "net.toml", "--worst", "weather"], "integrity"),
         (&["observe", "--from", "net.toml", "--route", "host00000", "host99"], "nothing here is named"),
         (&["observe", "--from", "net.toml", "--worst", "integrity"], "counters"),
@@ -57,7 +60,7 @@ fn files_that_are_none_are_named() {
     place.write("wrong.json", "{\"schema\":\"tieline.verify/1\"}");
     refused(&place, &["observe", "--from", "wrong.json"], 2, "tieline.verify/1");
     place.write("cut.json", "{\"schema\":\"tieline.fabric.snapshot/1\",\"taken\":1,\"no");
-    refused(&place, &["observe", "--from", "cut.json"], 2, "cut off");
+    refused(&place, &["observe", "--from", "cut.json"], 2, "truncated");
     std::fs::write(place.path("bytes"), [0xff, 0xfe, 0, 1, 2]).unwrap();
     refused(&place, &["serve", "bytes"], 2, "bytes");
     refused(&place, &["observe", "--ibsim", "nobody-serves-this"], 4, "nobody-serves-this");

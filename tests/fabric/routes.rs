@@ -88,7 +88,7 @@ fn lanes_that_were_dumped_end_a_credit_loop_that_one_lane_has() {
     let (status, report) = place.json(&fdbs);
     assert_eq!((status, &report["lanes_assumed"]), (3, &true.into()), "{report:#}");
     let (_, out, _) = place.run(&fdbs);
-    assert!(out.contains("assuming one lane"), "{out}");
+    assert!(out.contains("assuming 1 VL"), "{out}");
     let lanes = [&fdbs[..], &["--sl", "t/opensm.psl", "--sl2vl", "t/opensm.slvl"]].concat();
     let (status, report) = place.json(&lanes);
     assert_eq!((status, &report["lanes_assumed"]), (0, &false.into()), "{report:#}");
@@ -96,6 +96,48 @@ fn lanes_that_were_dumped_end_a_credit_loop_that_one_lane_has() {
     place.write("bad.psl", "0x1 1 1\n");
     let (status, _, err) = place.run(&[&fdbs[..], &["--sl", "bad.psl"]].concat());
     assert!(status == 2 && err.contains("bad.psl: line 1"), "{err}");
+}
+
+/// What OpenSM calls an engine is understood, and so is the option for VLs under its former name.
+#[test]
+fn names_of_opensm_and_the_former_option_are_understood() {
+    let _watchdog = Watchdog::usual("other names");
+    let place = Place::new();
+    place.done(&["generate", "tree.toml", "fattree", "4", "2"]);
+    place.done(&["generate", "torus.toml", "torus", "5x5"]);
+    for (file, theirs, ours) in [
+        ("tree.toml", "updn", "updown"),
+        ("tree.toml", "ftree", "fattree"),
+        ("tree.toml", "dfsssp", "layered"),
+        ("torus.toml", "torus-2QoS", "grid"),
+        ("torus.toml", "dor", "grid"),
+    ] {
+        let (status, report) = place.json(&["route", file, "--engine", theirs]);
+        assert_eq!((status, &report["engine"]), (0, &ours.into()), "{theirs}: {report:#}");
+    }
+    for option in ["--vls", "--lanes"] {
+        let (status, _, err) = place.run(&["route", "torus.toml", "--engine", "grid", option, "2"]);
+        assert!(status == 2 && err.contains("needs 3 VLs"), "{option}: {err}");
+        let (status, out, _) = place.run(&["route", "tree.toml", option, "1"]);
+        assert!(status == 0 && out.contains("on 1 VL\n"), "{option}: {out}");
+    }
+}
+
+/// Words of the field are printed; keys and kinds in JSON stay as they were.
+#[test]
+fn kinds_are_printed_in_the_words_of_the_field_and_stay_in_json() {
+    let _watchdog = Watchdog::usual("printed kinds");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    let net = place.read("net.toml");
+    let apart: String =
+        net.lines().filter(|line| !line.contains("to = [\"spine")).map(|line| format!("{line}\n")).collect();
+    place.write("apart.toml", &apart);
+    let (status, report) = place.json(&["observe", "--from", "apart.toml"]);
+    assert_eq!((status, &report["counts"]["cut"]), (1, &1.into()), "{report:#}");
+    let (_, out, _) = place.run(&["observe", "--from", "apart.toml"]);
+    assert!(out.contains("FAILED partitioned: the fabric is in 4 components"), "{out}");
+    assert!(out.contains("8 CAs, 6 switches, 8 links"), "{out}");
 }
 
 #[test]

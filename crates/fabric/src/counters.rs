@@ -128,9 +128,9 @@ impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoLid => f.write_str("has no LID: is there a subnet manager?"),
-            Self::Silent => f.write_str("does not answer"),
-            Self::Unreachable => f.write_str("can't be reached"),
-            Self::Refused(status) => write!(f, "refuses (status {status:#06x})"),
+            Self::Silent => f.write_str("does not respond"),
+            Self::Unreachable => f.write_str("cannot be reached"),
+            Self::Refused(status) => write!(f, "rejects the request (status {status:#06x})"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use mad::pm::{PortCounters, PortCountersExtended};
 
 macro_rules! counters {
-    ($( $(#[$doc:meta])* $name:ident : $bit:literal, $($narrow:ident, $narrow_set:ident, $narrow_type:ty, $most:expr)? ; )*) => {
+    ($( $(#[$doc:meta])* $name:ident, $spec:literal : $bit:literal, $($narrow:ident, $narrow_set:ident, $narrow_type:ty, $most:expr)? ; )*) => {
         /// Counters of a port, wider than any attribute shows them.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counters {
@@ -11,8 +11,10 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Names of all counters.
+            /// Names of all counters: the keys in JSON and in snapshots.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+            /// Their names in the InfiniBand Architecture Specification, in the same order: what people read.
+            pub const SPECIFIED: &'static [&'static str] = &[$($spec),*];
 
             /// A counter by its name.
             pub fn named(&mut self, name: &str) -> Option<&mut u64> {
@@ -46,50 +48,50 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Symbols that are none.
-    symbol_errors: 0, symbol_errors, set_symbol_errors, u16, 0xffff;
-    /// Recoveries of the link that went well.
-    link_recoveries: 1, link_recoveries, set_link_recoveries, u8, 0xff;
-    /// Recoveries of the link that failed.
-    link_downed: 2, link_downed, set_link_downed, u8, 0xff;
-    /// Packets that came in wrong.
-    receive_errors: 3, receive_errors, set_receive_errors, u16, 0xffff;
-    /// Packets that were marked as wrong before they came in.
-    remote_physical_errors: 4, remote_physical_errors, set_remote_physical_errors, u16, 0xffff;
-    /// Packets that could not be passed on.
-    relay_errors: 5, relay_errors, set_relay_errors, u16, 0xffff;
-    /// Packets that were dropped on the way out.
-    discards: 6, discards, set_discards, u16, 0xffff;
-    /// Packets that were not let out.
-    transmit_constraint_errors: 7, transmit_constraint_errors, set_transmit_constraint_errors, u8, 0xff;
-    /// Packets that were not let in.
-    receive_constraint_errors: 8, receive_constraint_errors, set_receive_constraint_errors, u8, 0xff;
-    /// Errors of the link that passed the port's threshold.
-    integrity_errors: 9, integrity_errors, set_integrity_errors, u8, 0xf;
-    /// Overruns that passed the port's threshold.
-    overrun_errors: 10, overrun_errors, set_overrun_errors, u8, 0xf;
-    /// Management datagrams that were dropped.
-    lane15_dropped: 11, lane15_dropped, set_lane15_dropped, u16, 0xffff;
-    /// Sent, in units of four bytes.
-    transmit_data: 12, transmit_data, set_transmit_data, u32, 0xffff_ffff;
-    /// Received, in units of four bytes.
-    receive_data: 13, receive_data, set_receive_data, u32, 0xffff_ffff;
+    /// Invalid symbols received on the link's lanes.
+    symbol_errors, "SymbolErrorCounter": 0, symbol_errors, set_symbol_errors, u16, 0xffff;
+    /// Times that the link recovered from an error.
+    link_recoveries, "LinkErrorRecoveryCounter": 1, link_recoveries, set_link_recoveries, u8, 0xff;
+    /// Times that recovery failed and the link went down.
+    link_downed, "LinkDownedCounter": 2, link_downed, set_link_downed, u8, 0xff;
+    /// Packets received with an error.
+    receive_errors, "PortRcvErrors": 3, receive_errors, set_receive_errors, u16, 0xffff;
+    /// Packets received that an earlier node had marked as bad (EBP delimiter).
+    remote_physical_errors, "PortRcvRemotePhysicalErrors": 4, remote_physical_errors, set_remote_physical_errors, u16, 0xffff;
+    /// Packets received that the switch could not forward.
+    relay_errors, "PortRcvSwitchRelayErrors": 5, relay_errors, set_relay_errors, u16, 0xffff;
+    /// Packets to be sent that were discarded.
+    discards, "PortXmitDiscards": 6, discards, set_discards, u16, 0xffff;
+    /// Packets that a partition or raw filter kept from being sent.
+    transmit_constraint_errors, "PortXmitConstraintErrors": 7, transmit_constraint_errors, set_transmit_constraint_errors, u8, 0xff;
+    /// Packets that a partition or raw filter kept from being received.
+    receive_constraint_errors, "PortRcvConstraintErrors": 8, receive_constraint_errors, set_receive_constraint_errors, u8, 0xff;
+    /// Times that local physical errors exceeded the port's threshold.
+    integrity_errors, "LocalLinkIntegrityErrors": 9, integrity_errors, set_integrity_errors, u8, 0xf;
+    /// Times that buffer overruns exceeded the port's threshold.
+    overrun_errors, "ExcessiveBufferOverrunErrors": 10, overrun_errors, set_overrun_errors, u8, 0xf;
+    /// Subnet management packets (VL 15) that were dropped.
+    lane15_dropped, "VL15Dropped": 11, lane15_dropped, set_lane15_dropped, u16, 0xffff;
+    /// Data sent, in units of 4 bytes.
+    transmit_data, "PortXmitData": 12, transmit_data, set_transmit_data, u32, 0xffff_ffff;
+    /// Data received, in units of 4 bytes.
+    receive_data, "PortRcvData": 13, receive_data, set_receive_data, u32, 0xffff_ffff;
     /// Packets sent.
-    transmit_packets: 14, transmit_packets, set_transmit_packets, u32, 0xffff_ffff;
+    transmit_packets, "PortXmitPkts": 14, transmit_packets, set_transmit_packets, u32, 0xffff_ffff;
     /// Packets received.
-    receive_packets: 15, receive_packets, set_receive_packets, u32, 0xffff_ffff;
-    /// Ticks in which there was something to send, and no leave to.
-    transmit_wait: 16, transmit_wait, set_transmit_wait, u32, 0xffff_ffff;
-    /// Datagrams that were dropped at queue 1.
-    queue1_dropped: 17, queue1_dropped, set_queue1_dropped, u16, 0xffff;
-    /// Packets sent to one.
-    unicast_sent: 18, ;
-    /// Packets received for one.
-    unicast_received: 19, ;
-    /// Packets sent to a group.
-    multicast_sent: 20, ;
-    /// Packets received for a group.
-    multicast_received: 21, ;
+    receive_packets, "PortRcvPkts": 15, receive_packets, set_receive_packets, u32, 0xffff_ffff;
+    /// Ticks in which data waited and no credits allowed to send it.
+    transmit_wait, "PortXmitWait": 16, transmit_wait, set_transmit_wait, u32, 0xffff_ffff;
+    /// MADs dropped at queue pair 1.
+    queue1_dropped, "QP1Dropped": 17, queue1_dropped, set_queue1_dropped, u16, 0xffff;
+    /// Unicast packets sent.
+    unicast_sent, "PortUnicastXmitPkts": 18, ;
+    /// Unicast packets received.
+    unicast_received, "PortUnicastRcvPkts": 19, ;
+    /// Multicast packets sent.
+    multicast_sent, "PortMulticastXmitPkts": 20, ;
+    /// Multicast packets received.
+    multicast_received, "PortMulticastRcvPkts": 21, ;
 }
 
 macro_rules! extended {
@@ -111,6 +113,23 @@ macro_rules! extended {
             }
         }
     };
+}
+
+impl Counters {
+    /// The [key](Self::NAMES) of a counter that is called by it or by its name in the specification, in any case of letters.
+    #[must_use]
+    pub fn key(name: &str) -> Option<&'static str> {
+        let mut both = Self::NAMES.iter().zip(Self::SPECIFIED);
+        let is = |known: &str| known.eq_ignore_ascii_case(name);
+        both.find(|(key, specified)| is(key) || is(specified)).map(|(key, _)| *key)
+    }
+
+    /// The name in the specification of the counter with this key; a word that is no key stays as it is.
+    #[must_use]
+    pub fn specified(key: &str) -> &str {
+        let mut both = Self::NAMES.iter().zip(Self::SPECIFIED);
+        both.find(|(known, _)| **known == key).map_or(key, |(_, specified)| specified)
+    }
 }
 
 extended! { select:
@@ -136,4 +155,19 @@ extended! { select:
     lane15_dropped, set_lane15_dropped = 43;
     transmit_wait, set_transmit_wait = 44;
     queue1_dropped, set_queue1_dropped = 45;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_known_by_their_key_and_by_the_name_of_the_specification() {
+        for (key, specified) in Counters::NAMES.iter().zip(Counters::SPECIFIED) {
+            assert_eq!((Counters::key(key), Counters::key(specified)), (Some(*key), Some(*key)));
+            assert_eq!(Counters::specified(key), *specified);
+        }
+        assert_eq!(Counters::key("portrcverrors"), Some("receive_errors"));
+        assert_eq!((Counters::key("joy"), Counters::specified("joy")), (None, "joy"));
+    }
 }

@@ -1,9 +1,9 @@
-//! On which lanes traffic goes that could wait for itself in a circle.
+//! On which virtual lanes (VLs) the traffic of a credit loop goes.
 //!
-//! The tables of ports alone say only that a circle exists if all traffic is on one lane. Which lane a packet takes at a switch
-//! depends on its service level and on the map of levels to lanes of the two ports (InfiniBand Architecture Specification,
-//! volume 1, 14.2.5.8). The maps can be read; which level a pair of hosts uses stands in no switch. So: if each cable of the
-//! circle has one lane for all levels, the circle is one; else it is not judged.
+//! Forwarding tables alone show a loop only under the assumption that all traffic is on one VL. Which VL a packet takes at a
+//! switch depends on its service level (SL) and on the SL-to-VL map of the two ports (InfiniBand Architecture Specification,
+//! volume 1, 14.2.5.8). The maps can be read; no switch holds which SL a pair of hosts uses. So: if each cable of the loop
+//! has one VL for all SLs, it is a credit loop; otherwise it is not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,9 +83,9 @@ pub fn doubt(snapshot: &Snapshot, circle: &[Waiting]) -> Option<String> {
         }
         let Some(map) = snapshot.lane_maps.get(&(from, to)) else {
             return Some(match used {
-                0 => "how many lanes are in use is not known".to_owned(),
+                0 => "the number of VLs in use is not known".to_owned(),
                 used => format!(
-                    "{used} lanes are in use at {}, and how levels are mapped to them is not known",
+                    "{used} VLs are in use at {}, and its SL-to-VL map is not known",
                     snapshot.place(to)
                 ),
             });
@@ -97,6 +97,9 @@ pub fn doubt(snapshot: &Snapshot, circle: &[Waiting]) -> Option<String> {
     }
     let words: Vec<String> = lanes.iter().map(u8::to_string).collect();
     open.then(|| {
-        format!("lanes in use: {}; which of them a pair of hosts takes stands in no switch", words.join(", "))
+        format!(
+            "VLs in use: {}; no switch holds which SL, and so which VL, a pair of CAs uses",
+            words.join(", ")
+        )
     })
 }

@@ -1,4 +1,4 @@
-//! Nodes, ports and cables as people name them: by description, GUID, LID, or one of these with a slash and a port.
+//! Nodes, ports and cables as people name them: by NodeDescription, GUID, LID, or one of these with a slash and a port.
 
 use mad::text::{is_plain, plain};
 use topology::{Graph, Kind, NodeIx, PortIx};
@@ -11,7 +11,7 @@ const NAMED: usize = 5;
 pub enum NameError {
     /// Nobody has it.
     #[error(
-        "nothing here is named `{name}`: give a description, a GUID (0x…), a LID, or one of these with /PORT{near}"
+        "nothing here is named `{name}`: give a NodeDescription, a GUID (0x…), a LID, or one of these with /PORT{near}"
     )]
     Unknown {
         /// As it was given.
@@ -20,7 +20,7 @@ pub enum NameError {
         near: String,
     },
     /// Several nodes have it.
-    #[error("`{name}` is the name of {count} nodes: say which by its GUID, {guids}")]
+    #[error("`{name}` is the NodeDescription of {count} nodes: give a GUID, {guids}")]
     Ambiguous {
         /// As it was given.
         name: String,
@@ -30,7 +30,9 @@ pub enum NameError {
         guids: String,
     },
     /// It is somebody's description, and means another one as a LID or as NODE/PORT.
-    #[error("`{name}` is the description of {chosen}, and {meant}: say which")]
+    #[error(
+        "`{name}` is ambiguous: it is the NodeDescription of {chosen}, and {meant}: give a GUID or `lid N`"
+    )]
     Either {
         /// As it was given.
         name: String,
@@ -40,7 +42,7 @@ pub enum NameError {
         meant: String,
     },
     /// The node is there, and has no such port.
-    #[error("`{node}` has no port {port}: it has 1 to {ports}")]
+    #[error("`{node}` has no port {port}: give 1 to {ports}")]
     NoPort {
         /// The node.
         node: String,
@@ -50,7 +52,7 @@ pub enum NameError {
         ports: u8,
     },
     /// A port was needed, and the node has several with cables.
-    #[error("`{name}` has {count} cables: name the port, as in `{name}/{first}`")]
+    #[error("`{name}` has {count} cables: give the port too, as in `{name}/{first}`")]
     WhichPort {
         /// As it was given.
         name: String,
@@ -60,7 +62,7 @@ pub enum NameError {
         first: u8,
     },
     /// A cable was needed, and there is none.
-    #[error("no cable is in {place}")]
+    #[error("{place} has no cable: give a port with a cable")]
     NoCable {
         /// The port.
         place: String,
@@ -199,8 +201,8 @@ fn either(graph: &Graph, name: &str, chosen: Named, meant: Named) -> NameError {
         name: name.to_owned(),
         chosen: guid(owner(graph, chosen)),
         meant: match lid {
-            Some(lid) => format!("LID {lid} is that of {} (`lid {lid}`)", label(graph, node)),
-            None => format!("it is a port of {} too ({}{port})", label(graph, node), guid(node)),
+            Some(lid) => format!("LID {lid} belongs to {} (`lid {lid}`)", label(graph, node)),
+            None => format!("it is also a port of {} ({}{port})", label(graph, node), guid(node)),
         },
     }
 }

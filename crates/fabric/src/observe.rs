@@ -46,7 +46,7 @@ pub enum ObserveError {
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// Where the sweep stood no cable leads on. A fabric of one node that would be judged is not what anybody asked for.
-    #[error("{0} has no link: nothing beyond it can be seen. See to its cable, or look from another port")]
+    #[error("{0} has no link: nothing beyond it can be seen. Check its cable, or observe from another port")]
     NoLink(String),
 }
 
@@ -102,7 +102,8 @@ pub fn observe<T: MadTransport + ?Sized>(
     stop: &dyn Fn() -> bool,
 ) -> Result<Observed, ObserveError> {
     let of_sweep = sweep::Options { limits: options.limits, ..sweep::Options::default() };
-    let mut progress = |at: &sweep::Progress| tell(&format!("sweep: {} nodes, {} open", at.nodes, at.open));
+    let mut progress =
+        |at: &sweep::Progress| tell(&format!("sweep: {} nodes, {} requests in flight", at.nodes, at.open));
     let found = sweep::sweep(transport, &of_sweep, &mut progress, stop)?;
     if let Some(here) = unlinked(&found) {
         return Err(ObserveError::NoLink(here));
@@ -113,23 +114,22 @@ pub fn observe<T: MadTransport + ?Sized>(
     let mut of_switches = None;
     let invented = found.doubts.iter().any(|doubt| matches!(doubt, sweep::Doubt::TooMany { .. }));
     if options.tables && invented {
-        let text =
-            "no tables were read: there are more nodes than can be, and tables of some are worth nothing";
+        let text = "no forwarding tables (LFTs) were read: the fabric has more nodes than are swept";
         concerns.push(Concern { grave: false, text: text.to_owned() });
     } else if options.tables {
-        tell("reading the tables of the switches");
+        tell("reading the forwarding tables (LFTs) of the switches");
         let begun = transport.now();
         let read = tables::read(transport, &found, options.limits, stop)?;
         seconds[1] = transport.now().saturating_sub(begun).as_secs_f64();
         concerns.extend(read.silent.iter().map(|switch| Concern {
             grave: true,
-            text: format!(
-                "switch {} did not say its whole forwarding table",
-                names::label(&found.graph, *switch)
-            ),
+            text: format!("switch {} did not return its whole LFT", names::label(&found.graph, *switch)),
         }));
         if let Some(why) = &read.why_none {
-            concerns.push(Concern { grave: false, text: format!("no tables were read: {why}") });
+            concerns.push(Concern {
+                grave: false,
+                text: format!("no forwarding tables (LFTs) were read: {why}"),
+            });
         }
         of_switches = read.tables;
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a fabric, and what it is like: said of a [`Snapshot`], live or from a file.
+//! What is wrong with a fabric, and a summary of it, from a [`Snapshot`] that is live or from a file.
 //!
 //! Where to start reading: [`Report::of`]; then one file per kind of finding.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use topology::routing::{Checked, check};
-use topology::{Kind, NodeIx};
+use topology::{Kind, NodeIx, counted, verb};
 
 use crate::lanes;
 use crate::snapshot::Snapshot;
@@ -61,6 +61,18 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The kind as people read it; `kind` is what stands in JSON.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self.kind {
+            "doubt" => "anomaly",
+            "cut" => "partitioned",
+            "packet size" => "MTU",
+            "tables" => "LFTs",
+            kind => kind,
+        }
+    }
+
     fn failed(kind: &'static str, places: Vec<String>, text: String) -> Self {
         Self { weight: Weight::Failed, kind, places, text }
     }
@@ -115,20 +127,20 @@ pub struct Summary {
     pub tables: bool,
 }
 
-/// What the tables that are in the switches are worth.
+/// What the check says of the forwarding tables in the switches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Routes {
-    /// Pairs of a switch that carries hosts and an identifier of a host.
+    /// Pairs of a switch with CAs and a LID of a CA.
     pub pairs: u64,
-    /// Of them those that do not reach each other.
+    /// Of them those without a route.
     pub lost: u64,
-    /// Of them those between which there is no way of cables.
+    /// Of them those that no cables connect.
     pub cut: u64,
-    /// Ways to switches, and from those without hosts, that the tables lose.
+    /// Missing routes to switches, and from switches without CAs.
     pub lost_switches: u64,
-    /// Most switches on a way.
+    /// Most switches on a route.
     pub most_switches: u32,
-    /// A credit loop: each port waits for the next, the last for the first.
+    /// A credit loop: each port waits for the credits of the next, the last for those of the first.
     pub credit_loop: Vec<String>,
 }
 
@@ -141,7 +153,7 @@ pub struct Wanted<'a> {
     pub since: Option<&'a Snapshot>,
     /// What counters may reach.
     pub thresholds: Thresholds,
-    /// The way between two ports.
+    /// The two ends of the route to print.
     pub route: Option<(String, String)>,
     /// The ports with most of it.
     pub worst: Option<Category>,
@@ -182,7 +194,7 @@ pub struct Report {
     /// Of the tables that are there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Routes>,
-    /// The way that was asked for.
+    /// The route that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<Way>,
     /// The worst ports of a category.
@@ -280,7 +292,7 @@ fn concerns(snapshot: &Snapshot) -> Vec<Finding> {
     });
     let mut all: Vec<Finding> = words.collect();
     if snapshot.more_concerns > 0 {
-        let text = format!("and {} further doubts of these kinds", snapshot.more_concerns);
+        let text = format!("and {} more of these kinds", counted(snapshot.more_concerns, "anomaly"));
         all.push(Finding::warning("doubt", Vec::new(), text));
     }
     all
@@ -309,52 +321,59 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
         .filter(|(near, _)| graph.lid(*near) == 0)
         .count();
     if no_lid > 0 {
-        let text = format!("{no_lid} ports of hosts have no LID: no table leads to them");
+        let text = format!(
+            "{} {} no LID, so no forwarding table leads there",
+            counted(no_lid, "CA port"),
+            verb(no_lid, "has", "have")
+        );
         found.push(Finding::failed("no LID", Vec::new(), text));
     }
     if checked.lost > 0 {
         let first = checked.findings.iter().find(|one| snapshot_lid(snapshot, one.lid));
         let where_ = first.map_or_else(String::new, |one| {
             format!(
-                "; the first: at switch {} LID {} {}",
+                "; the first: in switch {}, LID {} {}",
                 crate::names::label(graph, one.switch),
                 one.lid,
                 crate::study::fault_words(one.fault, one.port)
             )
         });
         let text = format!(
-            "the tables lose {} of {} pairs of a switch and a host{where_}",
-            checked.lost, checked.pairs
+            "the forwarding tables have no route for {} of {} (switch with CAs, CA LID){where_}",
+            checked.lost,
+            counted(checked.pairs, "pair")
         );
         found.push(Finding::failed("unreachable", Vec::new(), text));
     }
     if checked.lost_switches > 0 {
         let named = snapshot.tables.as_ref().map(|tables| lost_switches(graph, tables)).unwrap_or_default();
         let text = format!(
-            "the tables lose {} ways to switches, or from those without hosts: {}{}",
-            checked.lost_switches,
+            "the forwarding tables lack {} to switches, or from switches without CAs: {}{}",
+            counted(checked.lost_switches, "route"),
             named.join("; "),
             if checked.lost_switches > named.len() as u64 { "; …" } else { "" }
         );
         found.push(Finding::failed("switch unreachable", Vec::new(), text));
     }
     if checked.cut > 0 {
-        let text =
-            format!("no cables lead from a switch to a host for {} pairs: the fabric is cut", checked.cut);
+        let text = format!(
+            "the fabric is partitioned: no cables connect {} of a switch and a CA",
+            counted(checked.cut, "pair")
+        );
         found.push(Finding::failed("cut", Vec::new(), text));
     }
     if !checked.credit_loop.is_empty() {
         let places: Vec<String> = checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect();
         let text = format!(
-            "{} cables can wait for each other in a circle, from {}",
-            places.len(),
+            "{} can wait for each other's credits (deadlock), from {}",
+            counted(places.len(), "cable"),
             places.first().cloned().unwrap_or_default()
         );
         let open = lanes::doubt(snapshot, &checked.credit_loop);
         found.push(match open {
             None => Finding::failed("credit loop", places, text),
             Some(why) => {
-                let text = format!("a credit loop if all traffic uses one lane: {text}; {why}; not judged");
+                let text = format!("if all traffic uses one VL, {text}; {why}; not judged");
                 Finding { weight: Weight::Open, kind: "credit loop", places, text }
             }
         });
@@ -407,7 +426,7 @@ fn manager(snapshot: &Snapshot, lid: u16) -> String {
     let place = match named {
         Ok(crate::names::Named::Port(port)) => snapshot.place(port),
         Ok(crate::names::Named::Node(node)) => crate::names::label(&snapshot.graph, node),
-        Err(_) => "nobody that was found".to_owned(),
+        Err(_) => "no node that was found".to_owned(),
     };
     format!("LID {lid} ({place})")
 }

@@ -49,16 +49,16 @@ pub enum ServeError {
     #[error(transparent)]
     Socket(#[from] TransportError),
     /// There is nothing to serve.
-    #[error("the fabric has no node; name a file that has some")]
+    #[error("the fabric has no node: name a file with nodes")]
     Empty,
     /// Somebody sends what can't be closed. Only before Linux 6.16: later kernels keep it out.
     #[error(
-        "somebody sends descriptors that can't be closed to the sockets of this server: end the sender, then serve again, in a \
-         network namespace of its own or on Linux 6.16 or later"
+        "a process sends this server descriptors that cannot be closed: end that process, then serve again, in a separate \
+         network namespace or on Linux 6.16 or later"
     )]
     Flooded,
     /// More ports than addresses.
-    #[error("the fabric has more ports than the {0} LIDs that there are; serve it without bringing it up")]
+    #[error("the fabric has more ports than the {0} unicast LIDs: serve it with --bare")]
     TooManyPorts(u16),
 }
 
@@ -189,7 +189,7 @@ fn failed(what: &str, error: Errno) -> TransportError {
     TransportError::Io {
         what: what.to_owned(),
         cause: error.into(),
-        next: "see whether another server uses that name, and choose another one",
+        next: "check whether another server uses that name, or choose another one with --name",
     }
 }
 
@@ -207,7 +207,8 @@ impl Server {
         if options.bring_up && !agents.bring_up() {
             return Err(ServeError::TooManyPorts(mad::Lid::LAST_UNICAST.0));
         }
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed("make an epoll", e))?;
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| failed("create an epoll instance", e))?;
         let what = format!("open the socket {base}:ctl");
         let closer = Closer::new(geteuid().as_raw());
         let control =

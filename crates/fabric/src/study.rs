@@ -1,4 +1,4 @@
-//! Routes on paper: which engine fits a fabric, what its tables are worth, and what is left after a fault.
+//! Routes on paper: which engine fits a fabric, the quality of its tables, and what a fault changes.
 //!
 //! Nothing here talks to anybody. What it computes with stands in [`topology::routing`] and [`topology::quality`].
 
@@ -12,7 +12,7 @@ use topology::routing::{
     Checked, Choice, Engine, Lids, LidsError, Measured, Request, RouteError, Routing, Tables, check, choose,
     route, route_measured,
 };
-use topology::{Graph, Kind, NodeIx, PortIx};
+use topology::{Graph, Kind, NodeIx, PortIx, counted, verb};
 
 use crate::lanes;
 use crate::names::{self, NameError, Named};
@@ -23,15 +23,7 @@ mod tests;
 pub mod text;
 
 /// All engines.
-pub const ENGINES: [Engine; 7] = [
-    Engine::MinHop,
-    Engine::UpDown,
-    Engine::FatTree,
-    Engine::Balanced,
-    Engine::Layered,
-    Engine::Grid,
-    Engine::Dragonfly,
-];
+pub const ENGINES: [Engine; 7] = Engine::ALL;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +31,7 @@ pub enum StudyError {
     /// A name leads nowhere.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Identifiers do not suffice.
+    /// There are not enough LIDs.
     #[error(transparent)]
     Lids(#[from] LidsError),
     /// The engine refuses.
@@ -47,7 +39,9 @@ pub enum StudyError {
     Route(#[from] RouteError),
     /// No pair of hosts has a switch between it.
     #[error(
-        "there is nothing to route: of {switches} switches and {hosts} hosts none are wired to each other; look at what the file was read as with `tieline fabric observe --from`"
+        "nothing to route: of {} and {} none are connected to each other: see how the file was read with `tieline fabric observe --from FILE`",
+        counted(*switches, "switch"),
+        counted(*hosts, "CA")
     )]
     Nothing {
         /// Switches there are.
@@ -64,9 +58,9 @@ pub struct Wish {
     pub engine: Option<Engine>,
     /// Roots of a tree, by name.
     pub roots: Vec<String>,
-    /// Data lanes; 0 is eight.
+    /// Data VLs; 0 is eight.
     pub lanes: u8,
-    /// Two to this power identifiers a host.
+    /// LMC: two to this power LIDs per CA port.
     pub lmc: u8,
 }
 
@@ -96,7 +90,7 @@ struct Question {
 impl Question {
     fn of(graph: &Graph, wish: &Wish) -> Result<Self, NameError> {
         let shaped = matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly));
-        let plain = |engine| Choice { engine, grid: None, groups: None, why: "it was asked for".to_owned() };
+        let plain = |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned() };
         let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
         let engine = wish.engine.unwrap_or(known.engine);
         Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes })
@@ -128,7 +122,7 @@ pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, St
     let (took, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
     let checked = check(graph, &routing.tables);
     let seconds = [took, begun.elapsed().as_secs_f64()];
-    Routed { engine: question.engine, why: "it was asked for".to_owned(), routing, checked, seconds }
+    Routed { engine: question.engine, why: "requested".to_owned(), routing, checked, seconds }
         .said_of(graph, lids)
 }
 
@@ -142,8 +136,9 @@ impl Routed {
         let remarks = &mut self.routing.remarks;
         if let Some(first) = lids.refused().first() {
             remarks.push(format!(
-                "{} ports get a LID other than the one that is said of them, as another port has that: the first is {}",
-                lids.refused().len(),
+                "{} {} a new LID, as another port has the recorded one; the first is {}",
+                counted(lids.refused().len(), "port"),
+                verb(lids.refused().len(), "gets", "get"),
                 names::place(graph, *first)
             ));
         }
@@ -162,9 +157,15 @@ fn speeds(graph: &Graph) -> Option<String> {
             rates.entry(rate.mbps()).or_insert((0, rate.to_string())).0 += 1;
         }
     }
-    let each = rates.values().map(|(count, rate)| format!("{count} are {rate}")).collect::<Vec<_>>();
+    let each = rates
+        .values()
+        .map(|(count, rate)| format!("{count} {} at {rate}", verb(*count, "runs", "run")))
+        .collect::<Vec<_>>();
     (each.len() > 1).then(|| {
-        format!("cables between switches differ ({}): routes and shares take all for equal", each.join(", "))
+        format!(
+            "cables between switches differ in rate ({}): routes and bandwidth shares treat them as equal",
+            each.join(", ")
+        )
     })
 }
 
@@ -203,12 +204,12 @@ pub fn without(graph: &Graph, parts: &[String]) -> Result<Graph, NameError> {
 #[must_use]
 pub fn fault_words(fault: Fault, port: u8) -> String {
     match fault {
-        Fault::NoEntry => "has no entry".to_owned(),
-        Fault::DeadPort => format!("goes out by port {port}, where nothing is"),
-        Fault::WrongEnd => format!("goes out by port {port}, to a host that does not answer to it"),
-        Fault::WrongSwitch => "is kept by the switch, which does not answer to it".to_owned(),
-        Fault::Loop => format!("goes out by port {port} and comes back"),
-        Fault::NoLane => "came on a lane that the switch does not know".to_owned(),
+        Fault::NoEntry => "has no LFT entry".to_owned(),
+        Fault::DeadPort => format!("is forwarded to port {port}, which has no link"),
+        Fault::WrongEnd => format!("is forwarded to port {port}, to a CA that has another LID"),
+        Fault::WrongSwitch => "is delivered to the switch itself, which has another LID".to_owned(),
+        Fault::Loop => format!("is forwarded to port {port} and returns: a forwarding loop"),
+        Fault::NoLane => "arrived on a VL that the switch does not map".to_owned(),
     }
 }
 
@@ -217,31 +218,31 @@ pub fn fault_words(fault: Fault, port: u8) -> String {
 pub struct Judged {
     /// Every two hosts reach each other, and there is no credit loop.
     pub good: bool,
-    /// Pairs of a switch that carries hosts and an identifier of a host.
+    /// Pairs of a switch with CAs and a LID of a CA.
     pub pairs: u64,
-    /// Of them those that the tables lose.
+    /// Of them those without a route.
     pub lost: u64,
-    /// Of them those that the tables lose where one is an aggregation node's, which are not among the lost ones.
+    /// Of them those without a route where one end is an aggregation node, which are not among the lost ones.
     pub lost_aggregation: u64,
     /// Of them those between which there are no cables.
     pub cut: u64,
-    /// Ways to switches, and from those without hosts, that the tables lose: managers then have to ask another way.
+    /// Missing routes to switches, and from switches without CAs: subnet managers reach those by directed routes only.
     pub lost_switches: u64,
-    /// Data lanes in use.
+    /// Data VLs in use.
     pub lanes: u8,
-    /// Most switches on a way.
+    /// Most switches on a route.
     pub most_switches: u32,
     /// The first of what is wrong.
     pub findings: Vec<String>,
-    /// A credit loop: each port (and lane) waits for the next.
+    /// A credit loop: each port (and VL) waits for the credits of the next.
     pub credit_loop: Vec<String>,
-    /// Why it is not judged whether traffic uses lanes on which the credit loop is one; absent where that is known.
+    /// Why it is not judged whether traffic uses VLs on which the credit loop is real; absent where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_judged: Option<String>,
 }
 
 impl Judged {
-    /// Of tables that are there, which do not say on which lanes traffic goes.
+    /// Of tables that are there, which do not say which VLs traffic uses.
     #[must_use]
     pub fn of_snapshot(snapshot: &Snapshot, checked: &Checked) -> Self {
         let open = || lanes::doubt(snapshot, &checked.credit_loop);
@@ -280,7 +281,7 @@ impl Judged {
             credit_loop: checked
                 .credit_loop
                 .iter()
-                .map(|wait| format!("{} lane {}", names::place(graph, wait.port), wait.lane))
+                .map(|wait| format!("{} VL {}", names::place(graph, wait.port), wait.lane))
                 .collect(),
         }
     }
@@ -289,23 +290,23 @@ impl Judged {
 /// How good tables are.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Quality {
-    /// Most destinations of a port that leads up between switches, and where.
+    /// Most LIDs routed over an uplink between switches.
     pub most_up: u32,
-    /// The port with the most.
+    /// The port with the most LIDs.
     pub most_up_at: Option<String>,
-    /// Destinations of a port that leads up, in the mean.
+    /// LIDs routed over an uplink, on average.
     pub mean_up: f64,
-    /// Most destinations of a port that leads down.
+    /// Most LIDs routed over a downlink.
     pub most_down: u32,
-    /// The port with the most.
+    /// The port with the most LIDs.
     pub most_down_at: Option<String>,
-    /// Destinations of a port that leads down, in the mean.
+    /// LIDs routed over a downlink, on average.
     pub mean_down: f64,
-    /// Pairs of hosts by the cables between them.
+    /// Hop histogram: numbers of cables, and the pairs of CAs with a route of that length.
     pub hops: Vec<(u32, u64)>,
-    /// Pairs of hosts that the tables do not lead to each other.
+    /// Pairs of CAs without a route.
     pub lost: u64,
-    /// A pair of hosts with the longest way.
+    /// A pair of CAs with a longest route.
     pub longest: Option<(String, String)>,
     /// Share of a host's bandwidth that is left in random pairs, in the mean: effective bisection bandwidth.
     pub bisection: f64,
@@ -317,7 +318,7 @@ pub struct Quality {
     pub shift_worst: f64,
     /// A pair of hosts that shares a cable with most others in these patterns.
     pub worst_pair: Option<(String, String)>,
-    /// What the fabric can't lose.
+    /// Single points of failure.
     pub single: Single,
 }
 
@@ -393,13 +394,13 @@ pub struct Loss {
     pub without: Vec<String>,
     /// By which engine both were routed.
     pub engine: &'static str,
-    /// Hosts that no cable leads to any more.
+    /// CAs that no cable connects any more.
     pub cut_off: Vec<String>,
-    /// Entries of tables that change.
+    /// LFT entries that change.
     pub entries: usize,
     /// Of how many switches.
     pub switches: usize,
-    /// Blocks of 64 entries that a manager has to write.
+    /// LFT blocks of 64 entries that a subnet manager has to write.
     pub blocks: usize,
     /// What the checker says of the new tables.
     pub judged: Judged,

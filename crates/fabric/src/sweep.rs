@@ -64,10 +64,10 @@ pub enum SweepError {
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// Not even the node where it stands answers.
-    #[error("the local node does not answer; see whether its driver is loaded and the port exists")]
+    #[error("the local node does not respond: check that its driver is loaded and that the port exists")]
     Deaf,
     /// It was told to stop.
-    #[error("stopped after {0} nodes")]
+    #[error("the sweep was stopped after {0} nodes")]
     Stopped(usize),
 }
 

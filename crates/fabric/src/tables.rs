@@ -32,7 +32,7 @@ pub fn afford(graph: &Graph, lids: &Lids) -> Result<(), String> {
     let bytes = switches * (usize::from(lids.top()) + usize::from(LIDS_PER_BLOCK));
     if bytes.saturating_add(graph.port_total() * BYTES_PER_PORT) > MOST_BYTES {
         return Err(format!(
-            "tables of {switches} switches for LIDs up to {} take {} MiB, more than is allowed for",
+            "the LFTs of {switches} switches for LIDs up to {} take {} MiB, more than the limit",
             lids.top(),
             bytes >> 20
         ));
@@ -140,7 +140,7 @@ pub fn read<T: MadTransport + ?Sized>(
             }
         }
         if stop() {
-            return Ok(none("it was stopped"));
+            return Ok(none("the sweep was stopped"));
         }
     }
     Ok(Read { tables: Some(tables), silent: silent.into_iter().collect(), why_none: None })

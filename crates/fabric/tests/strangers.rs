@@ -88,7 +88,7 @@ fn a_command_socket_whose_listener_accepts_nobody_is_not_waited_for() {
     let options = Options { base, control: Some(path.clone()), bring_up: true };
     let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
     let error = serve(graph, &options, &mut |_| (), &|| true).unwrap_err().to_string();
-    assert!(error.contains("make the control socket") && error.contains("in use"), "{error}");
+    assert!(error.contains("create the control socket") && error.contains("in use"), "{error}");
     std::fs::remove_file(path).unwrap();
 }
 

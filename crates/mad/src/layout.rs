@@ -68,7 +68,7 @@ pub(crate) const fn fits(bit: usize, bits: usize, bytes: usize) -> bool {
 
 /// Bytes that cannot hold what they should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{what} takes {needed} bytes, and there are {there}")]
+#[error("{what} takes {needed} bytes, but only {there} are there")]
 pub struct TooShort {
     /// Which structure.
     pub what: &'static str,

@@ -128,7 +128,7 @@ impl Inward {
         }
         match rmpp.kind() {
             RmppKind::DATA => {}
-            RmppKind::STOP | RmppKind::ABORT => return Step::Broken("the other side gave up"),
+            RmppKind::STOP | RmppKind::ABORT => return Step::Broken("the other side aborted the transfer"),
             _ => return Step::More(None),
         }
         let is_last = rmpp.flags() & rmpp_flag::LAST != 0;
@@ -139,13 +139,13 @@ impl Inward {
         let len = if is_last {
             match rmpp.length().checked_sub(OWN_HEADER).map(|len| len as usize) {
                 Some(len) if len <= DATA_LEN => len,
-                _ => return Step::Broken("the last segment has no such length"),
+                _ => return Step::Broken("the length of the last segment is invalid"),
             }
         } else {
             DATA_LEN
         };
         if self.bytes.len() + len > MOST_BYTES {
-            return Step::Broken("it is longer than any table");
+            return Step::Broken("it is longer than any table of a subnet");
         }
         self.bytes.extend_from_slice(&mad.0[DATA_AT..DATA_AT + len]);
         self.last += 1;
@@ -179,13 +179,15 @@ pub enum FetchError {
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// Nobody answers.
-    #[error("subnet administration does not answer; see whether a subnet manager runs")]
+    #[error("subnet administration (SA) does not respond: check with sminfo that a subnet manager (SM) runs")]
     Silent,
     /// It answers with a refusal.
-    #[error("subnet administration refuses: {0}")]
+    #[error(
+        "subnet administration (SA) rejects the request: {0}: check with sminfo which subnet manager (SM) runs"
+    )]
     Refused(Status),
     /// The segments make no table.
-    #[error("the table did not come: {0}; ask again")]
+    #[error("the SA table was not received: {0}: repeat the command")]
     Broken(&'static str),
 }
 

@@ -50,9 +50,9 @@ pub struct Received {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// A call failed.
-    #[error("{what}: {cause}; {next}")]
+    #[error("cannot {what}: {cause}: {next}")]
     Io {
-        /// What was tried.
+        /// What was tried, as words that follow "cannot".
         what: String,
         /// What the system said.
         cause: std::io::Error,
@@ -60,7 +60,7 @@ pub enum TransportError {
         next: &'static str,
     },
     /// The other side said something that it should not.
-    #[error("{what}; {next}")]
+    #[error("{what}: {next}")]
     Protocol {
         /// What it said.
         what: String,
@@ -68,7 +68,7 @@ pub enum TransportError {
         next: &'static str,
     },
     /// The other side is gone.
-    #[error("{0} is gone; start it again and repeat the command")]
+    #[error("{0} is gone: start it again and repeat the command")]
     Gone(String),
 }
 

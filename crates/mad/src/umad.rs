@@ -7,6 +7,7 @@
 //! This was tested on such a library, and not on hardware.
 
 use std::ffi::CString;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use crate::header::{MAD_LEN, Mad, blank};
@@ -22,8 +23,20 @@ const KERNEL_WAIT_MS: u32 = 200;
 /// Classes that are registered: class, version.
 const CLASSES: [(Class, u8); 4] =
     [(Class::SUBNET, 1), (Class::DIRECTED, 1), (Class::ADMINISTRATION, 2), (Class::PERFORMANCE, 1)];
-const NEXT: &str =
-    "see whether the driver is loaded, the port exists, and you may open the device (root may)";
+const NEXT: &str = "check with ibstat that the port's driver is loaded and the port is up";
+
+/// What to do about a device that cannot be opened.
+fn next_of_open(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            "load the driver (modprobe ib_umad) and check with ibstat that the port exists; for a simulator give --ibsim NAME"
+        }
+        ErrorKind::PermissionDenied => {
+            "run as root, or ask for read and write permission on the driver's device"
+        }
+        _ => NEXT,
+    }
+}
 
 /// `IB_USER_MAD_REGISTER_AGENT` and `IB_USER_MAD_ENABLE_PKEY`.
 const REGISTER_AGENT: libc::c_ulong = 0xc01c_1b01;
@@ -131,8 +144,10 @@ impl UmadTransport {
         let about = format!("/sys/class/infiniband_mad/umad{number}");
         let name = said(&format!("{about}/ibdev")).unwrap_or_default();
         let port = said(&format!("{about}/port")).unwrap_or_default();
-        let device = Descriptor::open(&path, libc::O_RDWR | libc::O_NONBLOCK)
-            .map_err(|error| TransportError::io(format!("open {path}"), error, NEXT))?;
+        let device = Descriptor::open(&path, libc::O_RDWR | libc::O_NONBLOCK).map_err(|error| {
+            let next = next_of_open(&error);
+            TransportError::io(format!("open {path}"), error, next)
+        })?;
         // The stand-in says yes to the new header, and then does not have it.
         let stand_in = name.starts_with("ibsim");
         let header = if !stand_in && device.enable_partitions() { HEADER } else { OLD_HEADER };
@@ -145,9 +160,9 @@ impl UmadTransport {
                 version,
                 ..Registration::default()
             };
-            device
-                .register(&mut registration)
-                .map_err(|error| TransportError::io(format!("register {class} at {path}"), error, NEXT))?;
+            device.register(&mut registration).map_err(|error| {
+                TransportError::io(format!("register for {class} MADs at {path}"), error, NEXT)
+            })?;
             *agent = registration.id;
         }
         let ports = format!("/sys/class/infiniband/{name}/ports/{port}");
@@ -167,8 +182,8 @@ impl MadTransport for UmadTransport {
         let class = mad.header().class();
         let Some(agent) = CLASSES.iter().position(|(known, _)| *known == class) else {
             return Err(TransportError::Protocol {
-                what: format!("class {class} was not registered"),
-                next: "send subnet management, subnet administration or performance",
+                what: format!("no MADs of class {class} can be sent"),
+                next: "use the classes subnet management, subnet administration or performance",
             });
         };
         let mut bytes = [0; HEADER + MAD_LEN];
@@ -187,7 +202,7 @@ impl MadTransport for UmadTransport {
                 Some(libc::EAGAIN | libc::ENOMEM | libc::ENOSPC | libc::EINTR) => Ok(false),
                 // The kernel still waits for the answer to the same one.
                 Some(libc::EINVAL) => Ok(true),
-                _ => Err(TransportError::io("send through the kernel's device", error, NEXT)),
+                _ => Err(TransportError::io("send a MAD through the umad device", error, NEXT)),
             },
         }
     }
@@ -235,6 +250,14 @@ mod tests {
     fn the_registration_is_the_kernels() {
         assert_eq!(size_of::<Registration>(), 28);
         assert_eq!(REGISTER_AGENT >> 16 & 0x3fff, 28);
+    }
+
+    #[test]
+    fn each_reason_not_to_open_has_its_own_next_step() {
+        let next = |code| next_of_open(&std::io::Error::from_raw_os_error(code));
+        assert!(next(libc::ENOENT).contains("modprobe ib_umad"));
+        assert!(next(libc::EACCES).contains("root"));
+        assert_eq!(next(libc::EIO), NEXT);
     }
 
     #[test]

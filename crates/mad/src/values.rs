@@ -150,15 +150,15 @@ named!(
         /// Subnet management, routed by LID.
         SUBNET = 0x01, "subnet management";
         /// Subnet management, routed by the list of ports that it carries.
-        DIRECTED = 0x81, "subnet management, directed";
+        DIRECTED = 0x81, "subnet management, directed route";
         /// Subnet administration.
         ADMINISTRATION = 0x03, "subnet administration";
         /// Counters.
-        PERFORMANCE = 0x04, "performance";
+        PERFORMANCE = 0x04, "performance management";
         /// Baseboard management.
-        BASEBOARD = 0x05, "baseboard";
+        BASEBOARD = 0x05, "baseboard management";
         /// Device management.
-        DEVICE = 0x06, "device";
+        DEVICE = 0x06, "device management";
         /// Congestion control.
         CONGESTION = 0x21, "congestion control";
     }
@@ -317,7 +317,7 @@ impl fmt::Display for Status {
             3 => "attribute not supported",
             7 => "invalid field",
             _ if self.is_busy() => "busy",
-            _ => "refused",
+            _ => "rejected",
         };
         write!(f, "{said} (status {:#06x})", self.0)
     }

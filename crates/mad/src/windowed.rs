@@ -221,8 +221,8 @@ impl<K> Windowed<K> {
         let longest = STUCK.max(self.limits.timeout.saturating_mul(self.limits.retries.saturating_add(1)));
         match self.full_since {
             Some(since) if now.saturating_sub(since) > longest => Err(TransportError::Protocol {
-                what: format!("no datagram was taken for {} s", longest.as_secs()),
-                next: "see whether the simulator, or the device's driver, is stopped",
+                what: format!("the transport accepted no MAD for {} s", longest.as_secs()),
+                next: "check whether the simulator, or the driver of the device, is stopped",
             }),
             _ => Ok(()),
         }
@@ -356,7 +356,7 @@ mod tests {
             let ended = (0..10_000)
                 .find_map(|_| client.drive(&mut transport, Duration::from_millis(100), &mut done).err());
             let error = ended.unwrap_or_else(|| panic!("with room for {room} it went on")).to_string();
-            assert!(error.contains("no datagram was taken"), "{error}");
+            assert!(error.contains("accepted no MAD"), "{error}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Names and GUIDs depend on the parameters alone: the same call makes the same graph. Switches come first, those next to
 //! hosts before others, then the hosts in the order of their numbers.
 
+use crate::counted;
 use crate::graph::{Graph, GraphBuilder, GraphError, Kind, NodeIx, NodeSpec};
 
 mod cluster;
@@ -38,7 +39,7 @@ pub enum BuildError {
         why: String,
     },
     /// It would be larger than any fabric.
-    #[error("{shape}: {count} {what}, and at most {most} are built")]
+    #[error("{shape}: it would have {count} {what}, and at most {most} are built: choose smaller sizes")]
     TooLarge {
         /// The shape.
         shape: &'static str,
@@ -73,7 +74,11 @@ fn sizes(shape: &'static str, hosts: u64, switches: u64) -> Result<(), BuildErro
 /// A count of ports that a node may have.
 fn ports(shape: &'static str, whose: &str, count: u64) -> Result<u8, BuildError> {
     u8::try_from(count).ok().filter(|count| (1..=254).contains(count)).ok_or_else(|| {
-        BuildError::parameter(shape, format!("{whose} would need {count} ports, and a node has 1 to 254"))
+        let why = format!(
+            "{whose} would need {}, and a node has 1 to 254: change the number of hosts or the sizes",
+            counted(count, "port")
+        );
+        BuildError::parameter(shape, why)
     })
 }
 

@@ -105,13 +105,13 @@ pub struct Reading {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// There is nothing in it.
-    #[error("the file is empty; a topology has {}", marks())]
+    #[error("the file is empty: name a topology file, which has {}", marks())]
     Empty,
     /// It is larger than any topology.
-    #[error("the file has {0} bytes, and at most {MOST_BYTES} are read")]
+    #[error("the file has {0} bytes, and at most {MOST_BYTES} are read: name a topology file")]
     TooLong(usize),
     /// It says of more nodes and ports than any fabric has.
-    #[error("line {line}: more than {most} {what}: this is no fabric's topology")]
+    #[error("line {line}: more than {most} {what}, which no fabric has: name a topology file")]
     TooLarge {
         /// Where it became too much.
         line: usize,
@@ -122,10 +122,10 @@ pub enum ReadError {
     },
     /// No format fits.
     // What stands in a file of another kind is nobody's business who reads this error in a log.
-    #[error("no topology: looked for {}, and found none", marks())]
+    #[error("not a topology file, as it has none of these: {}: name another file", marks())]
     Unknown,
     /// The format was forced, and nothing of it was found.
-    #[error("no node in it: read as {format}, which has {}; the first doubt: {doubt}", format.mark())]
+    #[error("it has no node: read as {format}, which has {}; the first anomaly: {doubt}: name a topology file", format.mark())]
     NoNode {
         /// What it was read as.
         format: Format,
@@ -155,7 +155,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         return Err(ReadError::TooLong(bytes.len()));
     }
     let (format, reason) = match forced {
-        Some(format) => (format, "it was asked for".to_owned()),
+        Some(format) => (format, "requested".to_owned()),
         None => detect::detect(bytes)?,
     };
     let mut doubts = Doubts::default();
@@ -164,14 +164,14 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         Format::SubnetList => subnet_list::read(bytes, &mut doubts)?,
         Format::OmniPath => omni_path::read(bytes, &mut doubts)?,
         Format::Topo => {
-            let cause = "a topology of systems needs the IBNL files that describe them".to_owned();
+            let cause = "a `topo` file needs the IBNL files of its systems, which no command reads: give an ibnetdiscover dump or opensm-subnet.lst".to_owned();
             return Err(ReadError::Syntax { line: 1, cause });
         }
         Format::Toml => own::read(bytes, &mut doubts)?,
     };
     if graph.node_count() == 0 {
         let first = doubts.iter().next();
-        let doubt = first.map_or_else(|| "none, it is empty".to_owned(), ToString::to_string);
+        let doubt = first.map_or_else(|| "none, the file is empty".to_owned(), ToString::to_string);
         return Err(ReadError::NoNode { format, doubt });
     }
     lids(&graph, &mut doubts);
@@ -196,7 +196,7 @@ fn lids(graph: &Graph, doubts: &mut Doubts) {
             let place =
                 |port| format!("`{}`, GUID {:#018x}", graph.name(graph.owner(port)), graph.port_guid(port));
             let what =
-                format_args!("{lid} is that of {} and of {}: both are kept", place(other), place(port));
+                format_args!("{lid} belongs to {} and to {}: both are kept", place(other), place(port));
             doubts.add(0, Cause::DuplicateLid, what);
             break;
         }

@@ -5,6 +5,7 @@
 //! it. The surest wins. Nothing of names is used.
 
 use crate::graph::{Graph, NodeIx};
+use crate::{counted, verb};
 
 mod dragonfly;
 mod grid;
@@ -69,9 +70,9 @@ impl Shape {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Self::Tree { levels, .. } => format!("tree of {levels} levels"),
+            Self::Tree { levels, .. } => format!("tree of {}", counted(*levels, "level")),
             Self::Dragonfly { groups, plus, .. } => {
-                format!("dragonfly{} of {groups} groups", if *plus { "+" } else { "" })
+                format!("dragonfly{} of {}", if *plus { "+" } else { "" }, counted(*groups, "group"))
             }
             Self::Grid { sizes, lines, .. } => grid_name(sizes, lines),
             Self::Unknown => "unknown".to_owned(),
@@ -81,7 +82,7 @@ impl Shape {
 
 fn grid_name(sizes: &[u32], lines: &[Line]) -> String {
     if sizes.iter().all(|size| *size == 2) {
-        return format!("hypercube of {} dimensions", sizes.len());
+        return format!("hypercube of {}", counted(sizes.len(), "dimension"));
     }
     let text = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
     let long = || sizes.iter().zip(lines).filter(|(size, _)| **size > 3).map(|(_, line)| *line);
@@ -148,7 +149,11 @@ pub fn recognise(graph: &Graph) -> Recognition {
     };
     if switches.left_out > 0 {
         first.confidence *= switches.nodes.len() as f64 / (switches.nodes.len() + switches.left_out) as f64;
-        let why = format!("{} switches are cut off from the rest and were not looked at", switches.left_out);
+        let why = format!(
+            "{} in other components of the fabric {} not looked at",
+            counted(switches.left_out, "switch"),
+            verb(switches.left_out, "was", "were")
+        );
         first.against.push(why);
     }
     let rivals = opinions.map(|one| (one.shape.name(), one.confidence)).collect();

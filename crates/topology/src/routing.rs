@@ -39,7 +39,7 @@ pub use ranks::Ranks;
 pub use tables::{Changed, NO_PATH, Tables};
 pub use view::View;
 
-use crate::{Graph, Kind, NodeIx, printable};
+use crate::{Graph, Kind, NodeIx, counted, printable, verb};
 use destinations::Destinations;
 use fill::Filler;
 use form::{DragonflyForm, Form, GridForm};
@@ -49,7 +49,7 @@ use ways::{Missing, Ways};
 /// How routes are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Engine {
-    /// Shortest ways, balanced. May wait for itself in a circle.
+    /// Shortest routes, balanced. Credit loops are possible.
     MinHop,
     /// Up first, then down, from roots that are given or found.
     UpDown,
@@ -57,7 +57,7 @@ pub enum Engine {
     FatTree,
     /// Up first, then down, one destination after the other where least is: trees whose trunks differ.
     Balanced,
-    /// Any graph: shortest ways, free of deadlock by lanes.
+    /// Any graph: shortest routes, free of deadlock by virtual lanes (VLs).
     Layered,
     /// Grids, dimension by dimension: torus, mesh, HyperX, hypercube. Needs the coordinates.
     Grid,
@@ -66,6 +66,33 @@ pub enum Engine {
 }
 
 impl Engine {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::MinHop,
+        Self::UpDown,
+        Self::FatTree,
+        Self::Balanced,
+        Self::Layered,
+        Self::Grid,
+        Self::Dragonfly,
+    ];
+    /// OpenSM's names of the engines that compute routes in the same manner.
+    const OF_OPENSM: [(&'static str, Self); 5] = [
+        ("updn", Self::UpDown),
+        ("ftree", Self::FatTree),
+        ("dfsssp", Self::Layered),
+        ("dor", Self::Grid),
+        ("torus-2QoS", Self::Grid),
+    ];
+
+    /// The engine of this name: its own [word](Self::word), or OpenSM's name for it, in any case of letters.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        let own = Self::ALL.into_iter().map(|engine| (engine.word(), engine));
+        let mut all = own.chain(Self::OF_OPENSM);
+        all.find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, engine)| engine)
+    }
+
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -94,7 +121,7 @@ pub struct Request<'a> {
     pub plan: Option<&'a Plan>,
     /// Tables from before a fault: entries that are still as good as others are kept.
     pub prior: Option<&'a Tables>,
-    /// Virtual lanes that may be used.
+    /// Data virtual lanes (VLs) that may be used.
     pub lanes: u8,
     /// Coordinates, for the engine that needs them.
     pub grid: Option<&'a Grid>,
@@ -117,21 +144,21 @@ pub struct Routing {
     pub tables: Tables,
     /// Positions in the tree, for routing again after a fault.
     pub plan: Plan,
-    /// What should be known about it.
+    /// Notes for the user.
     pub remarks: Vec<String>,
 }
 
 /// Why an engine refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
-    /// The identifiers are of another graph.
-    #[error("the identifiers are of another graph: they end at {0}, and the graph's ports do not")]
+    /// The LIDs are of another graph.
+    #[error("LID {0} belongs to a port that this graph lacks: assign the LIDs of this graph")]
     Foreign(u16),
-    /// Data lanes are 1 to 15.
-    #[error("{0} lanes are not possible: a fabric has 1 to 15 data lanes")]
+    /// Data VLs are 1 to 15.
+    #[error("{} are not possible: give 1 to 15 data VLs", counted(*.0, "VL"))]
     Lanes(u8),
     /// A root has to be a switch of the graph.
-    #[error("`{name}` is a {kind} and can't be a root: name a switch of the fabric")]
+    #[error("`{name}` is a {kind} and cannot be a root: name a switch of the fabric")]
     NoRoot {
         /// What it is called.
         name: String,
@@ -139,10 +166,14 @@ pub enum RouteError {
         kind: &'static str,
     },
     /// A root has to be of the graph.
-    #[error("node {0} can't be a root: the graph has no such node")]
+    #[error("node {0} cannot be a root, as the graph has no such node: name a switch of the graph")]
     ForeignRoot(u32),
-    /// The shape's own ways need more lanes than there are.
-    #[error("the engine needs {need} lanes, and {have} are given; the engine `layered` does with any number")]
+    /// The routes of the shape need more VLs than there are.
+    #[error(
+        "the engine needs {}, and {have} {} given: give more, or take the engine `layered`, which needs only 1",
+        counted(*need, "VL"),
+        verb(*have, "is", "are")
+    )]
     FewLanes {
         /// How many it needs.
         need: u8,
@@ -150,10 +181,12 @@ pub enum RouteError {
         have: u8,
     },
     /// Where switches stand is not known.
-    #[error("the engine `{0}` needs to know {1}; the engine `layered` routes any graph")]
+    #[error(
+        "the engine `{0}` needs {1}, which are not known: take the engine `layered`, which routes any fabric"
+    )]
     NoShape(&'static str, &'static str),
     /// What is known of the shape is of another graph.
-    #[error("the shape is of {0} switches, and the graph has {1}")]
+    #[error("the shape has {switches}, and the graph has {1}: recognise the shape of this graph", switches = counted(*.0, "switch"))]
     ForeignShape(usize, usize),
 }
 
@@ -211,7 +244,7 @@ impl Job<'_> {
         let plan = self.plan();
         self.fill(&mut tables, &Ways::shortest(self.view), &plan);
         let given = !self.request.roots.is_empty();
-        let unused = || "roots are not used: shortest ways have none".to_owned();
+        let unused = || "the given roots are not used: the engine minhop has none".to_owned();
         Routing { tables, plan, remarks: given.then(unused).into_iter().collect() }
     }
 
@@ -228,8 +261,10 @@ impl Job<'_> {
             plan = self.plan_of(&Ranks::of_centre(self.view));
             ways = Ways::up_down(self.view, plan.ranks());
             if !self.request.roots.is_empty() {
-                remarks
-                    .push("ways up and down from these roots do not suffice: another was chosen".to_owned());
+                remarks.push(
+                    "up/down routes from the given roots do not reach all switches: other roots were chosen"
+                        .to_owned(),
+                );
             }
         }
         let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
@@ -237,8 +272,9 @@ impl Job<'_> {
         let filled = layered::fill(self.view, plan.ranks(), &destinations, lanes, form, &mut tables)?;
         if filled.rest > 0 {
             remarks.push(format!(
-                "{} identifiers can't be reached from everywhere by the shape's own ways, and go another way",
-                filled.rest
+                "{} {} not reached from all switches by the routes of this shape: other routes were taken",
+                counted(filled.rest, "LID"),
+                verb(filled.rest, "is", "are")
             ));
         }
         let mender = self.mender(&ways, &destinations, &plan, Some(&filled.up_down));
@@ -261,19 +297,20 @@ impl Job<'_> {
     /// What is said of roots that are gone.
     fn of_roots(&self) -> Vec<String> {
         let gone = self.request.roots.iter().filter(|root| self.graph.is_dead(**root));
-        gone.map(|root| format!("the root `{}` is not there", printable(self.graph.name(*root)))).collect()
+        gone.map(|root| format!("the root `{}` is not in the fabric", printable(self.graph.name(*root))))
+            .collect()
     }
 
     /// What is said of entries that are left empty though cables lead there.
     fn empty(&self, destinations: &Destinations, tables: &Tables) -> Vec<String> {
         let empty = complete::empty(self.view, destinations, tables);
         let of_hosts = format!(
-            "{} entries between switches and hosts are left out: they could cause a deadlock",
-            empty.of_hosts
+            "{} between switches and CAs left empty: a route there could close a credit loop",
+            counted(empty.of_hosts, "LFT entry")
         );
         let between = format!(
-            "{} entries between switches without hosts are left out: no way goes up and then down there, and nobody sends there",
-            empty.between_switches
+            "{} between switches without CAs left empty: no up/down route leads there, and no CA sends there",
+            counted(empty.between_switches, "LFT entry")
         );
         let both = [(empty.of_hosts, of_hosts), (empty.between_switches, between)];
         both.into_iter().filter(|one| one.0 > 0).map(|one| one.1).collect()
@@ -332,8 +369,9 @@ impl Job<'_> {
         let (from, to) = missing.first?;
         let name = |row| printable(self.graph.name(self.view.switch(row)));
         Some(format!(
-            "{} of the ways between switches with hosts can't go up and then down, as from `{}` to `{}`: they go another way, on a lane of their own if there is one",
-            missing.pairs,
+            "{} of switches with CAs {} no up/down route, for example from `{}` to `{}`: other routes were taken, on a VL of their own if one is free",
+            counted(missing.pairs, "pair"),
+            verb(missing.pairs, "has", "have"),
             name(from),
             name(to)
         ))
@@ -343,14 +381,14 @@ impl Job<'_> {
     fn of_change(&self, first: Option<(usize, usize)>, last: bool, remarks: &mut Vec<String>) {
         let name = |row| printable(self.graph.name(self.view.switch(row)));
         let why = first.map_or_else(String::new, |(from, to)| {
-            format!("no way up and then down leads from switch `{}` to `{}`: ", name(from), name(to))
+            format!("no up/down route leads from switch `{}` to `{}`: ", name(from), name(to))
         });
         let given = !self.request.roots.is_empty() && !remarks.iter().any(|remark| remark.contains("roots"));
         if given {
-            remarks.push(format!("{why}the roots that were given are not used, leaves are"));
+            remarks.push(format!("{why}the given roots are not used; ranks are counted from the leaves"));
         }
         if last {
-            remarks.push(format!("{why}not routed as a tree, ranks were chosen anew; expect hot links"));
+            remarks.push(format!("{why}not routed as a fat tree, new ranks were chosen; expect hot links"));
         }
     }
 

@@ -1,6 +1,30 @@
-//! Text of strangers, so that it can be printed.
+//! Text for people: names from files and nodes made printable, and counts with their nouns.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+
+/// A count with its noun in the number that fits: `1 VL`, `2 VLs`, `3 switches`, `4 entries`.
+///
+/// `noun` is singular, of a regular plural, and ends with the word that changes.
+#[must_use]
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    if count == N::from(1) {
+        return format!("{count} {noun}");
+    }
+    if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) {
+        return format!("{count} {noun}es");
+    }
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+/// The form of a verb that fits a count: `one` for 1, `many` for all others.
+#[must_use]
+pub fn verb<'a, N: PartialEq + From<u8>>(count: N, one: &'a str, many: &'a str) -> &'a str {
+    if count == N::from(1) { one } else { many }
+}
 
 /// A text in which nothing moves the cursor, ends the line or turns the direction of writing around: such characters, and those
 /// that nobody sees, come out as `\u{…}`. Two different texts stay different to the eye.
@@ -26,6 +50,23 @@ fn is_hidden(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nouns_and_verbs_fit_their_count() {
+        for (count, noun, said) in [
+            (1_usize, "VL", "1 VL"),
+            (0, "VL", "0 VLs"),
+            (2, "CA", "2 CAs"),
+            (1, "switch", "1 switch"),
+            (3, "switch", "3 switches"),
+            (4, "LFT entry", "4 LFT entries"),
+            (2, "path", "2 paths"),
+            (5, "key", "5 keys"),
+        ] {
+            assert_eq!(counted(count, noun), said);
+        }
+        assert_eq!((verb(1_u64, "has", "have"), verb(0_u64, "has", "have")), ("has", "have"));
+    }
 
     #[test]
     fn what_would_change_the_terminal_is_spelt_out() {

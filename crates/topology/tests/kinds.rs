@@ -189,7 +189,7 @@ fn a_leaf_of_one_host_changes_nothing_for_the_others() {
         let graph = uneven(&whole, &counts).unwrap();
         let ours = routed(&graph);
         assert_eq!(
-            (ours.engine, ours.routing.remarks.iter().filter(|one| one.contains("anew")).count()),
+            (ours.engine, ours.routing.remarks.iter().filter(|one| one.contains("new ranks")).count()),
             (Engine::FatTree, 0)
         );
         let (left, most) = values(&graph, &ours.routing.tables);
@@ -227,7 +227,24 @@ fn roots_that_do_not_serve_are_said_to_be_unused() {
     let request = Request { roots: &roots, lanes: 1, ..Request::by(Engine::FatTree) };
     let routing = route(&graph, &lids(&graph), &request).unwrap();
     assert!(check(&graph, &routing.tables).is_good());
-    let unused = routing.remarks.iter().filter(|one| one.contains("roots that were given are not used"));
-    let anew = routing.remarks.iter().filter(|one| one.contains("anew"));
+    let unused = routing.remarks.iter().filter(|one| one.contains("given roots are not used"));
+    let anew = routing.remarks.iter().filter(|one| one.contains("new ranks"));
     assert!(unused.count() <= 1 && anew.count() <= 1, "{:?}", routing.remarks);
+}
+
+#[test]
+fn engines_have_the_names_of_opensm_too() {
+    for engine in Engine::ALL {
+        assert_eq!(Engine::of_word(engine.word()), Some(engine));
+    }
+    for (name, engine) in [
+        ("updn", Engine::UpDown),
+        ("ftree", Engine::FatTree),
+        ("dfsssp", Engine::Layered),
+        ("dor", Engine::Grid),
+        ("torus-2qos", Engine::Grid),
+    ] {
+        assert_eq!(Engine::of_word(name), Some(engine), "{name}");
+    }
+    assert_eq!(Engine::of_word("lash"), None);
 }

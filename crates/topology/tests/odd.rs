@@ -78,7 +78,7 @@ fn sound(graph: &Graph, request: &Request<'_>, lmc: u8, auto: bool) -> Result<()
     prop_assert!(checked.findings.is_empty(), "{:?} {:?}", request.engine, checked);
     prop_assert!(request.engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?}", checked);
     prop_assert!(checked.lanes <= request.lanes);
-    let left = routing.remarks.iter().filter(|remark| remark.contains("are left out"));
+    let left = routing.remarks.iter().filter(|remark| remark.contains("left empty"));
     let said: usize = left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum();
     prop_assert_eq!(followed(graph, &routing.tables)?, said, "{:?} {:?}", request.engine, routing.remarks);
     let judged = quality::quality(graph, &routing.tables, 1);

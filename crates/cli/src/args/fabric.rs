@@ -19,69 +19,69 @@ pub(crate) struct Fabric {
 /// What to do with a fabric.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FabricAction {
-    /// What is wrong with a fabric, live or from a file; nothing is ever set
+    /// Find what is wrong with a fabric, live or from a file; nothing is ever set
     #[command(
-        after_help = "Examples:\n  tieline fabric observe                 the fabric behind this machine's first port\n  \
-                      tieline fabric observe --ibsim lab     one that `tieline fabric serve` or ibsim serves\n  \
+        after_help = "Examples:\n  tieline fabric observe                 the fabric at umad device 0 of this machine\n  \
+                      tieline fabric observe --ibsim lab     a fabric that `tieline fabric serve` or ibsim simulates\n  \
                       tieline fabric observe --from dump.ibnetdiscover --plan plan.toml\n  \
                       tieline fabric observe --save now.json --html now.html\n  \
                       tieline fabric observe --from now.json --since before.json --worst integrity\n  \
                       tieline fabric observe --route hostA hostB\n\n\
-                      Exit status: 0 nothing is wrong, 1 something is, 2 wrong usage or no fabric in the file, 3 something could \
-                      not be judged, 4 could not run or not be written."
+                      Exit status: 0 nothing is wrong, 1 something is wrong, 2 wrong usage or no fabric in the file, 3 something could \
+                      not be judged, 4 could not run or could not write."
     )]
     Observe(Box<Observe>),
-    /// Simulate a fabric, so that stock programs and `observe` can look at it, until Ctrl-C or the line `quit`
+    /// Simulate a fabric for infiniband-diags, OpenSM and `observe`, until Ctrl-C or the line `quit`
     #[command(after_help = "Examples:\n  tieline fabric serve net.toml --name lab\n  \
                             IBSIM_SOCKNAME=lab ibsim-run ibnetdiscover     in another terminal\n  \
                             echo 'unlink leaf000 1' | tieline fabric serve net.toml     commands on standard input\n\n\
                             Commands: unlink, relink NODE PORT; down, up NODE; counter NODE PORT NAME VALUE; counters, port NODE \
                             PORT; lose NODE PORT THOUSANDTHS; describe NODE TEXT; clients; quit.")]
     Serve(Serve),
-    /// Compute forwarding tables, check them, say how good they are
+    /// Compute forwarding tables (LFTs), check them and measure their quality
     #[command(
         after_help = "Examples:\n  tieline fabric route net.toml\n  tieline fabric route net.toml --engine updown\n  \
                             tieline fabric route net.toml --without leaf000/19 --without spine001\n  \
                             tieline fabric route net.toml --dump tables     for ibdmchk and OpenSM"
     )]
     Route(Route),
-    /// How good tables are: those that are there, or those of an engine
+    /// Measure the quality of the forwarding tables (LFTs) that are there, or else of those of an engine
     #[command(
         after_help = "Examples:\n  tieline fabric quality net.toml\n  tieline fabric quality now.json\n  \
                             tieline fabric quality dump.ibnetdiscover --lfts opensm.fdbs"
     )]
     Quality(Tabled),
-    /// Check tables that are there: do all reach each other, and can traffic wait for itself in a circle?
+    /// Check the forwarding tables (LFTs) that are there: reachability and credit loops (deadlock)
     #[command(
         after_help = "Examples:\n  tieline fabric check now.json\n  tieline fabric check --ibsim lab\n  \
                             tieline fabric check dump.ibnetdiscover --lfts opensm.fdbs\n  \
                             tieline fabric check opensm-subnet.lst --lfts opensm.fdbs --sl opensm.psl --sl2vl opensm.slvl"
     )]
     Check(Check),
-    /// What taking a switch or cables out for maintenance would do
+    /// Show what taking switches or cables out for maintenance would change
     #[command(
         after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19\n  \
                             tieline fabric drain --ibsim lab spine001     the live fabric, of which nothing is set"
     )]
     Drain(Drain),
-    /// Two fabrics side by side, each with the routes that fit it
+    /// Compare the quality of two fabrics, each routed by the engine that fits it
     #[command(after_help = "Examples:\n  tieline fabric compare now.toml planned.toml")]
     Compare(Pair),
-    /// In what two fabrics and their tables differ, exactly
+    /// List all differences between two fabrics and their forwarding tables (LFTs)
     #[command(after_help = "Examples:\n  tieline fabric diff before.json now.json\n  \
                             tieline fabric diff --net dump.ibnetdiscover old.fdbs new.fdbs     tables alone")]
     Diff(Diff),
-    /// Turn a file of a fabric into another form, by the end of its name
+    /// Convert a fabric file to another format, which the extension of OUT chooses
     #[command(after_help = "Examples:\n  tieline fabric convert dump.ibnetdiscover net.toml\n  \
                             tieline fabric convert net.toml topology.conf\n  tieline fabric convert net.toml - --to ibsim")]
     Convert(Convert),
-    /// Draw a fabric
+    /// Draw a fabric as SVG
     #[command(after_help = "Examples:\n  tieline fabric draw net.toml net.svg")]
     Draw(Draw),
-    /// Make a well-known shape of any size
+    /// Generate a topology of a well-known shape and any size
     #[command(
         after_help = "Examples:\n  tieline fabric generate net.toml fattree 36 2     radix, levels\n  \
-                            tieline fabric generate net.net dragonfly 4        hosts a switch\n  \
+                            tieline fabric generate net.net dragonfly 4        hosts per switch\n  \
                             tieline fabric generate net.toml torus 4x4x4 --hosts 2\n  \
                             tieline fabric generate - hypercube 5 --to ibsim"
     )]
@@ -91,19 +91,19 @@ pub(crate) enum FabricAction {
 /// A live fabric.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Live {
-    /// Through the simulator that serves under this name: ibsim, or `tieline fabric serve`
+    /// Take the fabric of the simulator with this socket name: ibsim or `tieline fabric serve`
     #[arg(long, value_name = "NAME", conflicts_with = "umad")]
     pub ibsim: Option<String>,
-    /// With --ibsim: stand at this node, by description or GUID [default: where the simulator says]
+    /// With --ibsim: connect at this node, by NodeDescription or GUID [default: the node that the simulator chooses]
     #[arg(long, value_name = "NODE", requires = "ibsim", conflicts_with = "umad")]
     pub at: Option<String>,
-    /// Through the kernel's device of this number: 0 is /dev/infiniband/umad0
+    /// Take the fabric of the umad device with this number: 0 is /dev/infiniband/umad0
     #[arg(long, value_name = "NUMBER")]
     pub umad: Option<u32>,
-    /// Milliseconds until a question is repeated
+    /// Milliseconds without a response until a MAD is sent again
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: u64,
-    /// Repetitions before a question is given up
+    /// Retries of a MAD before it counts as unanswered
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub retries: u32,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Live {
 /// `fabric observe`.
 #[derive(Debug, Args)]
 pub(crate) struct Observe {
-    /// Look at this file instead: a snapshot of --save, or a topology in any form that `convert` reads
+    /// Observe this file instead: a snapshot of --save, or a topology in any format that `convert` reads
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ibsim", "at", "umad", "watch", "times"])]
     pub from: Option<PathBuf>,
     /// The live fabric.
@@ -123,37 +123,37 @@ pub(crate) struct Observe {
     /// List all links
     #[arg(long)]
     pub links: bool,
-    /// The way between two ports: descriptions, GUIDs, LIDs, or one of these with /PORT
+    /// Print the route between two ports, each a NodeDescription, GUID, LID, or one of these with /PORT
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pub route: Option<Vec<String>>,
-    /// Judge by this plan: a topology in any form; missing, extra and swapped by name and port
+    /// Compare with this plan, a topology in any format: missing, extra and swapped cables and nodes, by name and port
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// What changed since this snapshot; counters are judged by what they grew
+    /// Show what changed since this snapshot, and judge counters by their growth since then
     #[arg(long, value_name = "SNAPSHOT")]
     pub since: Option<PathBuf>,
-    /// The ten ports with most of it: integrity, congestion, security, routing, data, or a counter's name
+    /// List the ten ports with the highest values: integrity, congestion, security, routing, data, or the name of a counter
     #[arg(long, value_name = "CATEGORY")]
     pub worst: Option<String>,
-    /// What a counter may reach, such as symbol_errors=100; again for others
+    /// Highest value of a counter that is no error, such as SymbolErrorCounter=100; may be repeated
     #[arg(long, value_name = "NAME=N")]
     pub threshold: Vec<String>,
-    /// Leave the counters out
+    /// Do not read the counters
     #[arg(long, conflicts_with = "watch")]
     pub no_counters: bool,
-    /// Leave the forwarding tables out
+    /// Do not read the forwarding tables (LFTs)
     #[arg(long)]
     pub no_tables: bool,
-    /// Then read the counters again every so many seconds, and say what grew
+    /// Then read counters and link states again every so many seconds, and print what changed
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub watch: Option<u32>,
-    /// With --watch: so many times, then end
+    /// With --watch: end after so many readings
     #[arg(long, value_name = "N", requires = "watch")]
     pub times: Option<u64>,
-    /// Keep what was seen in this file; every report runs on it
+    /// Save what was observed as a snapshot in this file; all commands read it
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Write the report as one HTML page with a drawing, too
+    /// Also write the report as one HTML page with a drawing
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -161,16 +161,16 @@ pub(crate) struct Observe {
 /// `fabric serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The fabric: a file in any form that can be read
+    /// The fabric: a file in any format that `convert` reads
     #[arg(value_name = "FABRIC")]
     pub file: PathBuf,
-    /// Name under which programs find it: their IBSIM_SOCKNAME
+    /// Socket name under which programs find the fabric: their IBSIM_SOCKNAME
     #[arg(long, value_name = "NAME", default_value = "sim")]
     pub name: String,
-    /// Take commands on this socket, too, a line each
+    /// Also take commands on this UNIX socket, one per line
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
-    /// Leave LIDs, tables and link states to a subnet manager, instead of serving the fabric as one left it
+    /// Leave LIDs, forwarding tables and link states to a subnet manager (SM) instead of setting them
     #[arg(long)]
     pub bare: bool,
 }
@@ -178,10 +178,10 @@ pub(crate) struct Serve {
 /// A fabric for what needs no counters: a file, or live.
 #[derive(Debug, Args)]
 pub(crate) struct Source {
-    /// A file in any form that can be read; without one the live fabric
+    /// A file in any format that `convert` reads; without one, --ibsim or --umad names a live fabric
     #[arg(value_name = "FABRIC", conflicts_with_all = ["ibsim", "at", "umad"])]
     pub file: Option<PathBuf>,
-    /// The live one.
+    /// The live fabric.
     #[command(flatten)]
     pub live: Live,
 }
@@ -189,16 +189,16 @@ pub(crate) struct Source {
 /// How to route.
 #[derive(Debug, Args)]
 pub(crate) struct Engine {
-    /// auto, minhop, updown, fattree, balanced, layered, grid or dragonfly
+    /// auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names updn, ftree, dfsssp, dor, torus-2QoS
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
-    /// Roots of a tree, by name; again for others [default: found]
+    /// Root switch of a tree, by name; may be repeated [default: found]
     #[arg(long, value_name = "SWITCH")]
     pub root: Vec<String>,
-    /// Data lanes that may be used
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=15))]
+    /// Data virtual lanes (VLs) that may be used
+    #[arg(long = "vls", alias = "lanes", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=15))]
     pub lanes: u8,
-    /// Two to this power LIDs a host, each with a way of its own
+    /// LID mask control (LMC): 2 to the power of N LIDs per CA port, each with its own route
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: u8,
 }
@@ -212,10 +212,10 @@ pub(crate) struct Route {
     /// How.
     #[command(flatten)]
     pub engine: Engine,
-    /// Without this switch, host, or the cable in NODE/PORT; again for others
+    /// Remove this switch, CA, or the cable at NODE/PORT first; may be repeated
     #[arg(long, value_name = "PART")]
     pub without: Vec<String>,
-    /// Leave the tables in this directory, as OpenSM dumps them and ibdmchk reads them
+    /// Write the tables into this directory, in the files that OpenSM dumps and ibdmchk reads
     #[arg(long, value_name = "DIR", visible_alias = "dump-lfts")]
     pub dump: Option<PathBuf>,
 }
@@ -226,7 +226,7 @@ pub(crate) struct Tabled {
     /// The fabric.
     #[command(flatten)]
     pub source: Source,
-    /// Tables as OpenSM dumps them (opensm.fdbs)
+    /// Forwarding tables in a dump of OpenSM (opensm.fdbs)
     #[arg(long, value_name = "FILE")]
     pub lfts: Option<PathBuf>,
 }
@@ -237,10 +237,10 @@ pub(crate) struct Check {
     /// Fabric and tables.
     #[command(flatten)]
     pub tabled: Tabled,
-    /// Service levels of all pairs (opensm.psl); without it all have level 0
+    /// Service levels (SLs) of all pairs (opensm.psl) [default: SL 0]
     #[arg(long, value_name = "FILE")]
     pub sl: Option<PathBuf>,
-    /// Lanes of the levels in each switch (opensm.slvl); without it each level has the lane of its number
+    /// SL-to-VL maps of all switches (opensm.slvl) [default: the VL with the number of the SL]
     #[arg(long, value_name = "FILE")]
     pub sl2vl: Option<PathBuf>,
 }
@@ -248,11 +248,11 @@ pub(crate) struct Check {
 /// `fabric drain`.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
-    /// A file in any form that can be read, unless --ibsim or --umad names a live fabric; then what is to be taken out:
-    /// switches, hosts, or the cables in NODE/PORT
+    /// A file in any format that `convert` reads, unless --ibsim or --umad names a live fabric; then what is to be taken
+    /// out: switches, CAs, or the cables at NODE/PORT
     #[arg(value_name = "FABRIC|PART", required = true)]
     pub words: Vec<String>,
-    /// The live one.
+    /// The live fabric.
     #[command(flatten)]
     pub live: Live,
     /// How.
@@ -263,10 +263,10 @@ pub(crate) struct Drain {
 /// `fabric compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Pair {
-    /// The one
+    /// The first fabric
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// The other
+    /// The second fabric
     #[arg(value_name = "B")]
     pub b: PathBuf,
     /// How.
@@ -277,13 +277,13 @@ pub(crate) struct Pair {
 /// `fabric diff`.
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// Before: a snapshot or a topology, with --net tables as OpenSM dumps them
+    /// Before: a snapshot or a topology; with --net a dump of forwarding tables of OpenSM
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// Now: the same
+    /// Now: the same kind of file
     #[arg(value_name = "B")]
     pub b: PathBuf,
-    /// The fabric whose tables A and B are
+    /// The fabric that the tables A and B belong to
     #[arg(long, value_name = "FABRIC")]
     pub net: Option<PathBuf>,
 }
@@ -291,16 +291,16 @@ pub(crate) struct Diff {
 /// `fabric convert`.
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
-    /// A file in any form that can be read: ibnetdiscover, ibsim, lst, toml, a snapshot, …
+    /// A file in one of the formats ibnetdiscover, ibsim, lst, opa, toml, or a snapshot
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// Where to; `-` is standard output
+    /// The file to write; `-` is standard output
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the name's end]
+    /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the extension of OUT]
     #[arg(long, value_name = "FORM")]
     pub to: Option<String>,
-    /// Read it as this, whatever it looks like
+    /// Read IN as this format, whatever it looks like
     #[arg(long, value_name = "FORM")]
     pub as_form: Option<String>,
 }
@@ -308,10 +308,10 @@ pub(crate) struct Convert {
 /// `fabric draw`.
 #[derive(Debug, Args)]
 pub(crate) struct Draw {
-    /// A file in any form that can be read
+    /// A file in any format that `convert` reads
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// Where to; `-` is standard output
+    /// The file to write; `-` is standard output
     #[arg(value_name = "OUT.svg")]
     pub output: PathBuf,
 }
@@ -319,7 +319,7 @@ pub(crate) struct Draw {
 /// `fabric generate`.
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
-    /// Where to; `-` is standard output
+    /// The file to write; `-` is standard output
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
     /// fattree, pgft, dragonfly, dragonfly+, torus, mesh, hyperx or hypercube
@@ -329,13 +329,13 @@ pub(crate) struct Generate {
     /// mesh, hyperx 4x4x4; hypercube DIMENSIONS
     #[arg(value_name = "SIZE", required = true)]
     pub sizes: Vec<String>,
-    /// Hosts a switch, of a fat tree a leaf [default: half the radix, else 1]
+    /// Hosts per switch, in a fat tree per leaf [default: half the radix, else 1]
     #[arg(long, value_name = "N")]
     pub hosts: Option<u32>,
-    /// Width and speed of all links
+    /// Width and speed of all links, as 4xHDR
     #[arg(long, value_name = "RATE", default_value = "4xHDR")]
     pub rate: String,
-    /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the name's end]
+    /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the extension of OUT]
     #[arg(long, value_name = "FORM")]
     pub to: Option<String>,
 }

@@ -14,6 +14,7 @@ use mad::MadTransport;
 use mad::ibsim::IbsimTransport;
 use mad::umad::UmadTransport;
 use mad::windowed::Limits;
+use topology::counted;
 
 use super::usage;
 use crate::args::fabric::{Fabric, FabricAction, Live, Source};
@@ -43,12 +44,17 @@ fn act(arguments: &Fabric, output: Shown) -> Outcome {
     }
 }
 
-/// A fabric from a file; a file that is none, or can't be read, is a wrong usage: another one has to be named.
+/// A fabric from a file. A file that holds no fabric, or cannot be read, is a usage error: another one has to be named.
 fn open(path: &Path, output: Shown) -> Result<Snapshot, Failure> {
     let snapshot = opened(snapshot::open(path, None))?;
     let doubts = snapshot.concerns.len() as u64 + snapshot.more_concerns;
     if let Some(first) = snapshot.concerns.first().filter(|_| snapshot.taken == 0) {
-        output.note(&format!("{}: {doubts} doubts, the first: {}", path.display(), first.text));
+        output.note(&format!(
+            "{}: {}, the first: {}",
+            path.display(),
+            counted(doubts, "anomaly"),
+            first.text
+        ));
     }
     Ok(snapshot)
 }
@@ -78,7 +84,9 @@ fn source(source: &Source, tables: bool, output: Shown) -> Result<Snapshot, Fail
         return open(path, output);
     }
     if source.live.ibsim.is_none() && source.live.umad.is_none() {
-        return Err(usage("name a file of a fabric, or a live one with --ibsim or --umad"));
+        return Err(usage(
+            "no fabric is given: name a topology file, or a live fabric with --ibsim NAME or --umad NUMBER",
+        ));
     }
     interrupt::end_with_what_there_is()?;
     let (mut transport, name) = connect(&source.live)?;

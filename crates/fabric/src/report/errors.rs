@@ -39,10 +39,9 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Another limit for a counter. False: there is no such counter.
+    /// Another limit for a counter, which is named as [`Counters::key`] takes it. False: there is no such counter.
     pub fn set(&mut self, name: &str, limit: u64) -> bool {
-        let known = Counters::NAMES.iter().find(|known| **known == name);
-        known.is_some_and(|known| {
+        Counters::key(name).is_some_and(|known| {
             self.0.insert(known, limit);
             true
         })
@@ -80,7 +79,7 @@ impl Category {
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let own = Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, category)| *category);
-        own.or_else(|| Counters::NAMES.iter().find(|name| **name == word).map(|name| Self::Counter(name)))
+        own.or_else(|| Counters::key(word).map(Self::Counter))
     }
 
     fn word(self) -> &'static str {
@@ -142,7 +141,7 @@ pub fn worst(
         what: "the list of the worst ports",
         needs: "counters",
         source_name: snapshot.source.clone(),
-        hint: ": look at the live fabric, or at a snapshot that was taken with them",
+        hint: ": observe the live fabric, or a snapshot that was taken with counters",
     })?;
     let before = since.map(|since| earlier(since, snapshot));
     let mut values: Vec<(u64, PortIx)> = counters
@@ -189,7 +188,7 @@ pub(super) fn findings(
             .filter_map(|(name, value)| {
                 let then = old.get(name).copied().unwrap_or(0);
                 let grown = if value < then { value } else { value - then };
-                (grown > *thresholds.0.get(name)?).then(|| format!("{name} {grown}"))
+                (grown > *thresholds.0.get(name)?).then(|| format!("{} {grown}", Counters::specified(name)))
             })
             .collect();
         if over.is_empty() {
@@ -212,9 +211,13 @@ fn uncounted(snapshot: &Snapshot) -> Vec<Finding> {
     let finding = |(why, ports): (&str, Vec<PortIx>)| {
         let places: Vec<String> = ports.iter().take(20).map(|port| snapshot.place(*port)).collect();
         let text = if ports.len() == 1 {
-            format!("the counters of {} are not known: it {why}", places[0])
+            format!("the counters of {} could not be read: it {why}", places[0])
         } else {
-            format!("the counters of {} ports are not known; the first, {}, {why}", ports.len(), places[0])
+            format!(
+                "the counters of {} ports could not be read; the first, {}, {why}",
+                ports.len(),
+                places[0]
+            )
         };
         Finding { weight: Weight::Failed, kind: "not counted", places, text }
     };

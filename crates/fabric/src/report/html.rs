@@ -2,7 +2,10 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use topology::counted;
+
 use super::{Report, Verdict, Weight};
+use crate::counting::Counters;
 
 /// Findings and lines of a list that are shown.
 const SHOWN: usize = 500;
@@ -37,16 +40,16 @@ pub fn page(report: &Report, drawing: Option<&str>) -> String {
                 h1 { "Fabric " span class={ "verdict " (class) } { (word) } }
                 table {
                     tr { th { "source" } td { (of.source) } }
-                    tr { th { "nodes" } td { (of.hosts) " hosts, " (of.switches) " switches, " (of.routers) " routers" } }
+                    tr { th { "nodes" } td { (counted(of.hosts, "CA")) ", " (counted(of.switches, "switch")) ", " (counted(of.routers, "router")) } }
                     tr { th { "links" } td { (of.links) ": " (rates.join(", ")) } }
                     tr { th { "shape" } td { (of.shape) " (" (format!("{:.0}", of.shape_confidence * 100.0)) " % sure)" } }
-                    @if !of.managers.is_empty() { tr { th { "subnet manager" } td { (of.managers.join(", ")) } } }
-                    tr { th { "counters" } td { @match of.counted { Some(ports) => { "of " (ports) " ports" } None => { "n/a" } } } }
-                    tr { th { "tables" } td {
+                    @if !of.managers.is_empty() { tr { th { "subnet manager (SM)" } td { (of.managers.join(", ")) } } }
+                    tr { th { "counters" } td { @match of.counted { Some(ports) => { "of " (counted(ports, "port")) } None => { "n/a" } } } }
+                    tr { th { "forwarding tables (LFTs)" } td {
                         @match &report.routes {
                             Some(routes) => {
-                                (routes.pairs - routes.lost - routes.cut) " of " (routes.pairs) " pairs reach each other; "
-                                @if routes.credit_loop.is_empty() { "no credit loop between hosts" } @else { "a credit loop" }
+                                (routes.pairs - routes.lost - routes.cut) " of " (counted(routes.pairs, "pair")) " (switch with CAs, CA LID) routed; "
+                                @if routes.credit_loop.is_empty() { "no credit loop between CAs" } @else { "a credit loop" }
                             }
                             None => { "n/a" }
                         }
@@ -77,7 +80,7 @@ fn findings(report: &Report) -> Markup {
                         Weight::Open => ("open", "open"),
                         Weight::Warning => ("warning", "warning"),
                     };
-                    tr { td class=(class) { (word) } td { (finding.kind) } td { (finding.text) } }
+                    tr { td class=(class) { (word) } td { (finding.word()) } td { (finding.text) } }
                 }
             }
             @if report.findings.len() > SHOWN { p { "and " (report.findings.len() - SHOWN) " more" } }
@@ -93,7 +96,7 @@ fn lists(report: &Report) -> Markup {
             @if let Some(why) = &way.broken { p class="failed" { (why) } }
         }
         @if let Some(worst) = &report.worst {
-            h2 { "Most " (worst.category) }
+            h2 { "Most " (Counters::specified(worst.category)) }
             table { @for (place, value) in &worst.ports { tr { td { (place) } td { (value) } } } }
         }
         @if let Some(nodes) = &report.nodes {

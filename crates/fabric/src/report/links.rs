@@ -69,16 +69,19 @@ fn states(snapshot: &Snapshot) -> Vec<Finding> {
     let places: Vec<String> = idle.iter().map(|port| snapshot.place(*port)).collect();
     let all = idle.len() == snapshot.graph.link_count() * 2;
     if all || idle.len() > 20 {
-        let which =
-            if all { "no port with a cable is".to_owned() } else { format!("{} ports are not", idle.len()) };
+        let which = if all {
+            "no port with a cable is".to_owned()
+        } else {
+            format!("{} ports with a cable are not", idle.len())
+        };
         let text =
-            format!("{which} active: no subnet manager has brought them up; the first is {}", places[0]);
+            format!("{which} Active: no subnet manager (SM) has brought them up; the first is {}", places[0]);
         return vec![Finding::failed("not active", places.into_iter().take(20).collect(), text)];
     }
     let one = |(port, place): (&PortIx, String)| {
         let facts = snapshot.port(*port);
         let state = facts.map(PortFacts::state_word).unwrap_or_default();
-        let text = format!("{place} has a link, and is {state}, not active");
+        let text = format!("{place} has a link, but its state is {state}, not Active");
         Finding::failed("not active", vec![place], text)
     };
     idle.iter().zip(places).map(one).collect()
@@ -103,16 +106,16 @@ fn of_facts(snapshot: &Snapshot, a: (PortIx, &PortFacts), b: (PortIx, &PortFacts
     };
     if less(active, enabled) {
         let text = format!(
-            "{between} runs at {}, and both ends allow {}: {}",
+            "{between} runs at {}, but both ends enable {}: {}",
             rate_word(active),
             rate_word(enabled),
-            "look at the cable, or train the link again"
+            "check the cable, or retrain the link"
         );
         found.push(Finding::failed("downgraded", places(), text));
     }
     if less(enabled, supported) {
         let text = format!(
-            "{between} is set to at most {}, and both ends can {}",
+            "{between} is limited to {}, but both ends support {}",
             rate_word(enabled),
             rate_word(supported)
         );
@@ -121,13 +124,14 @@ fn of_facts(snapshot: &Snapshot, a: (PortIx, &PortFacts), b: (PortIx, &PortFacts
     let own = |facts: &PortFacts| LinkSpec { width: widest(facts.width[0]), speed: fastest(facts.speed[0]) };
     let (mine, theirs) = (own(a.1), own(b.1));
     if less(supported, mine) || less(supported, theirs) {
-        let text = format!("{between}: one end can {}, the other {}", rate_word(mine), rate_word(theirs));
+        let text =
+            format!("{between}: one end supports {}, the other {}", rate_word(mine), rate_word(theirs));
         found.push(Finding::warning("mismatched", places(), text));
     }
     if a.1.mtu[1] != b.1.mtu[1] && a.1.is_active() && b.1.is_active() {
         let bytes = |mtu: u8| 128_u32.checked_shl(mtu.into()).unwrap_or(0);
         let text = format!(
-            "{between}: packets of up to {} bytes at one end, and {} at the other",
+            "{between}: the MTU is {} bytes at one end and {} at the other",
             bytes(a.1.mtu[1]),
             bytes(b.1.mtu[1])
         );
@@ -149,7 +153,7 @@ fn slow(snapshot: &Snapshot) -> Vec<Finding> {
         for (a, _) in &of_kind {
             *rates.entry(snapshot.rate(*a).mbps()).or_default() += 1;
         }
-        let what = if between { "between switches" } else { "to hosts" };
+        let what = if between { "between switches" } else { "to CAs" };
         rates.remove(&0);
         let Some((usual, count)) = rates.iter().map(|(rate, count)| (*rate, *count)).max_by_key(|one| one.1)
         else {
@@ -172,7 +176,7 @@ fn slow(snapshot: &Snapshot) -> Vec<Finding> {
             }
             let places = vec![snapshot.place(a), snapshot.place(b)];
             let text = format!(
-                "{} to {} is {}, and {count} links {what} are {} Gb/s",
+                "{} to {} runs at {}, but {count} links {what} run at {} Gb/s",
                 places[0],
                 places[1],
                 rate_word(rate),

@@ -1,9 +1,9 @@
-//! Is the fabric one? And do its tables lead to every switch?
+//! Is the fabric one component? And do its forwarding tables lead to every switch?
 
 use std::collections::BTreeMap;
 
 use topology::routing::Tables;
-use topology::{Graph, Kind, NodeIx, PortIx};
+use topology::{Graph, Kind, NodeIx, PortIx, counted, verb};
 
 use super::Finding;
 use crate::names;
@@ -85,14 +85,22 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         }
         let places = pieces.iter().filter_map(|piece| piece.switches.first().or(piece.hosts.first()));
         let places = places.take(NAMED).map(|node| names::label(graph, *node)).collect();
-        let text =
-            format!("the fabric is in {} pieces that no cable joins: {}", pieces.len(), words.join("; "));
+        let text = format!(
+            "the fabric is in {} components that no cable connects: {}",
+            pieces.len(),
+            words.join("; ")
+        );
         found.push(Finding::failed("cut", places, text));
     }
     let alone: Vec<NodeIx> =
         graph.nodes().filter(|node| !graph.is_dead(*node) && graph.cabled(*node).next().is_none()).collect();
     if !alone.is_empty() && graph.node_count() > 1 {
-        let text = format!("{} nodes have no cable: {}", alone.len(), few(graph, &alone));
+        let text = format!(
+            "{} {} no cable: {}",
+            counted(alone.len(), "node"),
+            verb(alone.len(), "has", "have"),
+            few(graph, &alone)
+        );
         let places = alone.iter().take(NAMED).map(|node| names::label(graph, *node)).collect();
         found.push(Finding::warning("no cable", places, text));
     }
@@ -102,7 +110,7 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
 fn piece_words(graph: &Graph, piece: &Piece) -> String {
     let (hosts, switches) = (piece.hosts.len(), piece.switches.len());
     let named = if switches > 0 { &piece.switches } else { &piece.hosts };
-    format!("{hosts} hosts and {switches} switches with {}", few(graph, named))
+    format!("{} and {} with {}", counted(hosts, "CA"), counted(switches, "switch"), few(graph, named))
 }
 
 fn few(graph: &Graph, nodes: &[NodeIx]) -> String {

@@ -73,13 +73,13 @@ pub(super) fn findings(snapshot: &Snapshot, plan: &Snapshot) -> Vec<Finding> {
     for node in planned.nodes().filter(|node| !planned.is_dead(*node)) {
         if twins.there[node.index()].is_none() {
             let name = label(planned, node);
-            let text = format!("{} {name} is planned, and is not there", planned.kind(node).word());
+            let text = format!("{} {name} is planned but not there", planned.kind(node).word());
             found.push(Finding::failed("missing node", vec![name], text));
         }
     }
     for node in &twins.rest {
         let name = label(graph, *node);
-        let text = format!("{} {name} is there, and is not planned", graph.kind(*node).word());
+        let text = format!("{} {name} is there but not planned", graph.kind(*node).word());
         found.push(Finding::failed("extra node", vec![name], text));
     }
     Cables { graph, planned, twins: &twins, found: &mut found, told: BTreeSet::new() }
@@ -131,7 +131,7 @@ impl Cables<'_> {
                 continue;
             }
             let places = vec![place(graph, a), place(graph, b)];
-            let text = format!("a cable from {} to {} is there, and is not planned", places[0], places[1]);
+            let text = format!("a cable from {} to {} is there but not planned", places[0], places[1]);
             self.found.push(Finding::failed("extra", places, text));
         }
     }
@@ -170,7 +170,7 @@ impl Cables<'_> {
             self.found.push(Finding::failed("missing", places, text));
         } else {
             let text = format!(
-                "the cable from {} to {} is not where it should be: {}",
+                "the cable from {} to {} is connected elsewhere: {}",
                 places[0],
                 places[1],
                 led.join(", ")
@@ -188,7 +188,7 @@ impl Cables<'_> {
         }
         let places = vec![place(self.graph, a.1), place(self.graph, b.1)];
         let text = format!(
-            "{} to {} is {}, and {} is planned",
+            "{} to {} runs at {}, but {} is planned",
             places[0],
             places[1],
             rate_word(there),

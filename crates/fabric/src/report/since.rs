@@ -1,7 +1,7 @@
 //! Reports what changed between two snapshots. Counters are compared where they are judged, in
 //! `errors`.
 
-use topology::PortIx;
+use topology::{PortIx, counted};
 
 use super::plan::Twins;
 use super::{Finding, rate_word};
@@ -17,7 +17,7 @@ pub(super) fn findings(before: &Snapshot, now: &Snapshot) -> Vec<Finding> {
         let name = label(old, node);
         match twins.there[node.index()] {
             None => {
-                let text = format!("{} {name} was there, and is gone", old.kind(node).word());
+                let text = format!("{} {name} was there before and is gone", old.kind(node).word());
                 found.push(Finding::failed("gone", vec![name], text));
             }
             Some(twin) if text(new, twin) != text(old, node) => {
@@ -66,7 +66,13 @@ fn same_cable(before: &Snapshot, now: &Snapshot, old: PortIx, one: PortIx, other
         return None;
     }
     let places = vec![now.place(one), now.place(other)];
-    let text = format!("{} to {} was {}, and is {}", places[0], places[1], rate_word(was), rate_word(is));
+    let text = format!(
+        "{} to {} ran at {} before and runs at {} now",
+        places[0],
+        places[1],
+        rate_word(was),
+        rate_word(is)
+    );
     let finding = if is.mbps() < was.mbps() { Finding::failed } else { Finding::warning };
     Some(finding("rate", places, text))
 }
@@ -101,7 +107,7 @@ fn tables(before: &Snapshot, now: &Snapshot, found: &mut Vec<Finding>) {
         switches += u64::from(differ > 0);
     }
     if changed > 0 {
-        let text = format!("{changed} entries of the forwarding tables of {switches} switches changed");
+        let text = format!("{} of {} changed", counted(changed, "LFT entry"), counted(switches, "switch"));
         found.push(Finding::warning("tables", Vec::new(), text));
     }
 }

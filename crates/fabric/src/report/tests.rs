@@ -133,7 +133,7 @@ fn a_fabric_in_pieces_fails_and_the_pieces_are_named() {
     let cut = report.findings.iter().find(|finding| finding.kind == "cut").unwrap();
     assert_eq!((report.verdict, cut.weight), (Verdict::Fail, Weight::Failed));
     assert!(
-        cut.text.contains("in 4 pieces") && cut.text.contains("2 hosts and 1 switches with leaf003"),
+        cut.text.contains("in 4 components") && cut.text.contains("2 CAs and 1 switch with leaf003"),
         "{}",
         cut.text
     );
@@ -235,7 +235,7 @@ fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     // Several, and nobody knows which levels go where; then levels that go to several; then all levels on one.
     snapshot.ports = vec![Some(PortFacts { lanes: 8, ..GOOD }); snapshot.graph.port_total()];
-    assert!(loop_of(&snapshot).2.contains("8 lanes are in use"));
+    assert!(loop_of(&snapshot).2.contains("8 VLs are in use"));
     let turns: Vec<_> = snapshot.graph.nodes_of(Kind::Switch).collect();
     for node in &turns {
         let port = |number| snapshot.graph.port(*node, number).unwrap();
@@ -244,7 +244,7 @@ fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
     }
     let (verdict, _, text) = loop_of(&snapshot);
     assert_eq!(verdict, Verdict::Inconclusive);
-    assert!(text.contains("lanes in use: 0, 1;") && text.contains("not judged"), "{text}");
+    assert!(text.contains("VLs in use: 0, 1;") && text.contains("not judged"), "{text}");
     snapshot.lane_maps.values_mut().for_each(|map| *map = [1; 16]);
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     // A level that is dropped takes no lane.

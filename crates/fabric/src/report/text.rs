@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use topology::counted;
+
 use super::{Report, Verdict, Weight};
+use crate::counting::Counters;
 
 /// Findings of one kind that are printed; `--json` has more.
 const PRINTED: usize = 20;
@@ -19,8 +22,9 @@ pub fn render(report: &Report) -> String {
 fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     let of = &report.summary;
     writeln!(out, "fabric: {}", of.source)?;
-    let routers = if of.routers > 0 { format!(", {} routers", of.routers) } else { String::new() };
-    writeln!(out, "{} hosts, {} switches{routers}, {} links", of.hosts, of.switches, of.links)?;
+    let routers = if of.routers > 0 { format!(", {}", counted(of.routers, "router")) } else { String::new() };
+    let (cas, switches) = (counted(of.hosts, "CA"), counted(of.switches, "switch"));
+    writeln!(out, "{cas}, {switches}{routers}, {}", counted(of.links, "link"))?;
     let counts = |map: &std::collections::BTreeMap<String, usize>| {
         map.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     };
@@ -35,22 +39,22 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  against it: {against}")?;
     }
     if !of.managers.is_empty() {
-        writeln!(out, "subnet manager: {}", of.managers.join(", "))?;
+        writeln!(out, "subnet manager (SM): {}", of.managers.join(", "))?;
     }
     match of.counted {
-        Some(ports) => writeln!(out, "counters: of {ports} ports")?,
+        Some(ports) => writeln!(out, "counters: of {}", counted(ports, "port"))?,
         None => writeln!(out, "counters: n/a, none were read")?,
     }
     match &report.routes {
         Some(routes) => writeln!(
             out,
-            "tables: {} of {} pairs reach each other, over at most {} switches; {}",
+            "forwarding tables (LFTs): {} of {} (switch with CAs, CA LID) routed, over at most {}; {}",
             routes.pairs - routes.lost - routes.cut,
-            routes.pairs,
-            routes.most_switches,
-            if routes.credit_loop.is_empty() { "no credit loop between hosts" } else { "a credit loop" }
+            counted(routes.pairs, "pair"),
+            counted(routes.most_switches, "switch"),
+            if routes.credit_loop.is_empty() { "no credit loop between CAs" } else { "a credit loop" }
         )?,
-        None => writeln!(out, "tables: n/a, none were read")?,
+        None => writeln!(out, "forwarding tables (LFTs): n/a, none were read")?,
     }
     lists(report, out)?;
     findings(report, out)?;
@@ -65,9 +69,9 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
 fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
     if let Some(way) = &report.route {
         let by = if way.by_tables {
-            format!("by the tables, LID {}", way.lid)
+            format!("by the LFTs, LID {}", way.lid)
         } else {
-            "by cables alone, as no tables were read".to_owned()
+            "a shortest path over the cables, as no LFTs were read".to_owned()
         };
         writeln!(out, "\nroute from {} to {} ({by}):", way.from, way.to)?;
         for step in &way.steps {
@@ -79,7 +83,7 @@ fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     if let Some(worst) = &report.worst {
         let since = if worst.since { ", since the earlier snapshot" } else { "" };
-        writeln!(out, "\nmost {}{since}:", worst.category)?;
+        writeln!(out, "\nmost {}{since}:", Counters::specified(worst.category))?;
         for (place, value) in &worst.ports {
             writeln!(out, "  {value:>12}  {place}")?;
         }
@@ -94,7 +98,7 @@ fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
             let lids = if lids.is_empty() { "-".to_owned() } else { lids };
             writeln!(
                 out,
-                "  {:<6} {} lid {lids:<6} {:>3} of {:>3} ports  {}",
+                "  {:<6} {} LID {lids:<6} {:>3} of {:>3} ports  {}",
                 node.kind, node.guid, node.cabled, node.ports, node.name
             )?;
         }
@@ -130,11 +134,11 @@ fn findings(report: &Report, out: &mut String) -> std::fmt::Result {
             Weight::Warning => "WARNING",
         };
         for finding in of_kind.iter().take(PRINTED) {
-            writeln!(out, "{word} {kind}: {}", finding.text)?;
+            writeln!(out, "{word} {}: {}", finding.word(), finding.text)?;
         }
         let all = report.counts.get(kind).copied().unwrap_or(0);
         if all > of_kind.len().min(PRINTED) as u64 && of_kind.len() >= PRINTED {
-            writeln!(out, "{word} {kind}: {all} in all; --json lists more")?;
+            writeln!(out, "{word} {}: {all} in all; --json lists more", of_kind[0].word())?;
         }
     }
     Ok(())

@@ -168,23 +168,24 @@ impl Look {
             text.push_str(&format!("{:>4}  there is an active link again\n", self.look));
         }
         for (place, grown) in &self.grown {
-            let grown: Vec<String> = grown.iter().map(|(name, by)| format!("{name} +{by}")).collect();
+            let grown: Vec<String> =
+                grown.iter().map(|(name, by)| format!("{} +{by}", Counters::specified(name))).collect();
             text.push_str(&format!("{:>4}  {place}: {}\n", self.look, grown.join(", ")));
         }
         for (place, why) in &self.lost {
             text.push_str(&format!("{:>4}  {place}: {why}\n", self.look));
         }
         for (place, before, now) in &self.links {
-            text.push_str(&format!("{:>4}  {place}: the link is {now}, was {before}\n", self.look));
+            text.push_str(&format!("{:>4}  {place}: the link changed from {before} to {now}\n", self.look));
         }
         for name in &self.nodes_gone {
-            text.push_str(&format!("{:>4}  {name} does not answer any more\n", self.look));
+            text.push_str(&format!("{:>4}  {name} no longer responds\n", self.look));
         }
         for name in &self.nodes_back {
-            text.push_str(&format!("{:>4}  {name} answers again\n", self.look));
+            text.push_str(&format!("{:>4}  {name} responds again\n", self.look));
         }
         for place in &self.back {
-            text.push_str(&format!("{:>4}  {place}: answers again\n", self.look));
+            text.push_str(&format!("{:>4}  {place}: responds again\n", self.look));
         }
         text
     }

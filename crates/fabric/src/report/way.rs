@@ -1,4 +1,4 @@
-//! The way between two ports, as the tables that are there lead it; without tables, what cables would allow.
+//! The route between two ports, as the forwarding tables give it; without tables, a shortest path over the cables.
 
 use std::collections::VecDeque;
 
@@ -10,35 +10,35 @@ use super::ReportError;
 use crate::names;
 use crate::snapshot::Snapshot;
 
-/// A cable of a way.
+/// A cable of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Where it is left.
+    /// The port that sends.
     pub out: String,
-    /// Where it arrives.
+    /// The port that receives.
     pub into: String,
     /// Width and speed.
     pub rate: String,
 }
 
-/// A way.
+/// A route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Way {
     /// Where it begins.
     pub from: String,
     /// Where it should end.
     pub to: String,
-    /// Identifier that packets carry; 0 if only cables were followed.
+    /// Destination LID; 0 if only cables were followed.
     pub lid: u16,
     /// Cables, in order.
     pub steps: Vec<Step>,
-    /// By the tables, not only by cables.
+    /// Whether the forwarding tables gave it, and not the cables alone.
     pub by_tables: bool,
-    /// Why it ends too early.
+    /// Why it does not reach its end, if so.
     pub broken: Option<String>,
 }
 
-/// The way between two ports.
+/// The route between two ports.
 ///
 /// # Errors
 /// A name leads to nothing, or to several nodes.
@@ -76,7 +76,7 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
     let target = graph.owner(end);
     way.lid = graph.lid(end);
     if way.lid == 0 {
-        way.broken = Some(format!("{} has no LID: no table leads there", way.to));
+        way.broken = Some(format!("{} has no LID, so no forwarding table leads there", way.to));
         return;
     }
     let mut at = start;
@@ -85,7 +85,7 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
             return;
         }
         let Some(peer) = step(snapshot, way, start) else {
-            way.broken = Some(format!("no cable is in {}", way.from));
+            way.broken = Some(format!("{} has no cable", way.from));
             return;
         };
         at = peer;
@@ -99,20 +99,23 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
         let name = names::label(graph, here);
         if graph.kind(here) != Kind::Switch {
             way.broken =
-                Some(format!("the way to {} (LID {}) ends at {}", way.to, way.lid, snapshot.place(at)));
+                Some(format!("the route to {} (LID {}) ends at {}", way.to, way.lid, snapshot.place(at)));
             return;
         }
         if std::mem::replace(&mut seen[here.index()], true) {
-            way.broken = Some(format!("the way to {} (LID {}) comes back to switch {name}", way.to, way.lid));
+            way.broken = Some(format!(
+                "the route to {} (LID {}) returns to switch {name}: a forwarding loop",
+                way.to, way.lid
+            ));
             return;
         }
         let out = tables.port(here, way.lid);
         let next = out.and_then(|out| graph.port(here, out)).and_then(|port| step(snapshot, way, port));
         let Some(next) = next else {
             way.broken = Some(match out {
-                None => format!("switch {name} has no entry for LID {} ({})", way.lid, way.to),
+                None => format!("switch {name} has no LFT entry for LID {} ({})", way.lid, way.to),
                 Some(out) => format!(
-                    "switch {name} sends LID {} ({}) out by port {out}, where nothing is",
+                    "switch {name} forwards LID {} ({}) to port {out}, which has no link",
                     way.lid, way.to
                 ),
             });
@@ -127,7 +130,7 @@ fn shortest(snapshot: &Snapshot, (start, end): (PortIx, PortIx), way: &mut Way) 
     let graph = &snapshot.graph;
     let (from, to) = (graph.owner(start), graph.owner(end));
     let Some(ports) = search(graph, from, to) else {
-        way.broken = Some(format!("no cables lead from {} to {}", way.from, way.to));
+        way.broken = Some(format!("no cables connect {} and {}", way.from, way.to));
         return;
     };
     for port in ports {

@@ -18,7 +18,7 @@
 //! The answer is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
 
 use mad::values::PortState;
-use topology::{Kind, NodeIx, PortIx};
+use topology::{Kind, NodeIx, PortIx, counted};
 
 use crate::agents::{Agents, Counters};
 
@@ -45,7 +45,8 @@ pub enum Command {
 
 /// Bytes of a description.
 const MOST_TEXT: usize = 64;
-const WORDS: &str = "unlink, relink, down, up, counter, counters, describe, lose, port, clients or quit";
+const WORDS: &str = "unlink or relink NODE PORT; down or up NODE; counter NODE PORT NAME VALUE; counters or port NODE PORT; \
+                     describe NODE TEXT; lose NODE PORT THOUSANDTHS; clients; quit";
 
 impl Command {
     /// The command of a line; `None` of an empty one, or of one that begins with `#`.
@@ -69,7 +70,7 @@ impl Command {
             ["counters", node, port] => Self::Counters(named(node), number(port)?),
             ["describe", node, text] if text.len() > MOST_TEXT => {
                 return Err(format!(
-                    "a description has at most {MOST_TEXT} bytes, and `{node}` would get {}",
+                    "a NodeDescription has at most {MOST_TEXT} bytes, and that for `{node}` has {}: give a shorter one",
                     text.len()
                 ));
             }
@@ -77,7 +78,9 @@ impl Command {
             ["lose", node, port, thousandths] => {
                 let thousandths: u32 = number(thousandths)?;
                 if thousandths > 1_000 {
-                    return Err(format!("{thousandths} thousandths are more than all: give 0 to 1000"));
+                    return Err(format!(
+                        "{thousandths} thousandths are more than all packets: give 0 to 1000"
+                    ));
                 }
                 Self::Lose(named(node), number(port)?, thousandths)
             }
@@ -86,8 +89,8 @@ impl Command {
             ["quit"] => Self::Quit,
             [word, ..] => {
                 return Err(format!(
-                    "`{word}` with {} words behind it is no command; they are {WORDS}",
-                    words.len() - 1
+                    "there is no command `{word}` with {}: give one of {WORDS}",
+                    counted(words.len() - 1, "argument")
                 ));
             }
         }))
@@ -103,20 +106,25 @@ impl Command {
                 let port = find(agents, node, *port)?;
                 let done = if *up { agents.relink(port) } else { agents.unlink(port) };
                 let why = if *up { "no cable that was pulled" } else { "no cable" };
-                if done { Ok("ok".to_owned()) } else { Err(format!("that port of `{node}` has {why}")) }
+                if done {
+                    Ok("ok".to_owned())
+                } else {
+                    Err(format!("that port of `{node}` has {why}: give another port"))
+                }
             }
             Self::Link(node, None, up) => {
                 let ports: Vec<PortIx> = agents.graph().ports(find_node(agents, node)?).collect();
                 let done = ports
                     .into_iter()
                     .filter(|port| if *up { agents.relink(*port) } else { agents.unlink(*port) });
-                Ok(format!("ok {} cables", done.count()))
+                Ok(format!("ok {}", counted(done.count(), "cable")))
             }
             Self::Counter(node, port, name, value) => {
                 let port = find_wired(agents, node, *port)?;
-                let counter = agents.counters_mut(port).named(name);
+                let counters = agents.counters_mut(port);
+                let counter = Counters::key(name).and_then(|key| counters.named(key));
                 *counter.ok_or_else(|| {
-                    format!("there is no counter `{name}`; they are {}", Counters::NAMES.join(", "))
+                    format!("there is no counter `{name}`: give one of {}", Counters::SPECIFIED.join(", "))
                 })? = *value;
                 Ok("ok".to_owned())
             }
@@ -152,13 +160,15 @@ impl Command {
                 );
                 Ok(format!("ok {state} {} lid {} peer {peer}", info.physical_state(), info.lid()))
             }
-            Self::Clients | Self::Quit => Err("only a server can do that".to_owned()),
+            Self::Clients | Self::Quit => {
+                Err("only a server can do that: send the line to its control socket".to_owned())
+            }
         }
     }
 }
 
 fn find_node(agents: &Agents, named: &str) -> Result<NodeIx, String> {
-    agents.node(named).ok_or_else(|| format!("there is no node `{named}`"))
+    agents.node(named).ok_or_else(|| format!("there is no node `{named}`: give a NodeDescription or a GUID"))
 }
 
 fn find(agents: &Agents, named: &str, number: u8) -> Result<PortIx, String> {
@@ -166,19 +176,21 @@ fn find(agents: &Agents, named: &str, number: u8) -> Result<PortIx, String> {
     // Port 0 is the switch itself; a host has none.
     let there = number > 0 || agents.graph().kind(node) == Kind::Switch;
     let port = agents.graph().port(node, number).filter(|_| there);
-    port.ok_or_else(|| format!("`{named}` has no port {number}: it has {}", agents.graph().port_count(node)))
+    port.ok_or_else(|| {
+        format!("`{named}` has no port {number}: give 1 to {}", agents.graph().port_count(node))
+    })
 }
 
 /// A port that may have a cable: one that counts and loses.
 fn find_wired(agents: &Agents, named: &str, number: u8) -> Result<PortIx, String> {
     if number == 0 {
-        return Err(format!("port 0 of `{named}` has no cable: give one from 1 on"));
+        return Err(format!("port 0 of `{named}` has no cable: give a port from 1 on"));
     }
     find(agents, named, number)
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
-    word.parse().map_err(|_| format!("`{word}` is not a number that fits here"))
+    word.parse().map_err(|_| format!("`{word}` is not a number in the range of this field"))
 }
 
 /// The words of a line; what stands in double quotes is one.
@@ -187,7 +199,7 @@ fn split(line: &str) -> Result<Vec<String>, String> {
     let mut rest = line.trim();
     while !rest.is_empty() {
         let (word, behind) = if let Some(quoted) = rest.strip_prefix('"') {
-            quoted.split_once('"').ok_or_else(|| "a quote is not closed".to_owned())?
+            quoted.split_once('"').ok_or_else(|| "a quote is not closed: end it with \"".to_owned())?
         } else {
             rest.split_once(char::is_whitespace).unwrap_or((rest, ""))
         };

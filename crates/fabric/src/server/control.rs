@@ -47,9 +47,9 @@ impl From<Stream> for OwnedFd {
 impl ControlSocket {
     pub(super) fn new(path: &Path, closer: &Closer) -> Result<Self, TransportError> {
         let failed = |cause| TransportError::Io {
-            what: format!("make the control socket {}", path.display()),
+            what: format!("create the control socket {}", path.display()),
             cause,
-            next: "name a path that does not exist in a folder that may be written to",
+            next: "name a path that does not exist yet, in a directory that you may write to",
         };
         // One that a server left behind which was killed: nobody listens.
         if is_deserted(path) {
@@ -136,7 +136,7 @@ impl Server {
             self.say(number, &answer);
         }
         if too_long {
-            self.say(number, "error: a command is one line of at most 4096 bytes");
+            self.say(number, "error: the line is too long: a command has at most 4096 bytes");
         }
         if (ended || too_long)
             && let Some(commands) = self.commands.as_mut()

@@ -126,12 +126,12 @@ impl Server {
 
     fn connect(&mut self, message: &mut Control, event: &mut dyn FnMut(Event)) -> Result<(), String> {
         let Ok(info) = ClientInfo::read(&message.data) else {
-            return Err("a message without a name".to_owned());
+            return Err("a message without a client name".to_owned());
         };
         let named = info.node_name();
         let name = u32::from_ne_bytes(info.id);
         let Some(port) = self.place(&named) else {
-            return Err(format!("there is no node `{named}` to be at"));
+            return Err(format!("there is no node `{named}` to connect at"));
         };
         // One that died without a word and came again with the same name.
         let before =

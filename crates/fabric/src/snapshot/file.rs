@@ -221,14 +221,17 @@ pub fn read(bytes: &[u8], forced: Option<Format>, source: &str) -> Result<Snapsh
         let wanted: Result<Head, _> = serde_json::from_slice(bytes);
         if let Ok(head) = wanted {
             if head.schema != SCHEMA {
-                return Err(format!("it is a `{}`, and a snapshot is a `{SCHEMA}`", shortened(&head.schema)));
+                return Err(format!(
+                    "it is a `{}`, not a `{SCHEMA}`: name a snapshot or a topology file",
+                    shortened(&head.schema)
+                ));
             }
             let file: File = serde_json::from_slice(bytes)
-                .map_err(|error| format!("it is a snapshot that is not whole: {error}"))?;
+                .map_err(|error| format!("the snapshot is not valid: {error}: take it again"))?;
             return of_file(file);
         }
         if bytes.windows(SCHEMA.len()).take(200).any(|part| part == SCHEMA.as_bytes()) {
-            return Err("it is a snapshot that is cut off or damaged: take it again".to_owned());
+            return Err("the snapshot is truncated or damaged: take it again".to_owned());
         }
     }
     let reading = topology::read::read(bytes, forced).map_err(|error| error.to_string())?;
@@ -266,7 +269,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn guid(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{}` is no GUID", shortened(text));
+    let bad = || format!("`{}` is not a GUID: take the snapshot again", shortened(text));
     if text.is_empty() {
         return Ok(0);
     }
@@ -317,7 +320,7 @@ fn graph_of(file: &File) -> Result<Graph, String> {
     let mut builder = GraphBuilder::new();
     for node in &file.nodes {
         let kind = [Kind::Host, Kind::Switch, Kind::Router].into_iter().find(|kind| kind.word() == node.kind);
-        let kind = kind.ok_or_else(|| format!("a node of kind `{}`", shortened(&node.kind)))?;
+        let kind = kind.ok_or_else(|| format!("a node has the unknown kind `{}`", shortened(&node.kind)))?;
         let mut spec = NodeSpec::new(kind, &node.name, node.ports).guid(guid(&node.guid)?);
         spec.system_guid = guid(&node.system)?;
         (spec.vendor, spec.device) = (node.vendor, node.device);
@@ -336,7 +339,7 @@ fn graph_of(file: &File) -> Result<Graph, String> {
         for (node, port) in link.ends {
             let there = file.nodes.get(node as usize).is_some_and(|node| (1..=node.ports).contains(&port));
             if !there {
-                return Err(format!("a cable ends in port {port} of node {node}, which is not there"));
+                return Err(format!("a cable ends at port {port} of node {node}, which does not exist"));
             }
         }
         let rate = LinkSpec {
@@ -356,7 +359,8 @@ fn maps_of(file: &File, graph: &Graph) -> Result<LaneMaps, String> {
         let lanes: Vec<u8> = one.lanes.chars().filter_map(|c| Some(c.to_digit(16)? as u8)).collect();
         Some(((port(one.from)?, port(one.to)?), <[u8; LEVELS]>::try_from(lanes).ok()?))
     };
-    let wrong = |one: &Map| format!("`{}` is no map of lanes of node {}", shortened(&one.lanes), one.node);
+    let wrong =
+        |one: &Map| format!("`{}` is not an SL-to-VL map of node {}", shortened(&one.lanes), one.node);
     file.lane_maps.iter().map(|one| map(one).ok_or_else(|| wrong(one))).collect()
 }
 
@@ -372,9 +376,9 @@ fn tables_of(file: &File, graph: &Graph) -> Result<Option<Tables>, String> {
         let text = file.nodes[switch.index()].table.as_deref().unwrap_or_default();
         for (lid, digits) in text.as_bytes().chunks(2).enumerate().take(1 << 16) {
             let port = std::str::from_utf8(digits).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok());
-            let port = port
-                .filter(|_| digits.len() == 2)
-                .ok_or_else(|| format!("the table of `{}` is no table", shortened(graph.name(switch))))?;
+            let port = port.filter(|_| digits.len() == 2).ok_or_else(|| {
+                format!("the forwarding table of `{}` is not valid", shortened(graph.name(switch)))
+            })?;
             tables.set(switch, lid as u16, port);
         }
     }

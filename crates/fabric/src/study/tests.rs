@@ -39,9 +39,9 @@ fn lids_that_could_not_stay_and_speeds_that_differ_are_said() {
     let plain = small(LinkSpec::EDR4X, 4);
     assert_eq!((said(&plain, "LID"), said(&plain, "differ")), (0, 0));
     let twice = small(LinkSpec::EDR4X, 1);
-    assert_eq!((said(&twice, "1 ports get a LID other than"), said(&twice, "differ")), (1, 0));
+    assert_eq!((said(&twice, "1 port gets a new LID"), said(&twice, "differ")), (1, 0));
     let slower = small(LinkSpec { width: Width::X4, speed: Speed::Ddr }, 4);
-    assert_eq!(said(&slower, "cables between switches differ (2 are 4xDDR, 2 are 4xEDR)"), 1);
+    assert_eq!(said(&slower, "cables between switches differ in rate (2 run at 4xDDR, 2 run at 4xEDR)"), 1);
     // Neither is what most have, and the report says so too.
     let report = |graph| Report::of(&files::bare(graph, "a test"), &Wanted::default()).unwrap();
     let slow: Vec<_> = report(slower).findings.into_iter().filter(|one| one.kind == "slow").collect();
@@ -58,7 +58,7 @@ fn nothing_is_not_routed() {
     let lids = Arc::new(Lids::of_graph(&none, 0).unwrap());
     for engine in [None, Some(Engine::MinHop)] {
         let why = routed(&none, &lids, &Wish { engine, ..Wish::default() }).unwrap_err().to_string();
-        assert!(why.contains("nothing to route: of 4 switches and 4 hosts"), "{why}");
+        assert!(why.contains("nothing to route: of 4 switches and 4 CAs"), "{why}");
     }
     let judged = Judged::of(&none, &check(&none, &Tables::empty(lids, &[])));
     assert!(!judged.good && text::judged(&judged).contains("nothing to check"));

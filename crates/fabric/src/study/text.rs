@@ -1,17 +1,22 @@
 //! The result of a study as text.
 
+use topology::{counted, verb};
+
 use super::{Judged, Loss, Quality, Routed};
 
 /// What is said of tables that were made.
 #[must_use]
-pub fn routed(switches: usize, identifiers: usize, routed: &Routed) -> String {
+pub fn routed(switches: usize, lids: usize, routed: &Routed) -> String {
     let mut text = format!("engine: {}: {}\n", routed.engine.word(), routed.why);
-    for remark in &routed.routing.remarks {
-        text.push_str(&format!("  {remark}\n"));
+    for note in &routed.routing.remarks {
+        text.push_str(&format!("  note: {note}\n"));
     }
     text.push_str(&format!(
-        "tables: {switches} switches, {identifiers} identifiers, made in {:.3} s, checked in {:.3} s\n",
-        routed.seconds[0], routed.seconds[1]
+        "forwarding tables (LFTs): {}, {}, computed in {:.3} s, checked in {:.3} s\n",
+        counted(switches, "switch"),
+        counted(lids, "LID"),
+        routed.seconds[0],
+        routed.seconds[1]
     ));
     text
 }
@@ -20,79 +25,89 @@ pub fn routed(switches: usize, identifiers: usize, routed: &Routed) -> String {
 #[must_use]
 pub fn judged(judged: &Judged) -> String {
     let mut text = format!(
-        "check: {} of {} pairs reach each other, over at most {} switches, on {} lanes\n",
+        "check: {} of {} (switch with CAs, CA LID) routed, over at most {}, on {}\n",
         judged.pairs - judged.lost - judged.lost_aggregation - judged.cut,
-        judged.pairs,
-        judged.most_switches,
-        judged.lanes
+        counted(judged.pairs, "pair"),
+        counted(judged.most_switches, "switch"),
+        counted(judged.lanes, "VL")
     );
     if judged.pairs == 0 {
-        text.push_str("FAILED nothing to check: no switch carries a host\n");
+        text.push_str("FAILED nothing to check: no CA is connected to a switch\n");
     }
     if judged.cut > 0 {
-        text.push_str(&format!("FAILED cut: {} pairs have no way of cables\n", judged.cut));
+        text.push_str(&format!(
+            "FAILED partitioned: no cables connect the two ends of {}\n",
+            counted(judged.cut, "pair")
+        ));
     }
     if judged.lost > 0 {
-        text.push_str(&format!("FAILED unreachable: the tables lose {} pairs\n", judged.lost));
+        text.push_str(&format!("FAILED unreachable: {} without a route\n", counted(judged.lost, "pair")));
         for finding in &judged.findings {
             text.push_str(&format!("  {finding}\n"));
         }
     }
     if judged.lost_aggregation > 0 {
         text.push_str(&format!(
-            "WARNING {} pairs with an aggregation node have no route: there is none up and down, and no lane was left for another\n",
-            judged.lost_aggregation
+            "WARNING {} with an aggregation node {} no route: no up/down route exists, and no VL was free for another\n",
+            counted(judged.lost_aggregation, "pair"),
+            verb(judged.lost_aggregation, "has", "have")
         ));
     }
     if judged.lost_switches > 0 {
-        text.push_str(&format!("WARNING the tables lose {} ways to or from switches: managers reach those by directed routes only\n", judged.lost_switches));
+        text.push_str(&format!(
+            "WARNING {} to or from switches {} missing: subnet managers reach those switches by directed routes (DR) only\n",
+            counted(judged.lost_switches, "route"),
+            verb(judged.lost_switches, "is", "are")
+        ));
     }
+    text.push_str(&credit_loop(judged));
+    text
+}
+
+fn credit_loop(judged: &Judged) -> String {
     if judged.credit_loop.is_empty() {
-        text.push_str("no credit loop between hosts; traffic to LIDs of switches is not judged\n");
-    } else {
-        let count = judged.credit_loop.len();
-        text.push_str(&match &judged.not_judged {
-            None => format!("FAILED credit loop of {count} cables:\n"),
-            Some(why) => {
-                format!(
-                    "OPEN a credit loop of {count} cables if all traffic uses one lane; {why}; not judged:\n"
-                )
-            }
-        });
-        for wait in judged.credit_loop.iter().take(20) {
-            text.push_str(&format!("  {wait}\n"));
+        return "no credit loop between CAs; traffic to LIDs of switches is not judged\n".to_owned();
+    }
+    let cables = counted(judged.credit_loop.len(), "cable");
+    let mut text = match &judged.not_judged {
+        None => format!("FAILED credit loop (deadlock) of {cables}:\n"),
+        Some(why) => {
+            format!("OPEN credit loop of {cables} if all traffic uses one VL; {why}; not judged:\n")
         }
+    };
+    for wait in judged.credit_loop.iter().take(20) {
+        text.push_str(&format!("  {wait}\n"));
     }
     text
 }
 
 /// Names of the rows of a quality, and their values.
 fn rows(quality: &Quality) -> Vec<(&'static str, String)> {
-    let hops: Vec<String> = quality.hops.iter().map(|(cables, pairs)| format!("{cables}: {pairs}")).collect();
+    let hops: Vec<String> = quality.hops.iter().map(|(links, pairs)| format!("{links}: {pairs}")).collect();
     let pair = |pair: &Option<(String, String)>| {
         pair.as_ref().map_or_else(|| "-".to_owned(), |(from, to)| format!("{from} to {to}"))
     };
     let at = |place: &Option<String>| place.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
     vec![
-        ("destinations a port up, most", format!("{}{}", quality.most_up, at(&quality.most_up_at))),
+        ("max LIDs routed per uplink", format!("{}{}", quality.most_up, at(&quality.most_up_at))),
         ("  mean", format!("{:.1}", quality.mean_up)),
-        ("destinations a port down, most", format!("{}{}", quality.most_down, at(&quality.most_down_at))),
+        ("max LIDs routed per downlink", format!("{}{}", quality.most_down, at(&quality.most_down_at))),
         ("  mean", format!("{:.1}", quality.mean_down)),
-        ("pairs by cables", hops.join(", ")),
-        ("pairs lost", quality.lost.to_string()),
-        ("a longest way", pair(&quality.longest)),
-        ("effective bisection", format!("{:.1} %", quality.bisection * 100.0)),
+        ("hop histogram, links: CA pairs", hops.join(", ")),
+        ("CA pairs without a route", quality.lost.to_string()),
+        ("a max-hop path", pair(&quality.longest)),
+        ("effective bisection bandwidth", format!("{:.1} %", quality.bisection * 100.0)),
         ("  worst pattern", format!("{:.1} %", quality.bisection_worst * 100.0)),
-        ("shifts", format!("{:.1} %", quality.shift * 100.0)),
+        ("shift patterns", format!("{:.1} %", quality.shift * 100.0)),
         ("  worst shift", format!("{:.1} %", quality.shift_worst * 100.0)),
-        ("a worst pair", pair(&quality.worst_pair)),
+        ("a most congested CA pair", pair(&quality.worst_pair)),
         (
             "single points of failure",
             format!(
-                "{} switches, {} cables, {} hosts with one cable",
-                quality.single.switches.len(),
-                quality.single.cables.len(),
-                quality.single.hosts_with_one_cable
+                "{}, {}, {} with one cable",
+                counted(quality.single.switches.len(), "switch"),
+                counted(quality.single.cables.len(), "cable"),
+                counted(quality.single.hosts_with_one_cable, "CA")
             ),
         ),
     ]
@@ -106,7 +121,7 @@ pub fn quality(quality: &Quality) -> String {
     let switches = quality.single.switches.iter().map(|one| ("switch", one));
     let cables = quality.single.cables.iter().map(|one| ("cable", one));
     for (kind, (name, hosts)) in switches.chain(cables).take(20) {
-        text.push_str(&format!("  {kind} {name}: {hosts} hosts on the smaller side\n"));
+        text.push_str(&format!("  {kind} {name}: {} on the smaller side\n", counted(*hosts, "CA")));
     }
     text
 }
@@ -129,17 +144,22 @@ pub fn beside(names: [&str; 2], one: &Quality, other: &Quality) -> String {
 pub fn loss(loss: &Loss) -> String {
     let mut text = format!("without {}, routed by {}:\n", loss.without.join(", "), loss.engine);
     if loss.judged.cut > 0 {
-        text.push_str("FAILED the fabric falls apart: hosts are cut off from others\n");
+        text.push_str("FAILED the fabric is partitioned: CAs are disconnected from others\n");
     } else if loss.cut_off.is_empty() {
-        text.push_str("no host is cut off\n");
+        text.push_str("no CA is disconnected\n");
     }
     if !loss.cut_off.is_empty() {
         let shown: Vec<&str> = loss.cut_off.iter().take(20).map(String::as_str).collect();
-        text.push_str(&format!("FAILED {} hosts are cut off: {}\n", loss.cut_off.len(), shown.join(", ")));
+        let count = loss.cut_off.len();
+        let is = verb(count, "is", "are");
+        text.push_str(&format!("FAILED {} {is} disconnected: {}\n", counted(count, "CA"), shown.join(", ")));
     }
     text.push_str(&format!(
-        "{} entries of {} switches change: {} blocks to write\n",
-        loss.entries, loss.switches, loss.blocks
+        "{} of {} {}: {} to write\n",
+        counted(loss.entries, "LFT entry"),
+        counted(loss.switches, "switch"),
+        verb(loss.entries, "changes", "change"),
+        counted(loss.blocks, "LFT block")
     ));
     text.push_str(&judged(&loss.judged));
     text.push_str(&beside(["before", "after"], &loss.before, &loss.after));

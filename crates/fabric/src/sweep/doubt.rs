@@ -1,9 +1,10 @@
-//! What a sweep found doubtful.
+//! Anomalies: what a sweep saw that does not fit.
 
 use std::fmt;
 
 use mad::header::Path;
 use mad::values::{Guid, PortState, Status};
+use topology::counted;
 
 /// A port, as people find it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,19 +145,21 @@ impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent { at, undeliverable } => {
-                let how = if *undeliverable { "can't be reached" } else { "does not answer" };
-                write!(f, "{at}: the link is up, and what is behind it {how}")
+                let how = if *undeliverable { "cannot be reached" } else { "does not respond" };
+                write!(f, "{at}: the link is up, but the node behind it {how}")
             }
             Self::WentDown { at } => write!(f, "{at}: the link went down during the sweep"),
-            Self::Nonsense { at, what } => write!(f, "{at}: what is behind it says nonsense: {what}"),
+            Self::Nonsense { at, what } => {
+                write!(f, "{at}: the node behind it sent an invalid response: {what}")
+            }
             Self::Mute { name, guid, unanswered } => {
-                write!(f, "`{name}` ({guid}) left {unanswered} questions without an answer")
+                write!(f, "`{name}` ({guid}) did not respond to {}", counted(*unanswered, "request"))
             }
             Self::Refused { at, attribute, status } => {
-                write!(f, "{at}: refuses attribute {attribute:#06x}: {status}")
+                write!(f, "{at}: the node rejects attribute {attribute:#06x}: {status}")
             }
             Self::DuplicateGuid { guid, count, paths } => {
-                write!(f, "{count} nodes have the GUID {guid}, at the directed routes")?;
+                write!(f, "{count} nodes have the GUID {guid}, at the directed routes (DR)")?;
                 paths.iter().try_for_each(|path| write!(f, " {path}"))?;
                 if paths.len() < *count { f.write_str(" and others") } else { Ok(()) }
             }
@@ -164,27 +167,32 @@ impl fmt::Display for Doubt {
                 write!(f, "two ports have the GUID {guid}: {a}, and {b}")
             }
             Self::DuplicateLid { lid, a, b } => write!(f, "two ports have the LID {lid}: {a}, and {b}"),
-            Self::OneWay { at, to, other } => write!(f, "{at} leads to {to}, which says: {other}"),
-            Self::Loopback { at } => write!(f, "{at} is wired to itself"),
+            Self::OneWay { at, to, other } => {
+                write!(f, "{at} leads to {to}, but that port reports as its peer: {other}")
+            }
+            Self::Loopback { at } => write!(f, "{at} is connected to itself"),
             Self::Unmatched { at, state } => {
-                write!(f, "{at} is {state}, and nothing that was found is at its other end")
+                write!(f, "{at} is {state}, but no port was found at its other end")
             }
             Self::TooFar { at } => {
-                write!(f, "{at}: what is behind it is farther than a directed route reaches")
+                write!(f, "{at}: the node behind it is farther away than a directed route reaches")
             }
             Self::TooMany { kept, ports, at } => {
                 write!(
                     f,
-                    "there are more nodes than the {kept} with {ports} ports that are kept: does one invent them?"
+                    "there are more nodes than the {kept} with {ports} ports that are kept: a node may report others that do not exist."
                 )?;
-                at.as_ref().map_or(Ok(()), |at| write!(f, " The first that was not kept is behind {at}"))
+                at.as_ref().map_or(Ok(()), |at| write!(f, " The first node that was not kept is behind {at}"))
             }
             Self::TooManyAlike { guid, at } => {
-                write!(f, "{at}: one more node with the GUID {guid}, which too many claim: it is left out")
+                write!(
+                    f,
+                    "{at}: one more node with the GUID {guid}, which too many nodes have: it is left out"
+                )
             }
             Self::GaveUp { unanswered, left } => write!(
                 f,
-                "{unanswered} questions stayed without an answer: the sweep ended there, and {left} were not asked any more"
+                "{unanswered} requests got no response: the sweep ended there, and {left} more requests were not sent"
             ),
         }
     }

@@ -8,6 +8,7 @@ use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo, attribute};
 use mad::values::{Guid, Method, NodeKind, PhysicalState, PortState};
 use mad::windowed::{Done, Outcome, Windowed};
 use mad::{Address, Mad, MadTransport};
+use topology::counted;
 
 use super::{Doubt, MOST_DOUBTS, Options, Progress, Spot, SweepError};
 
@@ -221,7 +222,7 @@ impl Explorer {
             (Question::Local, _) => {}
             (Question::Behind(node, port), Outcome::Refused(_, status)) => {
                 let (at, status) = (self.spot(node, port), *status);
-                self.doubt(Doubt::Nonsense { at, what: format!("NodeInfo refused: {status}") });
+                self.doubt(Doubt::Nonsense { at, what: format!("NodeInfo rejected: {status}") });
             }
             (Question::Behind(node, port), _) => {
                 self.silent.insert((node, port), matches!(outcome, Outcome::Unreachable));
@@ -445,10 +446,14 @@ fn plausible(info: &NodeInfo) -> Result<(), String> {
         return Err("a node without a GUID".to_owned());
     }
     if !(1..=MOST_PORTS).contains(&info.ports()) {
-        return Err(format!("a node of {} ports", info.ports()));
+        return Err(format!("a node of {}", counted(info.ports(), "port")));
     }
     if info.local_port() > info.ports() || info.local_port() == 0 && info.kind() != NodeKind::SWITCH {
-        return Err(format!("asked by port {} of {}", info.local_port(), info.ports()));
+        return Err(format!(
+            "it says that the request came in by port {} of {}",
+            info.local_port(),
+            info.ports()
+        ));
     }
     Ok(())
 }

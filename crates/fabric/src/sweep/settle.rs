@@ -206,7 +206,7 @@ impl Explorer {
             }
             None => match self.nodes[node].ports[usize::from(port)].as_ref() {
                 Some(info) => format!("its end is {}", info.state()),
-                None => "nothing".to_owned(),
+                None => "no link".to_owned(),
             },
         }
     }

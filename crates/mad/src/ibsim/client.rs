@@ -28,7 +28,7 @@ const CONTROL_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 /// Names that one process can have, of which one is left to a preloaded library.
 const NAMES: u32 = 512;
-const SERVE: &str = "start the simulator with this socket name, or name the one that runs";
+const SERVE: &str = "start the simulator under this socket name, or give the name of the one that runs";
 
 /// A client of the simulator, or of a server that speaks its protocol. Disconnects when it is dropped.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl IbsimTransport {
     pub fn connect(base: &str, node: &str) -> Result<Self, TransportError> {
         let opening = |what: &str, error: Errno| TransportError::io(what, error, SERVE);
         let (name, control) = named(base).map_err(|e| opening("open a control socket", e))?;
-        let server = address(&control_name(base)).map_err(|e| opening("name of the server", e))?;
+        let server = address(&control_name(base)).map_err(|e| opening("use this socket name", e))?;
         connect(&control, &server)
             .map_err(|e| opening(&format!("connect to the simulator at {base:?}"), e))?;
         let packets = bound(&inward_name(base, name)).map_err(|e| opening("open a packet socket", e))?;
@@ -84,8 +84,8 @@ impl IbsimTransport {
             ClientInfo { id: name.to_ne_bytes(), queue_pair: [0; 4], is_sm: [0; 4], node: [0; 32] };
         let Some(room) = info.node.get_mut(..node.len()).filter(|room| room.len() < 32) else {
             return Err(TransportError::Protocol {
-                what: format!("the name {node:?} is longer than the 31 bytes of this protocol"),
-                next: "name the node by its GUID",
+                what: format!("the node name {node:?} is longer than the 31 bytes that this protocol allows"),
+                next: "give the GUID of the node",
             });
         };
         room.copy_from_slice(node.as_bytes());
@@ -93,8 +93,8 @@ impl IbsimTransport {
         data[..size_of::<ClientInfo>()].copy_from_slice(info.as_bytes());
         let answer = self.ask(control::CONNECT, data).map_err(|error| match error {
             TransportError::Protocol { .. } => TransportError::Protocol {
-                what: format!("the simulator at {:?} does not take a client at node {node:?}", self.base),
-                next: "name a node that it has, or disconnect one of its clients: it may have room for ten",
+                what: format!("the simulator at {:?} accepts no client at node {node:?}", self.base),
+                next: "give a node of its fabric, or disconnect another client, as ibsim serves ten at most",
             },
             other => other,
         })?;
@@ -156,7 +156,7 @@ impl IbsimTransport {
 
     /// One control message, and its answer.
     fn ask(&mut self, kind: u32, data: [u8; CONTROL_DATA]) -> Result<[u8; CONTROL_DATA], TransportError> {
-        let what = format!("ask the simulator at {:?}", self.base);
+        let what = format!("get a response from the simulator at {:?}", self.base);
         let message = Control { magic: MAGIC, client: self.client, kind, len: CONTROL_DATA as u32, data };
         let until = Instant::now() + CONTROL_WAIT;
         self.tell(&message, until).map_err(|e| TransportError::io(what.clone(), e, SERVE))?;
@@ -181,8 +181,8 @@ impl IbsimTransport {
         }
         if answer.kind == control::ERROR {
             return Err(TransportError::Protocol {
-                what: format!("the simulator at {:?} refused control message {kind}", self.base),
-                next: "see what it prints",
+                what: format!("the simulator at {:?} rejected control message {kind}", self.base),
+                next: "read what the simulator printed",
             });
         }
         Ok(answer.data)

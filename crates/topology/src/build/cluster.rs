@@ -268,7 +268,7 @@ pub fn trunks(shape: &Trunks) -> Result<Graph, BuildError> {
     let Trunks { leaves, hosts_per_leaf: hosts, spines, ref cables, link } = *shape;
     sizes("trunks", u64::from(leaves) * u64::from(hosts), u64::from(leaves) + u64::from(spines))?;
     if cables.is_empty() {
-        return Err(BuildError::parameter("trunks", "no numbers of cables, and there must be at least one"));
+        return Err(BuildError::parameter("trunks", "no numbers of cables: give at least one"));
     }
     let between = |leaf: u32, spine: u32| cables[((leaf + spine) as usize) % cables.len()];
     let up = |leaf: u32| (0..spines).map(|spine| u64::from(between(leaf, spine))).sum::<u64>();

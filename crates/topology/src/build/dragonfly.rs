@@ -4,6 +4,7 @@
 //! datacenters" (2017).
 
 use super::{BuildError, Maker, ports, sizes};
+use crate::counted;
 use crate::graph::{Graph, LinkSpec, NodeIx};
 
 /// A dragonfly: within a group each switch is wired to each other.
@@ -91,7 +92,7 @@ pub fn dragonfly_plus(shape: &DragonflyPlus) -> Result<Graph, BuildError> {
     let DragonflyPlus { groups, leaves, spines, hosts_per_leaf: hosts, global, link } = *shape;
     let plan = Plan::new(SHAPE, groups, spines, global)?;
     if leaves == 0 {
-        return Err(BuildError::parameter(SHAPE, "0 leaves in a group, and it needs at least 1"));
+        return Err(BuildError::parameter(SHAPE, "0 leaves in a group: give at least 1"));
     }
     let all = u64::from(groups) * u64::from(leaves);
     sizes(SHAPE, all.saturating_mul(u64::from(hosts)), all + u64::from(groups) * u64::from(spines))?;
@@ -150,21 +151,29 @@ struct Plan {
 impl Plan {
     fn new(shape: &'static str, groups: u32, switches: u32, global: u32) -> Result<Self, BuildError> {
         if groups == 0 || switches == 0 {
-            let why = format!("{groups} groups of {switches} switches with global ports: at least 1 of each");
+            let why = format!(
+                "{} of {} with global ports: give at least 1 of each",
+                counted(groups, "group"),
+                counted(switches, "switch")
+            );
             return Err(BuildError::parameter(shape, why));
         }
         let slots = u64::from(switches) * u64::from(global);
         let others = u64::from(groups) - 1;
         if others > slots {
             let why = format!(
-                "{groups} groups, and {switches} switches with {global} global ports reach {slots} others: at most {} groups",
-                slots + 1
+                "{groups} groups, but {} with {} each reach only {slots} others: give at most {}, or more global ports",
+                counted(switches, "switch"),
+                counted(global, "global port"),
+                counted(slots + 1, "group")
             );
             return Err(BuildError::parameter(shape, why));
         }
         let copies = slots.checked_div(others).unwrap_or(0);
-        let copies = u32::try_from(copies)
-            .map_err(|_| BuildError::parameter(shape, format!("{copies} cables between two groups")))?;
+        let copies = u32::try_from(copies).map_err(|_| {
+            let why = format!("{copies} cables between two groups: give fewer global ports or more groups");
+            BuildError::parameter(shape, why)
+        })?;
         Ok(Self { groups, global, copies })
     }
 

@@ -1,6 +1,7 @@
 //! Builds fabrics whose switches stand at the points of a grid: torus, mesh, HyperX, hypercube.
 
 use super::{BuildError, MOST_SWITCHES, Maker, ports, sizes};
+use crate::counted;
 use crate::graph::{Graph, LinkSpec, NodeIx};
 
 /// What the switches of one line of the grid are wired to.
@@ -103,7 +104,10 @@ pub fn hyperx(shape: &HyperX) -> Result<Graph, BuildError> {
 pub fn hypercube(dimensions: u32, hosts_per_switch: u32, link: LinkSpec) -> Result<Graph, BuildError> {
     let most = MOST_SWITCHES.ilog2();
     if !(1..=most).contains(&dimensions) {
-        let why = format!("{dimensions} dimensions; it has 1 to {most}, which are {MOST_SWITCHES} switches");
+        let why = format!(
+            "{}: give 1 to {most} dimensions, which is {MOST_SWITCHES} switches",
+            counted(dimensions, "dimension")
+        );
         return Err(BuildError::parameter("hypercube", why));
     }
     let sizes = vec![2; dimensions as usize];
@@ -145,15 +149,15 @@ impl Grid<'_> {
 
     fn check(&self, hosts: u32) -> Result<u64, BuildError> {
         if self.sizes.is_empty() || self.sizes.len() > 20 {
-            let why = format!("it has {} directions, and must have 1 to 20", self.sizes.len());
+            let why = format!("{}: give 1 to 20", counted(self.sizes.len(), "dimension"));
             return Err(BuildError::parameter(self.shape, why));
         }
         if let Some(at) = self.sizes.iter().position(|size| *size == 0) {
-            let why = format!("direction {} has no switches, and needs at least 1", at + 1);
+            let why = format!("dimension {} has 0 switches: give at least 1", at + 1);
             return Err(BuildError::parameter(self.shape, why));
         }
         if self.parallel == 0 {
-            return Err(BuildError::parameter(self.shape, "0 parallel cables, and it needs at least 1"));
+            return Err(BuildError::parameter(self.shape, "0 parallel cables: give at least 1"));
         }
         let count = self.sizes.iter().fold(1_u64, |all, size| all.saturating_mul(u64::from(*size)));
         sizes(self.shape, count.saturating_mul(u64::from(hosts)), count)?;

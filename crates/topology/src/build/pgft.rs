@@ -2,6 +2,7 @@
 //! contention free traffic for MPI global collectives" (2012).
 
 use super::{BuildError, Maker, ports, sizes};
+use crate::counted;
 use crate::graph::{Graph, LinkSpec, NodeIx};
 
 const SHAPE: &str = "PGFT";
@@ -51,11 +52,12 @@ impl Pgft {
     fn check(&self) -> Result<(), BuildError> {
         let height = self.height();
         if !(1..=8).contains(&height) {
-            return Err(BuildError::parameter(SHAPE, format!("its height is {height}, and must be 1 to 8")));
+            return Err(BuildError::parameter(SHAPE, format!("{}: give 1 to 8", counted(height, "level"))));
         }
         if self.parents.len() != height || self.parallel.len() != height {
             let why = format!(
-                "m has {height} numbers, w {} and p {}, and each must have one per level",
+                "the list of children (m) has {}, that of parents (w) {} and that of parallel cables (p) {}: give one number per level in each",
+                counted(height, "number"),
                 self.parents.len(),
                 self.parallel.len()
             );
@@ -65,7 +67,7 @@ impl Pgft {
             if let Some(level) = list.iter().position(|digit| *digit == 0) {
                 return Err(BuildError::parameter(
                     SHAPE,
-                    format!("{name}{} is 0, and must be 1 or more", level + 1),
+                    format!("{name}{} is 0: give 1 or more", level + 1),
                 ));
             }
         }

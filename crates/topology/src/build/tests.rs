@@ -28,7 +28,7 @@ fn a_tree_that_can_t_be_is_refused_with_the_reason() {
     assert!(why(FatTree::new(36, 2).hosts_per_leaf(36)).contains("36 hosts"));
     assert!(why(FatTree::new(254, 3)).contains("at most"));
     let tree = Pgft { children: vec![2], parents: vec![1, 1], parallel: vec![1], link: Default::default() };
-    assert!(pgft(&tree).unwrap_err().to_string().contains("w 2"));
+    assert!(pgft(&tree).unwrap_err().to_string().contains("(w) 2"));
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn dragonflies_have_the_sizes_of_their_formulas() {
 #[test]
 fn grids_and_dragonflies_that_can_t_be_are_refused_with_the_reason() {
     let why = |made: Result<Graph, BuildError>| made.unwrap_err().to_string();
-    assert!(why(torus(&Torus::new(&[], 1))).contains("0 directions"));
-    assert!(why(torus(&Torus::new(&[4, 0], 1))).contains("direction 2"));
+    assert!(why(torus(&Torus::new(&[], 1))).contains("0 dimensions"));
+    assert!(why(torus(&Torus::new(&[4, 0], 1))).contains("dimension 2"));
     assert!(why(torus(&Torus::new(&[4; 20], 1))).contains("at most"));
     assert!(why(hyperx(&HyperX::new(&[300], 1))).contains("300 ports"));
     assert!(why(hypercube(0, 1, LinkSpec::EDR4X)).contains("0 dimensions"));

@@ -1,6 +1,7 @@
 //! Builds fat trees of one kind of switch.
 
 use super::{BuildError, Pgft, pgft};
+use crate::counted;
 use crate::graph::{Graph, LinkSpec};
 
 const SHAPE: &str = "fat tree";
@@ -57,11 +58,13 @@ impl FatTree {
         let refuse = |why: String| Err(BuildError::parameter(SHAPE, why));
         let Self { radix, levels, hosts_per_leaf: hosts, parallel, .. } = *self;
         if !(2..=254).contains(&radix) {
-            return refuse(format!("switches of {radix} ports, and a switch has 2 to 254"));
+            return refuse(format!("radix {radix}: give 2 to 254 ports per switch"));
         }
         if hosts == 0 || hosts >= radix {
             return refuse(format!(
-                "{hosts} hosts at a leaf of {radix} ports: at least 1, and a port must lead up"
+                "{} at a leaf of radix {radix}: give 1 to {}, so that a port leads up",
+                counted(hosts, "host"),
+                radix - 1
             ));
         }
         let up = radix - hosts;
@@ -69,21 +72,28 @@ impl FatTree {
             2 => up,
             3 if radix.is_multiple_of(2) => radix / 2,
             3 => {
+                return refuse(format!("3 levels of radix {radix}: give an even radix"));
+            }
+            _ => {
                 return refuse(format!(
-                    "three levels need switches with an even number of ports, not {radix}"
+                    "{}: give 2 or 3, or use the shape pgft, which may have more",
+                    counted(levels, "level")
                 ));
             }
-            _ => return refuse(format!("{levels} levels, and it has 2 or 3 (a PGFT may have more)")),
         };
         if parallel == 0 || !to_top.is_multiple_of(parallel) || !radix.is_multiple_of(parallel) {
             return refuse(format!(
-                "{parallel} parallel cables do not divide {to_top} uplinks and {radix} ports"
+                "{parallel} parallel cables do not divide {} and {radix} ports: give a number that divides both",
+                counted(to_top, "uplink")
             ));
         }
         let most = radix / parallel;
         let subtrees = self.subtrees.unwrap_or(most);
         if subtrees == 0 || subtrees > most {
-            return refuse(format!("{subtrees} subtrees, and its top switches have ports for 1 to {most}"));
+            return refuse(format!(
+                "{}: give 1 to {most}, as many as a top switch has ports for",
+                counted(subtrees, "subtree")
+            ));
         }
         let (children, parents, parallel) = if levels == 2 {
             (vec![hosts, subtrees], vec![1, up / parallel], vec![1, parallel])

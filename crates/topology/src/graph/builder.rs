@@ -48,7 +48,7 @@ impl<'a> NodeSpec<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// A node has more ports than numbers.
-    #[error("`{0}` has {1} ports, and a node has at most {MOST_PORTS}")]
+    #[error("`{0}` would have {1} ports, and a node has at most {MOST_PORTS}")]
     TooManyPorts(String, u8),
     /// The graph would be too large to be indexed.
     #[error("`{0}` would make the graph larger than {MOST_PORTS_IN_ALL} ports or 4 GiB of names")]
@@ -66,7 +66,7 @@ pub enum GraphError {
         other: String,
     },
     /// There is a cable in it.
-    #[error("port {number} of `{node}` is wired to {there} and can't be wired to {other} too")]
+    #[error("port {number} of `{node}` is connected to {there} and cannot be connected to {other} too")]
     WiredTwice {
         /// Whose port it is.
         node: String,
@@ -78,7 +78,7 @@ pub enum GraphError {
         other: String,
     },
     /// Both ends of a cable are one port.
-    #[error("port {number} of `{node}` can't be wired to itself")]
+    #[error("port {number} of `{node}` cannot be connected to itself")]
     SelfLoop {
         /// Whose port it is.
         node: String,

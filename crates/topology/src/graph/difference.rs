@@ -1,7 +1,7 @@
 //! The differences between two graphs, whatever the order of their nodes.
 
 use super::{Graph, NodeIx, PortIx};
-use crate::text::printable;
+use crate::text::{counted, printable};
 
 mod pairs;
 
@@ -32,7 +32,7 @@ impl Graph {
 /// What is compared of a node, in words.
 fn described(graph: &Graph, node: NodeIx) -> String {
     let (kind, name) = (graph.kind(node).word(), printable(graph.name(node)));
-    format!("{kind} `{name}` of {} ports", graph.port_count(node))
+    format!("{kind} `{name}` of {}", counted(graph.port_count(node), "port"))
 }
 
 fn nodes(pairs: &Pairs<'_>, found: &mut Vec<String>) {
@@ -40,11 +40,11 @@ fn nodes(pairs: &Pairs<'_>, found: &mut Vec<String>) {
     for (node, other) in pairs.known() {
         let (one, two) = (described(pairs.a, node), described(pairs.b, other));
         if one != two {
-            rows.push(format!("node {}: {one}, and here {two}", label(pairs.a, node)));
+            rows.push(format!("node {}: {one}, now {two}", label(pairs.a, node)));
         }
         let (guid, now) = (pairs.a.node_guid(node), pairs.b.node_guid(other));
         if pairs::is_given(guid) && pairs::is_given(now) && guid != now {
-            rows.push(format!("node {}: GUID {guid:#018x}, and here {now:#018x}", label(pairs.a, node)));
+            rows.push(format!("node {}: GUID {guid:#018x}, now {now:#018x}", label(pairs.a, node)));
         }
     }
     rows.extend(
@@ -73,7 +73,7 @@ fn cables(pairs: &Pairs<'_>, found: &mut Vec<String>) {
         match there.map(|port| pairs.b.link(port).unwrap_or_default()) {
             None => rows.push(format!("cable {} ({rate}) is missing", cable(pairs.a, a, b))),
             Some(now) if now != rate => {
-                rows.push(format!("cable {}: {rate}, and here {now}", cable(pairs.a, a, b)))
+                rows.push(format!("cable {}: {rate}, now {now}", cable(pairs.a, a, b)))
             }
             Some(_) => {}
         }

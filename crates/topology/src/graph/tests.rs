@@ -118,7 +118,7 @@ fn guids_that_two_have_do_not_hide_a_difference() {
     let found = one.differences(&chain(&[("a", REAL), ("x", REAL), ("c", REAL + 1)], four), 9);
     assert!(found.iter().any(|line| line.contains("`x`")), "{found:?}");
     let renamed = one.differences(&chain(&[("a", REAL), ("b", REAL), ("z", REAL + 1)], four), 9);
-    assert_eq!(renamed, ["node 0x0002c90200400001: switch `c` of 4 ports, and here switch `z` of 4 ports"]);
+    assert_eq!(renamed, ["node 0x0002c90200400001: switch `c` of 4 ports, now switch `z` of 4 ports"]);
 }
 
 #[test]
@@ -128,17 +128,14 @@ fn what_can_t_be_told_apart_is_said_and_is_a_difference() {
     let found = chain(&[("x", 0), ("x", 0)], four).differences(&chain(&[("x", 0), ("x", 0)], two), 9);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(
-        found[0].contains("nodes `x`: 2, and here 2") && found[1].contains("1 cables, and here 1"),
+        found[0].contains("nodes `x`: 2, now 2") && found[1].contains("1 cable of such nodes, now 1"),
         "{found:?}"
     );
     // A known neighbour tells them apart.
     let wired = |rate| chain(&[("a", REAL), ("x", 0), ("x", 0)], rate);
     let found = wired(four).differences(&wired(two), 9);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(
-        found.iter().all(|line| line.starts_with("cable ") && line.contains("and here 2xEDR")),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|line| line.starts_with("cable ") && line.contains("now 2xEDR")), "{found:?}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn read_topo(bytes: &[u8], library: &Library) -> Result<Reading, ReadError> 
         return Err(ReadError::NoNode { format: Format::Topo, doubt });
     }
     doubts.sort();
-    Ok(Reading { graph, format: Format::Topo, reason: "it was asked for".to_owned(), doubts })
+    Ok(Reading { graph, format: Format::Topo, reason: "requested".to_owned(), doubts })
 }
 
 struct Reader<'a> {
@@ -168,7 +168,7 @@ impl Reader<'_> {
             doubts.add(
                 make.number,
                 Cause::NotUnderstood,
-                format_args!("`{path}` has boards within boards without end"),
+                format_args!("`{path}` contains itself: boards are nested without end"),
             );
             return Ok(HashMap::new());
         }

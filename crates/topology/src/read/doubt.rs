@@ -55,13 +55,13 @@ impl Cause {
             Self::Dangling => "dangling link",
             Self::OneWay => "one-way link",
             Self::Contradiction => "contradiction",
-            Self::NoHeader => "port of no node",
+            Self::NoHeader => "port without a node header",
             Self::DuplicateNode => "node described twice",
             Self::DuplicateGuid => "duplicate GUID",
             Self::DuplicateLid => "duplicate LID",
             Self::UnknownRate => "unknown width or speed",
             Self::RateDiffers => "ends differ in width or speed",
-            Self::Truncated => "cut off",
+            Self::Truncated => "truncated",
         }
     }
 }

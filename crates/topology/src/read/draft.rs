@@ -75,7 +75,7 @@ impl Draft {
         doubts: &mut Doubts,
     ) -> Result<Option<NodeIx>, ReadError> {
         if self.known[id.0 as usize].is_some() {
-            let what = format_args!("{} `{}`: the first description counts", spec.kind.word(), spec.name);
+            let what = format_args!("{} `{}`: the first description is used", spec.kind.word(), spec.name);
             doubts.add(line, Cause::DuplicateNode, what);
             return Ok(None);
         }
@@ -98,8 +98,10 @@ impl Draft {
             && let Some(first) = self.guids.insert(spec.node_guid, node)
         {
             let first = self.graph.name(first);
-            let what =
-                format_args!("{:#018x} of `{}` is `{first}`'s too: both are kept", spec.node_guid, spec.name);
+            let what = format_args!(
+                "{:#018x} of `{}` is also that of `{first}`: both are kept",
+                spec.node_guid, spec.name
+            );
             doubts.add(line, Cause::DuplicateGuid, what);
         }
         self.known[id.0 as usize] = Some(node);
@@ -157,7 +159,7 @@ impl Draft {
                 }
                 _ => {
                     let what = format_args!(
-                        "port {} of `{from}` was wired before, in line {first}: the first cable counts",
+                        "port {} of `{from}` was connected before, in line {first}: the first cable is used",
                         half.from.1
                     );
                     doubts.add(half.line as usize, Cause::Contradiction, what);
@@ -240,7 +242,7 @@ fn wire(
             None => {
                 if !one_end_is_enough {
                     let what = format_args!(
-                        "port {} of `{from}` leads to port {} of `{other}`, which does not speak of it: kept",
+                        "port {} of `{from}` leads to port {} of `{other}`, which does not list it: kept",
                         half.from.1, to.1
                     );
                     doubts.add(line, Cause::OneWay, what);
@@ -262,7 +264,7 @@ fn join(graph: &mut GraphBuilder, half: &Half, to: End, doubts: &mut Doubts) {
                 None => {
                     let name = graph.name(half.from.0);
                     let what = format_args!(
-                        "port {} of `{name}`: {} and {before}: the first counts",
+                        "port {} of `{name}`: {} and {before}: the first is used",
                         half.from.1, half.spec
                     );
                     doubts.add(line, Cause::RateDiffers, what);

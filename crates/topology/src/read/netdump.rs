@@ -174,7 +174,7 @@ impl Reader {
             _ => return false,
         };
         if !good {
-            doubts.add(number, Cause::BadNumber, format_args!("`{line}`: taken as not known"));
+            doubts.add(number, Cause::BadNumber, format_args!("`{line}`: treated as unknown"));
         }
         true
     }
@@ -230,7 +230,7 @@ impl Reader {
         match (value, bits) {
             (Some(lid), Some(lmc)) => self.draft.graph().lid(port.0, port.1, lid, lmc),
             _ => {
-                let what = format_args!("lid {lid} lmc {}: taken as not known", lmc.unwrap_or("0"));
+                let what = format_args!("lid {lid} lmc {}: treated as unknown", lmc.unwrap_or("0"));
                 doubts.add(number, Cause::BadNumber, what);
             }
         }
@@ -248,7 +248,7 @@ impl Reader {
             Current::Skipped => return true,
             Current::Lost(header) => {
                 let what =
-                    format_args!("`{line}`: no header of a node in line {header} or after it: left out");
+                    format_args!("`{line}`: no valid node header in line {header} or after it: left out");
                 doubts.add(number, Cause::NoHeader, what);
                 return true;
             }
@@ -277,7 +277,7 @@ impl Reader {
         let options = options.split('#').next().unwrap_or("");
         let (said, strange) = rate::read(options, behind);
         if let Some(strange) = strange {
-            let what = format_args!("`{strange}`: taken as not known");
+            let what = format_args!("`{strange}`: treated as unknown");
             doubts.add(number, Cause::UnknownRate, what);
         }
         LinkSpec { width: said.width.unwrap_or(Width::Unknown), speed: said.speed.unwrap_or(Speed::Unknown) }

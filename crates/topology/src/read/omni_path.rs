@@ -100,7 +100,7 @@ fn node(
         doubts.add(
             line,
             Cause::NotUnderstood,
-            format_args!("`{}` of no kind that is known: left out", said.name),
+            format_args!("`{}` is of an unknown kind: left out", said.name),
         );
         return Ok(());
     };
@@ -112,7 +112,10 @@ fn node(
 
 fn link(draft: &mut Draft, found: &Link, doubts: &mut Doubts) {
     let [from, to] = found.ends.as_slice() else {
-        let what = format_args!("a link with {} ports, and a cable has 2: left out", found.ends.len());
+        let what = format_args!(
+            "a link with {}, and a cable has 2: left out",
+            crate::counted(found.ends.len(), "port")
+        );
         doubts.add(found.line, Cause::NotUnderstood, what);
         return;
     };
@@ -174,7 +177,7 @@ fn parse(file: &str, doubts: &mut Doubts) -> Parsed {
                 text.clear();
                 path.push(name);
                 if path.len() > DEEPEST {
-                    doubts.add(line, Cause::NotUnderstood, "elements nested deeper than in any topology");
+                    doubts.add(line, Cause::NotUnderstood, "elements are nested deeper than in any topology");
                     return parsed;
                 }
             }
@@ -219,7 +222,7 @@ fn value(said: &mut Said, name: &str, text: &str, line: usize, doubts: &mut Doub
     let text = text.trim();
     let mut number = |parsed: Option<u64>| {
         if parsed.is_none() {
-            doubts.add(line, Cause::BadNumber, format_args!("{name} `{text}`: taken as not known"));
+            doubts.add(line, Cause::BadNumber, format_args!("{name} `{text}`: treated as unknown"));
         }
         parsed
     };
@@ -244,7 +247,7 @@ fn value(said: &mut Said, name: &str, text: &str, line: usize, doubts: &mut Doub
 fn rate(parsed: &mut Parsed, text: &str, line: usize, doubts: &mut Doubts) {
     let known = RATES.into_iter().find(|known| known.0.eq_ignore_ascii_case(text.trim()));
     if known.is_none() {
-        doubts.add(line, Cause::UnknownRate, format_args!("`{text}`: taken as not known"));
+        doubts.add(line, Cause::UnknownRate, format_args!("`{text}`: treated as unknown"));
     }
     if let Some(link) = parsed.links.last_mut() {
         link.rate = known.map(|(_, width, speed)| LinkSpec { width, speed });

@@ -98,7 +98,7 @@ impl TryFrom<String> for Guid {
         good.then(|| hex(&text))
             .flatten()
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is no GUID, as \"0x2c9…\" is"))
+            .ok_or_else(|| format!("`{text}` is not a GUID: write it as \"0x2c9…\""))
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError
     let lines = Lines(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| ReadError::Syntax {
         line: lines.of(error.valid_up_to()),
-        cause: "TOML is UTF-8, and this is not".to_owned(),
+        cause: "the file is not UTF-8, and TOML must be".to_owned(),
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut draft = Draft::new(true);
@@ -127,7 +127,7 @@ fn version(version: u32, text: &str, at: usize) -> Result<(), ReadError> {
     if version == 1 {
         return Ok(());
     }
-    let cause = format!("version {version} of the format, and 1 is known");
+    let cause = format!("version {version} of the format: only version 1 is read");
     Err(ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause })
 }
 
@@ -216,7 +216,7 @@ fn address(draft: &mut Draft, line: usize, port: (NodeIx, u8), (lid, lmc): (u16,
     if lid < 0xc000 && lmc < 8 {
         draft.graph().lid(port.0, port.1, lid, lmc);
     } else {
-        doubts.add(line, Cause::BadNumber, format_args!("lid {lid} lmc {lmc}: taken as not known"));
+        doubts.add(line, Cause::BadNumber, format_args!("lid {lid} lmc {lmc}: treated as unknown"));
     }
 }
 
@@ -226,7 +226,7 @@ fn link(draft: &mut Draft, line: usize, row: &Link, doubts: &mut Doubts) {
         Some(Ok(spec)) => spec,
         Some(Err(())) => {
             let rate = row.rate.as_deref().unwrap_or("");
-            doubts.add(line, Cause::UnknownRate, format_args!("`{rate}`: taken as not known"));
+            doubts.add(line, Cause::UnknownRate, format_args!("`{rate}`: treated as unknown"));
             LinkSpec::default()
         }
     };

@@ -64,7 +64,7 @@ fn node(
                 || draft.graph().kind(node) != side.kind
             {
                 let what =
-                    format_args!("`{}` is another kind of node than before: the first counts", side.name);
+                    format_args!("`{}` is another kind of node than before: the first is used", side.name);
                 doubts.add(line, Cause::Contradiction, what);
             }
             node
@@ -149,7 +149,7 @@ fn rate(line: usize, text: &str, doubts: &mut Doubts) -> LinkSpec {
         }
     }
     if spec.width == Width::Unknown || spec.speed == Speed::Unknown {
-        doubts.add(line, Cause::UnknownRate, format_args!("`{}`: taken as not known", text.trim()));
+        doubts.add(line, Cause::UnknownRate, format_args!("`{}`: treated as unknown", text.trim()));
     }
     spec
 }

@@ -31,7 +31,7 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
     let density = inner as f64 / possible as f64;
     let mut against = Vec::new();
     if density < 1.0 {
-        against.push(format!("{:.1} % of pairs within a group are not wired", 100.0 * (1.0 - density)));
+        against.push(format!("{:.1} % of pairs within a group are not connected", 100.0 * (1.0 - density)));
     }
     let whole = (1.0 - 2.0 * (1.0 - density)).max(0.0);
     let confidence = whole * evenness(&members, &mut against) * met(switches, &group, count, &mut against);
@@ -71,8 +71,10 @@ pub(super) fn judge_plus(switches: &Switches<'_>) -> Option<Opinion> {
     let density = f64::from(upright) / possible.max(1) as f64;
     let mut against = Vec::new();
     if density < 1.0 {
-        against
-            .push(format!("{:.1} % of leaves and spines of a group are not wired", 100.0 * (1.0 - density)));
+        against.push(format!(
+            "{:.1} % of leaves and spines of a group are not connected",
+            100.0 * (1.0 - density)
+        ));
     }
     // Two trees with a cable between them are no dragonfly: global cables are at all spines.
     let outward = |at: &usize| switches.beside[*at].iter().any(|other| level[*other as usize] == 2);
@@ -83,7 +85,7 @@ pub(super) fn judge_plus(switches: &Switches<'_>) -> Option<Opinion> {
     }
     let sideways = switches.pairs().filter(|(a, b)| level[*a] == level[*b] && level[*a] == 1).count();
     if sideways > 0 {
-        against.push(format!("{sideways} pairs of leaves are wired to each other"));
+        against.push(format!("{sideways} pairs of leaves are connected to each other"));
     }
     let straight = 1.0 - (4.0 * sideways as f64 / f64::from(upright).max(1.0)).min(1.0);
     let whole = (1.0 - 2.0 * (1.0 - density)).max(0.0) * share * straight;
@@ -127,7 +129,7 @@ fn evenness(sizes: &[usize], against: &mut Vec<String>) -> f64 {
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let odd = sizes.iter().filter(|size| **size * 4 < largest * 3).count();
     if odd > 0 {
-        against.push(format!("{odd} of {} groups are much smaller than the largest", sizes.len()));
+        against.push(format!("much smaller than the largest are {odd} of {} groups", sizes.len()));
     }
     (1.0 - 5.0 * odd as f64 / sizes.len().max(1) as f64).max(0.0)
 }
@@ -142,7 +144,7 @@ fn met(switches: &Switches<'_>, group: &[u32], count: u32, against: &mut Vec<Str
     let all = u64::from(count) * u64::from(count - 1) / 2;
     let share = met.len() as f64 / all as f64;
     if share < 1.0 {
-        against.push(format!("{} of {all} pairs of groups are not wired", all - met.len() as u64));
+        against.push(format!("{} of {all} pairs of groups are not connected", all - met.len() as u64));
     }
     share
 }

@@ -243,17 +243,17 @@ fn weigh(switches: &Switches<'_>, mut layers: Vec<(Vec<u32>, u32)>) -> Option<Op
     let present = places.len() as f64 / room;
     if present < 1.0 {
         against.push(format!(
-            "{} of {room} places of the grid are empty or in doubt",
+            "{} of {room} places of the grid are empty or uncertain",
             room as usize - places.len()
         ));
     }
     let lines: Vec<Layout> = layers.iter_mut().map(|layer| layout(switches, layer)).collect::<Option<_>>()?;
     let (sound, missing, extra) = cables(switches, &layers, &lines, &placed);
     if missing > 0 {
-        against.push(format!("{missing} of {} neighbours of the grid are not wired", sound + missing));
+        against.push(format!("{missing} of {} neighbours of the grid are not connected", sound + missing));
     }
     if extra > 0 {
-        against.push(format!("{extra} wired pairs are no neighbours of the grid"));
+        against.push(format!("{extra} connected pairs are no neighbours of the grid"));
     }
     let there = sound as f64 / (sound + missing).max(1) as f64;
     let strange = extra as f64 / (sound + extra).max(1) as f64;
@@ -262,7 +262,7 @@ fn weigh(switches: &Switches<'_>, mut layers: Vec<(Vec<u32>, u32)>) -> Option<Op
     if layers.len() == 1 {
         confidence *= 0.5;
         against
-            .push("it has one direction only: any ring, chain or complete graph looks like that".to_owned());
+            .push("it has one dimension only: any ring, chain or complete graph looks like that".to_owned());
     }
     let parts = pairs_to_rings(layers, &lines);
     let sizes = parts.iter().map(|part| part.0).collect();

@@ -201,5 +201,5 @@ fn two_trees_with_a_cable_between_them_are_not_sure() {
 #[test]
 fn one_switch_is_a_tree() {
     let found = recognise(&of_pairs(1, 4, &[]));
-    assert_eq!((found.shape.name().as_str(), found.is_sure()), ("tree of 1 levels", true));
+    assert_eq!((found.shape.name().as_str(), found.is_sure()), ("tree of 1 level", true));
 }

@@ -4,6 +4,7 @@
 
 use super::switches::Switches;
 use super::{Opinion, Shape, spread};
+use crate::{counted, verb};
 
 /// Leaves from which the way to all others is looked at.
 const SAMPLE: usize = 48;
@@ -41,7 +42,7 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
     }
     let sideways = level_ones as f64 / cables as f64;
     if level_ones > 0 {
-        against.push(format!("{level_ones} of {cables} wired pairs of switches are of one level"));
+        against.push(format!("{level_ones} of {cables} connected pairs of switches are of one level"));
     }
     let is_leaf = |at: &usize| leaves.binary_search(at).is_ok();
     let strangers = (0..switches.len()).filter(|at| switches.hosts[*at] > 0 && !is_leaf(at));
@@ -49,21 +50,20 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
     let strange = f64::from(theirs) / f64::from(switches.hosts.iter().sum::<u32>().max(1));
     if strangers > 0 {
         against.push(format!(
-            "{strangers} switches above the leaves have hosts, {:.1} % of all",
+            "{} above the leaves {} hosts, {:.1} % of all",
+            counted(strangers, "switch"),
+            verb(strangers, "has", "have"),
             100.0 * strange
         ));
     }
     let reached = reach(switches, &level, &leaves);
     if reached < 1.0 {
-        against.push(format!(
-            "{:.1} % of pairs of leaves have no way up and then down",
-            100.0 * (1.0 - reached)
-        ));
+        against.push(format!("{:.1} % of pairs of leaves have no up/down route", 100.0 * (1.0 - reached)));
     }
     let single = narrow(switches, &level);
     if single > 0.0 {
         against
-            .push(format!("{:.1} % of switches above the leaves have less than two below", 100.0 * single));
+            .push(format!("{:.1} % of switches above the leaves have fewer than two below", 100.0 * single));
     }
     let confidence = (1.0 - 4.0 * sideways).max(0.0) * reached.powi(2) * (1.0 - single) * (1.0 - strange);
     let shape = Shape::Tree { levels: u32::from(top), level: spread(switches, &level, 0, false) };

@@ -40,9 +40,12 @@ pub fn choose(graph: &Graph) -> Choice {
     let name = seen.shape.name();
     let any = |why: String| Choice { engine: Engine::Layered, grid: None, groups: None, why };
     if !seen.is_sure() {
-        return any(format!("the fabric looks like nothing sure ({name}, {:.0} %)", seen.confidence * 100.0));
+        return any(format!(
+            "no shape is recognised for sure (the closest is {name}, {:.0} % sure)",
+            seen.confidence * 100.0
+        ));
     }
-    let why = format!("the fabric is a {name} ({:.0} %)", seen.confidence * 100.0);
+    let why = format!("the fabric is a {name} ({:.0} % sure)", seen.confidence * 100.0);
     match seen.shape {
         Shape::Tree { .. } => Choice { engine: Engine::FatTree, grid: None, groups: None, why },
         Shape::Grid { sizes, lines, coordinates } => {
@@ -116,15 +119,13 @@ pub fn route_measured(
     let own = choice.engine.word();
     let mut best = match ask(choice.engine) {
         Err(error) if choice.engine != Engine::Layered => {
-            let why = format!("the engine `{own}` refuses: {error}: the engine for any graph is taken");
+            let why = format!("`layered` is taken, as the engine `{own}` refuses: {error}");
             return ask(Engine::Layered).map(|tried| tried.because(why));
         }
         tried => tried?,
     };
     if !best.checked.is_good() && choice.engine != Engine::Layered {
-        let why = format!(
-            "tables of the engine `{own}` did not pass the checker: the engine for any graph is taken"
-        );
+        let why = format!("`layered` is taken, as the tables of the engine `{own}` did not pass the check");
         return ask(Engine::Layered).map(|tried| tried.because(why));
     }
     let begun = Instant::now();
@@ -141,7 +142,7 @@ pub fn route_measured(
         best = best_of(graph, all);
         best.seconds = [seconds[0], seconds[1].max(begun.elapsed().as_secs_f64() - seconds[0])];
         why = format!(
-            "{why}; by the engine `{own}` {crowded}, and of all engines `{}` does best",
+            "{why}; with the engine `{own}` {crowded}, and of all engines `{}` does best",
             best.engine.word()
         );
     }
@@ -178,19 +179,18 @@ fn trunks_differ(graph: &Graph) -> bool {
     })
 }
 
-/// What of tables has more than [`BEYOND`] times the destinations that the shape asks for, in words.
+/// Which links carry more than [`BEYOND`] times the LIDs that the shape asks for, in words.
 fn crowded(graph: &Graph, tables: &Tables) -> Option<String> {
     if trunks_differ(graph) {
-        return Some("trunks of different numbers of cables have no shares".to_owned());
+        return Some("trunks with different numbers of cables are not balanced".to_owned());
     }
     let (loads, least) = (loads(graph, tables), least_loads(graph));
     if f64::from(loads.up.most) > BEYOND * f64::from(least.up) {
-        return Some(format!("an uplink has {} destinations where {} are needed", loads.up.most, least.up));
+        return Some(format!("one uplink carries {} LIDs where {} would do", loads.up.most, least.up));
     }
     let mean = loads.down.mean;
-    (mean > BEYOND * least.down).then(|| {
-        format!("a downlink has {mean:.1} destinations in the mean where {:.1} are needed", least.down)
-    })
+    (mean > BEYOND * least.down)
+        .then(|| format!("a downlink carries {mean:.1} LIDs on average where {:.1} would do", least.down))
 }
 
 /// What links of a tree have at least, by its shape.

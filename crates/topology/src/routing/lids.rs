@@ -16,7 +16,8 @@ const NOBODY: u32 = u32::MAX;
 pub enum LidsError {
     /// More ports than identifiers.
     #[error(
-        "{ports} end ports with {each} identifiers each do not fit into {TOP}; give each port fewer (a lower LMC)"
+        "{ports} end ports with {} each need more than the {TOP} unicast LIDs: choose a lower LMC",
+        crate::counted(*each, "LID")
     )]
     Full {
         /// End ports in all.
@@ -25,7 +26,7 @@ pub enum LidsError {
         each: u32,
     },
     /// The field has three bits.
-    #[error("an LMC of {0} is not possible: it is at most 7")]
+    #[error("an LMC of {0} is not possible: give 0 to 7")]
     Lmc(u8),
 }
 

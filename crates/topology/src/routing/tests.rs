@@ -217,10 +217,10 @@ fn engines_say_why_they_refuse() {
     assert!(why(&Request::by(Engine::Dragonfly)).contains("groups"));
     let grid = Grid::in_order(&graph, &[4, 4], Line::Ring).unwrap();
     let few = Request { grid: Some(&grid), lanes: 2, ..Request::by(Engine::Grid) };
-    assert!(why(&few).contains("needs 3 lanes"));
-    assert!(why(&Request { lanes: 0, ..Request::by(Engine::Layered) }).contains("0 lanes"));
+    assert!(why(&few).contains("needs 3 VLs, and 2 are given"));
+    assert!(why(&Request { lanes: 0, ..Request::by(Engine::Layered) }).contains("0 VLs"));
     let wrong = Grid::in_order(&graph, &[2, 8], Line::Ring).unwrap_err();
-    assert!(wrong.to_string().contains("are wired"), "{wrong}");
+    assert!(wrong.to_string().contains("are connected"), "{wrong}");
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn empty(graph: &Graph, tables: &Tables) -> usize {
 
 /// The numbers that remarks name.
 fn remarked(routing: &Routing) -> usize {
-    let left = routing.remarks.iter().filter(|remark| remark.contains("are left out"));
+    let left = routing.remarks.iter().filter(|remark| remark.contains("left empty"));
     left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
 }
 

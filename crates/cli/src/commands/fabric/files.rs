@@ -6,7 +6,7 @@ use ::fabric::files::{Form, Shape, bare};
 use ::fabric::snapshot::{self, Snapshot};
 use anyhow::Context;
 use topology::read::Format;
-use topology::{LinkSpec, NodeIx, printable};
+use topology::{LinkSpec, NodeIx, counted, printable, verb};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
@@ -23,6 +23,18 @@ static WRITTEN: Kind = Kind {
     may_replace: ::fabric::files::may_replace,
 };
 
+/// Shapes, and the sizes that each takes.
+const SHAPES: [(&str, &str); 8] = [
+    ("fattree", "RADIX LEVELS, as in fattree 36 2"),
+    ("pgft", "CHILDREN PARENTS PARALLEL, a number per level in each, as in pgft 4,4 1,2 1,1"),
+    ("dragonfly", "HOSTS per switch, as in dragonfly 4"),
+    ("dragonfly+", "GROUPS LEAVES SPINES GLOBAL, as in dragonfly+ 5 4 4 4"),
+    ("torus", "SIZES, as in torus 4x4x4"),
+    ("mesh", "SIZES, as in mesh 4x4"),
+    ("hyperx", "SIZES, as in hyperx 4x4"),
+    ("hypercube", "DIMENSIONS, as in hypercube 5"),
+];
+
 pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     let snapshot = match &arguments.as_form {
@@ -30,7 +42,7 @@ pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
         Some(word) => {
             let words = Format::ALL.map(Format::word).join(", ");
             let forced = Format::of_word(word)
-                .ok_or_else(|| usage(format!("nothing is read as `{word}`; forms are {words}")))?;
+                .ok_or_else(|| usage(format!("no format `{word}` is read: give one of {words}")))?;
             opened(snapshot::open(&arguments.input, Some(forced)))?
         }
     };
@@ -43,21 +55,22 @@ pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
 
 pub(super) fn generate(arguments: &Generate, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
-    let rate: LinkSpec = arguments
-        .rate
-        .parse()
-        .map_err(|()| usage(format!("`{}` is no rate: give lanes and speed, as in 4xHDR", arguments.rate)))?;
+    let rate: LinkSpec = arguments.rate.parse().map_err(|()| {
+        usage(format!("`{}` is not a rate: give width and speed, as in 4xHDR", arguments.rate))
+    })?;
     let graph = shape(arguments)?.build(rate).map_err(Failure::usage)?;
     write(bare(graph, "generated"), form, &arguments.output, output)
 }
 
 fn shape(arguments: &Generate) -> Result<Shape, Failure> {
+    let given = arguments.sizes.join(" ");
     let wrong = || {
-        usage(format!(
-            "`{} {}` is no shape: fattree RADIX LEVELS; pgft CHILDREN PARENTS PARALLEL (each a list as 4,4); dragonfly HOSTS; dragonfly+ GROUPS LEAVES SPINES GLOBAL; torus, mesh or hyperx 4x4x4; hypercube DIMENSIONS",
-            arguments.kind,
-            arguments.sizes.join(" ")
-        ))
+        let kind = &arguments.kind;
+        let Some((_, sizes)) = SHAPES.iter().find(|(known, _)| known == kind) else {
+            let kinds = SHAPES.map(|(kind, _)| kind).join(", ");
+            return usage(format!("there is no shape `{kind}`: give one of {kinds}"));
+        };
+        usage(format!("`{given}` is not the size of a {kind}: give {kind} {sizes}"))
     };
     let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
     let hosts = arguments.hosts.unwrap_or(1);
@@ -86,10 +99,10 @@ fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
     let words = || Form::words().collect::<Vec<_>>().join(", ");
     match word {
         Some(word) => Form::of_word(word)
-            .ok_or_else(|| usage(format!("nothing is written as `{word}`; forms are {}", words()))),
+            .ok_or_else(|| usage(format!("no format `{word}` is written: give one of {}", words()))),
         None => Form::of_path(path).ok_or_else(|| {
             usage(format!(
-                "the name {} does not say in which form to write: give --to one of {}",
+                "the extension of {} names no format: give --to with one of {}",
                 path.display(),
                 words()
             ))
@@ -104,8 +117,9 @@ fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Snapshot {
         let lacking = graph.without_guid();
         if let Some(first) = lacking.first() {
             output.note(&format!(
-                "{} nodes have no GUID of their own, which this form needs: made up from their names, the first `{}`",
-                lacking.len(),
+                "{} {} no GUID, which this format needs: GUIDs were made from the names, the first for `{}`",
+                counted(lacking.len(), "node"),
+                verb(lacking.len(), "has", "have"),
                 printable(graph.name(*first))
             ));
         }
@@ -115,9 +129,12 @@ fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Snapshot {
     let alone = |node: &NodeIx| !graph.is_dead(*node) && graph.cabled(*node).next().is_none();
     let mut alone = graph.nodes().filter(alone).peekable();
     if let (Form::SubnetList, Some(first)) = (form, alone.peek().copied()) {
+        let count = alone.count();
         output.note(&format!(
-            "{} nodes without a cable have no place in this form and are left out, the first `{}`",
-            alone.count(),
+            "{} without a cable {} left out, as this format cannot hold {}: the first is `{}`",
+            counted(count, "node"),
+            verb(count, "is", "are"),
+            verb(count, "it", "them"),
             printable(graph.name(first))
         ));
     }

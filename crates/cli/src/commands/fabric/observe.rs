@@ -97,11 +97,13 @@ fn thresholds(words: &[String]) -> Result<Thresholds, Failure> {
     for word in words {
         let limit = word.split_once('=').and_then(|(name, limit)| Some((name, limit.parse().ok()?)));
         let (name, limit) = limit.ok_or_else(|| {
-            usage(format!("`{word}` is no limit: give a counter and a number, as in symbol_errors=100"))
+            usage(format!(
+                "`{word}` is not a limit: give a counter and a number, as in SymbolErrorCounter=100"
+            ))
         })?;
         if !thresholds.set(name, limit) {
-            let names = counters::Counters::NAMES.join(", ");
-            return Err(usage(format!("there is no counter `{name}`; they are {names}")));
+            let names = counters::Counters::SPECIFIED.join(", ");
+            return Err(usage(format!("there is no counter `{name}`: give one of {names}")));
         }
     }
     Ok(thresholds)
@@ -110,8 +112,8 @@ fn thresholds(words: &[String]) -> Result<Thresholds, Failure> {
 fn category(word: &str) -> Result<Category, Failure> {
     Category::of_word(word).ok_or_else(|| {
         let own = Category::WORDS.map(|word| word.0).join(", ");
-        let names = counters::Counters::NAMES.join(", ");
-        usage(format!("there is no category `{word}`; they are {own}, and the counters {names}"))
+        let names = counters::Counters::SPECIFIED.join(", ");
+        usage(format!("there is no category `{word}`: give {own}, or a counter: {names}"))
     })
 }
 

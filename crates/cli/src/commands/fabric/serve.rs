@@ -10,6 +10,7 @@ use super::shown::Shown;
 use crate::args::fabric::Serve;
 use crate::exit::{Outcome, PASS};
 use crate::interrupt;
+use topology::counted;
 
 pub(super) fn run(arguments: &Serve, output: Shown) -> Outcome {
     let graph = open(&arguments.file, output)?.graph;
@@ -22,7 +23,8 @@ pub(super) fn run(arguments: &Serve, output: Shown) -> Outcome {
         Options { base: arguments.name.clone(), control: Some(control.clone()), bring_up: !arguments.bare };
     let mut event = |event: Event| {
         if event == Event::Ready {
-            say(&format!("serving {nodes} nodes and {links} links as {}", arguments.name));
+            let (nodes, links) = (counted(nodes, "node"), counted(links, "link"));
+            say(&format!("serving {nodes} and {links} as {}", arguments.name));
             let control = control.clone();
             // It ends with the process, or when there is nothing more to read.
             let lines = move || fabric::console::hand_on(std::io::stdin().lock(), &control);
@@ -33,8 +35,12 @@ pub(super) fn run(arguments: &Serve, output: Shown) -> Outcome {
     };
     let served = serve(graph, &options, &mut event, &interrupt::has_arrived)?;
     say(&format!(
-        "served {} programs: {} datagrams came, {} were answered, {} handed on, {} lost",
-        served.clients, served.datagrams, served.answered, served.handed, served.lost
+        "served {}: {} received, {} answered, {} forwarded, {} lost",
+        counted(served.clients, "program"),
+        counted(served.datagrams, "MAD"),
+        served.answered,
+        served.handed,
+        served.lost
     ));
     Ok(PASS)
 }
@@ -49,11 +55,13 @@ fn say(line: &str) {
 fn told(event: &Event) -> Option<String> {
     Some(match event {
         Event::Ready => return None,
-        Event::Came { client, node } => format!("program {client} came, at {node}"),
-        Event::Went { client, vanished: false } => format!("program {client} went"),
-        Event::Went { client, vanished: true } => format!("program {client} is gone"),
+        Event::Came { client, node } => format!("program {client} connected at {node}"),
+        Event::Went { client, vanished: false } => format!("program {client} disconnected"),
+        Event::Went { client, vanished: true } => format!("program {client} ended without disconnecting"),
         Event::Refused { why } => format!("a program was refused: {why}"),
-        Event::Garbage { on, len } => format!("{len} bytes on {on} are not of the protocol"),
+        Event::Garbage { on, len } => {
+            format!("a message of {} on {on} does not follow the protocol: ignored", counted(*len, "byte"))
+        }
         Event::Command { line, answer } => format!("{line}: {answer}"),
     })
 }

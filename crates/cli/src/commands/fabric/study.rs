@@ -9,9 +9,9 @@ use ::fabric::snapshot::Snapshot;
 use ::fabric::study::{self, ENGINES, Judged, Wish, text};
 use anyhow::Context;
 use serde_json::json;
-use topology::Graph;
 use topology::routing::lanes::{Mapping, Service};
-use topology::routing::{Lanes, Lids, Tables, referee};
+use topology::routing::{Engine as RoutingEngine, Lanes, Lids, Tables, referee};
+use topology::{Graph, counted, verb};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
@@ -40,10 +40,13 @@ fn refused(error: study::StudyError) -> Failure {
 }
 
 fn wish(engine: &Engine) -> Result<Wish, Failure> {
-    let known = ENGINES.iter().find(|one| one.word() == engine.engine).copied();
+    let known = RoutingEngine::of_word(&engine.engine);
     if known.is_none() && engine.engine != "auto" {
         let words = ENGINES.map(|one| one.word()).join(", ");
-        return Err(usage(format!("there is no engine `{}`; they are auto, {words}", engine.engine)));
+        return Err(usage(format!(
+            "there is no engine `{}`: give auto, {words}, or OpenSM's name of one (updn, ftree, dfsssp, dor, torus-2QoS)",
+            engine.engine
+        )));
     }
     Ok(Wish { engine: known, roots: engine.root.clone(), lanes: engine.lanes, lmc: engine.lmc })
 }
@@ -52,7 +55,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
     let whole = source(&arguments.source, false, output)?.graph;
     let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
-    output.progress("routing");
+    output.progress("computing the forwarding tables (LFTs)");
     let lids = Arc::new(Lids::of_graph(&whole, wish.lmc).map_err(Failure::usage)?);
     let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
     output.progress("measuring the routes");
@@ -128,13 +131,16 @@ fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
     let ports = graph.nodes().flat_map(|node| graph.ports(node));
     let known = ports.map(|port| (graph.port_guid(port), graph.lid(port))).filter(|one| one.1 != 0).collect();
     let (tables, strangers) = referee::read_fdbs(graph, &text, &known).map_err(|error| {
-        usage(format!("{}: {error}; give a dump of tables as OpenSM writes it (opensm.fdbs)", path.display()))
+        usage(format!(
+            "{}: {error}: give a dump of forwarding tables of OpenSM (opensm.fdbs)",
+            path.display()
+        ))
     })?;
     if let Some(first) = strangers.first() {
         return Err(usage(format!(
-            "{}: tables of {} switches that are not in the fabric, the first {first:#018x}",
+            "{}: it has the tables of {} not in the fabric, the first {first:#018x}: give a dump of this fabric",
             path.display(),
-            strangers.len()
+            counted(strangers.len(), "switch")
         )));
     }
     Ok(tables)
@@ -145,11 +151,14 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
     let graph = &snapshot.graph;
     output.progress("measuring the routes");
     let (tables, of) = match there(arguments, &snapshot)? {
-        Some(tables) => (tables, "the tables that are there".to_owned()),
+        Some(tables) => (tables, "the forwarding tables (LFTs) that are there".to_owned()),
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
             let routed = study::routed(graph, &lids, &Wish::default()).map_err(refused)?;
-            let of = format!("tables of the engine {}, as there are no others", routed.engine.word());
+            let of = format!(
+                "forwarding tables (LFTs) of the engine {}, as there are no others",
+                routed.engine.word()
+            );
             (routed.routing.tables, of)
         }
     };
@@ -167,12 +176,13 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
 fn lanes(arguments: &Check, graph: &Graph, tables: &mut Tables) -> Result<bool, Failure> {
     let service = match &arguments.sl {
         Some(path) => referee::read_levels(graph, tables, &read_text(path)?)
-            .map_err(|error| usage(format!("{}: {error}", path.display())))?,
+            .map_err(|error| usage(format!("{}: {error}: give SLs as in opensm.psl", path.display())))?,
         None => Service::One,
     };
     let mapping = match &arguments.sl2vl {
-        Some(path) => referee::read_lanes(graph, &read_text(path)?)
-            .map_err(|error| usage(format!("{}: {error}", path.display())))?,
+        Some(path) => referee::read_lanes(graph, &read_text(path)?).map_err(|error| {
+            usage(format!("{}: {error}: give SL-to-VL maps as in opensm.slvl", path.display()))
+        })?,
         None => Mapping::Same,
     };
     if arguments.sl.is_some() || arguments.sl2vl.is_some() {
@@ -185,13 +195,13 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
     let snapshot = source(&arguments.tabled.source, true, output)?;
     let Some(mut tables) = there(&arguments.tabled, &snapshot)? else {
         return Err(usage(format!(
-            "{} holds no tables: name a dump of them with --lfts, or a snapshot of `tieline fabric observe --save`",
+            "{} holds no forwarding tables (LFTs): give a dump of them with --lfts, or a snapshot of `tieline fabric observe --save`",
             snapshot.source
         )));
     };
     let graph = &snapshot.graph;
     let assumed = lanes(arguments, graph, &mut tables)? && arguments.sl.is_none();
-    output.progress("checking the tables");
+    output.progress("checking the forwarding tables (LFTs)");
     let checked = topology::routing::check(graph, &tables);
     // What files say of lanes is all; without, more may be known of the fabric.
     let judged = if assumed { Judged::of_snapshot(&snapshot, &checked) } else { Judged::of(graph, &checked) };
@@ -212,7 +222,7 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
         };
         // Without a loop on one lane there is none on several.
         let lanes = if assumed && !judged.credit_loop.is_empty() {
-            "lanes: not known, assuming one lane: give --sl and --sl2vl, or a credit loop may be none\n"
+            "VLs: not known, assuming 1 VL: give --sl and --sl2vl, as VLs may break a credit loop\n"
         } else {
             ""
         };
@@ -228,7 +238,7 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
     let file = if live { None } else { Some(parts.remove(0).into()) };
     if parts.is_empty() {
         return Err(usage(
-            "name what is to be taken out: after the fabric's file, a switch, a host, or the cable in NODE/PORT; or a live fabric with --ibsim or --umad before",
+            "nothing is to be taken out: after the fabric's file give a switch, a CA, or the cable at NODE/PORT; for a live fabric, give --ibsim or --umad in place of the file",
         ));
     }
     let graph = source(&Source { file, live: arguments.live.clone() }, false, output)?.graph;
@@ -315,11 +325,12 @@ pub(super) fn diff(arguments: &Diff, output: Shown) -> Outcome {
             words.push_str(&format!("{switch} LID {lid}: port {} -> {}\n", port(before), port(after)));
         }
         let of_tables = if compared {
-            format!("{count} entries of tables differ")
+            format!("{} {}", counted(count, "LFT entry"), verb(count, "differs", "differ"))
         } else {
-            "tables: n/a, not in both".to_owned()
+            "LFTs: n/a, not in both".to_owned()
         };
-        words.push_str(&format!("{} differences of the fabrics; {of_tables}\n", findings.len()));
+        let count = counted(findings.len(), "difference");
+        words.push_str(&format!("{count} between the fabrics; {of_tables}\n"));
         words
     };
     output.form("tieline.fabric.diff/1", json, words)?;

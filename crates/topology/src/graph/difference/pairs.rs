@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use super::super::{Graph, NodeIx, PortIx};
-use crate::text::printable;
+use crate::text::{counted, printable};
 
 /// A GUID of a manufacturer begins with three bytes that are assigned to him (EUI-64); without them it was made up on the spot.
 const MADE_UP: u64 = 1 << 40;
@@ -178,14 +178,14 @@ impl<'a> Pairs<'a> {
         }
         found.extend(counts.iter().map(|(name, [before, now])| {
             format!(
-                "nodes `{}`: {before}, and here {now}, have this name and no GUID of their own, and can't be told apart",
+                "nodes `{}`: {before}, now {now}, have this name and no GUID of their own, and cannot be told apart",
                 printable(name)
             )
         }));
         let cables = |graph: &Graph| graph.links().filter(|cable| !self.is_clear(graph, *cable)).count();
         found.push(format!(
-            "{} cables, and here {}, of such nodes were not compared",
-            cables(self.a),
+            "not compared: {} of such nodes, now {}",
+            counted(cables(self.a), "cable"),
             cables(self.b)
         ));
     }

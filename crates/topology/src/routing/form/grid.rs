@@ -30,7 +30,7 @@ pub enum Line {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GridError {
     /// Not a coordinate for every switch.
-    #[error("the grid has {places} places, and there are {switches} switches")]
+    #[error("the grid has {places} places, and the fabric has {}", crate::counted(*switches, "switch"))]
     Count {
         /// Places of the grid.
         places: usize,
@@ -38,11 +38,11 @@ pub enum GridError {
         switches: usize,
     },
     /// A cable contradicts the coordinates.
-    #[error("switches `{0}` and `{1}` are wired, and the grid has no cable between their places")]
+    #[error("switches `{0}` and `{1}` are connected, and the grid has no cable between their places")]
     Stray(String, String),
     /// More rings than service levels allow.
     #[error(
-        "a torus of {0} rings needs more service levels than the 16 there are (three rings at most): route it as any graph"
+        "a torus of {0} rings needs more than the 16 service levels (SLs), which are enough for 3 rings: take the engine `layered`"
     )]
     Rings(usize),
 }

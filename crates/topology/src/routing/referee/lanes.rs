@@ -41,17 +41,17 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
         let level =
             level.and_then(|word| word.parse::<u8>().ok()).filter(|level| usize::from(*level) < LEVELS);
         let (Some(guid), Some(lid), Some(level)) = (guid, lid, level) else {
-            return Err(wrong(line, row, "not a GUID, an identifier and a level from 0 to 15"));
+            return Err(wrong(line, row, "not a GUID, a LID and a service level (SL) from 0 to 15"));
         };
         let lid: u16 = lid;
-        let host = hosts.get(&guid).ok_or_else(|| wrong(line, row, "the fabric has no such host"))?;
+        let host = hosts.get(&guid).ok_or_else(|| wrong(line, row, "the fabric has no such CA"))?;
         if usize::from(lid) >= width {
-            return Err(wrong(line, row, "the tables have no such identifier"));
+            return Err(wrong(line, row, "the forwarding tables have no such LID"));
         }
         for (source, _) in graph.ports(*host).filter_map(|port| view.attachment(graph, port)) {
             let known = &mut levels[source * width + usize::from(lid)];
             if *known != u8::MAX && *known != level {
-                let what = "another host of the same switch uses another level, which can't be followed";
+                let what = "another CA of the same switch uses another SL, and one SL per switch and LID is followed";
                 return Err(wrong(line, row, what));
             }
             *known = level;
@@ -77,7 +77,7 @@ pub fn read_lanes(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
         let mut port = || words.next().and_then(|word| word.parse::<u8>().ok());
         let (came, goes) = (port(), port());
         let (Some(guid), Some(came), Some(goes), Some(lanes)) = (guid, came, goes, pairs(words)) else {
-            return Err(wrong(line, row, "not a GUID, two ports and eight pairs of lanes"));
+            return Err(wrong(line, row, "not a GUID, two ports and eight pairs of VLs"));
         };
         let switch = switches.get(&guid).ok_or_else(|| wrong(line, row, "the fabric has no such switch"))?;
         let count = graph.port_count(*switch);
@@ -87,7 +87,7 @@ pub fn read_lanes(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
         let found = rows.iter().position(|known| *known == lanes).unwrap_or(rows.len());
         if found == rows.len() {
             if rows.len() == MOST_ROWS {
-                return Err(wrong(line, row, "more than 255 different rows of lanes"));
+                return Err(wrong(line, row, "more than 255 different SL2VL maps"));
             }
             rows.push(lanes);
         }

@@ -32,7 +32,7 @@ pub fn read_guid2lid(text: &str) -> Result<HashMap<u64, u16>, ReadError> {
         let (guid, lid) = (words.next().flatten(), words.next().flatten());
         let lid = lid.and_then(|lid| u16::try_from(lid).ok());
         let (Some(guid), Some(lid)) = (guid, lid) else {
-            return Err(ReadError { line: line + 1, what: format!("`{row}` is not a GUID and identifiers") });
+            return Err(ReadError { line: line + 1, what: format!("`{row}` is not a GUID and LIDs") });
         };
         lids.insert(guid, lid);
     }
@@ -59,7 +59,7 @@ pub fn read_fdbs(
     for (line, row) in text.lines().enumerate() {
         let wrong = |what: &str| ReadError { line: line + 1, what: format!("`{row}`: {what}") };
         if let Some((_, guid)) = row.split_once("Switch ") {
-            let guid = number(guid).ok_or_else(|| wrong("no GUID of a switch"))?;
+            let guid = number(guid).ok_or_else(|| wrong("no switch GUID"))?;
             (at, is_one) = (graph.node_by_guid(guid), true);
             if at.is_none() {
                 unknown.push(guid);
@@ -77,7 +77,7 @@ pub fn read_fdbs(
         }
         let mut fields = row.split(':');
         let lid = fields.next().and_then(number).and_then(|lid| u16::try_from(lid).ok());
-        let lid = lid.ok_or_else(|| wrong("no identifier"))?;
+        let lid = lid.ok_or_else(|| wrong("no LID"))?;
         let port = fields.next().map(str::trim).unwrap_or_default();
         if let (Ok(port), Some(switch)) = (port.parse::<u8>(), at) {
             tables.set(switch, lid, port);
