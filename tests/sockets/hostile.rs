@@ -58,6 +58,11 @@ fn a_lock_that_is_never_given_back() {
 }
 
 #[test]
+fn held_up_in_a_read_and_an_edge_is_waited_for() {
+    survives_a_pair("edge");
+}
+
+#[test]
 fn a_recall_without_an_end() {
     survives_a_pair("recall");
 }

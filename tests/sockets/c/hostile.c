@@ -262,6 +262,30 @@ static void steal(int fd)
     _exit(0);
 }
 
+// Reads what the kernel brings until the ring is used; is held up in the middle of a read from that, until it is full; goes on, and sleeps from then on.
+static void held_up(int fd, void *own, void *its)
+{
+    char some[5000];
+    *at(own, HEAD) = *at(its, TAIL);
+    *at(own, PROCESSOR) = 200;
+    *at(own, CONSENT) = 1;
+    *at(own, ASLEEP) = 0;
+    kill(getppid(), SIGUSR2);
+    while (*at(its, TAIL) == *at(own, HEAD)) recv(fd, some, sizeof some, MSG_DONTWAIT);
+    *at(own, READ_LOCK) = (uint64_t)getpid() << 32 | 1;
+    kill(getppid(), SIGUSR2);
+    uint64_t before;
+    do {
+        before = *at(its, TAIL);
+        usleep(500000);
+    } while (*at(its, TAIL) != before);
+    *at(own, HEAD) = before;
+    *at(own, ASLEEP) = 1;
+    *at(own, READ_LOCK) = 0;
+    while (recv(fd, some, sizeof some, 0) > 0);
+    _exit(0);
+}
+
 static void hostile(int port)
 {
     struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -276,6 +300,7 @@ static void hostile(int port)
     }
     if (is("steal")) steal(fd);
     pair(fd, &own, &its);
+    if (is("edge")) held_up(fd, own, its);
     // The victim counts these.
     kill(getppid(), SIGUSR2);
     if (is("stop")) { hold(own, its); raise(SIGSTOP); }
@@ -386,6 +411,28 @@ static void use(int fd)
     took(names[what], start);
 }
 
+// Once the other end is held up, writes without waiting, and waits for the edge that tells of room, for as long as it takes.
+static void writes_by_edges(int fd)
+{
+    struct epoll_event event = { EPOLLOUT | EPOLLET, { .fd = fd } };
+    int before = paired;
+    double start = now();
+    // Few bytes at a time: the ring is not opened while the kernel has some.
+    while (paired == before) {
+        send(fd, buffer, 20, MSG_DONTWAIT | MSG_NOSIGNAL);
+        usleep(500);
+        if (now() > start + 2 * BOUND) FAIL("the ring is not used");
+    }
+    // The set that it is in already: one in several stays with the kernel.
+    if (epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)) FAIL("epoll_ctl");
+    for (size_t done = 0; done < 4 << 20;) {
+        ssize_t n = send(fd, buffer, 1000, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN) FAIL("send, after %zu", done);
+        if (n > 0) done += n;
+        else if (epoll_wait(epoll, &event, 1, 2 * BOUND * 1000) != 1) FAIL("no edge for room, after %zu", done);
+    }
+}
+
 // As long as the other end is only a bad correspondent, the connection is as good as any.
 static void echoes(int fd)
 {
@@ -455,8 +502,9 @@ int main(int count, char **arguments)
                 recv(bad, buffer, 100, MSG_DONTWAIT);
             }
             if (paired == before) FAIL("it has not paired");
+            if (is("edge")) writes_by_edges(bad);
             double until = now() + 0.05 + below(100) / 100.0;
-            while (now() < until) { use(bad); serve(good); }
+            while (now() < until && !is("edge")) { use(bad); serve(good); }
         }
         leave(bad, child);
     }

@@ -281,3 +281,15 @@ pub(crate) fn acknowledge(fd: c_int) {
     // SAFETY: the option's own value.
     unsafe { raw::call(libc::SYS_setsockopt, arguments) };
 }
+
+/// Tells everybody who waits for room, by whatever they wait, that there is some, if the kernel has some. A program that this library has told
+/// that there is none, although there was, waits for the next edge, which the kernel has no reason to make. (The kernel does so whenever this
+/// limit is set; to what it is changes nothing.)
+#[cold]
+pub(crate) fn tells_of_room(fd: c_int) {
+    let Ok(limit) = raw::tcp_option(fd, libc::TCP_NOTSENT_LOWAT) else { return };
+    let (level, option) = (libc::IPPROTO_TCP as usize, libc::TCP_NOTSENT_LOWAT as usize);
+    let arguments = [fd as usize, level, option, (&raw const limit) as usize, size_of::<c_int>(), 0];
+    // SAFETY: the option's own value.
+    unsafe { raw::call(libc::SYS_setsockopt, arguments) };
+}

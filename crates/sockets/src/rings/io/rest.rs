@@ -110,13 +110,16 @@ impl Writing<'_> {
                 acknowledge(conn);
                 Ok(Part::Wrote(count as usize))
             }
-            Outcome::WouldBlock if done > 0 => ends(done as isize),
             Outcome::WouldBlock => {
-                // Of one that may wait, errno says why it has ended.
+                // The reader may be held up at work, and the kernel know of nothing that a program could wait for.
                 if !may_wait {
+                    conn.asks(self.fd, kernel::tells_of_room);
+                }
+                // Of one that may wait, errno says why it has ended.
+                if !may_wait && done == 0 {
                     set_errno(libc::EAGAIN);
                 }
-                ends(-1)
+                ends(if done > 0 { done as isize } else { -1 })
             }
             Outcome::Kernel => Ok(self.rest(done, mover, native)?.map_or(Part::Again, Part::Ends)),
             // The kernel refuses what comes before this: the program is told why. It takes no more from whoever has shut down; else it
