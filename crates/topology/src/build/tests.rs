@@ -89,6 +89,6 @@ fn grids_and_dragonflies_that_can_t_be_are_refused_with_the_reason() {
 fn a_hypercube_that_is_too_large_is_told_the_limit() {
     for dimensions in [0, 18, 200] {
         let why = hypercube(dimensions, 1, LinkSpec::EDR4X).unwrap_err().to_string();
-        assert!(why.contains(&format!("{dimensions} dimensions; it has 1 to 17")), "{why}");
+        assert!(why.contains(&format!("{dimensions} dimensions: give 1 to 17")), "{why}");
     }
 }
