@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use topology::build::{
-    FatTree, Island, Pgft, Planes, Rails, Trunks, fat_tree, pgft, planes, rails, trunks, uneven,
-    with_aggregation, with_island,
+    FatTree, Island, Pgft, Size, Trunks, fat_tree, halls, pgft, trunks, uneven, with_aggregation, with_island,
 };
 use topology::quality::{Pattern, bandwidth, loads};
 use topology::read::read;
@@ -123,44 +122,28 @@ fn rival(graph: &Graph, directory: &Path, engine: &str) -> Option<(Tables, f64)>
     Some((tables, took))
 }
 
-/// The fabrics by their words; a number is the radix of a fat tree of three levels, and anything else is a file.
+/// The fabrics by their words: `small/trunks`, `large/two-levels-with-an-island` and so on are those of [`halls`]; a number is the radix of a fat tree of three levels, and anything else is a file.
 fn fabric(word: &str) -> Graph {
     let link = LinkSpec::EDR4X;
     let tree = |radix, levels| FatTree::new(radix, levels);
     let whole = |shape: &FatTree| fat_tree(shape).unwrap();
+    let (size, name) = word.split_once('/').unwrap_or(("", word));
+    let of_size = |size| halls(size).unwrap().into_iter().find(|(known, _)| known.replace(' ', "-") == name);
+    match size {
+        "small" => return of_size(Size::Small).unwrap().1,
+        "large" => return of_size(Size::Large).unwrap().1,
+        _ => {}
+    }
     match word {
-        "aggregation2" => with_aggregation(&whole(&tree(24, 2))).unwrap(),
-        "aggregation3" => with_aggregation(&whole(&tree(12, 3))).unwrap(),
-        "uneven2" => uneven(&whole(&tree(24, 2)), &[12, 7, 3, 1, 10]).unwrap(),
-        "uneven3" => uneven(&whole(&tree(12, 3)), &[6, 4, 1, 5, 2, 6, 3]).unwrap(),
-        "island2" => {
-            let tree = tree(24, 2).subtrees(16);
-            with_island(&Island { tree, leaves: 3, hosts_per_leaf: 16, up: 8 }).unwrap()
-        }
-        "island3" => {
-            let tree = tree(12, 3).subtrees(10);
-            with_island(&Island { tree, leaves: 4, hosts_per_leaf: 8, up: 12 }).unwrap()
-        }
-        "rails" => rails(&Rails { units: 4, servers: 16, rails: 8, spines: 8, cores: 12, link }).unwrap(),
-        "planes" => {
-            planes(&Planes { planes: 2, leaves: 16, hosts_per_leaf: 16, spines: 12, joins: 4, link }).unwrap()
-        }
-        "deep" | "deep+" => {
+        "deep" => {
             let (children, parents) = (vec![11, 6, 5, 2, 6], vec![1, 3, 2, 1, 3]);
             let tree = pgft(&Pgft { children, parents, parallel: vec![1, 4, 3, 6, 2], link }).unwrap();
-            let hosts = [[11; 5].as_slice(), &[10; 19]].concat();
-            let graph = uneven(&tree, &hosts).unwrap();
-            if word == "deep" { graph } else { with_aggregation(&graph).unwrap() }
+            uneven(&tree, &[[11; 5].as_slice(), &[10; 19]].concat()).unwrap()
         }
         word if word.starts_with("trunks:") => {
             let cables = word[7..].split(',').map(|cables| cables.parse().unwrap()).collect();
             trunks(&Trunks { leaves: 20, hosts_per_leaf: 16, spines: 6, cables, link }).unwrap()
         }
-        "trunks" => {
-            trunks(&Trunks { leaves: 20, hosts_per_leaf: 18, spines: 6, cables: vec![3, 2, 4], link })
-                .unwrap()
-        }
-        "trunks3" => whole(&tree(16, 3).parallel(4)),
         "all" => {
             let tree = tree(12, 3).subtrees(10);
             let island = with_island(&Island { tree, leaves: 4, hosts_per_leaf: 8, up: 12 }).unwrap();

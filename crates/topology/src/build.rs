@@ -9,6 +9,7 @@ use crate::graph::{Graph, GraphBuilder, GraphError, Kind, NodeIx, NodeSpec};
 mod cluster;
 mod dragonfly;
 mod grid;
+mod halls;
 mod pgft;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use cluster::{
 };
 pub use dragonfly::{Dragonfly, DragonflyPlus, dragonfly, dragonfly_plus};
 pub use grid::{HyperX, Torus, hypercube, hyperx, torus};
+pub use halls::{Hall, Size, deep, halls};
 pub use pgft::{Pgft, pgft};
 pub use tree::{FatTree, fat_tree};
 

@@ -203,11 +203,7 @@ fn a_leaf_of_one_host_changes_nothing_for_the_others() {
 /// A deep tree that narrows towards its top, its leaves uneven and an aggregation node at each switch.
 #[test]
 fn a_large_deep_tree_is_recognised_and_filled_evenly() {
-    let (children, parents) = (vec![11, 6, 5, 2, 6], vec![1, 3, 2, 1, 3]);
-    let link = LinkSpec::EDR4X;
-    let whole = pgft(&Pgft { children, parents, parallel: vec![1, 4, 3, 6, 2], link }).unwrap();
-    let graph = uneven(&whole, &[[11; 5].as_slice(), &[10; 19]].concat()).unwrap();
-    let graph = with_aggregation(&graph).unwrap();
+    let graph = deep().unwrap();
     assert_eq!((graph.count(Kind::Host), graph.count(Kind::Switch)), (3675 + 666, 666));
     let seen = recognise(&graph);
     assert!(matches!(seen.shape, Shape::Tree { levels: 5, .. }) && seen.is_sure(), "{seen:?}");

@@ -11,7 +11,7 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
-pub use kinds::{Entry, Fabric, Kind, Needs, Sisci, Sockets};
+pub use kinds::{Entry, Fabric, Fabrics, Kind, Needs, Sisci, Sockets};
 
 const fn entry(id: &'static str, needs: Needs, what: &'static str, kind: Kind) -> Entry {
     Entry { id, needs, what, kind }
@@ -65,7 +65,7 @@ const fn dma(id: &'static str, size_bytes: usize) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.25);
 
 /// All figures.
-pub const ALL: [Entry; 101] = [
+pub const ALL: [Entry; 104] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -361,22 +361,37 @@ pub const ALL: [Entry; 101] = [
     fabric(
         "quality.3456.destinations",
         "most destinations of a port, 0, 1 and 5 % of the cables between switches gone",
-        Fabric::Quality { kinds: false, bisection: false, goal: Goal::at_most(1.0) },
+        Fabric::Quality { of: Fabrics::Tree, bisection: false, goal: Goal::at_most(1.0) },
     ),
     fabric(
         "quality.3456.bisection",
         "effective bisection, 0, 1 and 5 % of the cables between switches gone",
-        Fabric::Quality { kinds: false, bisection: true, goal: Goal::at_least(1.0) },
+        Fabric::Quality { of: Fabrics::Tree, bisection: true, goal: Goal::at_least(1.0) },
     ),
     fabric(
         "quality.kinds.destinations",
         "most destinations of an uplink of fabrics with aggregation nodes, uneven leaves, islands, rails, planes and trunks",
-        Fabric::Quality { kinds: true, bisection: false, goal: Goal::at_most(1.02) },
+        Fabric::Quality { of: Fabrics::Kinds, bisection: false, goal: Goal::at_most(1.02) },
     ),
     fabric(
         "quality.kinds.bisection",
         "effective bisection of these",
-        Fabric::Quality { kinds: true, bisection: true, goal: Goal::at_least(0.98) },
+        Fabric::Quality { of: Fabrics::Kinds, bisection: true, goal: Goal::at_least(0.98) },
+    ),
+    fabric(
+        "quality.large.destinations",
+        "most destinations of an uplink of large fabrics of these kinds",
+        Fabric::Quality { of: Fabrics::Large, bisection: false, goal: Goal::at_most(1.02) },
+    ),
+    fabric(
+        "quality.large.bisection",
+        "effective bisection of these",
+        Fabric::Quality { of: Fabrics::Large, bisection: true, goal: Goal::at_least(0.98) },
+    ),
+    fabric(
+        "route.fitting.4341",
+        "a tree of five levels with 3,675 hosts and 666 aggregation nodes: the engine, the tables, and what is measured of them",
+        Fabric::Fitting { at_most: 3.0 },
     ),
     fabric(
         "check.11664",

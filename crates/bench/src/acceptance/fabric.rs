@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use topology::build::{FatTree, fat_tree};
-use topology::routing::{Engine, Lids, Request, Routing, Tables, check, route};
+use topology::build::{FatTree, deep, fat_tree};
+use topology::routing::{Engine, Lids, Request, Routing, Tables, check, choose, route, route_measured};
 use topology::{Graph, Kind as NodeKind, PortIx};
 
 use super::{
     Context,
-    catalogue::{Entry, Fabric, Kind},
+    catalogue::{Entry, Fabric, Fabrics, Kind},
     managers::{figure, spec},
 };
 use crate::{
@@ -64,9 +64,8 @@ fn of(context: &mut Context<'_>, entry: &Entry, what: Fabric) -> Result<Figure> 
         Fabric::Memory { radix, layered, at_most } => {
             memory::measure(context, entry, radix, layered, at_most)
         }
-        Fabric::Quality { kinds, bisection, goal } => {
-            quality::measure(context, entry, kinds, bisection, goal)
-        }
+        Fabric::Fitting { at_most } => fitting(context, entry, at_most),
+        Fabric::Quality { of, bisection, goal } => quality::measure(context, entry, of, bisection, goal),
     }
 }
 
@@ -127,6 +126,25 @@ fn routes(context: &Context<'_>, entry: &Entry, engine: Engine, at_most: f64, kn
     let notes =
         vec!["tables of 1,620 switches for 13,284 identifiers, and their check".to_owned(), known.to_owned()];
     of_seconds(context, entry, at_most, blocks, notes)
+}
+
+/// Routed without being told how, as `tieline fabric route` does.
+fn fitting(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
+    let graph = deep().map_err(|error| BenchError::Fabric(error.to_string()))?;
+    let lids = identifiers(&graph)?;
+    let mut why = String::new();
+    let blocks = seconds(context, READINGS, at_most, || {
+        let begun = Instant::now();
+        let ours = route_measured(&graph, &lids, &Request::by(Engine::Layered), &choose(&graph))
+            .map_err(|error| BenchError::Fabric(error.to_string()))?;
+        let took = begun.elapsed().as_secs_f64();
+        if !ours.checked.is_good() {
+            return Err(BenchError::Fabric(format!("the engine `{}` made bad tables", ours.engine.word())));
+        }
+        why = format!("the engine `{}`: {}", ours.engine.word(), ours.why);
+        Ok(took)
+    })?;
+    of_seconds(context, entry, at_most, blocks, vec![why])
 }
 
 /// The first cable between a leaf and a switch above it.

@@ -38,7 +38,8 @@ pub struct Options {
     pub place: Option<Where>,
     /// What figures must keep instead of their built-in goals, where it says something of them.
     pub thresholds: Option<Thresholds>,
-    /// Compare routes with all of OpenSM's engines on twenty damaged trees: hours instead of minutes.
+    /// Compare routes with all of OpenSM's engines on twenty damaged trees, and on large fabrics of each kind: hours instead of
+    /// minutes.
     pub rivals: bool,
     /// Processors; `None` for a choice.
     pub cpus: Option<[usize; 2]>,

@@ -240,6 +240,7 @@ fn builtin(entry: &Entry) -> Threshold {
         }
         Kind::Fabric(
             Fabric::Route { at_most, .. }
+            | Fabric::Fitting { at_most }
             | Fabric::Reroute { at_most }
             | Fabric::Check { at_most }
             | Fabric::Sweep { at_most }

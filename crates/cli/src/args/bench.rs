@@ -167,7 +167,8 @@ pub(crate) struct Acceptance {
     /// Processors to measure on [default: a choice]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
-    /// Compare routes of fabrics with all of OpenSM's engines on twenty damaged trees: hours instead of minutes
+    /// Compare routes of fabrics with all of OpenSM's engines on twenty damaged trees, and on large fabrics of each kind (an hour
+    /// by itself: `--only quality.large`): hours instead of minutes
     #[arg(long)]
     pub rivals: bool,
     /// Only list the figures

@@ -173,15 +173,32 @@ pub enum Fabric {
         /// MB.
         at_most: f64,
     },
-    /// Routes of 3,456 hosts with cables gone, beside OpenSM's best.
+    /// Seconds for the engine that fits, the tables and what is measured of them, of the tree of five levels with 3,675 hosts and an
+    /// aggregation node at each switch, at most.
+    Fitting {
+        /// Seconds.
+        at_most: f64,
+    },
+    /// Routes of fabrics with cables gone, beside the best of others.
     Quality {
-        /// Not of that tree, but of smaller fabrics as they stand in halls, routed without being told how.
-        kinds: bool,
+        /// Of which fabrics.
+        of: Fabrics,
         /// What is left of the bandwidth in random pairs; else the most destinations of a port.
         bisection: bool,
         /// Of the ratio.
         goal: Goal,
     },
+}
+
+/// Fabrics whose routes are put beside those of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fabrics {
+    /// The tree of 3,456 hosts.
+    Tree,
+    /// Small ones as they stand in halls, routed without being told how.
+    Kinds,
+    /// Large ones of the same kinds.
+    Large,
 }
 
 /// How a figure is measured.
