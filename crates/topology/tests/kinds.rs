@@ -215,6 +215,18 @@ fn a_large_deep_tree_is_recognised_and_filled_evenly() {
     assert!(loads.up.most <= 312 && loads.down.most <= 20, "{} and {}", loads.up.most, loads.down.most);
 }
 
+/// Each switch of a deep tree has an aggregation node, and few of them have a way up and down to each other: all reach each other.
+#[test]
+fn aggregation_nodes_of_a_deep_tree_reach_each_other() {
+    for percent in [0, 5] {
+        let graph = damaged(&deep().unwrap(), percent, 0);
+        let routing = route(&graph, &lids(&graph), &Request::by(Engine::FatTree)).unwrap();
+        let checked = check(&graph, &routing.tables);
+        assert!(checked.is_good() && checked.lost_aggregation == 0, "{percent} %: {checked:?}");
+        assert!(checked.lanes <= 8, "{percent} %: {} lanes", checked.lanes);
+    }
+}
+
 #[test]
 fn roots_that_do_not_serve_are_said_to_be_unused() {
     let graph = tree(8, 3);

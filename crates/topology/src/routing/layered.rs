@@ -108,8 +108,8 @@ struct Layered<'a> {
     cost: Vec<u64>,
     port: Vec<u8>,
     behind: Vec<u32>,
-    /// Between which rows shortest ways lead: computed once for the destinations of a row.
-    added: Vec<(usize, usize)>,
+    /// What waits for what on its ways.
+    waits: Vec<(usize, usize)>,
 }
 
 impl<'a> Layered<'a> {
@@ -126,7 +126,7 @@ impl<'a> Layered<'a> {
             cost: vec![0; rows],
             port: vec![NO_PATH; rows],
             behind: vec![0; rows],
-            added: Vec::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -240,33 +240,25 @@ impl<'a> Layered<'a> {
         }
     }
 
+    /// What the cable of a row waits for on the ways at hand: nothing if no host is behind it, or the way ends there.
+    #[inline]
+    fn wait(&self, row: usize) -> Option<(usize, usize)> {
+        if self.behind[row] == 0 {
+            return None;
+        }
+        let (over, _) = self.view.beyond(row, self.port[row])?;
+        self.view.beyond(over, self.port[over])?;
+        Some((self.view.channel(row, self.port[row]), self.view.channel(over, self.port[over])))
+    }
+
     /// Puts the ways on a lane, if nothing then waits for itself there.
     fn fits(&mut self, lane: usize) -> bool {
-        let stride = self.view.stride();
-        self.added.clear();
-        for at in 1..self.near.len() {
-            let row = self.near[at] as usize;
-            if self.behind[row] == 0 {
-                continue;
-            }
-            let Some((over, _)) = self.view.beyond(row, self.port[row]) else { continue };
-            if self.view.beyond(over, self.port[over]).is_none() {
-                continue;
-            }
-            let cable = row * stride + usize::from(self.port[row]);
-            let next = over * stride + usize::from(self.port[over]);
-            match self.orders[lane].wait(cable, next) {
-                Ok(true) => self.added.push((cable, next)),
-                Ok(false) => {}
-                Err(_) => {
-                    for (cable, next) in self.added.drain(..) {
-                        self.orders[lane].forget(cable, next);
-                    }
-                    return false;
-                }
-            }
-        }
-        true
+        let mut waits = std::mem::take(&mut self.waits);
+        waits.clear();
+        waits.extend(self.near[1..].iter().filter_map(|row| self.wait(*row as usize)));
+        let fits = self.orders[lane].wait_for_all(&waits);
+        self.waits = waits;
+        fits
     }
 
     /// Counts the ways as taken.
@@ -278,5 +270,37 @@ impl<'a> Layered<'a> {
                 self.load[row * stride + usize::from(self.port[row])] += u64::from(self.behind[row]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{FatTree, fat_tree, with_aggregation};
+    use crate::graph::Kind;
+    use crate::routing::{Lids, Plan};
+
+    /// What was refused is not searched for again by each destination.
+    #[test]
+    fn what_fits_nowhere_is_soon_known() {
+        let whole = with_aggregation(&fat_tree(&FatTree::new(8, 3)).unwrap()).unwrap();
+        let is_switch = |port| whole.kind(whole.owner(port)) == Kind::Switch;
+        let between = whole.links().filter(|(a, b)| is_switch(*a) && is_switch(*b));
+        let dead: Vec<_> = between.map(|(a, _)| a).step_by(9).collect();
+        let graph = whole.without(&dead, &[]);
+        let (view, lids) = (View::of(&graph), Lids::assign(&graph, 0, |_| None).unwrap());
+        let ranks = Ranks::of_leaves(&view);
+        let plan = Plan::of(&graph, &view, &ranks, &lids, &[]);
+        let destinations = Destinations::of(&graph, &view, &lids, &plan);
+        let mut layered = Layered::new(&view, &ranks, 4);
+        let mut refusals = 0;
+        for (row, _) in destinations.in_turn() {
+            layered.breadth_first(row);
+            refusals += u32::from(layered.place(row, false));
+            layered.take(row);
+        }
+        // Without a memory each refusal is a search of its own.
+        let searches: u32 = layered.orders.iter().map(|order| order.circles).sum();
+        assert!(refusals > 100 && searches < refusals, "{searches} searches, {refusals} refusals");
     }
 }

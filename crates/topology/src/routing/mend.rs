@@ -9,7 +9,8 @@
 //!
 //! Hosts at switches of the top (storage, aggregation nodes) can't reach each other up and down either, nor can some leaves of
 //! a damaged tree. All that is for such a host is on lane 1, or the first after it where it closes no circle, wherever it comes
-//! from.
+//! from. Where that fits on no lane for some hosts (an aggregation node at each switch of a deep tree), lanes are given pair by pair:
+//! then only what goes down and up again is on one of these, and all else stays with the ways up and down.
 
 use super::destinations::{Destination, Destinations};
 use super::lanes::{Lanes, Mapping, Service};
@@ -18,6 +19,8 @@ use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use super::ways::Ways;
+
+mod pairs;
 
 /// Not reached yet.
 const FAR: u16 = u16::MAX;
@@ -51,11 +54,24 @@ struct Step {
 impl<'a> Mender<'a> {
     /// Adds what is missing, as far as it may: on a lane of its own, if there are two.
     pub(crate) fn mend(&self, lanes: u8, tables: &mut Tables) {
+        let left_out = self.by_destination(lanes, tables);
+        if left_out == 0 || lanes < 2 {
+            return;
+        }
+        let before = tables.clone();
+        if pairs::mend(self, lanes, tables) >= left_out {
+            *tables = before;
+        }
+    }
+
+    /// With a lane for each destination; how many ways from hosts' switches to hosts are left out.
+    fn by_destination(&self, lanes: u8, tables: &mut Tables) -> usize {
         let pieces = self.view.pieces();
         let rows = self.view.rows();
         // Of lane 1 and those after it; of the only one there is.
         let mut apart: Vec<Order<'a>> = Vec::new();
         let mut levels = vec![0_u8; tables.width()];
+        let mut left_out = 0;
         for (to, gaps) in self.ways.gaps(rows).into_iter().enumerate() {
             let gaps = gaps.into_iter().map(|row| row as usize);
             let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
@@ -83,6 +99,9 @@ impl<'a> Mender<'a> {
                     self.questions(to, one, &steps, order, tables)
                 });
                 levels[usize::from(one.lid)] = fits.unwrap_or(0);
+                if fits.is_none() && one.port != 0 {
+                    left_out += missing.iter().filter(|row| self.view.hosts(**row) > 0).count();
+                }
             }
         }
         let count = levels.iter().copied().max().map_or(1, |level| level + 1);
@@ -90,6 +109,7 @@ impl<'a> Mender<'a> {
             let service = Service::Destination(levels);
             tables.set_lanes(Lanes { count, service, mapping: Mapping::Same });
         }
+        left_out
     }
 
     /// What waits for what on one of the lanes that are mended on.
@@ -201,22 +221,16 @@ impl<'a> Mender<'a> {
         for step in steps {
             tables.bytes_mut()[step.row * width + lid] = step.port;
         }
-        let mut added = Vec::new();
-        for row in (0..self.view.rows()).filter(|row| *row != to) {
-            let Some(wait) = self.wait(row, tables.table(row)[lid], one, tables) else { continue };
-            match order.wait(wait.0, wait.1) {
-                Ok(true) => added.push(wait),
-                Ok(false) => {}
-                Err(_) => {
-                    added.into_iter().for_each(|(cable, next)| order.forget(cable, next));
-                    for step in steps {
-                        tables.bytes_mut()[step.row * width + lid] = NO_PATH;
-                    }
-                    return false;
-                }
+        let rows = (0..self.view.rows()).filter(|row| *row != to);
+        let waits: Vec<_> =
+            rows.filter_map(|row| self.wait(row, tables.table(row)[lid], one, tables)).collect();
+        let fits = order.wait_for_all(&waits);
+        if !fits {
+            for step in steps {
+                tables.bytes_mut()[step.row * width + lid] = NO_PATH;
             }
         }
-        true
+        fits
     }
 
     /// What the first cable of a way waits for: nothing if the way ends there.

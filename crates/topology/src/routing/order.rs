@@ -14,17 +14,31 @@ pub(crate) struct Order<'a> {
     words: usize,
     /// Per cable: the ports of the switch where it ends that it waits for.
     bits: Vec<u64>,
+    /// As that: those that it can never wait for, as they wait for it. Waits stay, so a circle does too.
+    never: Vec<u64>,
     place: Vec<u32>,
     /// Searches that have seen a cable, to begin the next without forgetting all.
     seen: Vec<u32>,
     search: u32,
     /// Cables that a search may look at before the wait is refused without knowing.
     patience: usize,
+    /// Searches that found a circle.
+    #[cfg(test)]
+    pub(crate) circles: u32,
 }
 
 impl<'a> Order<'a> {
     /// Without any wait; cables that lead up are first, so that ways up and down fit from the beginning.
     pub(crate) fn new(view: &'a View, ranks: &Ranks) -> Self {
+        Self::with_first(view, ranks, true)
+    }
+
+    /// The same with those that lead down first, for ways that go down and then up.
+    pub(crate) fn down_first(view: &'a View, ranks: &Ranks) -> Self {
+        Self::with_first(view, ranks, false)
+    }
+
+    fn with_first(view: &'a View, ranks: &Ranks, up_first: bool) -> Self {
         let cables = view.rows() * view.stride();
         let words = view.stride().div_ceil(64);
         let mut sorted: Vec<u32> = (0..cables as u32).collect();
@@ -33,7 +47,9 @@ impl<'a> Order<'a> {
             let Some((there, _)) = view.beyond(row, port as u8) else { return (2, 0, 0) };
             let rank = i32::from(ranks.rank(row));
             // Between equal ranks the lower row is above.
-            if ranks.is_up(row, there) { (0, rank, -(row as i64)) } else { (1, -rank, row as i64) }
+            let is_up = ranks.is_up(row, there);
+            let of_group = if is_up { (rank, -(row as i64)) } else { (-rank, row as i64) };
+            (u8::from(is_up != up_first), of_group.0, of_group.1)
         });
         let mut place = vec![0; cables];
         for (at, cable) in sorted.into_iter().enumerate() {
@@ -43,10 +59,13 @@ impl<'a> Order<'a> {
             view,
             words,
             bits: vec![0; cables * words],
+            never: vec![0; cables * words],
             place,
             seen: vec![0; cables],
             search: 0,
             patience: usize::MAX,
+            #[cfg(test)]
+            circles: 0,
         }
     }
 
@@ -67,11 +86,51 @@ impl<'a> Order<'a> {
         if self.bits[word] & bit != 0 {
             return Ok(false);
         }
+        if self.never[word] & bit != 0 {
+            return Err(Circle);
+        }
         if self.place[cable] >= self.place[next] {
             self.reorder(cable, next)?;
         }
         self.bits[word] |= bit;
         Ok(true)
+    }
+
+    /// Lets all of some waits be, or none: false if one of them closes a circle.
+    pub(crate) fn wait_for_all(&mut self, waits: &[(usize, usize)]) -> bool {
+        // Most of what has no place has a wait that was refused before: then nothing need be tried and taken back.
+        if waits.iter().any(|(cable, next)| self.is_refused(*cable, *next)) {
+            return false;
+        }
+        let mut added = Vec::new();
+        for (cable, next) in waits.iter().copied() {
+            match self.wait(cable, next) {
+                Ok(true) => added.push((cable, next)),
+                Ok(false) => {}
+                Err(_) => {
+                    added.into_iter().for_each(|(cable, next)| self.forget(cable, next));
+                    self.remember_refused(cable, next);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Is it known that the wait closes a circle?
+    #[inline]
+    fn is_refused(&self, cable: usize, next: usize) -> bool {
+        let (word, bit) = self.word(cable, next % self.view.stride());
+        self.never[word] & bit != 0
+    }
+
+    /// Remembers a wait that was refused, if it closes a circle with those that stay: whoever asks again need not search again.
+    /// What was tried and [taken back](Self::forget) is not to count.
+    fn remember_refused(&mut self, cable: usize, next: usize) {
+        if self.place[cable] >= self.place[next] && self.after(next, cable) == Err(Refused::Circle) {
+            let (word, bit) = self.word(cable, next % self.view.stride());
+            self.never[word] |= bit;
+        }
     }
 
     /// Takes a wait back.
@@ -82,23 +141,8 @@ impl<'a> Order<'a> {
 
     /// Puts `cable` before `next`, and all that must move with them.
     fn reorder(&mut self, cable: usize, next: usize) -> Result<(), Circle> {
-        let (low, high) = (self.place[next], self.place[cable]);
-        let mut after = vec![next];
-        self.search += 1;
-        self.seen[next] = self.search;
-        let mut at = 0;
-        while at < after.len() {
-            let begin = after.len();
-            self.waited_for(after[at], &mut after);
-            if after[begin..].contains(&cable) {
-                return Err(Circle);
-            }
-            self.keep_new(&mut after, begin, |place| place <= high);
-            at += 1;
-            if after.len() > self.patience {
-                return Err(Circle);
-            }
-        }
+        let low = self.place[next];
+        let mut after = self.after(next, cable).map_err(|_| Circle)?;
         let mut before = vec![cable];
         self.search += 1;
         self.seen[cable] = self.search;
@@ -117,6 +161,32 @@ impl<'a> Order<'a> {
             self.place[cable] = place;
         }
         Ok(())
+    }
+
+    /// A cable with all that it comes to wait for up to the place of another, which must not be among them.
+    fn after(&mut self, next: usize, cable: usize) -> Result<Vec<usize>, Refused> {
+        let high = self.place[cable];
+        let mut after = vec![next];
+        self.search += 1;
+        self.seen[next] = self.search;
+        let mut at = 0;
+        while at < after.len() {
+            let begin = after.len();
+            self.waited_for(after[at], &mut after);
+            if after[begin..].contains(&cable) {
+                #[cfg(test)]
+                {
+                    self.circles += 1;
+                }
+                return Err(Refused::Circle);
+            }
+            self.keep_new(&mut after, begin, |place| place <= high);
+            at += 1;
+            if after.len() > self.patience {
+                return Err(Refused::Long);
+            }
+        }
+        Ok(after)
     }
 
     /// Of what was found from `begin` on keeps what this search has not seen and what lies between.
@@ -161,6 +231,54 @@ impl<'a> Order<'a> {
     }
 }
 
+/// Why a wait has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// It would close a circle.
+    Circle,
+    /// It would take long to find out.
+    Long,
+}
+
 /// It would close a circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Circle;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GraphBuilder, Kind, LinkSpec, NodeSpec};
+
+    /// Three switches in a ring: from each by its first port to the next one.
+    fn ring() -> View {
+        let mut builder = GraphBuilder::new();
+        let switch = |at: u64| NodeSpec::new(Kind::Switch, "s", 2).guid(1 + at);
+        let all: Vec<_> = (0..3).map(|at| builder.node(switch(at)).unwrap()).collect();
+        for at in 0..3 {
+            builder.link((all[at], 1), (all[(at + 1) % 3], 2), LinkSpec::EDR4X).unwrap();
+        }
+        View::of(&builder.finish())
+    }
+
+    #[test]
+    fn a_circle_is_remembered_and_one_of_waits_that_were_taken_back_is_not() {
+        let view = ring();
+        let ranks = Ranks::of_centre(&view);
+        let [a, b, c] = [0, 1, 2].map(|row| view.channel(row, 1));
+        let mut order = Order::new(&view, &ranks);
+        assert_eq!(order.wait(a, b), Ok(true));
+        assert_eq!(order.wait(b, c), Ok(true));
+        assert_eq!(order.wait(c, a), Err(Circle));
+        assert!(!order.is_refused(c, a));
+        // The circle needs what is taken back.
+        order.forget(b, c);
+        order.remember_refused(c, a);
+        assert!(!order.is_refused(c, a));
+        assert_eq!(order.wait(b, c), Ok(true));
+        assert_eq!(order.wait(c, a), Err(Circle));
+        order.remember_refused(c, a);
+        assert!(order.is_refused(c, a) && !order.is_refused(a, b));
+        let circles = order.circles;
+        assert_eq!((order.wait(c, a), order.circles), (Err(Circle), circles));
+    }
+}

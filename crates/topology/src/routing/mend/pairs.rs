@@ -1,0 +1,128 @@
+//! Lanes pair by pair: of a switch whose hosts send, and the identifier that they send to.
+//!
+//! A pair that a way up and down joins stays on lane 0 with all others of its kind. Any other has the first lane after it where
+//! nothing comes to wait for itself. So the lanes are not filled by ways that need none of them.
+
+use super::super::lanes::{Lanes, Mapping, Service};
+use super::super::order::Order;
+use super::super::tables::{NO_PATH, Tables};
+use super::{Destination, Mender, Step};
+
+/// Fills what has no way up and down anew; how many ways from hosts' switches to hosts are left out.
+pub(super) fn mend(mender: &Mender<'_>, lanes: u8, tables: &mut Tables) -> usize {
+    let (view, width) = (mender.view, tables.width());
+    let pieces = view.pieces();
+    let mut pairs = Pairs {
+        mender,
+        orders: vec![Order::down_first(view, mender.ranks); usize::from(lanes) - 1],
+        levels: vec![0; view.rows() * width],
+        waits: Vec::new(),
+    };
+    let gaps: Vec<Vec<usize>> = mender
+        .ways
+        .gaps(view.rows())
+        .into_iter()
+        .enumerate()
+        .map(|(to, gaps)| {
+            gaps.into_iter().map(|row| row as usize).filter(|row| pieces[*row] == pieces[to]).collect()
+        })
+        .collect();
+    let mut left_out = 0;
+    for (to, missing) in gaps.iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
+        let bridges = mender.bridges(to, missing);
+        for one in mender.destinations.at(to).iter().filter(|one| one.port != 0 && mender.is_mine(one)) {
+            let steps = pairs.taken_back(one, missing, &bridges, tables);
+            left_out += pairs.host(one, &steps, tables);
+        }
+    }
+    // Managers' questions to switches, and answers, have the first lane, next to what is there.
+    for (to, missing) in gaps.iter().enumerate() {
+        if missing.iter().all(|row| view.programs(*row) == 0) {
+            continue;
+        }
+        let bridges = mender.bridges(to, missing);
+        for one in mender.destinations.at(to).iter().filter(|one| one.port == 0 && mender.is_mine(one)) {
+            let mut steps = pairs.taken_back(one, missing, &bridges, tables);
+            mender.only_for_hosts(&mut steps);
+            if mender.questions(to, one, &steps, &mut pairs.orders[0], tables) {
+                (0..view.rows()).for_each(|row| pairs.levels[row * width + usize::from(one.lid)] = 1);
+            }
+        }
+    }
+    let count = pairs.levels.iter().copied().max().unwrap_or(0) + 1;
+    let service = Service::Each { width, levels: pairs.levels };
+    tables.set_lanes(if count > 1 {
+        Lanes { count, service, mapping: Mapping::Same }
+    } else {
+        Lanes::default()
+    });
+    left_out
+}
+
+struct Pairs<'a> {
+    mender: &'a Mender<'a>,
+    /// Of lane 1 and those after it.
+    orders: Vec<Order<'a>>,
+    /// By row and identifier.
+    levels: Vec<u8>,
+    /// Of the way at hand.
+    waits: Vec<(usize, usize)>,
+}
+
+impl Pairs<'_> {
+    /// The steps to an identifier, and its entries as they were without any.
+    fn taken_back(
+        &self,
+        one: &Destination,
+        missing: &[usize],
+        bridges: &[super::Bridge],
+        tables: &mut Tables,
+    ) -> Vec<Step> {
+        let width = tables.width();
+        missing.iter().for_each(|row| tables.bytes_mut()[row * width + usize::from(one.lid)] = NO_PATH);
+        self.mender.steps(one, bridges, tables)
+    }
+
+    /// The ways to a host, near ones first: each goes on by those before it.
+    fn host(&mut self, one: &Destination, steps: &[Step], tables: &mut Tables) -> usize {
+        let (width, lid) = (tables.width(), usize::from(one.lid));
+        let mut left_out = 0;
+        for step in steps {
+            tables.bytes_mut()[step.row * width + lid] = step.port;
+            let carries = self.mender.view.hosts(step.row) > 0;
+            let whole = self.follow(step.row, one, tables);
+            let lane = match (whole, carries) {
+                (true, true) => self.lane(),
+                (whole, _) => whole.then_some(0),
+            };
+            match lane {
+                Some(lane) => self.levels[step.row * width + lid] = lane,
+                None => {
+                    tables.bytes_mut()[step.row * width + lid] = NO_PATH;
+                    left_out += usize::from(carries);
+                }
+            }
+        }
+        left_out
+    }
+
+    /// What waits for what on the way from a row; false if it does not arrive.
+    fn follow(&mut self, row: usize, one: &Destination, tables: &Tables) -> bool {
+        let lid = usize::from(one.lid);
+        self.waits.clear();
+        let mut row = row;
+        // A step follows steps that were taken, and those a table without loops.
+        loop {
+            let port = tables.table(row)[lid];
+            let Some((over, _)) = self.mender.view.beyond(row, port) else { return port == one.port };
+            self.waits.extend(self.mender.wait(row, port, one, tables));
+            row = over;
+        }
+    }
+
+    /// The first lane on which the way at hand has a place.
+    fn lane(&mut self) -> Option<u8> {
+        let at = self.orders.iter_mut().position(|order| order.wait_for_all(&self.waits))?;
+        Some(at as u8 + 1)
+    }
+}
