@@ -88,13 +88,12 @@ fn what_cannot_be_written_is_known_before_the_run() {
     let _watchdog = Watchdog::usual("verify --report nowhere");
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().to_str().unwrap();
-    for path in [format!("{folder}/no/such/page.html"), folder.to_owned(), "/proc/page.html".to_owned()] {
-        let (status, out, err) = verify(&["--nodes", "9", "--report", &path]);
+    let nowhere = format!("{folder}/no/such/page.html");
+    for path in [nowhere.as_str(), folder, "/proc/page.html", "/dev/full"] {
+        let (status, out, err) = verify(&["--nodes", "9", "--report", path]);
         assert_eq!((status, out.as_str()), (4, ""), "{err}");
         assert!(
-            err.contains("the report cannot be written to")
-                && err.contains(&path)
-                && err.contains("--report"),
+            err.contains("the report cannot be written to") && err.contains(path) && err.contains("--report"),
             "{err}"
         );
         // No step of the run has begun.
@@ -123,19 +122,40 @@ fn what_is_no_page_is_not_replaced_and_a_page_is() {
     }
 }
 
+/// Its page's folder goes while it runs.
+fn without_its_folder(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let (cluster, dir) = (Cluster::empty().unwrap(), tempfile::tempdir().unwrap());
+    let folder = dir.path().join("of-the-page");
+    std::fs::create_dir(&folder).unwrap();
+    let call = [&["verify", "--nodes", "2", "--quick"], arguments, &["--report"]].concat();
+    let mut command = cluster.command(&call).unwrap();
+    command.arg(folder.join("page.html")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // What is to be written is tried before the first node is started.
+    while names(cluster.runtime_dir()).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
 #[test]
 fn a_page_that_is_missing_after_the_run_is_in_the_status_and_the_verdict_is_printed() {
-    let _watchdog = Watchdog::usual("verify --report /dev/full");
-    let (status, out, err) = verify(&["--nodes", "2", "--quick", "--report", "/dev/full"]);
-    assert_eq!(status, 4, "{out}{err}");
+    let _watchdog = Watchdog::usual("verify --report into a folder that goes");
+    let (status, out, err) = without_its_folder(&[]);
+    assert_eq!(status, Some(4), "{out}{err}");
     assert!(
-        out.contains("VERDICT: ") && err.contains("the report cannot be written to /dev/full"),
+        out.contains("VERDICT: ")
+            && err.contains("the report cannot be written to")
+            && err.contains("page.html"),
         "{out}{err}"
     );
-    let (status, out, _) = verify(&["--nodes", "2", "--quick", "--json", "--report", "/dev/full"]);
+    let (status, out, _) = without_its_folder(&["--json"]);
     // One result, not two.
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert!(status == 4 && report["schema"] == "tieline.verify/1", "{status} {out}");
+    assert!(status == Some(4) && report["schema"] == "tieline.verify/1", "{status:?} {out}");
 }
 
 #[test]

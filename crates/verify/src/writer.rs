@@ -70,9 +70,8 @@ impl Writer {
         if path.is_dir() {
             return Err(unwritable(io::ErrorKind::IsADirectory.into()));
         }
-        if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
-            // Its reader would see the end with the first look, and the second would wait for another reader.
-            return Err(unwritable(io::Error::other("it is a pipe, which cannot be written twice")));
+        if let Some(why) = fs::metadata(path).ok().and_then(|there| no_place(there.file_type())) {
+            return Err(unwritable(io::Error::other(why)));
         }
         if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink())
             && !fs::exists(path).unwrap_or(true)
@@ -88,7 +87,11 @@ impl Writer {
             // pipe meanwhile, which is not waited for.
             let mut options = OpenOptions::new();
             options.append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-            options.open(path).map_err(unwritable)?;
+            let there = options.open(path).map_err(unwritable)?;
+            if there.metadata().map_err(unwritable)?.file_type().is_char_device() {
+                // Of nothing nothing arrives, but a device that is always full refuses that, too.
+                rustix::io::write(&there, &[]).map_err(|error| unwritable(error.into()))?;
+            }
         }
         let writer = Self {
             kind,
@@ -164,6 +167,19 @@ fn may_replace(kind: &Kind, path: &Path) -> io::Result<bool> {
     }
     file.take(BEGINNING_BYTES).read_to_end(&mut beginning)?;
     Ok(beginning.is_empty() || (kind.may_replace)(&beginning))
+}
+
+/// Why nothing can be written to what is there, whatever it would be.
+fn no_place(kind: fs::FileType) -> Option<&'static str> {
+    if kind.is_fifo() {
+        // Its reader would see the end with the first look, and the second would wait for another reader.
+        Some("it is a pipe, which cannot be written twice")
+    } else if kind.is_block_device() {
+        // Writing begins at the end, where a disk has no room.
+        Some("it is a disk")
+    } else {
+        None
+    }
 }
 
 /// A device, for writing. In a folder of others it may have become a pipe meanwhile, which is not waited for.
@@ -260,8 +276,36 @@ mod tests {
         }
         // Always full.
         if Path::new("/dev/full").exists() {
-            let writer = prepare(Path::new("/dev/full")).unwrap();
-            assert!(writer.write(b"page").unwrap_err().to_string().contains("/dev/full"));
+            assert!(prepare(Path::new("/dev/full")).unwrap_err().to_string().contains("/dev/full"));
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_takes_what_is_written_is_written_to_as_it_is() {
+        prepare(Path::new("/dev/null")).unwrap().write(b"page").unwrap();
+        let what = fs::metadata("/dev/null").unwrap();
+        assert!(what.file_type().is_char_device());
+    }
+
+    #[test]
+    fn a_disk_is_refused() {
+        let dir = dir("disk");
+        let path = dir.join("d");
+        // Of a device that no driver has: nothing may be opened here by mistake.
+        let made = rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::BlockDevice,
+            Mode::RUSR | Mode::WUSR,
+            rustix::fs::makedev(0, 0),
+        );
+        match made {
+            Ok(()) => {
+                let error = prepare(&path).unwrap_err().to_string();
+                assert!(error.contains("it is a disk"), "{error}");
+            }
+            Err(error) => println!("skipped: device files cannot be made here ({error})"),
         }
         fs::remove_dir_all(&dir).unwrap();
     }
