@@ -289,16 +289,23 @@ fn what_cannot_be_written_is_known_before_the_run() {
 
 #[test]
 fn one_that_is_missing_after_the_run_is_in_the_status_and_the_verdict_is_printed() {
-    let _watchdog = Watchdog::usual("verify --bundle /dev/full");
+    let _watchdog = Watchdog::usual("verify --bundle into a folder that goes");
     let (cluster, dir) = (Cluster::empty().unwrap(), tempfile::tempdir().unwrap());
-    let page = dir.path().join("page.html");
-    let arguments = ["verify", "--nodes", "2", "--quick", "--json", "--bundle", "/dev/full", "--report"];
-    let mut command = cluster.command(&arguments).unwrap();
-    command.arg(&page);
-    let (status, out, err) = run(command);
+    let (page, folder) = (dir.path().join("page.html"), dir.path().join("of-the-bundle"));
+    fs::create_dir(&folder).unwrap();
+    let mut command = cluster.command(&["verify", "--nodes", "2", "--quick", "--json", "--bundle"]).unwrap();
+    command.arg(folder.join("b.tar.gz")).arg("--report").arg(&page);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // What is to be written is tried before the first node is started.
+    while names(cluster.runtime_dir()).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_str(&out).unwrap();
-    assert!(status == 4 && result["schema"] == "tieline.verify/1", "{status} {out}");
-    assert!(err.contains("the bundle cannot be written to /dev/full: No space left"), "{err}");
+    assert!(output.status.code() == Some(4) && result["schema"] == "tieline.verify/1", "{output:?}");
+    assert!(err.contains("the bundle cannot be written to") && err.contains("b.tar.gz"), "{err}");
     // What could be written is there.
     assert!(fs::read_to_string(&page).unwrap().ends_with("</html>"));
     assert_eq!(names(cluster.runtime_dir()), Vec::<String>::new());
