@@ -39,6 +39,9 @@ pub fn choose(graph: &Graph) -> Choice {
     let seen = recognise(graph);
     let name = seen.shape.name();
     let any = |why: String| Choice { engine: Engine::Layered, grid: None, groups: None, why };
+    if seen.shape == Shape::Unknown {
+        return any("no known shape is recognised".to_owned());
+    }
     if !seen.is_sure() {
         return any(format!(
             "no shape is recognised for sure (the closest is {name}, {:.0} % sure)",

@@ -238,7 +238,7 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
     let file = if live { None } else { Some(parts.remove(0).into()) };
     if parts.is_empty() {
         return Err(usage(
-            "nothing is to be taken out: after the fabric's file give a switch, a CA, or the cable at NODE/PORT; for a live fabric, give --ibsim or --umad in place of the file",
+            "no part to be taken out is given: after the fabric's file give a switch, a CA, or the cable at NODE/PORT; for a live fabric, give --ibsim or --umad in place of the file",
         ));
     }
     let graph = source(&Source { file, live: arguments.live.clone() }, false, output)?.graph;
