@@ -128,7 +128,7 @@ pub fn run(
 ) -> Result<CableReport, CableError> {
     let cluster = target.cluster.clone().unwrap_or_else(|| "default".into());
     tell("asking all nodes for their links");
-    let status = status::collect_settled(target)?;
+    let status = status::collect_settled(target, stop)?;
     let mut nodes = seen::nodes(&status);
     request.plan.check_known(&cluster, &seen::known(&nodes))?;
     seen::add_silent(&mut nodes, &request.plan.nodes);

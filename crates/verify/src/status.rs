@@ -124,30 +124,40 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     Ok(ClusterReport { nodes, verdict, problems })
 }
 
-/// How long ago a session may have been lost of which it is said that it may come back, and how long that is waited for. On a machine that is
-/// busy with other work managers may miss each other's heartbeats; they try again at once.
+/// A session that was lost longer ago than that is not waited for.
 const LOST_LATELY: Duration = Duration::from_secs(10);
+/// How long lost sessions get to come back: on a machine that is busy with other work managers may miss each other's heartbeats, and they
+/// try again at once.
 const COMES_BACK: Duration = Duration::from_secs(5);
+/// Time between two looks.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// As [`collect`]; where nothing is wrong but sessions that were lost a moment ago, these get some seconds to come back.
-pub(crate) fn collect_settled(target: &Target) -> Result<ClusterReport, NodeError> {
+/// As [`collect`]; where nothing is wrong but sessions that were lost a moment ago, these get some seconds to come back, unless `stop` asks
+/// for an end.
+pub(crate) fn collect_settled(target: &Target, stop: &dyn Fn() -> bool) -> Result<ClusterReport, NodeError> {
     let until = Instant::now() + COMES_BACK;
     loop {
         let report = collect(target)?;
-        if !report.may_come_back() || Instant::now() >= until {
+        if !report.may_come_back() || stop() || Instant::now() >= until {
             return Ok(report);
         }
         std::thread::sleep(ASK_AGAIN);
     }
 }
 
-/// Whether all that is wrong with a link is that its session was lost a moment ago.
-fn was_lost_lately(link: &LinkStatus) -> bool {
+/// Whether all that is wrong with a link is that its session, with a manager that answers, was lost a moment ago.
+fn was_lost_lately(link: &LinkStatus, answering: &[NodeId]) -> bool {
     matches!(link.session, SessionState::Lost | SessionState::Connecting)
         && u128::from(link.since_ns) < LOST_LATELY.as_nanos()
         && !link.taken_down
         && link.partner == link.peer
+        && answering.contains(&link.peer)
+}
+
+/// Whether some of these links carry nothing, and each of them may come back.
+fn may_come_back<'l>(links: impl Iterator<Item = &'l LinkStatus>, answering: &[NodeId]) -> bool {
+    let mut broken = links.filter(|link| !carries(link)).peekable();
+    broken.peek().is_some() && broken.all(|link| was_lost_lately(link, answering))
 }
 
 fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
@@ -287,12 +297,11 @@ pub const fn session_name(state: SessionState) -> &'static str {
 }
 
 impl ClusterReport {
-    /// Something is wrong, and that is only that sessions between managers which answer were lost a moment ago.
+    /// Every manager answers, and links that carry nothing may come back.
     fn may_come_back(&self) -> bool {
-        let all = self.nodes.iter().map(|node| node.status.as_ref().map(|status| &status.links));
-        let fine = |link: &LinkStatus| carries(link) || was_lost_lately(link);
-        !self.problems.is_empty()
-            && all.into_iter().all(|links| links.is_some_and(|links| links.iter().all(fine)))
+        let links =
+            self.nodes.iter().filter_map(|node| node.status.as_ref()).flat_map(|status| &status.links);
+        self.silent().is_empty() && may_come_back(links, &self.answering())
     }
 
     /// Nodes whose managers answered.
@@ -366,5 +375,55 @@ impl ClusterReport {
         }
         self.write_problems(&mut text);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::ids::AdapterNo;
+    use tieline::LinkFaults;
+
+    use super::*;
+
+    fn node(id: u32) -> NodeId {
+        NodeId::new(id).unwrap()
+    }
+
+    fn link(session: SessionState, since: Duration) -> LinkStatus {
+        LinkStatus {
+            adapter: AdapterNo(0),
+            peer: node(8),
+            peer_host: "rack1-b".into(),
+            session,
+            reason: None,
+            generation: 1,
+            since_ns: since.as_nanos() as u64,
+            downtime_ns: 0,
+            taken_down: false,
+            partner: node(8),
+            faults: LinkFaults::default(),
+            heartbeats_received: 10,
+            heartbeats_missed: 0,
+        }
+    }
+
+    #[test]
+    fn only_sessions_that_were_lost_a_moment_ago_are_waited_for() {
+        let both = [node(4), node(8)];
+        let waits = |links: &[LinkStatus], answering: &[NodeId]| may_come_back(links.iter(), answering);
+        let (valid, lost) = (SessionState::Valid, SessionState::Lost);
+        let fine = link(valid, Duration::ZERO);
+        let lately = link(lost, Duration::from_secs(1));
+        assert!(waits(&[lately.clone(), fine.clone()], &both));
+        assert!(!waits(&[fine], &both), "nothing is lost");
+        assert!(!waits(std::slice::from_ref(&lately), &both[..1]), "its manager is gone");
+        for other in [
+            link(lost, LOST_LATELY),
+            link(SessionState::Refused, Duration::ZERO),
+            LinkStatus { taken_down: true, ..link(valid, Duration::ZERO) },
+            LinkStatus { partner: node(12), ..link(valid, Duration::ZERO) },
+        ] {
+            assert!(!waits(&[lately.clone(), other.clone()], &both), "{other:?}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! What is said of a command line that cannot be understood: the whole usage of the command, no advice that the command would refuse, and
-//! words as they were typed. All in one line.
+//! Errors of a command line that cannot be understood, in one line: what is wrong, words as they were typed, no advice that the command
+//! would refuse, and whose help to read.
 
 use std::ffi::{OsStr, OsString};
 
@@ -91,7 +91,8 @@ fn named<'c>(root: &'c Command, usage: &str) -> (&'c Command, Vec<String>) {
 /// The command that the words ask for, and its names. Values of options may be names of commands.
 fn asked<'c>(root: &'c Command, words: &[OsString]) -> (&'c Command, Vec<String>) {
     let (mut command, mut path) = (root, Vec::new());
-    let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
+    // Behind the program's name.
+    let mut words = words.get(1..).unwrap_or_default().iter().map(|word| word.to_string_lossy());
     while let Some(word) = words.next().filter(|word| *word != "--") {
         if word.starts_with('-') {
             if !word.contains('=') && takes_value(command, &word) {

@@ -1,4 +1,4 @@
-//! One fabric of each kind that stands in halls, to try engines on: small ones, and large ones of the same builders.
+//! One fabric of each kind that data centres have, to compare engines on: small ones, and large ones of the same builders.
 
 use super::{
     BuildError, FatTree, Island, Pgft, Planes, Rails, Trunks, fat_tree, pgft, planes, rails, trunks, uneven,

@@ -136,8 +136,8 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     pub(super) fn status(&mut self, target: &Target) -> Result<ClusterReport, CouldNotRun> {
-        self.run("status", |_| {
-            outcome(status::collect_settled(target), |report| {
+        self.run("status", |control| {
+            outcome(status::collect_settled(target, control.stop), |report| {
                 let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
                 (report.verdict, detail)
             })
@@ -353,7 +353,7 @@ impl<'a, 'b> Steps<'a, 'b> {
         // What changed may have done so in any step.
         let load = self.done.iter().map(|step| step.load).reduce(Load::or_worse);
         let is_busy = load.is_some_and(|load| load.is_busy());
-        let changes = self.run("closing", |_| match status::collect_settled(target) {
+        let changes = self.run("closing", |control| match status::collect_settled(target, control.stop) {
             Ok(after) => {
                 let changes = closing::changes(before, &after, is_busy);
                 let mut detail = format!(

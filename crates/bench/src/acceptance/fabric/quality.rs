@@ -1,5 +1,5 @@
-//! Routes beside OpenSM's on the same damaged fabrics: the tree of 3,456 hosts, and small and large ones of the kinds that stand in
-//! halls.
+//! Routes beside OpenSM's on the same damaged fabrics: the tree of 3,456 hosts, and small and large fabrics of the kinds that data
+//! centres have.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Lanes pair by pair: of a switch whose hosts send, and the identifier that they send to.
+//! VLs by pairs of a source switch and a LID, where one VL for all that goes to a LID does not suffice.
 //!
 //! A pair that a way up and down joins stays on lane 0 with all others of its kind. Any other has the first lane after it where
 //! nothing comes to wait for itself. So the lanes are not filled by ways that need none of them.
