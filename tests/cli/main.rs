@@ -24,6 +24,7 @@ mod report;
 mod run_compare;
 mod signals;
 mod states;
+mod tune;
 mod verify;
 mod verify_signals;
 mod waiting;

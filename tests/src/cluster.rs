@@ -122,6 +122,7 @@ impl Cluster {
         command
             .env("TIELINE_RUNTIME_DIR", self.dir.path())
             .env("TIELINE_CLUSTER", &self.name)
+            .env("TIELINE_COPY_PLAN", "table")
             .env("NO_COLOR", "1");
     }
 

@@ -17,6 +17,7 @@ pub mod acceptance;
 pub mod builds;
 pub mod cluster;
 pub mod compare;
+pub mod copy_plan;
 pub mod cpus;
 pub mod duo;
 pub mod env;

@@ -168,6 +168,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: SocketsAction,
     },
+    /// Which copy kernel serves which sizes on this machine: measured once, and used by all nodes that start from then on
+    #[command(
+        after_help = "Examples:\n  tieline tune                   measure, if that was not done on this machine yet\n  \
+                            tieline tune --renew           measure again\n  tieline tune --show --json     what is used now\n\n\
+                            TIELINE_COPY_PLAN names another plan: `libc` (the C library's memcpy), `table` (by the kind of \
+                            processor, not measured), or a file.\n\n\
+                            Exit status: 0 done, 3 measured but not kept, because the machine was busy, 4 could not run."
+    )]
+    Tune(Tune),
     /// Switched fabrics: see them, judge them, route them
     #[command(
         after_help = "Examples:\n  tieline fabric                         what is wrong with the fabric behind this machine\n  \
@@ -195,6 +204,17 @@ pub(crate) struct Up {
     /// With faults: `tieline link` can degrade links and swap cables, and a link that is down stops raw stores too
     #[arg(long)]
     pub faults: bool,
+}
+
+/// `tune`.
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    /// Print the plan that is used now, and measure nothing
+    #[arg(long, conflicts_with = "renew")]
+    pub show: bool,
+    /// Measure again, and keep the new plan; nodes that run go on with the plan they have
+    #[arg(long)]
+    pub renew: bool,
 }
 
 /// `query`.

@@ -17,6 +17,7 @@ mod query;
 mod run;
 mod sockets;
 mod status;
+mod tune;
 mod verify;
 
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
         Command::Node { action } => node::run(common, action, output),
         Command::Run(arguments) => run::run(common, arguments, output),
         Command::Sockets { action } => sockets::run(common, action, output),
+        Command::Tune(arguments) => tune::run(common, arguments, output),
         Command::Fabric(fabric) => fabric::run(fabric, output),
         Command::Bench { bench } => bench::run(common, bench, output),
     }

@@ -86,6 +86,10 @@ fn meaning(command: &Command) -> Meaning {
             no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
             ..of("sockets", Node::Nothing("programs with the sockets library belong to no node"))
         },
+        Command::Tune(_) => Meaning {
+            no_cluster: Some("the plan belongs to the machine, not to a cluster"),
+            ..of("tune", Node::Nothing("the plan belongs to the machine, not to a node"))
+        },
         Command::Fabric(_) => Meaning {
             no_cluster: Some("a switched fabric belongs to no cluster"),
             no_runtime_dir: true,

@@ -13,6 +13,7 @@
 //! | 16 | node id |
 //! | 24 | incarnation of the manager |
 //! | 128 | changes: bumped after every change of any word |
+//! | 256 | the copy kernels of the machine's plan by class of sizes, a byte each, eight a word; zero: none is known |
 //! | 4096 | link words, 16 bytes each, indexed by node id / 4: `generation << 1 \| up`, then `since_ns` |
 //! | … | import words, 8 bytes each, indexed by slot: `generation << 8 \| state` |
 //! | … | fault records, 128 bytes each, indexed by node id / 4: version (odd while written), then [`LinkFaults::to_words`] |
@@ -22,6 +23,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use proto::fault::{LinkFaults, WORDS};
 use proto::ids::{MAX_NODE_ID, NodeId};
 use proto::wire::program::{ImportSlot, LossReason};
+use shm::copy::{CLASSES, Plan};
 use shm::region::{MapAccess, Region, RegionOptions, Reserve};
 use shm::sync::{AtomicU64, Ordering};
 
@@ -37,6 +39,7 @@ const VERSION_AT: usize = 8;
 const NODE_AT: usize = 16;
 const INCARNATION_AT: usize = 24;
 const CHANGES_AT: usize = 128;
+const COPY_PLAN_AT: usize = 256;
 const LINKS_AT: usize = 4096;
 const LINK_SLOTS: usize = MAX_NODE_ID as usize / 4 + 1;
 const IMPORTS_AT: usize = LINKS_AT + LINK_SLOTS * 16;
@@ -46,6 +49,7 @@ const SIZE_BYTES: usize = FAULTS_AT + LINK_SLOTS * FAULT_RECORD_BYTES;
 /// A writer that dies in the middle of a record must not make readers wait for ever.
 const RECORD_TRIES: usize = 1000;
 
+const _: () = assert!(CLASSES.is_multiple_of(8) && COPY_PLAN_AT + CLASSES <= LINKS_AT);
 const _: () = assert!(IMPORTS_AT.is_multiple_of(8) && (WORDS + 1) * 8 <= FAULT_RECORD_BYTES);
 
 /// A link as its word shows it.
@@ -178,6 +182,14 @@ impl PageWriter {
         self.changed()
     }
 
+    /// Tells programs which kernels this machine's copies are best made with. Before the page is handed to any of them.
+    pub fn set_copy_plan(&self, plan: &Plan) -> Result<()> {
+        for (index, bytes) in plan.to_bytes().as_chunks::<8>().0.iter().enumerate() {
+            self.word(COPY_PLAN_AT + index * 8)?.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.changed()
+    }
+
     /// Notes how an import is.
     pub fn set_import(&self, slot: ImportSlot, state: ImportState) -> Result<()> {
         let word = self.word(import_offset(slot)?)?;
@@ -266,6 +278,15 @@ impl PageReader {
         Ok(LinkFaults::from_words(words))
     }
 
+    /// The plan of copies, if the manager knows one that this processor can follow.
+    pub fn copy_plan(&self) -> Option<Plan> {
+        let mut bytes = [0; CLASSES];
+        for (index, into) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            *into = self.word(COPY_PLAN_AT + index * 8).ok()?.load(Ordering::Relaxed).to_le_bytes();
+        }
+        Plan::from_bytes(&bytes)
+    }
+
     /// An import of this node.
     pub fn import(&self, slot: ImportSlot) -> Result<ImportState> {
         // Acquire: pairs with the Release in `PageWriter::set_import`.
@@ -343,6 +364,16 @@ mod tests {
         let eight = NodeId::new(8).unwrap();
         writer.word(fault_offset(eight)).unwrap().store(7, Ordering::Relaxed);
         assert!(reader.faults(eight).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_plan_of_copies_is_there_when_the_manager_knows_one() {
+        let (writer, reader) = pair();
+        assert_eq!(reader.copy_plan(), None);
+        writer.set_copy_plan(&Plan::LIBC).unwrap();
+        assert_eq!(reader.copy_plan(), Some(Plan::LIBC));
+        writer.word(COPY_PLAN_AT).unwrap().store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(reader.copy_plan(), None);
     }
 
     #[test]

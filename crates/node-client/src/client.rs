@@ -76,6 +76,7 @@ impl Client {
         };
         let page =
             PageReader::open(visit.take_page()?).map_err(|source| ClientError::Page { node, source })?;
+        crate::copy_plan::follow(&page);
         let shared = Arc::new(Shared::new((dir, node, name), first_state(visit, page), Box::new(events))?);
         let library = shared.clone();
         let _quiet = shm::process::SignalsBlocked::here();

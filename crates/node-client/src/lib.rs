@@ -14,6 +14,7 @@
 mod aftermath;
 mod book;
 mod client;
+pub mod copy_plan;
 mod error;
 mod event;
 mod import;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use node_client::ClientError;
+use node_client::copy_plan::PlanError;
 use node_client::runtime_dir::RuntimeDirError;
 use proto::ids::NodeId;
 
@@ -21,6 +22,12 @@ pub enum NodeError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The plan of copies that the environment names is none.
+    #[error(transparent)]
+    CopyPlan(#[from] PlanError),
+    /// Copies cannot be measured.
+    #[error("copies cannot be measured: {0}: name a plan with TIELINE_COPY_PLAN (`table`, `libc` or a file)")]
+    Measure(shm::Error),
     /// A manager did not do what was asked.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -126,7 +133,10 @@ pub enum NodeError {
 impl NodeError {
     /// Whether what the user has said (configuration, environment, options) is wrong, rather than what was found.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Config(_) | Self::NoId | Self::Ids { .. } | Self::Lease { .. })
+        matches!(
+            self,
+            Self::Config(_) | Self::CopyPlan(_) | Self::NoId | Self::Ids { .. } | Self::Lease { .. }
+        )
     }
 }
 

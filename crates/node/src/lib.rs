@@ -15,6 +15,7 @@ mod acl;
 pub mod cluster;
 pub mod config;
 mod connection;
+pub mod copy_plan;
 mod credentials;
 pub mod daemon;
 pub mod descriptor;

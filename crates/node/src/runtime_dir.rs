@@ -112,6 +112,11 @@ fn own_link(path: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
+/// Makes the runtime directory that the cluster's directory belongs in, if need be.
+pub fn prepare_root_of(dir: &ClusterDir) -> Result<()> {
+    prepare_root(dir, &Sharing::default())
+}
+
 /// Makes a directory that only this user may enter, if there is none.
 pub(crate) fn make_private(path: &Path) -> Result<()> {
     Directory::made(path, 0o700).map(drop)

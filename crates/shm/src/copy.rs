@@ -1,17 +1,23 @@
 //! Copies with the kernel that suits the size and the processor.
 //!
-//! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`kernels`] lists
-//! everything there is, for benchmarks. All kernels tolerate that somebody else writes the bytes at the same time: the
+//! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`measure`] finds the plan of
+//! a machine: it times the [`kernels`], and [`Timings`] chooses. All kernels tolerate that somebody else writes the bytes at the same time: the
 //! copy is then a mixture of old and new bytes, nothing worse.
 
+mod classes;
+mod measure;
 mod plan;
 mod short;
+mod timings;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use classes::{CLASSES, class_end_bytes, class_of};
+pub use measure::{Limits, measure};
 pub use plan::{NotAvailable, Plan};
 use short::{INLINE_BYTES_MAX, copy_tiny};
 pub use short::{SHORT_BYTES_MAX, copy_short};
+pub use timings::{Temperature, Timings};
 
 use crate::cpu::Features;
 
@@ -35,6 +41,24 @@ pub enum KernelId {
     Avx2Stream = 7,
     /// 64 bytes at a time, past the cache.
     Avx512Stream = 8,
+}
+
+impl KernelId {
+    /// All of them, also those that this processor cannot run.
+    #[cfg(target_arch = "x86_64")]
+    pub const ALL: [Self; KERNELS] = [
+        Self::Libc,
+        Self::RepMovsb,
+        Self::Avx2,
+        Self::Avx512,
+        Self::Avx2Ahead,
+        Self::Avx512Ahead,
+        Self::Avx2Stream,
+        Self::Avx512Stream,
+    ];
+    /// All of them.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub const ALL: [Self; KERNELS] = [Self::Libc];
 }
 
 /// One way to copy.
@@ -74,8 +98,8 @@ pub fn kernels() -> [Kernel; KERNELS] {
     return [
         kernel(KernelId::Libc, "libc", true, 0),
         kernel(KernelId::RepMovsb, "rep movsb", true, 0),
-        kernel(KernelId::Avx2, "avx2", has.avx2, 257),
-        kernel(KernelId::Avx512, "avx512", has.avx512, 257),
+        kernel(KernelId::Avx2, "avx2", has.avx2, 129),
+        kernel(KernelId::Avx512, "avx512", has.avx512, 129),
         kernel(KernelId::Avx2Ahead, "avx2 ahead", has.avx2, 4096),
         kernel(KernelId::Avx512Ahead, "avx512 ahead", has.avx512, 4096),
         kernel(KernelId::Avx2Stream, "avx2 stream", has.avx2, 64 << 10),

@@ -28,6 +28,10 @@ fn main() -> Result<()> {
         ["interrupt", number] => interrupt(&node, number.parse()?),
         ["data-interrupt", number] => data_interrupt(&node, number.parse()?),
         ["send", peer, number] => send(&node, peer, number.parse()?),
+        ["copy-plan"] => {
+            let plan = shm::copy::Plan::current();
+            say(&plan.by_class().map(|kernel| format!("{kernel:?}")).join(" "))
+        }
         ["member", group] => member(&node, group.parse()?),
         other => bail!("unknown role {other:?}"),
     }

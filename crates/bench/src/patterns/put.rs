@@ -6,7 +6,7 @@
 
 use shm::{
     clock::now_ticks,
-    copy::{self, Kernel, KernelId, Plan},
+    copy::{self, CLASSES, Kernel, KernelId, Plan},
     window::Window,
 };
 use tieline::RemoteSegment;
@@ -32,9 +32,7 @@ pub(super) struct Only(Plan);
 impl Only {
     pub(super) fn kernel(id: KernelId) -> Result<Self> {
         let before = Plan::current();
-        let everywhere =
-            Plan { near: id, near_bytes: usize::MAX, middle: id, far_bytes: usize::MAX, far: id };
-        everywhere.install().map_err(|error| BenchError::Usage(error.to_string()))?;
+        Plan::of_classes([id; CLASSES]).install().map_err(|error| BenchError::Usage(error.to_string()))?;
         Ok(Self(before))
     }
 }
@@ -191,8 +189,7 @@ mod tests {
         let before = Plan::current();
         {
             let _only = Only::kernel(KernelId::Libc).unwrap();
-            let plan = Plan::current();
-            assert_eq!([plan.near, plan.middle, plan.far], [KernelId::Libc; 3]);
+            assert_eq!(Plan::current(), Plan::LIBC);
         }
         assert_eq!(Plan::current(), before);
     }

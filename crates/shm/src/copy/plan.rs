@@ -1,32 +1,19 @@
 //! Selects the copy kernel for each size.
 
-use super::{KernelId, RUN, Run, kernels, libc_memcpy};
+use super::classes::{CLASSES, class_end_bytes, class_of};
+use super::{KernelId, RUN, Run, kernels};
 use crate::cpu::{CacheSizes, Features};
-use crate::sync::plain::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use crate::sync::plain::{AtomicPtr, AtomicU8, Ordering};
 
-/// Through the cache up to this size at least, whatever the second-level cache is, in bytes.
-const STREAM_FROM_MIN: usize = 24 << 20;
 /// `rep movsb` without the "fast short" feature takes long to start: not below this size, in bytes.
 const SLOW_REP_FROM: usize = 2048;
 
-/// Asking for the destination's lines ahead is of use above this size, in bytes.
-const AHEAD_FROM: usize = 2048;
-
-/// Which kernel copies which size: one up to `near_bytes`, one up to `far_bytes`, one above.
+/// Which kernel copies which [class of sizes](super::class_of).
 ///
-/// Copies of at most [`SHORT_BYTES_MAX`](super::SHORT_BYTES_MAX) bytes never ask the plan.
+/// Copies that are made on the spot (128 bytes at most) never ask the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// For sizes up to `near_bytes`, which should be those of which both buffers fit into the first-level cache.
-    pub near: KernelId,
-    /// Upper end of `near`, in bytes.
-    pub near_bytes: usize,
-    /// For sizes up to `far_bytes`.
-    pub middle: KernelId,
-    /// Upper end of `middle`, in bytes.
-    pub far_bytes: usize,
-    /// For everything larger.
-    pub far: KernelId,
+    kernels: [KernelId; CLASSES],
 }
 
 /// A plan names a kernel that this processor cannot run.
@@ -37,46 +24,78 @@ pub struct Plan {
 pub struct NotAvailable(pub KernelId);
 
 impl Plan {
-    /// The plan for a processor with these features and caches.
+    /// The C library's `memcpy` for every size.
+    pub const LIBC: Self = Self { kernels: [KernelId::Libc; CLASSES] };
+
+    /// The plan for a processor that nothing was measured on: what is known to be good on its kind, and the C library's `memcpy`
+    /// for everything else.
     ///
-    /// Through the cache as long as that can be of use: whoever reads the bytes next finds them there. Above four times
-    /// the second-level cache (24 MiB at least, three quarters of the last-level cache at most) the stores go past it: they
-    /// then cost one transfer to memory instead of two, and spare everybody's cached data.
+    /// Only processors with fast short `rep movsb` and AVX-512 (on which 64-byte moves do not lower the clock rate) get moves
+    /// of their own, and only where both buffers fit into the first-level cache. A C library that knows the processor is
+    /// hard to beat without measuring.
     #[must_use]
     pub fn for_cpu(has: Features, caches: CacheSizes) -> Self {
-        let (near, middle, far) = if !cfg!(target_arch = "x86_64") {
-            (KernelId::Libc, KernelId::Libc, KernelId::Libc)
-        } else if has.avx512 && has.fsrm {
-            // Fast short `rep movsb` marks the processors on which 64-byte moves no longer lower the clock rate.
-            (KernelId::Avx512, KernelId::Avx512Ahead, KernelId::Avx512Stream)
-        } else if has.avx2 {
-            (KernelId::Avx2, KernelId::Avx2Ahead, KernelId::Avx2Stream)
-        } else if has.erms {
-            (KernelId::Libc, KernelId::RepMovsb, KernelId::RepMovsb)
-        } else {
-            (KernelId::Libc, KernelId::Libc, KernelId::Libc)
-        };
-        // With 64 bytes a move, asking for lines ahead costs nothing where they are there already (4 KiB hot: 34.7 ns either
-        // way; spread over a MiB: 185 ns instead of 209). Shorter copies would mostly ask for lines behind their end.
-        let near_bytes = match middle {
-            KernelId::Avx512Ahead => AHEAD_FROM,
-            _ => (caches.l1_data_bytes / 3).max(SLOW_REP_FROM),
-        };
-        let far_bytes = (4 * caches.l2_bytes).max(STREAM_FROM_MIN).min(caches.last_level_bytes / 4 * 3);
-        Self { near, near_bytes, middle, far_bytes: far_bytes.max(near_bytes), far }
+        let mut plan = Self::LIBC;
+        let l1_bytes = caches.l1_data_bytes / 3;
+        for class in 0..CLASSES {
+            let end = class_end_bytes(class);
+            plan.kernels[class] = if !cfg!(target_arch = "x86_64") {
+                KernelId::Libc
+            } else if has.avx512 && has.fsrm && end <= l1_bytes {
+                KernelId::Avx512
+            } else if has.erms && !has.fsrm && !has.avx2 && end > SLOW_REP_FROM {
+                KernelId::RepMovsb
+            } else {
+                KernelId::Libc
+            };
+        }
+        plan
+    }
+
+    /// The kernel for copies of `len` bytes.
+    #[must_use]
+    pub fn kernel_for(&self, len: usize) -> KernelId {
+        self.kernels[class_of(len)]
+    }
+
+    /// The kernels by class.
+    #[must_use]
+    pub const fn by_class(&self) -> &[KernelId; CLASSES] {
+        &self.kernels
+    }
+
+    /// A plan of these kernels, by class.
+    #[must_use]
+    pub const fn of_classes(kernels: [KernelId; CLASSES]) -> Self {
+        Self { kernels }
+    }
+
+    /// The numbers of its kernels, by class: a form in which it can be kept.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; CLASSES] {
+        self.kernels.map(|id| id as u8)
+    }
+
+    /// The plan of such numbers; `None` if one is no kernel's that this processor can run.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; CLASSES]) -> Option<Self> {
+        let able = kernels();
+        let mut plan = Self::LIBC;
+        for (id, byte) in plan.kernels.iter_mut().zip(bytes) {
+            *id = able.iter().find(|kernel| kernel.available && kernel.id as u8 == *byte)?.id;
+        }
+        Some(plan)
     }
 
     /// The plan that [`copy`](fn@super::copy) follows now.
     #[must_use]
     pub fn current() -> Self {
         ensure_installed();
-        Self {
-            near: id_of(NEAR.load(Ordering::Relaxed)),
-            near_bytes: NEAR_BYTES.load(Ordering::Relaxed),
-            middle: id_of(MIDDLE.load(Ordering::Relaxed)),
-            far_bytes: FAR_BYTES.load(Ordering::Relaxed),
-            far: id_of(FAR.load(Ordering::Relaxed)),
+        let mut plan = Self::LIBC;
+        for (id, number) in plan.kernels.iter_mut().zip(&NUMBER) {
+            *id = id_of(number.load(Ordering::Relaxed));
         }
+        plan
     }
 
     /// Makes [`copy`](fn@super::copy) follow this plan, in the whole process.
@@ -85,55 +104,48 @@ impl Plan {
     /// [`NotAvailable`] if it names a kernel that this processor cannot run; the plan is then as before.
     pub fn install(&self) -> Result<(), NotAvailable> {
         let able = kernels();
-        for id in [self.near, self.middle, self.far] {
+        for id in self.kernels {
             if !able.iter().any(|kernel| kernel.id == id && kernel.available) {
                 return Err(NotAvailable(id));
             }
         }
         // Relaxed throughout: any mixture of two plans is a right plan, because every kernel in either can be run.
-        for (id, run) in [(self.near, &NEAR_RUN), (self.middle, &MIDDLE_RUN), (self.far, &FAR_RUN)] {
-            run.store(RUN[id as usize] as *mut (), Ordering::Relaxed);
+        for (class, id) in self.kernels.into_iter().enumerate() {
+            NUMBER[class].store(id as u8, Ordering::Relaxed);
+            RUN_OF_CLASS[class].store(RUN[id as usize] as *mut (), Ordering::Relaxed);
         }
-        NEAR.store(self.near as u8, Ordering::Relaxed);
-        MIDDLE.store(self.middle as u8, Ordering::Relaxed);
-        FAR.store(self.far as u8, Ordering::Relaxed);
-        FAR_BYTES.store(self.far_bytes, Ordering::Relaxed);
-        NEAR_BYTES.store(self.near_bytes.max(1), Ordering::Relaxed);
         Ok(())
     }
 }
 
-// 0 bytes stands for "no plan yet". The kernels are the C library's until then, which is always right.
-static NEAR_BYTES: AtomicUsize = AtomicUsize::new(0);
-static FAR_BYTES: AtomicUsize = AtomicUsize::new(0);
-static NEAR: AtomicU8 = AtomicU8::new(KernelId::Libc as u8);
-static MIDDLE: AtomicU8 = AtomicU8::new(KernelId::Libc as u8);
-static FAR: AtomicU8 = AtomicU8::new(KernelId::Libc as u8);
+/// The kernels of the plan by class; 0 stands for "no plan yet".
+static NUMBER: [AtomicU8; CLASSES] = [const { AtomicU8::new(0) }; CLASSES];
 
-/// The functions of the three: finding one takes a comparison or two and two loads.
-static NEAR_RUN: AtomicPtr<()> = AtomicPtr::new(libc_memcpy as *mut ());
-static MIDDLE_RUN: AtomicPtr<()> = AtomicPtr::new(libc_memcpy as *mut ());
-static FAR_RUN: AtomicPtr<()> = AtomicPtr::new(libc_memcpy as *mut ());
+/// Their functions. The first copy installs a plan.
+static RUN_OF_CLASS: [AtomicPtr<()>; CLASSES] =
+    [const { AtomicPtr::new(install_and_copy as *mut ()) }; CLASSES];
 
 /// The kernel for a copy of `len` bytes.
 #[inline(always)]
 pub(super) fn run_for(len: usize) -> Run {
-    let near_bytes = NEAR_BYTES.load(Ordering::Relaxed);
-    let run = if len <= near_bytes {
-        &NEAR_RUN
-    } else {
-        if near_bytes == 0 {
-            ensure_installed();
-        }
-        if len <= FAR_BYTES.load(Ordering::Relaxed) { &MIDDLE_RUN } else { &FAR_RUN }
-    };
+    let run = RUN_OF_CLASS[class_of(len)].load(Ordering::Relaxed);
     // SAFETY: only addresses of functions of this type are ever stored there.
-    unsafe { core::mem::transmute::<*mut (), Run>(run.load(Ordering::Relaxed)) }
+    unsafe { core::mem::transmute::<*mut (), Run>(run) }
+}
+
+/// # Safety
+/// As [`copy`](fn@super::copy).
+#[cold]
+unsafe fn install_and_copy(dst: *mut u8, src: *const u8, len: usize) {
+    ensure_installed();
+    let id = id_of(NUMBER[class_of(len)].load(Ordering::Relaxed));
+    // SAFETY: the caller's promise; a plan names only kernels that this processor can run.
+    unsafe { (RUN[id as usize])(dst, src, len) }
 }
 
 #[cold]
 fn ensure_installed() {
-    if NEAR_BYTES.load(Ordering::Relaxed) == 0 {
+    if NUMBER[CLASSES - 1].load(Ordering::Relaxed) == 0 {
         // It names available kernels only. Two threads that race here install the same plan; a plan that a user installs
         // at the very same moment may be overwritten, which is why it should be done before the first copy.
         let _ = Plan::for_cpu(Features::get(), CacheSizes::get()).install();
@@ -166,65 +178,42 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn plans_follow_features_and_caches() {
+    fn what_is_not_measured_is_left_to_the_c_library_but_for_what_is_known() {
         let server = Features { avx2: true, avx512: true, erms: true, fsrm: true, ..Features::default() };
         let plan = Plan::for_cpu(server, caches(48, 2048, 480));
-        assert_eq!(
-            (plan.near, plan.middle, plan.far),
-            (KernelId::Avx512, KernelId::Avx512Ahead, KernelId::Avx512Stream)
-        );
-        assert_eq!((plan.near_bytes, plan.far_bytes), (2 * KIB, 24 * MIB));
-
-        let desktop =
-            Plan::for_cpu(Features { avx2: true, erms: true, ..Features::default() }, caches(32, 256, 8));
-        assert_eq!(
-            (desktop.near, desktop.middle, desktop.far),
-            (KernelId::Avx2, KernelId::Avx2Ahead, KernelId::Avx2Stream)
-        );
-        assert_eq!(desktop.far_bytes, 6 * MIB);
-
+        assert_eq!((plan.kernel_for(200), plan.kernel_for(16 * KIB)), (KernelId::Avx512, KernelId::Avx512));
+        assert_eq!((plan.kernel_for(64 * KIB), plan.kernel_for(1 << 30)), (KernelId::Libc, KernelId::Libc));
         // 64-byte moves lower the clock rate of processors of that age.
-        let early = Plan::for_cpu(Features { fsrm: false, ..server }, caches(32, 1024, 24));
-        assert_eq!(early.middle, KernelId::Avx2Ahead);
+        let early = Features { fsrm: false, ..server };
+        assert_eq!(Plan::for_cpu(early, caches(32, 1024, 24)), Plan::LIBC);
         let old = Plan::for_cpu(Features { erms: true, ..Features::default() }, caches(32, 256, 8));
-        assert_eq!((old.near, old.middle), (KernelId::Libc, KernelId::RepMovsb));
-        let unknown = Plan::for_cpu(Features::default(), caches(0, 0, 0));
-        assert_eq!(unknown.far, KernelId::Libc);
-        assert!(unknown.near_bytes <= unknown.far_bytes);
+        assert_eq!((old.kernel_for(2048), old.kernel_for(4096)), (KernelId::Libc, KernelId::RepMovsb));
+        assert_eq!(Plan::for_cpu(Features::default(), caches(0, 0, 0)), Plan::LIBC);
     }
 
     #[test]
     fn the_first_plan_fits_this_processor_and_can_be_replaced() {
         let first = Plan::current();
-        let able = kernels();
-        for id in [first.near, first.middle, first.far] {
-            assert!(able.iter().any(|kernel| kernel.id == id && kernel.available));
-        }
-        let other = Plan {
-            near: KernelId::Libc,
-            near_bytes: 300,
-            middle: KernelId::Libc,
-            far_bytes: 400,
-            far: KernelId::Libc,
-        };
-        other.install().unwrap();
-        assert_eq!(Plan::current(), other);
+        assert_eq!(Plan::from_bytes(&first.to_bytes()), Some(first));
+        Plan::LIBC.install().unwrap();
+        assert_eq!(Plan::current(), Plan::LIBC);
         first.install().unwrap();
         assert_eq!(Plan::current(), first);
-        let run = |id: KernelId| RUN[id as usize] as usize;
-        assert_eq!(run_for(first.near_bytes) as usize, run(first.near));
-        assert_eq!(run_for(first.near_bytes + 1) as usize, run(first.middle));
-        assert_eq!(run_for(first.far_bytes + 1) as usize, run(first.far));
+        for len in [129, 4096, 1 << 20, 1 << 40] {
+            assert_eq!(run_for(len) as usize, RUN[first.kernel_for(len) as usize] as usize);
+        }
     }
 
     #[test]
     fn a_kernel_that_cannot_run_is_refused_by_name() {
+        assert_eq!(Plan::from_bytes(&[0; CLASSES]), None);
         let Some(missing) = kernels().into_iter().find(|kernel| !kernel.available) else {
             // This processor runs everything, so there is nothing that could be refused.
             return;
         };
-        let plan = Plan { far: missing.id, ..Plan::current() };
+        let plan = Plan::of_classes([missing.id; CLASSES]);
         assert_eq!(plan.install(), Err(NotAvailable(missing.id)));
-        assert_ne!(Plan::current().far, missing.id);
+        assert_eq!(Plan::from_bytes(&plan.to_bytes()), None);
+        assert_ne!(Plan::current().kernel_for(1 << 30), missing.id);
     }
 }
