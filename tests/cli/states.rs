@@ -216,7 +216,7 @@ impl Planted {
     }
 }
 
-const STATES: [State; 11] = [
+const STATES: [State; 13] = [
     State {
         name: "a link is down",
         plant: |cluster, _| link(cluster, ["link", "down", "4", "8"], ["link", "up", "4", "8"]),
@@ -227,6 +227,25 @@ const STATES: [State; 11] = [
         name: "two nodes are swapped",
         plant: |cluster, _| link(cluster, ["link", "swap", "8", "12"], ["link", "swap", "8", "12"]),
         words: &["leads to node 12", "0 of 2 links up"],
+        ..USUAL
+    },
+    State {
+        name: "two nodes are swapped, and one of them is looked at",
+        plant: |cluster, _| link(cluster, ["link", "swap", "4", "8"], ["link", "swap", "4", "8"]),
+        words: &[
+            "the link of node 12 to node 4 leads to node 8",
+            "node 12: its link to node 4 leads to node 8",
+            "1 of 2 links up",
+        ],
+        ..USUAL
+    },
+    State {
+        name: "a node was stopped in an orderly way",
+        said: Said::WellOrOpen,
+        plant: |cluster, _| {
+            done(cluster, &["node", "stop", "--node", "8"]);
+            Planted::Words(["node", "start", "--node", "8"].map(str::to_owned).into())
+        },
         ..USUAL
     },
     State {

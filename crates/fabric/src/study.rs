@@ -90,7 +90,8 @@ struct Question {
 impl Question {
     fn of(graph: &Graph, wish: &Wish) -> Result<Self, NameError> {
         let shaped = matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly));
-        let plain = |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned() };
+        let plain =
+            |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned(), is_whole: true };
         let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
         let engine = wish.engine.unwrap_or(known.engine);
         Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes })

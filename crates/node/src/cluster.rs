@@ -24,7 +24,7 @@ use launch::Begun;
 
 pub use launch::{Launcher, detach};
 pub use lease::{ENV_LEASE, Lease};
-pub use list::{ClusterEntry, NodeEntry, NodeState, list_clusters, list_nodes};
+pub use list::{ClusterEntry, NodeEntry, NodeState, list_clusters, list_nodes, shut_directories};
 pub use stop::{DownReport, StopProgress, down};
 
 /// How long a question to one manager may take here.

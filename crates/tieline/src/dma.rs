@@ -190,6 +190,11 @@ fn copy_batch(
     Ok(Progress::Finished)
 }
 
+/// What a queue's entries are kept in cannot be had. Not by an abort of the whole program.
+fn no_memory() -> Error {
+    Error::Memory(shm::Error::System { what: "malloc", errno: rustix::io::Errno::NOMEM })
+}
+
 impl DmaQueue {
     pub(crate) fn new(max_entries: usize, engine: bool) -> Result<Self> {
         if max_entries == 0 || max_entries > MAX_ENTRIES {
@@ -197,11 +202,9 @@ impl DmaQueue {
                 "a DMA queue takes 1 to {MAX_ENTRIES} entries, not {max_entries}"
             )));
         }
-        let work = Work {
-            entries: Vec::with_capacity(max_entries.min(ENTRIES_AT_ONCE)),
-            batches: Vec::with_capacity(8),
-            ..Work::default()
-        };
+        let mut work = Work::default();
+        let room = work.entries.try_reserve_exact(max_entries.min(ENTRIES_AT_ONCE));
+        room.and_then(|()| work.batches.try_reserve_exact(8)).map_err(|_| no_memory())?;
         let inner = Arc::new(Inner {
             max_entries,
             phase: Phase::new(),

@@ -104,6 +104,33 @@ fn rails_and_planes() {
 }
 
 #[test]
+fn what_is_missing_from_a_dragonfly_or_a_torus_crowds_no_cable() {
+    let link = LinkSpec::EDR4X;
+    let shape = Dragonfly { groups: 19, switches: 6, hosts_per_switch: 3, global: 3, link };
+    let torus_shape = Torus { sizes: vec![5, 5, 5], hosts_per_switch: 1, wrap: true, parallel: 1, link };
+    for whole in [dragonfly(&shape).unwrap(), torus(&torus_shape).unwrap()] {
+        for (percent, seed) in [(1, 1), (1, 2), (5, 1)] {
+            let graph = damaged(&whole, percent, seed);
+            let ours = routed(&graph);
+            assert!(ours.checked.is_good(), "{}: {:?}", ours.why, ours.checked);
+            let layered = route(&graph, &lids(&graph), &Request::by(Engine::Layered)).unwrap();
+            let value = |tables: &Tables| {
+                let loads = loads(&graph, tables);
+                (values(&graph, tables).0, f64::from(loads.up.most.max(loads.down.most)))
+            };
+            let ((left, most), (by_layered, most_by_layered)) =
+                (value(&ours.routing.tables), value(&layered.tables));
+            let share = |left: f64, most: f64| (left / by_layered).min(most_by_layered / most);
+            assert!(
+                share(left, most) >= BEHIND,
+                "{}: {left} {most}, layered {by_layered} {most_by_layered}",
+                ours.why
+            );
+        }
+    }
+}
+
+#[test]
 fn trunked_cables() {
     let link = LinkSpec::EDR4X;
     for cables in [vec![3, 2, 4], vec![4, 2], vec![3, 1]] {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use node::NodeError;
-use node::cluster::{NodeState, list_clusters};
+use node::cluster::{NodeState, list_clusters, shut_directories};
 use node::runtime_dir::RuntimeRoot;
 use serde::Serialize;
 use tieline::NodeId;
@@ -21,6 +21,8 @@ pub struct ClustersReport {
     pub runtime_dir: PathBuf,
     /// By name.
     pub clusters: Vec<ClusterSummary>,
+    /// Directories that this user may not look into: there may be clusters of others in them.
+    pub shut: Vec<String>,
 }
 
 /// One cluster.
@@ -61,6 +63,7 @@ pub struct OwnerOfTest {
 /// Looks for clusters. A directory that is not there holds none.
 pub fn collect(root: &RuntimeRoot) -> Result<ClustersReport, NodeError> {
     let entries = list_clusters(root)?;
+    let shut = shut_directories(root).iter().map(ToString::to_string).collect();
     let clusters = entries.into_iter().map(|entry| {
         let (mut running, mut dead) = (Vec::new(), Vec::new());
         for node in entry.nodes {
@@ -73,7 +76,7 @@ pub fn collect(root: &RuntimeRoot) -> Result<ClustersReport, NodeError> {
             .map(|pid| OwnerOfTest { pid, running: Path::new(&format!("/proc/{pid}")).exists() });
         summary(&root.path, entry.cluster.to_string(), running, dead, own)
     });
-    Ok(ClustersReport { runtime_dir: root.path.clone(), clusters: clusters.collect() })
+    Ok(ClustersReport { runtime_dir: root.path.clone(), clusters: clusters.collect(), shut })
 }
 
 fn summary(
@@ -99,8 +102,17 @@ fn summary(
 impl ClustersReport {
     /// A line for each, then what removes what is stale.
     pub fn render(&self) -> String {
+        let dir = self.runtime_dir.display();
+        let mut shut = String::new();
+        for name in &self.shut {
+            let _ = writeln!(
+                shut,
+                "{dir}/{name}: this user may not look into it, so that a cluster in it is not seen: ask its owner, or run as that user"
+            );
+        }
         if self.clusters.is_empty() {
-            return format!("no cluster runs here (looked in {})\n", self.runtime_dir.display());
+            let of_this_user = if shut.is_empty() { "" } else { " of this user" };
+            return format!("no cluster{of_this_user} runs here (looked in {dir})\n{shut}");
         }
         let widest = self.clusters.iter().map(|cluster| cluster.cluster.len()).max().unwrap_or(0).max(7);
         let mut text = format!("{:<widest$}  {:>7}  {:>4}  nodes (pid)\n", "cluster", "running", "dead");
@@ -120,7 +132,7 @@ impl ClustersReport {
                     writeln!(text, "{}: {}; remove with: {remedy}", cluster.cluster, cluster.what_is_left());
             }
         }
-        text
+        text + &shut
     }
 }
 
@@ -188,8 +200,14 @@ mod tests {
     #[test]
     fn the_table_names_pids_and_owners() {
         let clusters = vec![of("lab", &[4], &[8], None), of("bench-77", &[4], &[], Some(false))];
-        let text = ClustersReport { runtime_dir: "/run/x".into(), clusters }.render();
-        for part in ["4 (1004), 8 (dead)", "process 77, which has ended", "remove with: tieline down"] {
+        let text =
+            ClustersReport { runtime_dir: "/run/x".into(), clusters, shut: vec!["lab2".into()] }.render();
+        for part in [
+            "4 (1004), 8 (dead)",
+            "process 77, which has ended",
+            "remove with: tieline down",
+            "/run/x/lab2: this user may not",
+        ] {
             assert!(text.contains(part), "`{part}`: {text}");
         }
     }

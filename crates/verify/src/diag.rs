@@ -28,6 +28,7 @@ use tieline::NodeId;
 
 use crate::Target;
 use crate::capacity::{self, CouldNotRun, is_own_lack};
+use crate::status;
 use crate::verdict::Verdict;
 
 pub use hosts::{HostEntry, HostFile, HostsError};
@@ -270,7 +271,8 @@ fn look(
     nodes.iter_mut().for_each(|node| node.hold_to(&load));
     let silent = expected.silent.iter().map(|(node, _)| *node);
     let reported: Vec<NodeId> = target.nodes.iter().copied().chain(silent).collect();
-    let others = judge::Others { expected: &expected.nodes, reported: &reported };
+    let misled = status::misled(target, nodes.iter().flat_map(|node| &node.links));
+    let others = judge::Others { expected: &expected.nodes, reported: &reported, misled: &misled };
     for node in nodes.iter_mut().filter(|node| node.info.is_some()) {
         judge::judge(node, others, options.hosts.as_ref(), load.reason().as_deref());
         node.conclude();

@@ -112,16 +112,66 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
         Err(_) => ask(&dir, *node),
         fine => fine,
     });
-    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let misled =
+        misled(target, nodes.iter().filter_map(|node| node.status.as_ref()).flat_map(|status| &status.links));
+    for report in nodes.iter_mut().filter(|_| !misled.is_empty()) {
+        if let Some(status) = &report.status {
+            report.services = services(status, &misled);
+        }
+    }
     // One node alone is judged by its links to all that run here.
     let mut expected: Vec<NodeId> =
         node::cluster::list_nodes(&dir)?.into_iter().map(|entry| entry.node).collect();
     expected.extend(&target.nodes);
     expected.sort_unstable();
     expected.dedup();
-    let problems = problems(&expected, &nodes);
+    let mut problems = problems(&expected, &nodes);
+    problems
+        .extend(misled.iter().map(|Misled { end, peer, partner }| leads_elsewhere(*end, *peer, *partner)));
     let verdict = if problems.is_empty() && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
     Ok(ClusterReport { nodes, verdict, problems })
+}
+
+/// A link of a node that is not judged itself leads to the wrong node: one that is judged is not at the end where it is meant to be, or
+/// where it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Misled {
+    /// Whose link it is.
+    pub(crate) end: NodeId,
+    /// Where it should lead.
+    pub(crate) peer: NodeId,
+    /// Where it leads.
+    pub(crate) partner: NodeId,
+}
+
+impl Misled {
+    /// Whether the link between these two is not what it should be.
+    fn is_between(self, node: NodeId, peer: NodeId) -> bool {
+        self.end == peer && [self.peer, self.partner].contains(&node)
+    }
+}
+
+/// Of a target that is a part of a cluster: links of the other nodes that lead to a wrong node and concern the target. `links` are
+/// those of the target's nodes; nodes with which there is no session are a problem already, and not asked.
+pub(crate) fn misled<'l>(target: &Target, links: impl Iterator<Item = &'l LinkStatus>) -> Vec<Misled> {
+    let mut others: Vec<NodeId> =
+        links.filter(|link| link.session == SessionState::Valid).map(|link| link.peer).collect();
+    others.retain(|node| !target.nodes.contains(node));
+    others.sort_unstable();
+    others.dedup();
+    let others = Target { nodes: others, ..target.clone() };
+    let wrong = |end: NodeId| {
+        let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref()).ok()?;
+        let status = node::cluster::status(&dir, end).ok()?;
+        let concern = |link: &&LinkStatus| {
+            link.partner != link.peer
+                && [link.peer, link.partner].iter().any(|node| target.nodes.contains(node))
+        };
+        let links = status.links.iter().filter(concern);
+        Some(links.map(|link| Misled { end, peer: link.peer, partner: link.partner }).collect::<Vec<_>>())
+    };
+    others.on_each_node(wrong).into_iter().flatten().flatten().collect()
 }
 
 /// A session that was lost longer ago than that is not waited for.
@@ -164,7 +214,7 @@ fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
     let log = Some(dir.log_file(node)).filter(|log| log.is_file());
     match node::cluster::status(dir, node) {
         Ok(status) => {
-            let (services, manager) = (services(&status), ManagerState::Running);
+            let (services, manager) = (services(&status, &[]), ManagerState::Running);
             Ok(NodeReport { node, services, status: Some(status), error: None, manager, log })
         }
         Err(NodeError::Client(error)) if is_own_lack(&error) => Err(error.into()),
@@ -214,14 +264,16 @@ pub fn nodes_on_host(target: &Target, host: &str) -> tieline::Result<Vec<NodeId>
     }
 }
 
-fn services(status: &NodeStatus) -> Vec<Service> {
+fn services(status: &NodeStatus, misled: &[Misled]) -> Vec<Service> {
     let running = |name: String, detail: String| Service { name, state: ServiceState::Running, detail };
     let mut services = vec![running(
         "node manager".into(),
         format!("pid {}, tieline {}", status.info.manager_pid, status.info.version),
     )];
     for adapter in &status.info.adapters {
-        let up = status.links.iter().filter(|link| carries(link)).count();
+        let leads_here =
+            |link: &&LinkStatus| !misled.iter().any(|one| one.is_between(status.info.node, link.peer));
+        let up = status.links.iter().filter(|link| carries(link)).filter(leads_here).count();
         let name = format!("adapter {} ({})", adapter.number, adapter.kind);
         services.push(running(name, format!("{up} of {} links up", status.links.len())));
     }
@@ -255,9 +307,13 @@ fn problem_of(node: NodeId, link: &LinkStatus) -> Option<String> {
         let [a, b] = [node.min(*peer), node.max(*peer)];
         return Some(format!("link {a}-{b} was taken down: `tieline link up {a} {b}` brings it up"));
     }
-    (partner != peer).then(|| {
-        format!("node {node}: its link to node {peer} leads to node {partner}: `tieline cable` says which cables to exchange")
-    })
+    (partner != peer).then(|| leads_elsewhere(node, *peer, *partner))
+}
+
+fn leads_elsewhere(node: NodeId, peer: NodeId, partner: NodeId) -> String {
+    format!(
+        "node {node}: its link to node {peer} leads to node {partner}: `tieline cable` says which cables to exchange"
+    )
 }
 
 fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {

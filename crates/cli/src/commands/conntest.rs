@@ -81,7 +81,8 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     let options = Options {
         instances: common.node.map_or_else(|| nodes.clone(), |node| vec![node]),
         nodes,
-        only_listed: !arguments.peers.is_empty(),
+        // Where one program has all instances, nobody else's takes part.
+        only_listed: common.node.is_none() || !arguments.peers.is_empty(),
         block_bytes: arguments.size,
         min_bytes: arguments.min_size.unwrap_or_else(|| SHORTEST_BYTES.min(arguments.size)),
         loops: arguments.loops,

@@ -32,7 +32,7 @@ pub(super) fn run(common: &Common, action: &LinkAction, output: Output) -> Outco
         LinkAction::Degrade(degrade) => cluster.degrade(degrade)?,
         LinkAction::Clear(clear) => cluster.clear(clear)?,
     }
-    let links = cluster.links()?;
+    let (links, silent) = cluster.links()?;
     let mentioned = |(node, link): &Seen| match action {
         LinkAction::Down(ends) | LinkAction::Up(ends) => is_between(*node, link.peer, *ends),
         LinkAction::Degrade(degrade) => is_between(*node, link.peer, degrade.ends),
@@ -47,7 +47,8 @@ pub(super) fn run(common: &Common, action: &LinkAction, output: Output) -> Outco
             .collect::<Result<Vec<_>, serde_json::Error>>()
     };
     output.result(|| Ok(json!({ "schema": SCHEMA, "links": entries()? })), || table(&shown))?;
-    Ok(PASS)
+    // Of what was asked for, something is not known.
+    silent.map_or(Ok(PASS), Err)
 }
 
 fn is_between(node: NodeId, peer: NodeId, ends: Ends) -> bool {
@@ -198,13 +199,19 @@ impl Cluster {
         Ok(u8::try_from(signalled.load(Ordering::Relaxed)).unwrap_or(PASS))
     }
 
-    fn links(&self) -> Result<Vec<Seen>, Failure> {
-        let mut all = Vec::new();
+    /// The links of the nodes that answer, and why one does not.
+    fn links(&self) -> Result<(Vec<Seen>, Option<Failure>), Failure> {
+        let (mut all, mut silent) = (Vec::new(), None);
         for node in &self.target.nodes {
-            let status = self.node(*node)?.status()?;
-            all.extend(status.links.into_iter().map(|link| (*node, link)));
+            match self.node(*node).and_then(|node| Ok(node.status()?)) {
+                Ok(status) => all.extend(status.links.into_iter().map(|link| (*node, link))),
+                Err(failure) => silent = Some(failure),
+            }
         }
-        Ok(all)
+        match silent {
+            Some(failure) if all.is_empty() => Err(failure),
+            silent => Ok((all, silent)),
+        }
     }
 }
 

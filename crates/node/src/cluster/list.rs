@@ -73,9 +73,9 @@ pub fn list_clusters(root: &RuntimeRoot) -> Result<Vec<ClusterEntry>> {
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut clusters = Vec::new();
+    // What is no directory, or somebody else's, is no cluster of this user: see [`shut_directories`].
     for cluster in names.filter_map(|name| ClusterName::new(&name).ok()) {
         let dir = ClusterDir::below(root, cluster.clone());
-        // What is no directory, or somebody else's, is no cluster of this user.
         let Ok(nodes) = list_nodes(&dir) else { continue };
         if !nodes.is_empty() {
             clusters.push(ClusterEntry { cluster, dir, nodes });
@@ -83,4 +83,17 @@ pub fn list_clusters(root: &RuntimeRoot) -> Result<Vec<ClusterEntry>> {
     }
     clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
     Ok(clusters)
+}
+
+/// Directories below a runtime directory that this user may not look into: there may be clusters in them.
+pub fn shut_directories(root: &RuntimeRoot) -> Vec<ClusterName> {
+    let entries = std::fs::read_dir(&root.path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| ClusterName::new(entry.file_name().to_str()?).ok());
+    let is_shut = |name: &ClusterName| {
+        std::fs::read_dir(root.path.join(name.as_str()))
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    let mut shut: Vec<_> = names.filter(is_shut).collect();
+    shut.sort();
+    shut
 }

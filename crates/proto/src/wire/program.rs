@@ -440,7 +440,7 @@ pub enum Refusal {
         why: String,
     },
     /// Still connected.
-    #[error("{what} is still connected {connections} time(s): disconnect first, or force")]
+    #[error("{what} is still in use by {connections} connection(s): unmap or disconnect first, or force")]
     Busy {
         /// What.
         what: String,

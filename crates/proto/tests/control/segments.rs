@@ -239,7 +239,7 @@ fn removing_needs_force_while_connected() {
         let refusal = world.ask(owner, Request::RemoveSegment { key: segment(1), force: false });
         assert_eq!(
             refusal.expect_err("busy").to_string(),
-            "segment 1 is still connected 1 time(s): disconnect first, or force"
+            "segment 1 is still in use by 1 connection(s): unmap or disconnect first, or force"
         );
         world.actors[importer].events.clear();
         world.ask(owner, Request::RemoveSegment { key: segment(1), force: true }).expect("removed");

@@ -16,6 +16,8 @@ use crate::recognise::{self, Shape, recognise};
 /// How much fuller than it must be the fullest uplink of a tree may be before other engines are tried: half as full again is what
 /// faults make of a good plan.
 const BEYOND: f64 = 1.5;
+/// From this confidence on a shape is complete.
+const WHOLE: f64 = 1.0 - 1e-9;
 /// Flows by which tables are compared, about: enough for a difference of one in a hundred.
 const FLOWS: usize = 40_000;
 
@@ -30,6 +32,8 @@ pub struct Choice {
     pub groups: Option<Groups>,
     /// Why it was chosen.
     pub why: String,
+    /// Nothing speaks against the shape: no cable, no switch is missing from it.
+    pub is_whole: bool,
 }
 
 /// Chooses an engine: the shape's own if the shape is sure and the engine can be told where all switches stand, otherwise the one
@@ -38,7 +42,8 @@ pub struct Choice {
 pub fn choose(graph: &Graph) -> Choice {
     let seen = recognise(graph);
     let name = seen.shape.name();
-    let any = |why: String| Choice { engine: Engine::Layered, grid: None, groups: None, why };
+    let is_whole = seen.confidence >= WHOLE && seen.against.is_empty();
+    let any = |why: String| Choice { engine: Engine::Layered, grid: None, groups: None, why, is_whole };
     if seen.shape == Shape::Unknown {
         return any("no known shape is recognised".to_owned());
     }
@@ -50,19 +55,19 @@ pub fn choose(graph: &Graph) -> Choice {
     }
     let why = format!("the fabric is a {name} ({:.0} % sure)", seen.confidence * 100.0);
     match seen.shape {
-        Shape::Tree { .. } => Choice { engine: Engine::FatTree, grid: None, groups: None, why },
+        Shape::Tree { .. } => Choice { engine: Engine::FatTree, grid: None, groups: None, why, is_whole },
         Shape::Grid { sizes, lines, coordinates } => {
             let lines: Vec<Line> = lines.into_iter().map(line).collect();
             let at = |node: crate::NodeIx| coordinates.iter().map(|row| row[node.index()]).collect();
             match Grid::new(graph, &sizes, &lines, at) {
-                Ok(grid) => Choice { engine: Engine::Grid, grid: Some(grid), groups: None, why },
+                Ok(grid) => Choice { engine: Engine::Grid, grid: Some(grid), groups: None, why, is_whole },
                 Err(error) => any(format!("{why}, but {error}")),
             }
         }
         Shape::Dragonfly { group, plus: false, .. } => {
             let of_switches = graph.nodes_of(Kind::Switch).map(|switch| group[switch.index()]);
             let groups = Groups(of_switches.collect());
-            Choice { engine: Engine::Dragonfly, grid: None, groups: Some(groups), why }
+            Choice { engine: Engine::Dragonfly, grid: None, groups: Some(groups), why, is_whole }
         }
         Shape::Dragonfly { .. } | Shape::Unknown => any(why),
     }
@@ -100,8 +105,9 @@ struct Tried {
 }
 
 /// Routes by an engine that was [chosen](choose), and measures what came of it. Where the checker does not pass the tables those
-/// of the engine for any graph are taken; where links of a tree have far more destinations than they must have, the tables are
-/// put beside those of the other engines, and the best are kept.
+/// of the engine for any graph are taken. Where other engines may do better the tables are put beside theirs, and the best are kept:
+/// where links of a tree have far more destinations than they must have, where something is missing from another shape, and
+/// where there is no engine of the shape.
 ///
 /// # Errors
 /// As [`route`].
@@ -133,23 +139,37 @@ pub fn route_measured(
     }
     let begun = Instant::now();
     let mut why = choice.why.clone();
-    if choice.engine == Engine::FatTree
-        && let Some(crowded) = crowded(graph, &best.routing.tables)
-    {
+    if let Some((reason, others)) = others(graph, choice, &best.routing.tables) {
         let mut all = vec![best];
-        for engine in [Engine::Balanced, Engine::MinHop, Engine::Layered] {
-            all.push(ask(engine)?);
+        for engine in others {
+            // An engine that refuses this fabric is none of those to choose from.
+            all.extend(ask(*engine).ok());
         }
         let seconds =
             all.iter().fold([0.0; 2], |sum, one| [sum[0] + one.seconds[0], sum[1] + one.seconds[1]]);
         best = best_of(graph, all);
         best.seconds = [seconds[0], seconds[1].max(begun.elapsed().as_secs_f64() - seconds[0])];
-        why = format!(
-            "{why}; with the engine `{own}` {crowded}, and of all engines `{}` does best",
-            best.engine.word()
-        );
+        why = format!("{why}; {reason}, and of all engines `{}` does best", best.engine.word());
     }
     Ok(best.because(why))
+}
+
+/// Engines to put beside the one that was chosen, and why; `None` where that is sure to do well.
+fn others(graph: &Graph, choice: &Choice, tables: &Tables) -> Option<(String, &'static [Engine])> {
+    let own = choice.engine.word();
+    match choice.engine {
+        Engine::FatTree => crowded(graph, tables).map(|crowded| {
+            let engines: &[Engine] = &[Engine::Balanced, Engine::MinHop, Engine::Layered];
+            (format!("with the engine `{own}` {crowded}"), engines)
+        }),
+        Engine::Grid | Engine::Dragonfly if !choice.is_whole => {
+            Some(("something is missing from it".to_owned(), &[Engine::Layered]))
+        }
+        Engine::Layered => {
+            Some(("no engine is made for it".to_owned(), &[Engine::FatTree, Engine::Balanced]))
+        }
+        _ => None,
+    }
 }
 
 impl Tried {
@@ -242,15 +262,18 @@ pub fn least_loads(graph: &Graph) -> Least {
 }
 
 /// Of tables that are good (the first are) those that fall least behind the best of all: in the bandwidth that is left, or in the
-/// fullest uplink, whichever is worse.
+/// fullest link, whichever is worse.
 fn best_of(graph: &Graph, mut all: Vec<Tried>) -> Tried {
-    let mut first = true;
+    let (mut first, ours) = (true, all[0].engine);
     all.retain(|one| std::mem::take(&mut first) || one.checked.is_good());
     let measured = |one: &Tried| {
         let tables = &one.routing.tables;
         let count = (FLOWS / tables.lids().iter().count().max(1)).clamp(4, 64) as u32;
         let left = bandwidth(graph, tables, Pattern::Bisection { count, seed: 1 }).mean;
-        (left, f64::from(loads(graph, tables).up.most.max(1)))
+        let loads = loads(graph, tables);
+        // In a tree a link down has as many as it must have; in other shapes neither direction is special.
+        let most = if ours == Engine::FatTree { loads.up.most } else { loads.up.most.max(loads.down.most) };
+        (left, f64::from(most.max(1)))
     };
     let values: Vec<(f64, f64)> = all.iter().map(measured).collect();
     let most = values.iter().map(|value| value.0).fold(0.0, f64::max);

@@ -60,7 +60,7 @@ fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
         links,
         text: format!("node {id} does not answer: {why}{lost}"),
         next_step: format!(
-            "look with `tieline node status --node {id}`, then start it with `tieline node start --node {id}`"
+            "look with `tieline node status --node {id}`, then start it anew with `tieline node restart --node {id}`"
         ),
     })
 }

@@ -4,6 +4,7 @@ use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use proto::wire::status::{LinkStatus, SessionState};
 use tieline::{Node, NodeId};
 
 use super::Options;
@@ -71,10 +72,11 @@ impl<'a> Instance<'a> {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Looks for nodes that are not known yet.
+    /// Looks for nodes that are not known yet. A node whose manager has said goodbye takes part only if it must.
     fn look_for_peers(&mut self) {
+        let is_there = |link: &&LinkStatus| link.session != SessionState::Stopped;
         let seen = match self.local.status() {
-            Ok(status) => status.links.iter().map(|link| link.peer).collect(),
+            Ok(status) => status.links.iter().filter(is_there).map(|link| link.peer).collect(),
             Err(_) => Vec::new(),
         };
         let wanted = self.options.nodes.iter().copied().chain(seen);

@@ -4,7 +4,7 @@ use proto::wire::status::LinkStatus;
 use tieline::NodeId;
 
 use super::{HostFile, Level, LinkTest, NodeDiag};
-use crate::status::{carries, session_name};
+use crate::status::{Misled, carries, session_name};
 
 /// Which other nodes there should be.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,6 +13,8 @@ pub(super) struct Others<'a> {
     pub(super) expected: &'a [NodeId],
     /// Those that have a report of their own beside this one, which says what is wrong with them.
     pub(super) reported: &'a [NodeId],
+    /// Links of nodes without a report that lead to a wrong node, and concern those that have one.
+    pub(super) misled: &'a [Misled],
 }
 
 /// Fills in the nodes that are seen, and the findings.
@@ -31,6 +33,7 @@ pub(super) fn judge(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&Host
         diag.links.iter().filter(|link| carries(link)).map(|link| link.peer).chain([node]).collect();
     diag.nodes_seen.sort_unstable();
     links(diag);
+    far_ends(diag, others);
     link_tests(diag, busy);
     if let Some(file) = hosts {
         host_file(diag, file, others);
@@ -99,6 +102,18 @@ fn links(diag: &mut NodeDiag) {
         }
     }
     found.into_iter().for_each(|(level, text)| diag.found(level, text));
+}
+
+/// Links that lead elsewhere by the word of the node at their other end.
+fn far_ends(diag: &mut NodeDiag, others: Others<'_>) {
+    for Misled { end, peer, partner } in others.misled.iter().copied() {
+        if [peer, partner].contains(&diag.node) {
+            let text = format!(
+                "the link of node {end} to node {peer} leads to node {partner} instead: see `tieline cable`"
+            );
+            diag.found(Level::Error, text);
+        }
+    }
 }
 
 fn link_tests(diag: &mut NodeDiag, busy: Option<&str>) {

@@ -54,7 +54,7 @@ fn a_node_that_is_not_seen_and_a_failed_self_test_are_errors() {
         duration_ns: 0,
     }];
     let both = [4, 8].map(|node| NodeId::new(node).unwrap());
-    judge(&mut diag, Others { expected: &both, reported: &both[..1] }, None, None);
+    judge(&mut diag, Others { expected: &both, reported: &both[..1], misled: &[] }, None, None);
     let errors: Vec<_> = diag.findings.iter().filter(|found| found.level == Level::Error).collect();
     assert!(errors.iter().any(|found| found.text.contains("Node 8 not reachable")), "{errors:?}");
     assert!(errors.iter().any(|found| found.text.contains("memory pattern")), "{errors:?}");
@@ -64,7 +64,7 @@ fn a_node_that_is_not_seen_and_a_failed_self_test_are_errors() {
 fn a_node_that_is_not_seen_and_has_a_report_of_its_own_is_a_warning_of_the_others() {
     let mut diag = seen(4, &[]);
     let both = [4, 8].map(|node| NodeId::new(node).unwrap());
-    judge(&mut diag, Others { expected: &both, reported: &both }, None, None);
+    judge(&mut diag, Others { expected: &both, reported: &both, misled: &[] }, None, None);
     let of_8 = diag.findings.iter().find(|found| found.text.contains("Node 8 not reachable"));
     assert_eq!(of_8.map(|found| found.level), Some(Level::Warning), "{:?}", diag.findings);
 }
