@@ -22,7 +22,7 @@ pub struct Subject {
     /// Under test.
     pub link: Arc<dyn Link>,
     /// The owner's own view of the memory.
-    pub owner: Region,
+    pub owner: Arc<Region>,
     /// The view through the link.
     pub remote: Arc<dyn RemoteMemory>,
 }
@@ -45,7 +45,7 @@ impl Subject {
         let owner = Region::create(&RegionOptions::new("conformance", size_bytes))?;
         let memory = owner.fd().try_clone_to_owned()?;
         let remote = link.open(Grant { node: NodeId::new(8)?, size_bytes: size_bytes as u64, memory })?;
-        Ok(Self { link, owner, remote })
+        Ok(Self { link, owner: Arc::new(owner), remote })
     }
 
     /// Runs a body if the link has what it needs.

@@ -46,12 +46,23 @@ pub enum LinkError {
         /// The other end.
         node: NodeId,
     },
+    /// The network between, or the other end, failed.
+    #[error("the {link} link to node {node} failed: {why}")]
+    Failed {
+        /// Which kind of link.
+        link: &'static str,
+        /// The other end.
+        node: NodeId,
+        /// The link's own error, with its next step.
+        why: String,
+    },
 }
 
 /// Result on a link.
 pub type Result<T> = std::result::Result<T, LinkError>;
 
-pub(crate) fn check_range(offset: usize, len: usize, size_bytes: usize) -> Result<()> {
+/// Whether a range lies within memory of that size.
+pub fn check_range(offset: usize, len: usize, size_bytes: usize) -> Result<()> {
     match offset.checked_add(len) {
         Some(end) if end <= size_bytes => Ok(()),
         _ => Err(LinkError::OutOfRange { offset, len, size_bytes }),

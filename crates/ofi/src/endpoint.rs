@@ -1,0 +1,211 @@
+//! An end point: this side's door to a network.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fabric_sys::Library;
+use fabric_sys::constants::{FI_ORDER_RMA_WAW, FI_ORDER_WAW};
+use rustix::event::{EventfdFlags, eventfd};
+use shm::region::Region;
+use shm::sync::{AtomicU32, Ordering};
+
+use crate::card::{EndpointCard, MemoryCard};
+use crate::engine::Engine;
+use crate::error::{OfiError, Result};
+use crate::peer::{Peer, PeerState};
+use crate::port::{Port, SEND_SLOT_BYTES};
+use crate::progress;
+use crate::provider::{Offer, Wanted, choose};
+use crate::random::random_u64;
+
+/// How an end point waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How long a wait looks for its end before the thread sleeps.
+    pub spin: Duration,
+    /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed.
+    pub give_up_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { spin: Duration::from_micros(50), give_up_after: Duration::from_secs(10) }
+    }
+}
+
+/// An open end point. It is closed when it and all its peers, doorbells and exports have been dropped.
+#[derive(Debug, Clone)]
+pub struct Endpoint(Arc<Inside>);
+
+/// What all that belongs to an end point shares.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    pub(crate) engine: Arc<Engine>,
+    /// `FI_ORDER_…`: what can be relied on for operations as long as a slot.
+    pub(crate) order: u64,
+    peers: AtomicU32,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `progress::run`.
+        self.engine.is_stopping.store(true, Ordering::Release);
+        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens an end point, and starts the thread that looks after it.
+    pub fn open(wanted: &Wanted, settings: Settings) -> Result<Self> {
+        let (_, info) = choose(Library::load()?, wanted)?;
+        let port = Port::open(info)?;
+        let mut order = port.info().order();
+        if order & FI_ORDER_RMA_WAW != 0 {
+            order |= FI_ORDER_WAW;
+        }
+        if port.info().ordered_bytes() < SEND_SLOT_BYTES {
+            order &= !(FI_ORDER_WAW | FI_ORDER_RMA_WAW);
+        }
+        if port.info().longest_bytes() < SEND_SLOT_BYTES {
+            let (what, given) = ("provider for this link", port.provider().to_owned());
+            return Err(OfiError::Unusable { what, given, instead: "one with messages of 64 KiB or more" });
+        }
+        let system = |call, reason: String| OfiError::System { call, reason };
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let stop = Arc::new(stop.map_err(|error| system("eventfd", error.to_string()))?);
+        let engine = Arc::new(Engine::new(port, settings)?);
+        let (its_engine, its_stop) = (Arc::clone(&engine), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("tieline-ofi".to_owned());
+        let thread = thread.spawn(move || progress::run(&its_engine, &its_stop));
+        let thread = Some(thread.map_err(|error| system("the start of a thread", error.to_string()))?);
+        Ok(Self(Arc::new(Inside { engine, order, peers: AtomicU32::new(1), stop, thread })))
+    }
+
+    /// The provider's way that it uses.
+    pub fn offer(&self) -> Offer {
+        self.0.engine.port.info().offer()
+    }
+
+    /// What peers need to know of it.
+    pub fn card(&self) -> Result<EndpointCard> {
+        let port = &self.0.engine.port;
+        Ok(EndpointCard { provider: port.provider().to_owned(), address: port.address()? })
+    }
+
+    /// Lets those peers reach a region that are given its card.
+    pub fn export(&self, region: &Arc<Region>) -> Result<Exported> {
+        let card = self.0.engine.port.export(region)?;
+        let mut exported = self.0.engine.exported.write().unwrap_or_else(PoisonError::into_inner);
+        exported.insert(card.token, Arc::clone(region));
+        Ok(Exported { inside: Arc::clone(&self.0), card })
+    }
+
+    /// Adds a peer by its card. Both ends call this with the same random `session` ([`random_u64`]); messages of other sessions are
+    /// dropped. The name is for messages. Nothing is sent yet.
+    pub fn connect(&self, name: &str, card: &EndpointCard, session: u64) -> Result<Peer> {
+        let engine = &self.0.engine;
+        if card.provider != engine.port.provider() {
+            return Err(OfiError::BadCard {
+                len: card.provider.len(),
+                why: "it is of another provider than this end",
+            });
+        }
+        let address = engine.port.insert(&card.address)?;
+        // Relaxed: a number that nobody else has.
+        let number = self.0.peers.fetch_add(1, Ordering::Relaxed);
+        let state = Arc::new(PeerState::new(name, session, address, number));
+        let mut sessions = engine.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert(session, Arc::clone(&state));
+        drop(sessions);
+        Ok(Peer { inside: Arc::clone(&self.0), state })
+    }
+
+    /// A new doorbell, which peers with a session can ring by its id.
+    pub fn bell(&self) -> Result<Bell> {
+        let (id, state) = (random_u64()?, Arc::new(BellState::default()));
+        let mut bells = self.0.engine.bells.write().unwrap_or_else(PoisonError::into_inner);
+        bells.insert(id, Arc::clone(&state));
+        Ok(Bell { inside: Arc::clone(&self.0), id, state })
+    }
+
+    /// What came in and was dropped, and what was tried again, by name.
+    pub fn counters(&self) -> [(&'static str, u64); 4] {
+        let counters = &self.0.engine.counters;
+        [
+            ("garbage", &counters.garbage),
+            ("strangers", &counters.strangers),
+            ("again", &counters.again),
+            ("unnamed-errors", &counters.unnamed_errors),
+        ]
+        .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
+    }
+}
+
+/// Memory that peers reach; withdrawn when dropped. What was under way then may still land in the region, which stays mapped until the
+/// end point is closed.
+#[derive(Debug)]
+pub struct Exported {
+    inside: Arc<Inside>,
+    card: MemoryCard,
+}
+
+impl Exported {
+    /// For those who may reach it.
+    pub fn card(&self) -> &MemoryCard {
+        &self.card
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        let engine = &self.inside.engine;
+        engine.exported.write().unwrap_or_else(PoisonError::into_inner).remove(&self.card.token);
+        engine.port.withdraw(self.card.token);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct BellState {
+    pub(crate) count: AtomicU32,
+}
+
+/// A doorbell of this side.
+#[derive(Debug)]
+pub struct Bell {
+    inside: Arc<Inside>,
+    id: u64,
+    state: Arc<BellState>,
+}
+
+impl Bell {
+    /// For those who may ring it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How often it was rung; wraps.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        // Acquire: pairs with the Release where a message rings it.
+        self.state.count.load(Ordering::Acquire)
+    }
+
+    /// Waits until the count is another than `seen`; `None` if that takes longer than the settings' limit.
+    #[inline]
+    pub fn wait(&self, seen: u32) -> Option<u32> {
+        self.inside.engine.wait_until(Duration::MAX, || self.count() != seen).then(|| self.count())
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.inside.engine.bells.write().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}

@@ -1,0 +1,403 @@
+//! The inside of an end point: claims slots, posts, reads completions, answers messages, waits.
+//!
+//! Any thread may make progress, the programs' while they wait, the progress thread at all other times.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use shm::region::Region;
+use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, spin_loop};
+
+use crate::endpoint::{BellState, Settings};
+use crate::error::{OfiError, Result};
+use crate::events::Events;
+use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
+use crate::peer::PeerState;
+use crate::port::{Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, SEND_SLOTS};
+use crate::slots::{Kind, Slots, timed_out};
+
+/// A provider that has no room says so at once and announces nothing when it has: it is asked again after this time.
+const ASK_AGAIN: Duration = Duration::from_micros(200);
+const ECANCELED: i32 = fabric_sys::constants::FI_ECANCELED;
+
+/// What came in and was dropped, and what was tried again.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Messages that are none.
+    pub(crate) garbage: AtomicU64,
+    /// Messages of sessions, and about memory or doorbells, that are not known.
+    pub(crate) strangers: AtomicU64,
+    /// Posts that the provider had no room for.
+    pub(crate) again: AtomicU64,
+    /// Errors of operations that a provider did not name, of receives and of replies.
+    pub(crate) unnamed_errors: AtomicU64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) port: Port,
+    pub(crate) settings: Settings,
+    pub(crate) slots: Slots,
+    pub(crate) events: Events,
+    pub(crate) counters: Counters,
+    pub(crate) sessions: RwLock<HashMap<u64, Arc<PeerState>>>,
+    pub(crate) exported: RwLock<HashMap<u64, Arc<Region>>>,
+    pub(crate) bells: RwLock<HashMap<u64, Arc<BellState>>>,
+    /// Changes while threads of the program make progress.
+    pub(crate) others_work: AtomicU32,
+    pub(crate) is_stopping: AtomicBool,
+    /// Per receive slot: whether it carries a reply at the moment.
+    is_replying: Box<[AtomicBool]>,
+    /// Receive slots to be posted when the provider has room, and how many.
+    later: Mutex<Vec<usize>>,
+    later_count: AtomicU32,
+}
+
+impl Engine {
+    pub(crate) fn new(port: Port, settings: Settings) -> Result<Self> {
+        let engine = Self {
+            port,
+            settings,
+            slots: Slots::new(),
+            events: Events::default(),
+            counters: Counters::default(),
+            sessions: RwLock::default(),
+            exported: RwLock::default(),
+            bells: RwLock::default(),
+            others_work: AtomicU32::new(0),
+            is_stopping: AtomicBool::new(false),
+            is_replying: (0..RECEIVE_SLOTS).map(|_| AtomicBool::new(false)).collect(),
+            later: Mutex::new(Vec::with_capacity(RECEIVE_SLOTS)),
+            later_count: AtomicU32::new(0),
+        };
+        for slot in SEND_SLOTS..SEND_SLOTS + RECEIVE_SLOTS {
+            engine.receive_again(slot);
+        }
+        Ok(engine)
+    }
+
+    /// Reads what has ended and deals with it; answers how much it was.
+    #[inline]
+    pub(crate) fn progress(&self) -> usize {
+        let count = self.port.completions(|completion| self.ended(completion));
+        if self.later_count.load(Ordering::Relaxed) > 0 {
+            self.post_later();
+        }
+        if count > 0 {
+            self.events.wake();
+        }
+        count
+    }
+
+    /// Makes progress until `ready`, which is called often, and not again once it has said so; `false` if that takes longer than the
+    /// settings allow. Spins first, then sleeps, at most `longest_sleep` without a look.
+    #[inline]
+    pub(crate) fn wait_until(&self, longest_sleep: Duration, mut ready: impl FnMut() -> bool) -> bool {
+        let mut started = None;
+        loop {
+            if ready() {
+                return true;
+            }
+            // Relaxed: the progress thread only wants to know that it changes.
+            self.others_work.fetch_add(1, Ordering::Relaxed);
+            if self.progress() > 0 {
+                continue;
+            }
+            let waited = started.get_or_insert_with(Instant::now).elapsed();
+            if waited < self.settings.spin {
+                spin_loop();
+                continue;
+            }
+            let Some(rest) = self.settings.give_up_after.checked_sub(waited).filter(|rest| !rest.is_zero())
+            else {
+                return ready();
+            };
+            if self.events.sleep(rest.min(longest_sleep), &mut ready) {
+                return true;
+            }
+        }
+    }
+
+    fn limit_ms(&self) -> u64 {
+        u64::try_from(self.settings.give_up_after.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes a slot for an operation; waits for one if all are under way.
+    #[inline]
+    pub(crate) fn claim(&self, peer: &Arc<PeerState>, kind: Kind) -> Result<usize> {
+        peer.check()?;
+        if let Some(slot) = self.slots.claim(peer, kind) {
+            return Ok(slot);
+        }
+        let mut claimed = None;
+        self.wait_until(Duration::MAX, || {
+            claimed = self.slots.claim(peer, kind);
+            claimed.is_some() || peer.is_failed()
+        });
+        match claimed {
+            Some(slot) => Ok(slot),
+            None => {
+                peer.check()?;
+                Err(timed_out(peer, kind, self.limit_ms(), "all buffers were in use"))
+            }
+        }
+    }
+
+    /// Posts the operation of a claimed slot, again while the provider has no room. If it fails, the slot is given back.
+    #[inline]
+    pub(crate) fn post(
+        &self,
+        slot: usize,
+        peer: &Arc<PeerState>,
+        kind: Kind,
+        post: impl Fn() -> Posted,
+    ) -> Result<()> {
+        let mut posted = post();
+        if posted == Posted::Again {
+            self.counters.again.fetch_add(1, Ordering::Relaxed);
+            self.wait_until(ASK_AGAIN, || {
+                posted = post();
+                posted != Posted::Again || peer.is_failed()
+            });
+        }
+        let error = match posted {
+            Posted::Yes => return Ok(()),
+            Posted::Failed(errno) => {
+                let failure = Failure { errno, detail: "it was not begun".to_owned() };
+                self.error_of(peer, kind, &failure)
+            }
+            Posted::Again => match peer.check() {
+                Err(error) => error,
+                Ok(()) => timed_out(peer, kind, self.limit_ms(), "the provider took no operation"),
+            },
+        };
+        self.slots.unclaim(slot);
+        peer.fail(&error);
+        Err(error)
+    }
+
+    /// Waits for an operation that has an outcome. The slot stays the caller's, unless it failed.
+    pub(crate) fn finish(&self, slot: usize, peer: &PeerState, kind: Kind) -> Result<Option<Answer>> {
+        let mut outcome = None;
+        self.wait_until(Duration::MAX, || {
+            outcome = self.slots.outcome(slot);
+            outcome.is_some() || peer.is_failed()
+        });
+        match outcome {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(error)) => {
+                self.slots.let_go(slot);
+                return Err(error);
+            }
+            None => {}
+        }
+        self.slots.let_go(slot);
+        peer.check()?;
+        let error = timed_out(peer, kind, self.limit_ms(), "the peer did not answer");
+        peer.fail(&error);
+        Err(error)
+    }
+
+    /// Waits until all that was begun for a peer has ended.
+    #[inline]
+    pub(crate) fn barrier(&self, peer: &PeerState) -> Result<()> {
+        if peer.outstanding.load(Ordering::SeqCst) > 0 {
+            let mut under_way = self.slots.under_way(peer);
+            let have_ended =
+                self.wait_until(Duration::MAX, || self.slots.have_ended(&mut under_way) || peer.is_failed());
+            if !have_ended {
+                let error = timed_out(peer, Kind::Put, self.limit_ms(), "the peer did not confirm");
+                peer.fail(&error);
+            }
+        }
+        peer.check()
+    }
+
+    fn ended(&self, completion: Completion) {
+        match completion.slot {
+            Some(slot) if slot < SEND_SLOTS => {
+                let outcome = match completion.outcome {
+                    Ok(_) => Ok(()),
+                    Err(failure) => Err(self.error_in(slot, &failure)),
+                };
+                self.slots.complete(slot, outcome);
+            }
+            Some(slot) => self.received(slot, completion.outcome),
+            None => {
+                self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[cold]
+    fn error_in(&self, slot: usize, failure: &Failure) -> OfiError {
+        match self.slots.operation(slot) {
+            Some((peer, kind)) => self.error_of(&peer, kind, failure),
+            None => OfiError::System { call: "an operation", reason: self.port.explain(failure.errno) },
+        }
+    }
+
+    #[cold]
+    fn error_of(&self, peer: &PeerState, kind: Kind, failure: &Failure) -> OfiError {
+        OfiError::Completion {
+            what: kind.name(),
+            peer: peer.name.clone(),
+            provider: self.port.provider().to_owned(),
+            errno: failure.errno,
+            reason: self.port.explain(failure.errno),
+            detail: failure.detail.clone(),
+        }
+    }
+
+    /// A receive, or the reply that its slot carried, has ended.
+    fn received(&self, slot: usize, outcome: std::result::Result<usize, Failure>) {
+        let was_reply = self.is_replying[slot - SEND_SLOTS].swap(false, Ordering::SeqCst);
+        match outcome {
+            Ok(_) if was_reply => {}
+            Ok(len) => {
+                if let Some(answer) = self.message(slot, len) {
+                    return self.answer(slot, &answer);
+                }
+            }
+            // The end point is being closed.
+            Err(failure) if failure.errno == ECANCELED && self.is_stopping.load(Ordering::Acquire) => return,
+            Err(_) => {
+                self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.receive_again(slot);
+    }
+
+    /// Deals with a message; answers what is to be sent back.
+    fn message(&self, slot: usize, len: usize) -> Option<(Arc<PeerState>, Message)> {
+        let mut bytes = [0; RECEIVE_SLOT_BYTES];
+        let bytes = bytes.get_mut(..len)?;
+        let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, bytes)?));
+        let Some(message) = read.ok().and_then(|()| Message::decode(bytes)) else {
+            self.counters.garbage.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        let peer =
+            self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(&message.session).cloned();
+        let Some(peer) = peer else { return self.stranger() };
+        match message.body {
+            Body::Ring { bell } => {
+                let bells = self.bells.read().unwrap_or_else(PoisonError::into_inner);
+                let Some(bell) = bells.get(&bell) else { return self.stranger() };
+                // Release: pairs with the Acquire of `Bell::count`.
+                bell.count.fetch_add(1, Ordering::Release);
+                None
+            }
+            Body::Reply { request, answer } => {
+                if !self.slots.reply(message.session, request, answer) {
+                    return self.stranger();
+                }
+                None
+            }
+            Body::Atomic { memory, offset, width, op, request } => {
+                let exported =
+                    self.exported.read().unwrap_or_else(PoisonError::into_inner).get(&memory).cloned();
+                let was = exported.and_then(|region| carry_out(&region, offset, width, op));
+                let answer = was.map_or(Answer::Refused, Answer::Was);
+                let session = message.session;
+                Some((peer, Message { session, body: Body::Reply { request, answer } }))
+            }
+        }
+    }
+
+    #[cold]
+    fn stranger<T>(&self) -> Option<T> {
+        self.counters.strangers.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Sends a reply out of the slot that received the request: a peer has as many requests under way here as there are slots.
+    fn answer(&self, slot: usize, (peer, message): &(Arc<PeerState>, Message)) {
+        let written = self.port.slot(slot).and_then(|memory| Ok(memory.put(0, &message.encode())?));
+        if written.is_err() {
+            return self.receive_again(slot);
+        }
+        self.is_replying[slot - SEND_SLOTS].store(true, Ordering::SeqCst);
+        match self.port.send(slot, MESSAGE_BYTES, peer.address) {
+            Posted::Yes => {}
+            Posted::Again => self.put_off(slot),
+            Posted::Failed(_) => self.reply_failed(slot),
+        }
+    }
+
+    fn reply_failed(&self, slot: usize) {
+        self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
+        self.is_replying[slot - SEND_SLOTS].store(false, Ordering::SeqCst);
+        self.receive_again(slot);
+    }
+
+    fn receive_again(&self, slot: usize) {
+        match self.port.receive(slot) {
+            Posted::Yes => {}
+            Posted::Again => self.put_off(slot),
+            Posted::Failed(_) => {
+                self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn put_off(&self, slot: usize) {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        self.later_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn post_later(&self) {
+        let due = self.later.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(slot) = due else { return };
+        self.later_count.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_replying[slot - SEND_SLOTS].load(Ordering::SeqCst) {
+            return self.receive_again(slot);
+        }
+        // The session stands in the reply itself.
+        let mut bytes = [0; MESSAGE_BYTES];
+        let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, &mut bytes)?));
+        let session = read.ok().and_then(|()| Message::decode(&bytes)).map(|message| message.session);
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let peer = session.and_then(|session| sessions.get(&session).cloned());
+        drop(sessions);
+        let Some(peer) = peer.filter(|peer| !peer.is_failed()) else { return self.reply_failed(slot) };
+        match self.port.send(slot, MESSAGE_BYTES, peer.address) {
+            Posted::Yes => {}
+            Posted::Again => self.put_off(slot),
+            Posted::Failed(_) => self.reply_failed(slot),
+        }
+    }
+}
+
+/// An atomic operation on memory of this side, by the processor: also atomic against this side's own.
+fn carry_out(region: &Region, offset: u64, width: Width, op: AtomicOp) -> Option<u64> {
+    let (window, offset) = (region.window(), usize::try_from(offset).ok()?);
+    let order = Ordering::SeqCst;
+    match width {
+        Width::Four => {
+            let word = window.atomic_u32(offset).ok()?;
+            let was = match op {
+                AtomicOp::FetchAdd { add } => word.fetch_add(add as u32, order),
+                AtomicOp::CompareSwap { expected, new } => {
+                    let (Ok(was) | Err(was)) =
+                        word.compare_exchange(expected as u32, new as u32, order, order);
+                    was
+                }
+            };
+            Some(u64::from(was))
+        }
+        Width::Eight => {
+            let word = window.atomic_u64(offset).ok()?;
+            Some(match op {
+                AtomicOp::FetchAdd { add } => word.fetch_add(add, order),
+                AtomicOp::CompareSwap { expected, new } => {
+                    let (Ok(was) | Err(was)) = word.compare_exchange(expected, new, order, order);
+                    was
+                }
+            })
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Errors of the link over libfabric.
+
+use fabric_sys::LoadError;
+
+/// An operation over libfabric failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OfiError {
+    /// libfabric is not there, or too old.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// No provider can do what is needed, or not the one that was named.
+    #[error(
+        "libfabric {version} offers no {wanted} with remote memory access and messages ({reason}): list what it offers with `fi_info -t FI_EP_RDM` (package libfabric-bin), and name one of those providers or none"
+    )]
+    NoProvider {
+        /// Of the library.
+        version: String,
+        /// What was asked for, with its article left out.
+        wanted: String,
+        /// In libfabric's words.
+        reason: String,
+    },
+    /// A name or an address that cannot be given to libfabric.
+    #[error("`{given}` is no {what}: give {instead}")]
+    Unusable {
+        /// What it should be.
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// What to give.
+        instead: &'static str,
+    },
+    /// A call of libfabric failed at set-up.
+    #[error("{call} failed on provider {provider}: {reason} (error {errno}); {next}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// The provider.
+        provider: String,
+        /// libfabric's error number.
+        errno: i32,
+        /// What it means, in libfabric's words.
+        reason: String,
+        /// What to do.
+        next: &'static str,
+    },
+    /// An operation that was under way ended with an error.
+    #[error(
+        "{what} to {peer} failed: {reason} (error {errno}; provider {provider} says: {detail}); if the peer was restarted, connect again"
+    )]
+    Completion {
+        /// Which operation.
+        what: &'static str,
+        /// Whose memory.
+        peer: String,
+        /// The provider.
+        provider: String,
+        /// libfabric's error number.
+        errno: i32,
+        /// What it means, in libfabric's words.
+        reason: String,
+        /// The provider's own words.
+        detail: String,
+    },
+    /// An operation did not end in time.
+    #[error(
+        "{what} to {peer} was not done after {limit_ms} ms ({state}): see whether the peer and the network between still live"
+    )]
+    TimedOut {
+        /// Which operation.
+        what: &'static str,
+        /// Whose memory.
+        peer: String,
+        /// How long it was waited for.
+        limit_ms: u64,
+        /// What it waited for.
+        state: &'static str,
+    },
+    /// Somebody who knows has said that the peer is gone.
+    #[error("{peer} is gone ({reason}): connect again when it is back")]
+    Gone {
+        /// The peer.
+        peer: String,
+        /// In the teller's words.
+        reason: String,
+    },
+    /// The owner refused an operation.
+    #[error("{peer} refused {what}: {reason}")]
+    Refused {
+        /// Which operation.
+        what: &'static str,
+        /// The owner.
+        peer: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A card that came from a peer cannot be read.
+    #[error("a card of {len} bytes cannot be read ({why}): both ends must be of the same version")]
+    BadCard {
+        /// How long it is.
+        len: usize,
+        /// Why.
+        why: &'static str,
+    },
+    /// Memory of this side.
+    #[error("memory for libfabric cannot be used: {0}")]
+    Memory(#[from] shm::Error),
+    /// A system call of this side.
+    #[error("{call} failed: {reason}; see the limits of this process (`ulimit -a`)")]
+    System {
+        /// Which call.
+        call: &'static str,
+        /// The kernel's reason.
+        reason: String,
+    },
+}
+
+/// Result of an operation over libfabric.
+pub type Result<T> = std::result::Result<T, OfiError>;

@@ -1,0 +1,317 @@
+//! A peer: put, get, doorbells, atomic operations on what it has exported.
+//!
+//! The first failure of anything that goes to a peer is the peer's: all that follows fails with the same error, and
+//! [`Peer::barrier`] tells it. What was put before may or may not have arrived. A new [`Peer`] begins anew.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use shm::sync::AtomicU32;
+use shm::window::Window;
+
+use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAW, FI_ORDER_WAW};
+
+use crate::card::MemoryCard;
+use crate::endpoint::Inside;
+use crate::error::{OfiError, Result};
+use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
+use crate::port::{Address, SEND_SLOT_BYTES, SEND_SLOTS};
+use crate::slots::Kind;
+
+/// What the engine knows of a peer.
+#[derive(Debug)]
+pub(crate) struct PeerState {
+    pub(crate) name: String,
+    pub(crate) session: u64,
+    pub(crate) address: Address,
+    /// Of the end point's peers; never used again.
+    pub(crate) number: u32,
+    /// Operations that nobody waits for and that have not ended.
+    pub(crate) outstanding: AtomicU32,
+    pub(crate) failure: OnceLock<OfiError>,
+}
+
+impl PeerState {
+    pub(crate) fn new(name: &str, session: u64, address: Address, number: u32) -> Self {
+        let (name, outstanding, failure) = (name.to_owned(), AtomicU32::new(0), OnceLock::new());
+        Self { name, session, address, number, outstanding, failure }
+    }
+
+    pub(crate) fn fail(&self, error: &OfiError) {
+        // The first one stays: what follows it is mostly its consequence.
+        let _ = self.failure.set(error.clone());
+    }
+
+    #[inline]
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// See the module. May be used by any threads at once; dropping it ends the session.
+#[derive(Debug)]
+pub struct Peer {
+    pub(crate) inside: Arc<Inside>,
+    pub(crate) state: Arc<PeerState>,
+}
+
+/// What one read or write of remote memory is about.
+#[derive(Clone, Copy)]
+struct Piece {
+    at: usize,
+    len: usize,
+    address: u64,
+}
+
+/// Pieces as long as a slot.
+fn pieces(card: &MemoryCard, offset: usize, len: usize) -> impl Iterator<Item = Piece> + use<> {
+    let start = card.base + offset as u64;
+    (0..len).step_by(SEND_SLOT_BYTES).map(move |at| Piece {
+        at,
+        len: SEND_SLOT_BYTES.min(len - at),
+        address: start + at as u64,
+    })
+}
+
+impl Peer {
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The failure that ended it, if one has.
+    pub fn failure(&self) -> Option<OfiError> {
+        self.state.failure.get().cloned()
+    }
+
+    /// Tells that it is gone, which the control plane may know before the provider: whoever waits for it gets an error now.
+    pub fn lost(&self, reason: &str) {
+        self.state.fail(&OfiError::Gone { peer: self.state.name.clone(), reason: reason.to_owned() });
+        self.inside.engine.events.wake();
+    }
+
+    /// Whether puts, and messages after puts, keep their order without waiting.
+    fn keeps(&self, order: u64) -> bool {
+        self.inside.order & order != 0
+    }
+
+    fn ordered_after_puts(&self, order: u64) -> Result<()> {
+        if self.keeps(order) { Ok(()) } else { self.barrier() }
+    }
+
+    /// Begins to write a block; the caller has checked the range. `from` may be changed when it returns; the block is there for sure
+    /// after the next [`Peer::barrier`]. Blocks of one thread arrive in their order.
+    #[inline]
+    pub fn put(&self, card: &MemoryCard, offset: usize, from: &[u8]) -> Result<()> {
+        self.put_pieces(card, offset, from.len(), |memory, piece| {
+            Ok(memory.put(0, &from[piece.at..piece.at + piece.len])?)
+        })
+    }
+
+    /// The same, out of shared memory.
+    pub fn put_from(&self, card: &MemoryCard, offset: usize, source: &Window<'_>) -> Result<()> {
+        self.put_pieces(card, offset, source.len(), |memory, piece| {
+            Ok(source.copy_to(piece.at, memory, 0, piece.len)?)
+        })
+    }
+
+    #[inline]
+    fn put_pieces(
+        &self,
+        card: &MemoryCard,
+        offset: usize,
+        len: usize,
+        fill: impl Fn(&Window<'_>, Piece) -> Result<()>,
+    ) -> Result<()> {
+        self.ordered_after_puts(FI_ORDER_WAW)?;
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        for piece in pieces(card, offset, len) {
+            let slot = engine.claim(peer, Kind::Put)?;
+            if let Err(error) = engine.port.slot(slot).and_then(|memory| fill(&memory, piece)) {
+                engine.slots.unclaim(slot);
+                return Err(error);
+            }
+            let post = || engine.port.write(slot, piece.len, peer.address, piece.address, card.key);
+            engine.post(slot, peer, Kind::Put, post)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a block; the caller has checked the range.
+    pub fn get(&self, card: &MemoryCard, offset: usize, into: &mut [u8]) -> Result<()> {
+        let len = into.len();
+        self.get_pieces(card, offset, len, |memory, piece| {
+            Ok(memory.get(0, &mut into[piece.at..piece.at + piece.len])?)
+        })
+    }
+
+    /// The same, into shared memory.
+    pub fn get_to(&self, card: &MemoryCard, offset: usize, target: &Window<'_>) -> Result<()> {
+        self.get_pieces(card, offset, target.len(), |memory, piece| {
+            Ok(memory.copy_to(0, target, piece.at, piece.len)?)
+        })
+    }
+
+    /// Half of the slots at most are under way for one get.
+    fn get_pieces(
+        &self,
+        card: &MemoryCard,
+        offset: usize,
+        len: usize,
+        mut drain: impl FnMut(&Window<'_>, Piece) -> Result<()>,
+    ) -> Result<()> {
+        self.ordered_after_puts(FI_ORDER_RAW)?;
+        let engine = &self.inside.engine;
+        let mut under_way: [Option<(usize, Piece)>; SEND_SLOTS / 2] = [None; SEND_SLOTS / 2];
+        let mut result = Ok(());
+        for (nth, piece) in pieces(card, offset, len).enumerate() {
+            let place = &mut under_way[nth % (SEND_SLOTS / 2)];
+            result = match place.take() {
+                Some((slot, piece)) => self.end_get(slot, piece, &mut drain),
+                None => Ok(()),
+            };
+            result = result.and_then(|()| {
+                *place = Some((self.begin_get(card, piece)?, piece));
+                Ok(())
+            });
+            if result.is_err() {
+                break;
+            }
+        }
+        for (slot, piece) in under_way.into_iter().flatten() {
+            if result.is_ok() {
+                result = self.end_get(slot, piece, &mut drain);
+            } else {
+                engine.slots.let_go(slot);
+            }
+        }
+        result
+    }
+
+    fn begin_get(&self, card: &MemoryCard, piece: Piece) -> Result<usize> {
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        let slot = engine.claim(peer, Kind::Get)?;
+        let post = || engine.port.read(slot, piece.len, peer.address, piece.address, card.key);
+        engine.post(slot, peer, Kind::Get, post)?;
+        Ok(slot)
+    }
+
+    fn end_get(
+        &self,
+        slot: usize,
+        piece: Piece,
+        drain: &mut impl FnMut(&Window<'_>, Piece) -> Result<()>,
+    ) -> Result<()> {
+        let engine = &self.inside.engine;
+        engine.finish(slot, &self.state, Kind::Get)?;
+        let drained = engine.port.slot(slot).and_then(|memory| drain(&memory, piece));
+        engine.slots.let_go(slot);
+        drained
+    }
+
+    /// Rings a doorbell of the peer. Blocks that this thread has put before are there when it rings.
+    #[inline]
+    pub fn ring(&self, bell: u64) -> Result<()> {
+        self.ordered_after_puts(FI_ORDER_SAW)?;
+        self.send(Kind::Ring, |_| Body::Ring { bell }).map(drop)
+    }
+
+    #[inline]
+    fn send(&self, kind: Kind, body: impl FnOnce(u64) -> Body) -> Result<usize> {
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        let slot = engine.claim(peer, kind)?;
+        let message = Message { session: peer.session, body: body(engine.slots.request(slot)) };
+        let written = engine.port.slot(slot).and_then(|memory| Ok(memory.put(0, &message.encode())?));
+        if let Err(error) = written {
+            engine.slots.unclaim(slot);
+            return Err(error);
+        }
+        engine.post(slot, peer, kind, || engine.port.send(slot, MESSAGE_BYTES, peer.address))?;
+        Ok(slot)
+    }
+
+    fn atomic(&self, card: &MemoryCard, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
+        self.ordered_after_puts(FI_ORDER_SAW)?;
+        let engine = &self.inside.engine;
+        let (memory, offset) = (card.token, offset as u64);
+        let slot = self.send(Kind::Atomic, |request| Body::Atomic { memory, offset, width, op, request })?;
+        let answer = engine.finish(slot, &self.state, Kind::Atomic)?;
+        engine.slots.let_go(slot);
+        match answer {
+            Some(Answer::Was(was)) => Ok(was),
+            _ => Err(OfiError::Refused {
+                what: Kind::Atomic.name(),
+                peer: self.state.name.clone(),
+                reason: "it has no such memory, or no such word in it: the segment may have been withdrawn",
+            }),
+        }
+    }
+
+    /// Adds to 4 bytes at the owner, by its processor; answers what was there.
+    pub fn fetch_add_u32(&self, card: &MemoryCard, offset: usize, add: u32) -> Result<u32> {
+        let op = AtomicOp::FetchAdd { add: u64::from(add) };
+        Ok(self.atomic(card, offset, Width::Four, op)? as u32)
+    }
+
+    /// Adds to 8 bytes.
+    pub fn fetch_add_u64(&self, card: &MemoryCard, offset: usize, add: u64) -> Result<u64> {
+        self.atomic(card, offset, Width::Eight, AtomicOp::FetchAdd { add })
+    }
+
+    /// Puts `new` where `expected` is; answers what was there.
+    pub fn compare_swap_u32(&self, card: &MemoryCard, offset: usize, expected: u32, new: u32) -> Result<u32> {
+        let op = AtomicOp::CompareSwap { expected: u64::from(expected), new: u64::from(new) };
+        Ok(self.atomic(card, offset, Width::Four, op)? as u32)
+    }
+
+    /// Puts `new` where `expected` is; answers what was there.
+    pub fn compare_swap_u64(&self, card: &MemoryCard, offset: usize, expected: u64, new: u64) -> Result<u64> {
+        self.atomic(card, offset, Width::Eight, AtomicOp::CompareSwap { expected, new })
+    }
+
+    /// All that this thread has put, and rung, has arrived when this returns.
+    #[inline]
+    pub fn barrier(&self) -> Result<()> {
+        self.inside.engine.barrier(&self.state)
+    }
+
+    /// Waits until a connection stands: the first operation pays for it otherwise.
+    pub fn reach(&self, card: &MemoryCard) -> Result<()> {
+        let mut nothing = [0; 1];
+        let len = nothing.len().min(usize::try_from(card.size_bytes).unwrap_or(0));
+        self.get(card, 0, &mut nothing[..len])
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let engine = &self.inside.engine;
+        engine.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&self.state.session);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_block_without_gap_or_overlap() {
+        let card = MemoryCard { key: 0, token: 0, base: 1000, size_bytes: 1 << 20 };
+        for len in [0, 1, SEND_SLOT_BYTES - 1, SEND_SLOT_BYTES, SEND_SLOT_BYTES + 1, 3 * SEND_SLOT_BYTES] {
+            let mut next = 0;
+            for piece in pieces(&card, 24, len) {
+                assert_eq!((piece.at, piece.address), (next, 1024 + next as u64));
+                assert!(piece.len > 0 && piece.len <= SEND_SLOT_BYTES);
+                next += piece.len;
+            }
+            assert_eq!(next, len);
+        }
+    }
+}
