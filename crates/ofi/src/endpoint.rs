@@ -1,13 +1,11 @@
 //! An end point: this side's door to a network.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fabric_sys::Library;
 use fabric_sys::constants::{FI_ORDER_RMA_WAW, FI_ORDER_WAW};
-use rustix::event::{EventfdFlags, eventfd};
 use shm::region::Region;
 use shm::sync::{AtomicU32, Ordering};
 
@@ -19,11 +17,12 @@ use crate::port::{Port, SEND_SLOT_BYTES};
 use crate::progress;
 use crate::provider::{Offer, Wanted, choose};
 use crate::random::random_u64;
+use crate::spin::Spin;
 
 /// How an end point waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a wait looks for its end before the thread sleeps.
+    /// How long a wait looks for its end at most before the thread sleeps: less if that is in vain, see `spin`.
     pub spin: Duration,
     /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed.
     pub give_up_after: Duration,
@@ -46,7 +45,6 @@ pub(crate) struct Inside {
     /// `FI_ORDER_…`: what can be relied on for operations as long as a slot.
     pub(crate) order: u64,
     peers: AtomicU32,
-    stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,7 +52,7 @@ impl Drop for Inside {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `progress::run`.
         self.engine.is_stopping.store(true, Ordering::Release);
-        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        self.engine.events.kick();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -78,14 +76,12 @@ impl Endpoint {
             return Err(OfiError::Unusable { what, given, instead: "one with messages of 64 KiB or more" });
         }
         let system = |call, reason: String| OfiError::System { call, reason };
-        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let stop = Arc::new(stop.map_err(|error| system("eventfd", error.to_string()))?);
         let engine = Arc::new(Engine::new(port, settings)?);
-        let (its_engine, its_stop) = (Arc::clone(&engine), Arc::clone(&stop));
+        let its_engine = Arc::clone(&engine);
         let thread = std::thread::Builder::new().name("tieline-ofi".to_owned());
-        let thread = thread.spawn(move || progress::run(&its_engine, &its_stop));
+        let thread = thread.spawn(move || progress::run(&its_engine));
         let thread = Some(thread.map_err(|error| system("the start of a thread", error.to_string()))?);
-        Ok(Self(Arc::new(Inside { engine, order, peers: AtomicU32::new(1), stop, thread })))
+        Ok(Self(Arc::new(Inside { engine, order, peers: AtomicU32::new(1), thread })))
     }
 
     /// The provider's way that it uses.
@@ -132,7 +128,8 @@ impl Endpoint {
         let (id, state) = (random_u64()?, Arc::new(BellState::default()));
         let mut bells = self.0.engine.bells.write().unwrap_or_else(PoisonError::into_inner);
         bells.insert(id, Arc::clone(&state));
-        Ok(Bell { inside: Arc::clone(&self.0), id, state })
+        let spin = Spin::up_to(self.0.engine.settings.spin);
+        Ok(Bell { inside: Arc::clone(&self.0), id, state, spin })
     }
 
     /// What came in and was dropped, and what was tried again, by name.
@@ -182,6 +179,7 @@ pub struct Bell {
     inside: Arc<Inside>,
     id: u64,
     state: Arc<BellState>,
+    spin: Spin,
 }
 
 impl Bell {
@@ -200,7 +198,10 @@ impl Bell {
     /// Waits until the count is another than `seen`; `None` if that takes longer than the settings' limit.
     #[inline]
     pub fn wait(&self, seen: u32) -> Option<u32> {
-        self.inside.engine.wait_until(Duration::MAX, || self.count() != seen).then(|| self.count())
+        self.inside
+            .engine
+            .wait_until(&self.spin, Duration::MAX, || self.count() != seen)
+            .then(|| self.count())
     }
 }
 

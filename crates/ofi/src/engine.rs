@@ -16,6 +16,7 @@ use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
 use crate::peer::PeerState;
 use crate::port::{Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, SEND_SLOTS};
 use crate::slots::{Kind, Slots, timed_out};
+use crate::spin::Spin;
 
 /// A provider that has no room says so at once and announces nothing when it has: it is asked again after this time.
 const ASK_AGAIN: Duration = Duration::from_micros(200);
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     pub(crate) slots: Slots,
     pub(crate) events: Events,
     pub(crate) counters: Counters,
+    /// Of waits for completions.
+    spin: Spin,
     pub(crate) sessions: RwLock<HashMap<u64, Arc<PeerState>>>,
     pub(crate) exported: RwLock<HashMap<u64, Arc<Region>>>,
     pub(crate) bells: RwLock<HashMap<u64, Arc<BellState>>>,
@@ -61,8 +64,9 @@ impl Engine {
             port,
             settings,
             slots: Slots::new(),
-            events: Events::default(),
+            events: Events::new()?,
             counters: Counters::default(),
+            spin: Spin::up_to(settings.spin),
             sessions: RwLock::default(),
             exported: RwLock::default(),
             bells: RwLock::default(),
@@ -94,29 +98,49 @@ impl Engine {
     /// Makes progress until `ready`, which is called often, and not again once it has said so; `false` if that takes longer than the
     /// settings allow. Spins first, then sleeps, at most `longest_sleep` without a look.
     #[inline]
-    pub(crate) fn wait_until(&self, longest_sleep: Duration, mut ready: impl FnMut() -> bool) -> bool {
-        let mut started = None;
+    pub(crate) fn wait_until(
+        &self,
+        spin: &Spin,
+        longest_sleep: Duration,
+        mut ready: impl FnMut() -> bool,
+    ) -> bool {
+        if ready() {
+            return true;
+        }
+        let (started, limit) = (Instant::now(), spin.limit());
+        let mut has_slept = false;
         loop {
-            if ready() {
-                return true;
-            }
             // Relaxed: the progress thread only wants to know that it changes.
             self.others_work.fetch_add(1, Ordering::Relaxed);
-            if self.progress() > 0 {
-                continue;
+            let is_new = self.progress() > 0;
+            if ready() {
+                spin.learn(limit, (!has_slept).then(|| started.elapsed()));
+                return true;
             }
-            let waited = started.get_or_insert_with(Instant::now).elapsed();
-            if waited < self.settings.spin {
+            let waited = started.elapsed();
+            if is_new || waited < limit {
                 spin_loop();
                 continue;
             }
-            let Some(rest) = self.settings.give_up_after.checked_sub(waited).filter(|rest| !rest.is_zero())
-            else {
-                return ready();
-            };
-            if self.events.sleep(rest.min(longest_sleep), &mut ready) {
+            let rest = self.settings.give_up_after.saturating_sub(waited);
+            if rest.is_zero() {
+                return false;
+            }
+            has_slept = true;
+            if self.sleep(rest.min(longest_sleep), &mut ready) {
+                spin.learn(limit, None);
                 return true;
             }
+        }
+    }
+
+    #[cold]
+    fn sleep(&self, longest: Duration, ready: impl FnMut() -> bool) -> bool {
+        match (self.port.wait_fd(), self.events.try_poller()) {
+            (Some(fd), Some(poller)) => {
+                self.events.poll(&poller, fd, longest, ready, || self.port.may_sleep())
+            }
+            _ => self.events.sleep(longest, ready),
         }
     }
 
@@ -132,7 +156,7 @@ impl Engine {
             return Ok(slot);
         }
         let mut claimed = None;
-        self.wait_until(Duration::MAX, || {
+        self.wait_until(&self.spin, Duration::MAX, || {
             claimed = self.slots.claim(peer, kind);
             claimed.is_some() || peer.is_failed()
         });
@@ -157,7 +181,7 @@ impl Engine {
         let mut posted = post();
         if posted == Posted::Again {
             self.counters.again.fetch_add(1, Ordering::Relaxed);
-            self.wait_until(ASK_AGAIN, || {
+            self.wait_until(&self.spin, ASK_AGAIN, || {
                 posted = post();
                 posted != Posted::Again || peer.is_failed()
             });
@@ -181,7 +205,7 @@ impl Engine {
     /// Waits for an operation that has an outcome. The slot stays the caller's, unless it failed.
     pub(crate) fn finish(&self, slot: usize, peer: &PeerState, kind: Kind) -> Result<Option<Answer>> {
         let mut outcome = None;
-        self.wait_until(Duration::MAX, || {
+        self.wait_until(&self.spin, Duration::MAX, || {
             outcome = self.slots.outcome(slot);
             outcome.is_some() || peer.is_failed()
         });
@@ -205,8 +229,9 @@ impl Engine {
     pub(crate) fn barrier(&self, peer: &PeerState) -> Result<()> {
         if peer.outstanding.load(Ordering::SeqCst) > 0 {
             let mut under_way = self.slots.under_way(peer);
-            let have_ended =
-                self.wait_until(Duration::MAX, || self.slots.have_ended(&mut under_way) || peer.is_failed());
+            let have_ended = self.wait_until(&self.spin, Duration::MAX, || {
+                self.slots.have_ended(&mut under_way) || peer.is_failed()
+            });
             if !have_ended {
                 let error = timed_out(peer, Kind::Put, self.limit_ms(), "the peer did not confirm");
                 peer.fail(&error);

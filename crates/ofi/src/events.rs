@@ -1,13 +1,30 @@
 //! Threads that sleep until something has ended, and the progress thread's naps.
+//!
+//! One thread at most sleeps on the provider's descriptor, the first that has to sleep: it wakes when something comes in, without another
+//! thread between. All others sleep on a condition. The progress thread takes the descriptor when nobody else does.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use shm::sync::{AtomicBool, AtomicU32, Ordering, fence};
 
+use crate::error::{OfiError, Result};
+
+/// A provider may forget to make its descriptor readable: so long at most nobody looks.
+const LONGEST_POLL: Duration = Duration::from_millis(50);
+
 /// Wakes sleepers; costs a fence if there are none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events {
+    /// Held by the thread that sleeps on the provider's descriptor.
+    poller: Mutex<()>,
+    /// Whether that is a thread of the program, which waits for what others may bring about, too.
+    is_kick_wanted: AtomicBool,
+    /// Wakes that thread; readable for good once the end point is to stop.
+    kick: OwnedFd,
     sleepers: AtomicU32,
     count: Mutex<u64>,
     more: Condvar,
@@ -17,13 +34,82 @@ pub(crate) struct Events {
 }
 
 impl Events {
+    pub(crate) fn new() -> Result<Self> {
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let kick = kick.map_err(|error| OfiError::System { call: "eventfd", reason: error.to_string() })?;
+        Ok(Self {
+            poller: Mutex::default(),
+            is_kick_wanted: AtomicBool::new(false),
+            kick,
+            sleepers: AtomicU32::new(0),
+            count: Mutex::default(),
+            more: Condvar::default(),
+            is_napping: AtomicBool::new(false),
+            nap: Mutex::default(),
+            nap_ends: Condvar::default(),
+        })
+    }
+
     /// Something has ended: sleepers look again.
     #[inline]
     pub(crate) fn wake(&self) {
-        // Orders what has ended before the look at `sleepers`; pairs with the addition in `sleep`, which comes before its look.
+        // Orders what has ended before the looks at `sleepers` and `is_kick_wanted`; pairs with their changes in `sleep` and `poll`, which
+        // come before the looks there.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.wake_sleepers();
+        }
+        if self.is_kick_wanted.load(Ordering::SeqCst) {
+            self.kick();
+        }
+    }
+
+    /// Wakes the thread that polls, whichever it is.
+    #[cold]
+    pub(crate) fn kick(&self) {
+        // It cannot fail but for being readable already.
+        let _ = rustix::io::write(&self.kick, &1_u64.to_ne_bytes());
+    }
+
+    /// The right to sleep on the provider's descriptor, if nobody has it.
+    pub(crate) fn try_poller(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.poller.try_lock() {
+            Ok(poller) => Some(poller),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// A thread of the program sleeps until the descriptor is readable or something has ended; answers whether it is `ready` before.
+    pub(crate) fn poll(
+        &self,
+        _poller: &MutexGuard<'_, ()>,
+        fd: BorrowedFd<'_>,
+        longest: Duration,
+        ready: impl FnOnce() -> bool,
+        may_sleep: impl FnOnce() -> bool,
+    ) -> bool {
+        self.is_kick_wanted.store(true, Ordering::SeqCst);
+        let is_ready = ready();
+        if !is_ready && may_sleep() {
+            self.poll_once(fd, longest);
+        }
+        self.is_kick_wanted.store(false, Ordering::SeqCst);
+        is_ready
+    }
+
+    /// Sleeps until the descriptor is readable, or a kick.
+    pub(crate) fn poll_once(&self, fd: BorrowedFd<'_>, longest: Duration) {
+        let nanoseconds = longest.min(LONGEST_POLL).subsec_nanos();
+        let limit = Timespec { tv_sec: 0, tv_nsec: nanoseconds.into() };
+        let mut fds = [
+            PollFd::from_borrowed_fd(fd, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.kick.as_fd(), PollFlags::IN),
+        ];
+        // An error, such as a signal, only makes the caller look early.
+        let is_kicked = poll(&mut fds, Some(&limit)).is_ok() && !fds[1].revents().is_empty();
+        if is_kicked {
+            let _ = rustix::io::read(&self.kick, &mut [0; 8]);
         }
     }
 
@@ -82,7 +168,7 @@ mod tests {
     #[test]
     fn who_has_said_that_it_is_ready_is_not_asked_again() {
         let mut asked = 0;
-        let is_ready = Events::default().sleep(Duration::from_secs(3600), || {
+        let is_ready = Events::new().unwrap().sleep(Duration::from_secs(3600), || {
             asked += 1;
             true
         });
@@ -94,7 +180,7 @@ mod tests {
     #[test]
     fn a_sleeper_misses_nothing() {
         const ROUNDS: u32 = 3000;
-        let (events, done) = (Events::default(), [AtomicU32::new(0), AtomicU32::new(0)]);
+        let (events, done) = (Events::new().unwrap(), [AtomicU32::new(0), AtomicU32::new(0)]);
         let await_value = |word: &AtomicU32, value| {
             let until = Instant::now() + Duration::from_secs(600);
             while !events.sleep(Duration::from_secs(600), || word.load(Ordering::SeqCst) == value) {

@@ -25,6 +25,7 @@ mod progress;
 pub mod provider;
 mod random;
 mod slots;
+mod spin;
 
 pub use card::{EndpointCard, MemoryCard};
 pub use endpoint::{Bell, Endpoint, Exported, Settings};

@@ -4,28 +4,29 @@
 //! It sleeps on the provider's descriptor. While threads of the program make progress themselves it leaves them the work, so that two
 //! threads do not wake for each completion; it looks after them again every [`NAP`].
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shm::sync::{Ordering, spin_loop};
 
 use crate::engine::Engine;
+use crate::spin::Spin;
 
 /// How long the work is left to others without a look, and how often a provider without a descriptor is asked.
 const NAP: Duration = Duration::from_micros(100);
-/// After something has ended the next is often near: how long it is looked for before sleep.
+/// After something has ended the next is often near: how long at most it is looked for before sleep.
 const SPIN: Duration = Duration::from_micros(20);
-/// A provider may forget to make its descriptor readable: so long at most nobody looks.
-const LONGEST_SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Runs until the engine is to stop; `stop` becomes readable then.
-pub(crate) fn run(engine: &Engine, stop: &OwnedFd) {
+/// Runs until the engine is to stop, and is kicked then.
+pub(crate) fn run(engine: &Engine) {
     let mut seen = engine.others_work.load(Ordering::Relaxed);
-    let mut idle_since = None;
+    let spin = Spin::up_to(SPIN);
+    // Since when nothing has ended, and how long to look on.
+    let mut idle: Option<(Instant, Duration)> = None;
     while !engine.is_stopping.load(Ordering::Acquire) {
         if engine.progress() > 0 {
-            idle_since = None;
+            if let Some((since, limit)) = idle.take() {
+                spin.learn(limit, Some(since.elapsed()).filter(|waited| *waited <= limit));
+            }
             continue;
         }
         let now = engine.others_work.load(Ordering::Relaxed);
@@ -35,19 +36,17 @@ pub(crate) fn run(engine: &Engine, stop: &OwnedFd) {
             engine.events.nap(NAP);
             continue;
         }
-        if idle_since.get_or_insert_with(Instant::now).elapsed() < SPIN {
+        let (since, limit) = *idle.get_or_insert_with(|| (Instant::now(), spin.limit()));
+        if since.elapsed() < limit {
             spin_loop();
             continue;
         }
-        match engine.port.wait_fd() {
-            Some(fd) if engine.port.may_sleep() => {
-                let mut fds =
-                    [PollFd::new(&fd, PollFlags::IN), PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)];
-                // An error, such as a signal, only makes it look early.
-                let _ = poll(&mut fds, Some(&LONGEST_SLEEP));
+        match (engine.port.wait_fd(), engine.events.try_poller()) {
+            (Some(fd), Some(_poller)) if engine.port.may_sleep() => {
+                engine.events.poll_once(fd, Duration::MAX)
             }
-            Some(_) => {}
-            None => engine.events.nap(NAP),
+            (Some(_), Some(_)) => {}
+            _ => engine.events.nap(NAP),
         }
     }
 }

@@ -58,8 +58,9 @@ fn sorted(library: &'static Library, wanted: &Wanted) -> Result<Vec<(Offer, Info
     let list = list.map_err(|errno| no_provider(library, wanted, &library.explain(errno)))?;
     let mut found: Vec<_> = list.infos().into_iter().map(|info| (info.offer(), info)).collect();
     found.retain(|(offer, _)| wanted.provider.is_some() || rank(&offer.provider).is_some());
-    // Stable: among equals the order is libfabric's.
-    found.sort_by_key(|(offer, _)| order(offer));
+    // libfabric takes a name for that of a part, too: `tcp` also for `tcp;ofi_rxm`. Stable: among equals the order is libfabric's.
+    let is_other = |offer: &Offer| wanted.provider.as_ref().is_some_and(|name| *name != offer.provider);
+    found.sort_by_key(|(offer, _)| (is_other(offer), order(offer)));
     Ok(found)
 }
 

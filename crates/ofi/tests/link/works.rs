@@ -7,7 +7,13 @@ const LIMIT_MS: u64 = 60_000;
 
 fn everything(provider: &str, place: Place) {
     let Some(mut pair) = Pair::open(provider, place, LIMIT_MS) else { return };
-    assert_eq!(pair.a.provider, provider);
+    if pair.a.provider != provider {
+        println!(
+            "skipped: this libfabric has no provider `{provider}` with such end points, but {}",
+            pair.a.provider
+        );
+        return;
+    }
     blocks(&mut pair);
     doorbells(&mut pair);
     atomics(&mut pair);
@@ -104,6 +110,17 @@ fn net_on_loopback() {
 #[test]
 fn sockets_on_loopback() {
     everything("sockets", Place::Loopback);
+}
+
+/// Of libfabric 2; 1.17 has it only below `ofi_rxm`.
+#[test]
+fn tcp_without_rxm_on_loopback() {
+    everything("tcp", Place::Loopback);
+}
+
+#[test]
+fn tcp_without_rxm_between_namespaces() {
+    everything("tcp", Place::Namespaces);
 }
 
 #[test]
