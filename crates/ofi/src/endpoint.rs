@@ -46,13 +46,21 @@ pub(crate) struct Inside {
     pub(crate) order: u64,
     peers: AtomicU32,
     thread: Option<JoinHandle<()>>,
+    /// That has opened it.
+    process: u32,
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        if std::process::id() != self.process {
+            // In a forked child there is no such thread, and to close the connections would end those of the parent.
+            std::mem::forget((Arc::clone(&self.engine), self.thread.take()));
+            return;
+        }
         // Release: pairs with the Acquire in `progress::run`.
         self.engine.is_stopping.store(true, Ordering::Release);
         self.engine.events.kick();
+        self.engine.events.end_nap();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -81,7 +89,13 @@ impl Endpoint {
         let thread = std::thread::Builder::new().name("tieline-ofi".to_owned());
         let thread = thread.spawn(move || progress::run(&its_engine));
         let thread = Some(thread.map_err(|error| system("the start of a thread", error.to_string()))?);
-        Ok(Self(Arc::new(Inside { engine, order, peers: AtomicU32::new(1), thread })))
+        Ok(Self(Arc::new(Inside {
+            engine,
+            order,
+            peers: AtomicU32::new(1),
+            thread,
+            process: std::process::id(),
+        })))
     }
 
     /// The provider's way that it uses.

@@ -118,13 +118,13 @@ impl Engine {
                 return true;
             }
             let waited = started.elapsed();
-            if is_new || waited < limit {
-                spin_loop();
-                continue;
-            }
             let rest = self.settings.give_up_after.saturating_sub(waited);
             if rest.is_zero() {
                 return false;
+            }
+            if is_new || waited < limit {
+                spin_loop();
+                continue;
             }
             has_slept = true;
             if self.sleep(rest.min(longest_sleep), &mut ready) {
@@ -136,12 +136,16 @@ impl Engine {
 
     #[cold]
     fn sleep(&self, longest: Duration, ready: impl FnMut() -> bool) -> bool {
-        match (self.port.wait_fd(), self.events.try_poller()) {
+        let (fd, poller) = (self.port.wait_fd(), self.events.try_poller());
+        let is_ready = match (fd, &poller) {
             (Some(fd), Some(poller)) => {
-                self.events.poll(&poller, fd, longest, ready, || self.port.may_sleep())
+                self.events.poll(poller, fd, longest, ready, || self.port.may_sleep())
             }
             _ => self.events.sleep(longest, ready),
-        }
+        };
+        drop(poller);
+        self.events.end_long_nap();
+        is_ready
     }
 
     fn limit_ms(&self) -> u64 {

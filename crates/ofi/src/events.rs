@@ -29,6 +29,7 @@ pub(crate) struct Events {
     count: Mutex<u64>,
     more: Condvar,
     is_napping: AtomicBool,
+    is_nap_long: AtomicBool,
     nap: Mutex<()>,
     nap_ends: Condvar,
 }
@@ -45,6 +46,7 @@ impl Events {
             count: Mutex::default(),
             more: Condvar::default(),
             is_napping: AtomicBool::new(false),
+            is_nap_long: AtomicBool::new(false),
             nap: Mutex::default(),
             nap_ends: Condvar::default(),
         })
@@ -149,7 +151,22 @@ impl Events {
         self.is_napping.store(false, Ordering::SeqCst);
     }
 
-    fn end_nap(&self) {
+    /// The progress thread leaves the descriptor to a thread that has slept on it for a while already, until that has woken.
+    pub(crate) fn long_nap(&self) {
+        self.is_nap_long.store(true, Ordering::SeqCst);
+        self.nap(LONGEST_POLL);
+        self.is_nap_long.store(false, Ordering::SeqCst);
+    }
+
+    /// A thread that has slept looks for its end now, and may then compute: the progress thread is wanted.
+    #[inline]
+    pub(crate) fn end_long_nap(&self) {
+        if self.is_nap_long.load(Ordering::SeqCst) {
+            self.end_nap();
+        }
+    }
+
+    pub(crate) fn end_nap(&self) {
         if self.is_napping.load(Ordering::SeqCst) {
             // The lock, so that the notice does not come between the nap's beginning and its wait.
             drop(self.nap.lock());

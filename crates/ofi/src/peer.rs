@@ -14,8 +14,8 @@ use crate::card::MemoryCard;
 use crate::endpoint::Inside;
 use crate::error::{OfiError, Result};
 use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
-use crate::port::{Address, SEND_SLOT_BYTES, SEND_SLOTS};
-use crate::slots::Kind;
+use crate::port::{Address, SEND_SLOT_BYTES};
+use crate::slots::{Kind, SLOTS_OF_A_PEER};
 
 /// What the engine knows of a peer.
 #[derive(Debug)]
@@ -27,13 +27,15 @@ pub(crate) struct PeerState {
     pub(crate) number: u32,
     /// Operations that nobody waits for and that have not ended.
     pub(crate) outstanding: AtomicU32,
+    /// Slots that its operations have.
+    pub(crate) held: AtomicU32,
     pub(crate) failure: OnceLock<OfiError>,
 }
 
 impl PeerState {
     pub(crate) fn new(name: &str, session: u64, address: Address, number: u32) -> Self {
-        let (name, outstanding, failure) = (name.to_owned(), AtomicU32::new(0), OnceLock::new());
-        Self { name, session, address, number, outstanding, failure }
+        let (outstanding, held) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { name: name.to_owned(), session, address, number, outstanding, held, failure: OnceLock::new() }
     }
 
     pub(crate) fn fail(&self, error: &OfiError) {
@@ -70,13 +72,36 @@ struct Piece {
     address: u64,
 }
 
-/// Pieces as long as a slot.
+/// Operations of one get, at most as many as a peer may have.
+#[derive(Default)]
+struct Queue {
+    entries: [Option<(usize, Piece)>; SLOTS_OF_A_PEER as usize],
+    first: usize,
+    count: usize,
+}
+
+impl Queue {
+    /// There is room: every entry has a slot of the peer.
+    fn push(&mut self, slot: usize, piece: Piece) {
+        self.entries[(self.first + self.count) % self.entries.len()] = Some((slot, piece));
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<(usize, Piece)> {
+        let oldest = self.entries[self.first].take()?;
+        self.first = (self.first + 1) % self.entries.len();
+        self.count -= 1;
+        Some(oldest)
+    }
+}
+
+/// Pieces as long as a slot. The card and the caller's check of the range keep them within an address space; the owner checks them again.
 fn pieces(card: &MemoryCard, offset: usize, len: usize) -> impl Iterator<Item = Piece> + use<> {
-    let start = card.base + offset as u64;
+    let start = card.base.wrapping_add(offset as u64);
     (0..len).step_by(SEND_SLOT_BYTES).map(move |at| Piece {
         at,
         len: SEND_SLOT_BYTES.min(len - at),
-        address: start + at as u64,
+        address: start.wrapping_add(at as u64),
     })
 }
 
@@ -159,7 +184,7 @@ impl Peer {
         })
     }
 
-    /// Half of the slots at most are under way for one get.
+    /// As many as a peer may have under way.
     fn get_pieces(
         &self,
         card: &MemoryCard,
@@ -168,39 +193,47 @@ impl Peer {
         mut drain: impl FnMut(&Window<'_>, Piece) -> Result<()>,
     ) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_RAW)?;
-        let engine = &self.inside.engine;
-        let mut under_way: [Option<(usize, Piece)>; SEND_SLOTS / 2] = [None; SEND_SLOTS / 2];
+        // From the oldest on.
+        let mut under_way = Queue::default();
         let mut result = Ok(());
-        for (nth, piece) in pieces(card, offset, len).enumerate() {
-            let place = &mut under_way[nth % (SEND_SLOTS / 2)];
-            result = match place.take() {
-                Some((slot, piece)) => self.end_get(slot, piece, &mut drain),
-                None => Ok(()),
-            };
-            result = result.and_then(|()| {
-                *place = Some((self.begin_get(card, piece)?, piece));
-                Ok(())
-            });
+        for piece in pieces(card, offset, len) {
+            result = self.begin_get(card, piece, &mut under_way, &mut drain);
             if result.is_err() {
                 break;
             }
         }
-        for (slot, piece) in under_way.into_iter().flatten() {
+        while let Some((slot, piece)) = under_way.pop() {
             if result.is_ok() {
                 result = self.end_get(slot, piece, &mut drain);
             } else {
-                engine.slots.let_go(slot);
+                self.inside.engine.slots.let_go(slot);
             }
         }
         result
     }
 
-    fn begin_get(&self, card: &MemoryCard, piece: Piece) -> Result<usize> {
+    /// Waits for a slot only if it has none itself: threads that each keep some and wait for more would wait for each other.
+    fn begin_get(
+        &self,
+        card: &MemoryCard,
+        piece: Piece,
+        under_way: &mut Queue,
+        drain: &mut impl FnMut(&Window<'_>, Piece) -> Result<()>,
+    ) -> Result<()> {
         let (engine, peer) = (&self.inside.engine, &self.state);
-        let slot = engine.claim(peer, Kind::Get)?;
+        let slot = loop {
+            if let Some(slot) = engine.slots.claim(peer, Kind::Get) {
+                break slot;
+            }
+            match under_way.pop() {
+                Some((slot, piece)) => self.end_get(slot, piece, drain)?,
+                None => break engine.claim(peer, Kind::Get)?,
+            }
+        };
         let post = || engine.port.read(slot, piece.len, peer.address, piece.address, card.key);
         engine.post(slot, peer, Kind::Get, post)?;
-        Ok(slot)
+        under_way.push(slot, piece);
+        Ok(())
     }
 
     fn end_get(
@@ -293,13 +326,37 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         let engine = &self.inside.engine;
-        engine.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&self.state.session);
+        let mut sessions = engine.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        // Another peer may have the session by now.
+        if sessions.get(&self.state.session).is_some_and(|state| Arc::ptr_eq(state, &self.state)) {
+            sessions.remove(&self.state.session);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_gives_back_in_order() {
+        let piece = |at| Piece { at, len: 1, address: 0 };
+        let mut queue = Queue::default();
+        let (mut next_in, mut next_out) = (0, 0);
+        for round in 0..100 {
+            while queue.count < (round % (SLOTS_OF_A_PEER as usize)) + 1 {
+                queue.push(next_in, piece(next_in));
+                next_in += 1;
+            }
+            let (slot, piece) = queue.pop().unwrap();
+            assert_eq!((slot, piece.at), (next_out, next_out));
+            next_out += 1;
+        }
+        while queue.pop().is_some() {
+            next_out += 1;
+        }
+        assert_eq!(next_in, next_out);
+    }
 
     #[test]
     fn pieces_cover_a_block_without_gap_or_overlap() {

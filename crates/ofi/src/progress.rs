@@ -13,6 +13,8 @@ use crate::spin::Spin;
 
 /// How long the work is left to others without a look, and how often a provider without a descriptor is asked.
 const NAP: Duration = Duration::from_micros(100);
+/// After so many naps in a row because a thread of the program has the descriptor the next one lasts until that has woken.
+const NAPS: u32 = 16;
 /// After something has ended the next is often near: how long at most it is looked for before sleep.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -20,6 +22,7 @@ const SPIN: Duration = Duration::from_micros(20);
 pub(crate) fn run(engine: &Engine) {
     let mut seen = engine.others_work.load(Ordering::Relaxed);
     let spin = Spin::up_to(SPIN);
+    let mut naps = 0;
     // Since when nothing has ended, and how long to look on.
     let mut idle: Option<(Instant, Duration)> = None;
     while !engine.is_stopping.load(Ordering::Acquire) {
@@ -33,6 +36,7 @@ pub(crate) fn run(engine: &Engine) {
         let is_left_to_others = now != seen && !engine.events.has_sleepers();
         seen = now;
         if is_left_to_others {
+            naps = 0;
             engine.events.nap(NAP);
             continue;
         }
@@ -41,11 +45,12 @@ pub(crate) fn run(engine: &Engine) {
             spin_loop();
             continue;
         }
-        match (engine.port.wait_fd(), engine.events.try_poller()) {
-            (Some(fd), Some(_poller)) if engine.port.may_sleep() => {
-                engine.events.poll_once(fd, Duration::MAX)
-            }
+        let (fd, poller) = (engine.port.wait_fd(), engine.events.try_poller());
+        naps = if poller.is_some() { 0 } else { naps + 1 };
+        match (fd, &poller) {
+            (Some(fd), Some(_)) if engine.port.may_sleep() => engine.events.poll_once(fd, Duration::MAX),
             (Some(_), Some(_)) => {}
+            (Some(_), None) if naps > NAPS => engine.events.long_nap(),
             _ => engine.events.nap(NAP),
         }
     }
