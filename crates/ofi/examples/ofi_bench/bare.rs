@@ -13,6 +13,8 @@ use fabric_sys::constants::*;
 use libc::{c_int, c_void};
 
 const TAG: u64 = 5;
+/// Of the large blocks.
+pub(crate) const LARGE_BYTES: usize = 1 << 20;
 /// As tieline waits.
 const SPIN: Duration = Duration::from_micros(50);
 const THREAD_SPIN: Duration = Duration::from_micros(20);
@@ -82,11 +84,11 @@ impl Bare {
             check("fi_enable", fi_control(ep.cast(), FI_ENABLE, null_mut()));
             let mut fd = -1;
             check("fi_control", fi_control(cq.cast(), FI_GETWAIT, (&raw mut fd).cast()));
-            let memory = leaked(4096);
+            let memory = leaked(LARGE_BYTES);
             let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
             check(
                 "fi_mr_reg",
-                fi_mr_reg(domain, memory.cast(), 4096, access, 0, 77, 0, &raw mut mr, null_mut()),
+                fi_mr_reg(domain, memory.cast(), LARGE_BYTES, access, 0, 77, 0, &raw mut mr, null_mut()),
             );
             let context = || leaked(64).cast::<fi_context2>();
             Self {
@@ -96,7 +98,7 @@ impl Bare {
                 av,
                 fd,
                 contexts: [context(), context(), context()],
-                buffers: [leaked(64), leaked(64), leaked(64)],
+                buffers: [leaked(64), leaked(64), leaked(LARGE_BYTES)],
                 memory,
                 key: (*mr).key,
                 received: AtomicU64::new(0),
@@ -221,11 +223,11 @@ impl Bare {
         self.posted(|| unsafe { fi_tsend(self.ep, buffer, 8, null_mut(), to, TAG, context) });
     }
 
-    /// Writes 8 bytes, and waits until they are there.
-    pub(crate) fn write(&self, to: u64, key: u64, nth: u64) {
+    /// Writes a block, and waits until they are there.
+    pub(crate) fn write(&self, len: usize, to: u64, key: u64, nth: u64) {
         self.wait(&self.sent, nth - 1);
-        let source = libc::iovec { iov_base: self.buffers[2].cast(), iov_len: 8 };
-        let target = fi_rma_iov { addr: 0, len: 8, key };
+        let source = libc::iovec { iov_base: self.buffers[2].cast(), iov_len: len };
+        let target = fi_rma_iov { addr: 0, len, key };
         let mut descriptor = null_mut();
         let message = fi_msg_rma {
             msg_iov: &raw const source,

@@ -11,14 +11,24 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bare::Bare;
+use bare::{Bare, LARGE_BYTES};
 use ofi::{Endpoint, EndpointCard, MemoryCard, Settings, Wanted};
 use shm::region::{Region, RegionOptions};
 
 /// Operations of a block.
 const EACH: u64 = 200;
 const ADDRESSES: [&str; 2] = ["10.11.12.1", "10.11.12.2"];
-const KINDS: [&str; 5] = ["ofi.echo.8B", "bare fi_tsend echo", "ofi.put.8B", "bare fi_write", "raw TCP echo"];
+const KINDS: [&str; 7] = [
+    "ofi.echo.8B",
+    "bare fi_tsend echo",
+    "ofi.put.8B",
+    "bare fi_write of 8 B",
+    "raw TCP echo",
+    "ofi.put.1MiB",
+    "bare fi_write of 1 MiB",
+];
+/// Large operations of a block.
+const FEW: u64 = 20;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -106,7 +116,7 @@ fn end(provider: &str, is_first: bool, blocks: u64) {
     let endpoint =
         Endpoint::open(&wanted, Settings { give_up_after: Duration::from_secs(100), ..Settings::default() })
             .expect("an end point");
-    let region = Arc::new(Region::create(&RegionOptions::new("bench", 4096)).expect("memory"));
+    let region = Arc::new(Region::create(&RegionOptions::new("bench", LARGE_BYTES)).expect("memory"));
     let (exported, bell) =
         (endpoint.export(&region).expect("an export"), endpoint.bell().expect("a doorbell"));
     let bare = Bare::open(provider, source);
@@ -126,11 +136,12 @@ fn end(provider: &str, is_first: bool, blocks: u64) {
     let mut stream = if is_first { connect() } else { listener.accept().expect("a connection").0 };
     stream.set_nodelay(true).expect("an option");
 
+    let large = vec![1; LARGE_BYTES];
     let (mut rung, mut messages, mut operations) = (0, 0, 0);
-    let mut times: [Vec<Duration>; 5] = Default::default();
+    let mut times: [Vec<Duration>; 7] = Default::default();
     // The first block warms up.
     for block in 0..=blocks {
-        let mut measured = [const { Vec::new() }; 5];
+        let mut measured = [const { Vec::new() }; 7];
         for _ in 0..EACH {
             timed(&mut measured[0], || {
                 echo(
@@ -166,7 +177,19 @@ fn end(provider: &str, is_first: bool, blocks: u64) {
             for _ in 0..EACH {
                 timed(&mut measured[3], || {
                     operations += 1;
-                    bare.write(to, its_key, operations);
+                    bare.write(8, to, its_key, operations);
+                });
+            }
+            for _ in 0..FEW {
+                timed(&mut measured[5], || {
+                    peer.put(&memory, 0, &large).expect("a put");
+                    peer.barrier().expect("a barrier");
+                });
+            }
+            for _ in 0..FEW {
+                timed(&mut measured[6], || {
+                    operations += 1;
+                    bare.write(LARGE_BYTES, to, its_key, operations);
                 });
             }
         }
@@ -219,8 +242,8 @@ fn echo(is_first: bool, mut send: impl FnMut(), mut receive: impl FnMut()) {
     }
 }
 
-fn report(times: &mut [Vec<Duration>; 5]) {
-    let ratio = |times: &[Vec<Duration>; 5], ours: usize, theirs: usize| {
+fn report(times: &mut [Vec<Duration>; 7]) {
+    let ratio = |times: &[Vec<Duration>; 7], ours: usize, theirs: usize| {
         let mut ratios: Vec<f64> = times[ours]
             .iter()
             .zip(&times[theirs])
@@ -232,6 +255,7 @@ fn report(times: &mut [Vec<Duration>; 5]) {
     };
     println!("echo, ours over bare: {}", ratio(times, 0, 1));
     println!("put, ours over bare: {}", ratio(times, 2, 3));
+    println!("put of 1 MiB, ours over bare: {}", ratio(times, 5, 6));
     println!("echo, ours over raw TCP: {}", ratio(times, 0, 4));
     for (kind, times) in KINDS.iter().zip(times) {
         times.sort();
