@@ -15,7 +15,7 @@ use crate::events::Events;
 use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
 use crate::peer::PeerState;
 use crate::port::{Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, SEND_SLOTS};
-use crate::slots::{Kind, Slots, timed_out};
+use crate::slots::{Kind, SLOTS_OF_A_PEER, Slots, timed_out};
 use crate::spin::Spin;
 
 /// A provider that has no room says so at once and announces nothing when it has: it is asked again after this time.
@@ -168,7 +168,10 @@ impl Engine {
             Some(slot) => Ok(slot),
             None => {
                 peer.check()?;
-                Err(timed_out(peer, kind, self.limit_ms(), "all buffers were in use"))
+                let error = timed_out(peer, kind, self.limit_ms(), "all buffers were in use");
+                // Its own operations have not ended, or those of others.
+                let is_its_own = peer.held.load(Ordering::SeqCst) >= SLOTS_OF_A_PEER;
+                Err(if is_its_own { peer.failed_by(error) } else { error })
             }
         }
     }
@@ -202,8 +205,7 @@ impl Engine {
             },
         };
         self.slots.unclaim(slot);
-        peer.fail(&error);
-        Err(error)
+        Err(peer.failed_by(error))
     }
 
     /// Waits for an operation that has an outcome. The slot stays the caller's, unless it failed.
@@ -217,15 +219,13 @@ impl Engine {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => {
                 self.slots.let_go(slot);
-                return Err(error);
+                return Err(peer.failed_by(error));
             }
             None => {}
         }
         self.slots.let_go(slot);
         peer.check()?;
-        let error = timed_out(peer, kind, self.limit_ms(), "the peer did not answer");
-        peer.fail(&error);
-        Err(error)
+        Err(peer.failed_by(timed_out(peer, kind, self.limit_ms(), "the peer did not answer")))
     }
 
     /// Waits until all that was begun for a peer has ended.

@@ -43,6 +43,11 @@ impl PeerState {
         let _ = self.failure.set(error.clone());
     }
 
+    /// The same, and answers what the peer has failed by.
+    pub(crate) fn failed_by(&self, error: OfiError) -> OfiError {
+        self.failure.get_or_init(|| error).clone()
+    }
+
     #[inline]
     pub(crate) fn is_failed(&self) -> bool {
         self.failure.get().is_some()

@@ -33,9 +33,23 @@ pub(crate) struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
+        // It ends with its input, which has to be waited for, for provider `shm` gives its memory a name; but not for ever.
         drop(self.input.take());
+        for _ in 0..500 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // What a killed one has left.
+        let own = format!("{}:", self.child.id());
+        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&own) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 }
 
