@@ -1,5 +1,5 @@
-//! Commands in advice, for the cluster that the command line names: what is printed to be typed has to act on the same one. What the environment
-//! names needs no word.
+//! Commands in advice, for the cluster that the command line names: a printed command must act on the same
+//! cluster. What the environment names is not repeated.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

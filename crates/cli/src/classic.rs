@@ -1,7 +1,7 @@
-//! Classic names, which are links to the binary, and classic options, which have a single dash.
+//! Classic names, which are links to the binary, and classic options, which begin with a single dash.
 //!
-//! One table says what each stands for. The options are also understood behind the command that the name stands for, so that
-//! `tieline bench scipp -client -rn 4` works as `scipp -client -rn 4` does.
+//! One table lists what each stands for. The command that a name stands for accepts the classic options too,
+//! so that `tieline bench scipp -client -rn 4` works like `scipp -client -rn 4`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Where a cluster runs that was looked for in another place: by the kernel's table of sockets, which shows also those that this user may not
-//! reach.
+//! Finds a cluster that runs in another place than where it was expected, with the kernel's table of sockets.
+//! The table also contains sockets to which this user has no access.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What the environment says, for what the command line leaves open. An empty variable counts as unset; one that cannot be
-//! understood is a wrong usage of every command, in words that blame the variable.
+//! Environment variables, for what the command line does not set. An empty variable counts as unset. A
+//! variable with an invalid value is wrong usage for every command, and the message names the variable.
 
 use std::path::PathBuf;
 

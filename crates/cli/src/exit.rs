@@ -1,4 +1,4 @@
-//! The exit status, the same for all commands (`docs/exit-status.md`).
+//! The exit statuses, which are the same for all commands (`docs/exit-status.md`).
 
 use rustix::process::{Resource, getrlimit};
 

@@ -1,6 +1,7 @@
-//! Ctrl-C and its kin. While a command has a cluster of its own, the cluster is taken away first, then the command ends with
-//! the signal's status. A command that measures ends its measurement instead, prints what there is, and then ends with the
-//! signal's status; a second signal does not wait for that.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP. If a command has a cluster of its own, the cluster is removed
+//! first; then the command ends with the signal's status. A command that measures ends its measurement
+//! instead, prints what it has measured, and then ends with the signal's status. A second signal ends it at
+//! once.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};

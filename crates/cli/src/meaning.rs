@@ -1,5 +1,5 @@
-//! Which of the common options mean something to which command. One that means nothing is refused: whoever gives it expects
-//! something that would not happen.
+//! Which command uses which of the common options. A command refuses an option that it does not use, because
+//! the user expects an effect of it.
 
 use anyhow::anyhow;
 

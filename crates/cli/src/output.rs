@@ -1,4 +1,4 @@
-//! Printing: results to standard output, everything else to standard error.
+//! Prints results to standard output, and everything else to standard error.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};

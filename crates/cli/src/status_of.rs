@@ -1,5 +1,5 @@
-//! Which exit status an error of a library ends with: 2 if the caller can mend it on the command line, in the environment or in
-//! the configuration, 1 if it is itself the result of a check, else 4.
+//! The exit status for an error of a library: 2 if the user can fix it on the command line, in the
+//! environment or in the configuration; 1 if the error is the result of a check; else 4.
 
 use bench::error::BenchError;
 use bench::results::DocumentError;

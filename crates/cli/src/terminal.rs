@@ -1,4 +1,4 @@
-//! What is printed for a person at a terminal: lines folded to its width, verdicts in colour. Elsewhere the text stays as it is.
+//! Output for a terminal: folds lines to its width, and colours verdicts. Other output is not changed.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;

@@ -1,4 +1,4 @@
-//! `tieline bench`.
+//! Options of `tieline bench`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The tools of `tieline bench` for two nodes.
+//! Options of the benchmarks between two nodes.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tieline fabric`.
+//! Options of `tieline fabric`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
-//! What `--help` adds to the words of the options: what an option cannot be combined with; and what it leaves out: common
-//! options that a command refuses. Both follow from what is declared elsewhere, so that no text can lag behind it.
+//! Changes to the text of `--help`: it lists what an option cannot be combined with, and leaves out common
+//! options that a command refuses. Both are derived from the declarations of the options, so that the text is
+//! always up to date.
 
 use std::collections::BTreeMap;
 

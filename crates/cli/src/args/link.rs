@@ -1,4 +1,4 @@
-//! `tieline link`.
+//! Options of `tieline link`.
 
 use clap::{Args, Subcommand};
 use proto::fault::MILLION;

@@ -1,4 +1,4 @@
-//! `tieline node`: the node is `--node`, as everywhere.
+//! `tieline node`. `--node` names the node, as for all commands.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! `tieline run` and `tieline sockets`.
+//! Options of `tieline run` and `tieline sockets`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

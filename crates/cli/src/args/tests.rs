@@ -1,4 +1,4 @@
-//! What messages tell a reader to type exists.
+//! Tests that the commands in messages exist.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Errors of a command line that cannot be understood, in one line: what is wrong, words as they were typed, no advice that the command
-//! would refuse, and whose help to read.
+//! Errors of an invalid command line, in one line: what is wrong, the words as they were typed, no advice
+//! that the command would refuse, and which help to read.
 
 use std::ffi::{OsStr, OsString};
 

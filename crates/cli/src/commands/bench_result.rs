@@ -1,5 +1,5 @@
-//! What all benchmarks of two nodes have in common when they measure and when they are done: progress, an early end by a
-//! signal, thresholds, the file.
+//! The common part of all benchmarks between two nodes: progress, an early end by a signal, thresholds, the
+//! result file.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `tieline link`: what is done to links on purpose.
+//! `tieline link`: injects faults into links.
 
 use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! `tieline run`: becomes the program, with the sockets library in its environment.
+//! `tieline run`: executes the program, with the sockets library in its environment.
 //!
-//! The usual case is done by the small program `tieline` (crate `launcher`), by the same rules. It comes here when anything is to be said,
-//! asked or made.
+//! Usually the small program `tieline` (crate `launcher`) does this, by the same rules. It executes this
+//! program if anything has to be printed, checked or created.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,5 +1,5 @@
-//! What is printed of fabrics: descriptions, files and answers are the words of strangers, and go to a terminal only through
-//! [`mad::text`].
+//! Prints texts from a fabric. NodeDescriptions, files and responses are untrusted, and go to a terminal only
+//! through [`mad::text`].
 
 use anyhow::Result;
 use mad::text::{plain, plain_lines};
