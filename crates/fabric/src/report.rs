@@ -142,6 +142,9 @@ pub struct Routes {
     pub most_switches: u32,
     /// A credit loop: each port waits for the credits of the next, the last for those of the first.
     pub credit_loop: Vec<String>,
+    /// VLs may break the credit loop: it is not judged.
+    #[serde(skip)]
+    pub loop_is_open: bool,
 }
 
 /// What to say.
@@ -307,6 +310,18 @@ impl Routes {
             lost_switches: checked.lost_switches,
             most_switches: checked.most_hops,
             credit_loop: checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect(),
+            loop_is_open: !checked.credit_loop.is_empty()
+                && lanes::doubt(snapshot, &checked.credit_loop).is_some(),
+        }
+    }
+
+    /// Whether there is a credit loop, as text.
+    #[must_use]
+    pub fn loop_text(&self) -> &'static str {
+        match (self.credit_loop.is_empty(), self.loop_is_open) {
+            (true, _) => "no credit loop between CAs",
+            (false, false) => "a credit loop",
+            (false, true) => "a possible credit loop",
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn page(report: &Report, drawing: Option<&str>) -> String {
                         @match &report.routes {
                             Some(routes) => {
                                 (routes.pairs - routes.lost - routes.cut) " of " (counted(routes.pairs, "pair")) " (switch with CAs, CA LID) routed; "
-                                @if routes.credit_loop.is_empty() { "no credit loop between CAs" } @else { "a credit loop" }
+                                (routes.loop_text())
                             }
                             None => { "n/a" }
                         }

@@ -224,15 +224,21 @@ fn loop_of(snapshot: &Snapshot) -> (Verdict, Weight, String) {
     (report.verdict, found.weight, found.text.clone())
 }
 
+fn loop_text_of(snapshot: &Snapshot) -> &'static str {
+    Report::of(snapshot, &Wanted::default()).unwrap().routes.unwrap().loop_text()
+}
+
 #[test]
 fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
     let mut snapshot = ring();
     let (verdict, weight, text) = loop_of(&snapshot);
     assert_eq!((verdict, weight), (Verdict::Inconclusive, Weight::Open), "{text}");
     assert!(text.contains("not known") && text.contains("not judged"), "{text}");
+    assert_eq!(loop_text_of(&snapshot), "a possible credit loop");
     // All ports have one lane.
     snapshot.ports = vec![Some(GOOD); snapshot.graph.port_total()];
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
+    assert_eq!(loop_text_of(&snapshot), "a credit loop");
     // Several, and nobody knows which levels go where; then levels that go to several; then all levels on one.
     snapshot.ports = vec![Some(PortFacts { lanes: 8, ..GOOD }); snapshot.graph.port_total()];
     assert!(loop_of(&snapshot).2.contains("8 VLs are in use"));

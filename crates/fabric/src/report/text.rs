@@ -52,7 +52,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
             routes.pairs - routes.lost - routes.cut,
             counted(routes.pairs, "pair"),
             counted(routes.most_switches, "switch"),
-            if routes.credit_loop.is_empty() { "no credit loop between CAs" } else { "a credit loop" }
+            routes.loop_text()
         )?,
         None => writeln!(out, "forwarding tables (LFTs): n/a, none were read")?,
     }

@@ -72,7 +72,7 @@ fn credit_loop(judged: &Judged) -> String {
     let mut text = match &judged.not_judged {
         None => format!("FAILED credit loop (deadlock) of {cables}:\n"),
         Some(why) => {
-            format!("OPEN credit loop of {cables} if all traffic uses one VL; {why}; not judged:\n")
+            format!("OPEN possible credit loop of {cables}, if all traffic uses one VL; {why}; not judged:\n")
         }
     };
     for wait in judged.credit_loop.iter().take(20) {
