@@ -1,4 +1,4 @@
-//! Commands on a live fabric besides `observe`; fabrics in pieces; circles that lanes may break.
+//! Commands on a live fabric besides `observe`; fabrics in pieces; cycles that VLs may break.
 
 use serde_json::Value;
 use tieline_tests::Watchdog;
@@ -44,7 +44,7 @@ fn a_fabric_in_pieces_fails_from_a_file_and_from_a_snapshot() {
 }
 
 #[test]
-fn a_circle_of_a_live_torus_is_not_judged_where_lanes_may_break_it() {
+fn a_cycle_of_a_live_torus_is_not_judged_where_vls_may_break_it() {
     let _watchdog = Watchdog::usual("a live torus");
     let place = Place::new();
     place.done(&["generate", "net.toml", "torus", "6x6", "--hosts", "1"]);

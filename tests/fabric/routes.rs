@@ -22,7 +22,7 @@ fn every_shape_gets_good_tables() {
         assert_eq!(report["schema"], "tieline.fabric.route/1");
         assert_eq!(report["quality"]["lost"], 0, "{name}");
     }
-    // Without lanes that end its circles a torus waits for itself, which the exit status says.
+    // Without VLs that end its cycles a torus waits for itself, which the exit status says.
     let (status, report) = place.json(&["route", "torus.toml", "--engine", "minhop"]);
     assert_eq!((status, &report["check"]["good"]), (1, &false.into()), "{report:#}");
     assert!(!report["check"]["credit_loop"].as_array().unwrap().is_empty());
@@ -79,7 +79,7 @@ fn tables_that_were_dumped_are_read_again_and_compared() {
 }
 
 #[test]
-fn lanes_that_were_dumped_end_a_credit_loop_that_one_lane_has() {
+fn vls_that_were_dumped_end_a_credit_loop_that_one_vl_has() {
     let _watchdog = Watchdog::usual("dumped lanes");
     let place = Place::new();
     place.done(&["generate", "net.toml", "torus", "5x5"]);

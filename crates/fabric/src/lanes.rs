@@ -20,19 +20,19 @@ use crate::snapshot::Snapshot;
 
 /// Levels that there are.
 pub const LEVELS: usize = 16;
-/// The lane of management; what a map sends there is dropped.
+/// The VL of management; what a map sends there is dropped.
 const MANAGEMENT: u8 = 15;
 
-/// Lanes by level, of ports in and out of one switch.
+/// VLs by level, of ports in and out of one switch.
 pub type LaneMaps = BTreeMap<(PortIx, PortIx), [u8; LEVELS]>;
 
-/// Ports that a circle goes through: in and out of one switch each.
-fn turns(graph: &Graph, circle: &[Waiting]) -> Vec<(PortIx, PortIx)> {
-    let next = circle.iter().cycle().skip(1);
-    circle.iter().zip(next).filter_map(|(one, next)| Some((graph.peer(one.port)?, next.port))).collect()
+/// Ports that a cycle goes through: in and out of one switch each.
+fn turns(graph: &Graph, cycle: &[Waiting]) -> Vec<(PortIx, PortIx)> {
+    let next = cycle.iter().cycle().skip(1);
+    cycle.iter().zip(next).filter_map(|(one, next)| Some((graph.peer(one.port)?, next.port))).collect()
 }
 
-/// Reads the maps of levels to lanes where tables have a circle, and nothing where they have none.
+/// Reads the maps of levels to VLs where tables have a cycle, and nothing where they have none.
 ///
 /// # Errors
 /// Of the transport. Maps that were not said are missing.
@@ -46,7 +46,7 @@ pub fn read<T: MadTransport + ?Sized>(
 ) -> Result<LaneMaps, TransportError> {
     let graph = &snapshot.graph;
     let mut maps = LaneMaps::new();
-    // Where no port uses several lanes, no map is needed, and no circle has to be looked for.
+    // Where no port uses several VLs, no map is needed, and no cycle has to be looked for.
     if snapshot.ports.iter().flatten().all(|facts| facts.lanes <= 1) {
         return Ok(maps);
     }
@@ -70,12 +70,12 @@ pub fn read<T: MadTransport + ?Sized>(
     Ok(maps)
 }
 
-/// Why a circle in tables could not be judged; `None`: it is one, whatever levels are used.
+/// Why a cycle in tables could not be judged; `None`: it is one, whatever levels are used.
 #[must_use]
-pub fn doubt(snapshot: &Snapshot, circle: &[Waiting]) -> Option<String> {
+pub fn why_open(snapshot: &Snapshot, cycle: &[Waiting]) -> Option<String> {
     let mut lanes = BTreeSet::new();
     let mut open = false;
-    for (from, to) in turns(&snapshot.graph, circle) {
+    for (from, to) in turns(&snapshot.graph, cycle) {
         let used = snapshot.port(to).map_or(0, |facts| facts.lanes);
         if used == 1 {
             lanes.insert(0);

@@ -311,7 +311,7 @@ impl Routes {
             most_switches: checked.most_hops,
             credit_loop: checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect(),
             loop_is_open: !checked.credit_loop.is_empty()
-                && lanes::doubt(snapshot, &checked.credit_loop).is_some(),
+                && lanes::why_open(snapshot, &checked.credit_loop).is_some(),
         }
     }
 
@@ -384,7 +384,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
             counted(places.len(), "cable"),
             places.first().cloned().unwrap_or_default()
         );
-        let open = lanes::doubt(snapshot, &checked.credit_loop);
+        let open = lanes::why_open(snapshot, &checked.credit_loop);
         found.push(match open {
             None => Finding::failed("credit loop", places, text),
             Some(why) => {

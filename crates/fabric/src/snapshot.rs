@@ -36,7 +36,7 @@ pub struct PortFacts {
     pub mtu: [u8; 2],
     /// Where its subnet manager is; 0 if it has none.
     pub sm_lid: u16,
-    /// Data lanes in use; 0 where it is not known.
+    /// Data VLs in use; 0 where it is not known.
     #[serde(default)]
     pub lanes: u8,
 }
@@ -161,7 +161,7 @@ pub struct Snapshot {
     pub uncounted: Vec<(PortIx, String)>,
     /// The tables that are in the switches, where they were read.
     pub tables: Option<Tables>,
-    /// Lanes by level, where the tables have a circle and the lanes decide about it.
+    /// VLs by level, where the tables have a cycle and the VLs decide about it.
     pub lane_maps: LaneMaps,
     /// What does not fit.
     pub concerns: Vec<Concern>,

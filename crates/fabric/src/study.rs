@@ -246,7 +246,7 @@ impl Judged {
     /// Of tables that are there, which do not say which VLs traffic uses.
     #[must_use]
     pub fn of_snapshot(snapshot: &Snapshot, checked: &Checked) -> Self {
-        let open = || lanes::doubt(snapshot, &checked.credit_loop);
+        let open = || lanes::why_open(snapshot, &checked.credit_loop);
         let not_judged = if checked.credit_loop.is_empty() { None } else { open() };
         Self { not_judged, ..Self::of(&snapshot.graph, checked) }
     }

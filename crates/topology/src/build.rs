@@ -24,7 +24,7 @@ pub use halls::{Hall, Size, deep, halls};
 pub use pgft::{Pgft, pgft};
 pub use tree::{FatTree, fat_tree};
 
-/// Hosts that a shape may have: a few times what identifiers of a subnet allow.
+/// Hosts that a shape may have: a few times what LIDs of a subnet allow.
 const MOST_HOSTS: u64 = 1 << 18;
 /// Switches that a shape may have.
 const MOST_SWITCHES: u64 = 1 << 17;

@@ -255,13 +255,13 @@ impl Graph {
         LinkSpec::unpack(self.rate[port.index()])
     }
 
-    /// The port's lowest local identifier, of a switch's port that of the switch; 0 if it is not known.
+    /// The port's lowest LID, of a switch's port that of the switch; 0 if it is not known.
     #[must_use]
     pub fn lid(&self, port: PortIx) -> u16 {
         self.fixed.lid[self.end_port(port).index()]
     }
 
-    /// The port answers to 2 to the power of this many consecutive identifiers.
+    /// The port answers to 2 to the power of this many consecutive LIDs.
     #[must_use]
     pub fn lmc(&self, port: PortIx) -> u8 {
         self.fixed.lmc[self.end_port(port).index()]

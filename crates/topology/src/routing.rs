@@ -228,7 +228,7 @@ pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<R
     }
 }
 
-/// Share of cables between equal ranks above which leaves say nothing about which way is up.
+/// Share of cables between equal ranks above which leaves say nothing about which direction is up.
 const NO_TREE: f64 = 0.02;
 
 /// What all engines need.
@@ -348,7 +348,7 @@ impl Job<'_> {
         Some((ranks(self.view), at > 0)).filter(|(ranks, _)| ranks != plan.ranks())
     }
 
-    /// Tables by ways up and down, and by others between the few hosts that these do not join. False if there are none for some.
+    /// Tables by up/down routes, and by others between the few hosts that these do not join. False if there are none for some.
     fn tree(&self, ways: &Ways, plan: &Plan, missing: &Missing, tables: &mut Tables) -> bool {
         let destinations = Destinations::of(self.graph, self.view, self.lids, plan);
         *tables = Tables::empty(Arc::clone(tables.lids()), self.view.switches());
@@ -364,7 +364,7 @@ impl Job<'_> {
         missing.pairs == 0 || complete::lost(self.graph, self.view, self.lids, &destinations, tables) == 0
     }
 
-    /// What is said of hosts between which no way up and down leads.
+    /// What is said of hosts between which no up/down route leads.
     fn of_missing(&self, missing: &Missing) -> Option<String> {
         let (from, to) = missing.first?;
         let name = |row| printable(self.graph.name(self.view.switch(row)));

@@ -1,4 +1,4 @@
-//! What Debian's `ibdmchk` says of tables, beside what our checker says: paths of all pairs, and credit loops lane by lane.
+//! What Debian's `ibdmchk` says of tables, beside what our checker says: paths of all pairs, and credit loops VL by VL.
 //! Without `ibdmchk` (package `ibutils`) each test says so and passes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
@@ -198,7 +198,7 @@ fn dragonflies_take_one_global_cable_and_survive_faults() {
     both_are_content("dragonfly-layered", &damaged, &request);
 }
 
-/// Adapters at switches of the top reach each other on lanes of their own, and nothing there waits for itself.
+/// Adapters at switches of the top reach each other on VLs of their own, and nothing there waits for itself.
 #[test]
 fn trees_with_adapters_at_their_top_are_whole() {
     let tree = |radix, levels| fat_tree(&FatTree::new(radix, levels)).unwrap();
@@ -228,7 +228,7 @@ fn trees_with_adapters_at_their_top_are_whole() {
     }
 }
 
-/// A dump says what OpenSM's says: whose system a node is of, who made it, how fast its links are, how many cables a way has.
+/// A dump says what OpenSM's says: whose system a node is of, who made it, how fast its links are, how many cables a route has.
 #[test]
 fn a_dump_has_what_opensm_dumps() {
     let graph = with_aggregation(&fat_tree(&FatTree::new(4, 2)).unwrap()).unwrap();

@@ -141,7 +141,7 @@ fn trunked_cables() {
     as_good_as_any(&fat_tree(&FatTree::new(16, 3).parallel(4)).unwrap(), "trunks of four");
 }
 
-/// Where trunks differ, ways that are chosen as a whole leave more than those chosen cable by cable, and no uplink is fuller than it must be.
+/// Where trunks differ, routes that are chosen as a whole leave more than those chosen cable by cable, and no uplink is fuller than it must be.
 #[test]
 fn ways_of_trunks_are_chosen_as_a_whole() {
     let shape =
@@ -161,7 +161,7 @@ fn planes_that_are_apart_are_each_routed() {
     let shape = Planes { planes: 2, leaves: 4, hosts_per_leaf: 4, spines: 4, joins: 0, link };
     let graph = planes(&shape).unwrap();
     let ours = routed(&graph);
-    // Pairs of a leaf and an identifier of the other plane: 2 × 4 × 16.
+    // Pairs of a leaf and a LID of the other plane: 2 × 4 × 16.
     assert_eq!((ours.checked.lost, ours.checked.cut), (0, 128));
     assert!(ours.checked.credit_loop.is_empty());
 }
@@ -198,7 +198,7 @@ fn a_tree_is_no_worse_for_its_aggregation_nodes() {
         assert!(ours.checked.is_good() && ours.checked.lost_aggregation == 0, "{:?}", ours.checked);
         let (left, _) = values(&graph, &ours.routing.tables);
         assert!(left >= 0.55 && left >= without, "{left} with, {without} without");
-        // With one lane too: then some pairs of aggregation nodes have none, which is said.
+        // With one VL too: then some pairs of aggregation nodes have none, which is said.
         let request = Request { lanes: 1, ..Request::by(Engine::FatTree) };
         let one = route(&graph, &lids(&graph), &request).unwrap();
         let checked = check(&graph, &one.tables);
@@ -242,7 +242,7 @@ fn a_large_deep_tree_is_recognised_and_filled_evenly() {
     assert!(loads.up.most <= 312 && loads.down.most <= 20, "{} and {}", loads.up.most, loads.down.most);
 }
 
-/// Each switch of a deep tree has an aggregation node, and few of them have a way up and down to each other: all reach each other.
+/// Each switch of a deep tree has an aggregation node, and few of them have an up/down route to each other: all reach each other.
 #[test]
 fn aggregation_nodes_of_a_deep_tree_reach_each_other() {
     for percent in [0, 5] {

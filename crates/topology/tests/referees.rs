@@ -118,7 +118,7 @@ fn there_and_back(graph: &Graph, called: &str) {
     assert_eq!(graph.differences(&list.graph, 5), [""; 0]);
     let dump = believed(&sim.run("ibnetdiscover", &["-f"]), Format::IbNetDiscover);
     assert_eq!(graph.differences(&dump.graph, 5), [""; 0]);
-    // Both know the identifiers that OpenSM gave out.
+    // Both know the LIDs that OpenSM gave out.
     for node in dump.graph.nodes() {
         let other = list.graph.node_by_guid(dump.graph.node_guid(node)).unwrap();
         for (port, _) in dump.graph.cabled(node) {

@@ -122,7 +122,7 @@ impl Agents {
         if self.graph.kind(self.graph.owner(at)) != Kind::Switch {
             at = self.hop(at, management)?;
         }
-        // Tables may lead in a circle: a packet ends after as many hops as a directed route has.
+        // Tables may lead in a loop: a packet ends after as many hops as a directed route has.
         for _ in 0..=MAX_HOPS {
             let end = self.end_port(at);
             if self.has_lid(end, to) {

@@ -186,7 +186,7 @@ fn tables_that_lose_a_switch_fail_and_the_switch_is_named() {
     assert!(text.contains("from leaf001 to spine000"), "{text}");
 }
 
-/// A ring of four, each way around it: a circle if all is on one lane.
+/// A ring of four, in both directions: a cycle if all traffic is on one VL.
 fn ring() -> Snapshot {
     let mut builder = topology::GraphBuilder::new();
     let switches: Vec<_> = (0..4)
@@ -229,13 +229,13 @@ fn loop_text_of(snapshot: &Snapshot) -> &'static str {
 }
 
 #[test]
-fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
+fn a_cycle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_vl() {
     let mut snapshot = ring();
     let (verdict, weight, text) = loop_of(&snapshot);
     assert_eq!((verdict, weight), (Verdict::Inconclusive, Weight::Open), "{text}");
     assert!(text.contains("not known") && text.contains("not judged"), "{text}");
     assert_eq!(loop_text_of(&snapshot), "a possible credit loop");
-    // All ports have one lane.
+    // All ports have one VL.
     snapshot.ports = vec![Some(GOOD); snapshot.graph.port_total()];
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     assert_eq!(loop_text_of(&snapshot), "a credit loop");
@@ -253,7 +253,7 @@ fn a_circle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_lane() {
     assert!(text.contains("VLs in use: 0, 1;") && text.contains("not judged"), "{text}");
     snapshot.lane_maps.values_mut().for_each(|map| *map = [1; 16]);
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
-    // A level that is dropped takes no lane.
+    // A level that is dropped takes no VL.
     snapshot.lane_maps.values_mut().for_each(|map| map[5] = 15);
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     let checked = check(&snapshot.graph, snapshot.tables.as_ref().unwrap());

@@ -1,7 +1,7 @@
 //! Finds the channel adapters that are aggregation nodes.
 //!
 //! Switches that reduce data on the way (SHARP) have a channel adapter of their own on an inner port, after those for cables. It
-//! is an end of traffic: it has an identifier and is routed to. It is no host: no program runs there, none of the traffic that
+//! is an end of traffic: it has a LID and is routed to. It is no host: no program runs there, none of the traffic that
 //! is balanced begins or ends there, and a switch is no leaf for having one.
 
 use super::{Graph, Kind, NodeIx};

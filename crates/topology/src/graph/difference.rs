@@ -9,7 +9,7 @@ use pairs::Pairs;
 
 impl Graph {
     /// In what another graph differs, in words, at most so many: nodes (kind, ports, name), and cables by nodes and ports
-    /// (missing, additional, other rate). Identifiers don't count, and dead nodes are not there.
+    /// (missing, additional, other rate). LIDs don't count, and dead nodes are not there.
     ///
     /// A node is known again by its GUID if that is its alone, else by its name if that is, else by where it is wired to nodes
     /// that are known. GUIDs that no manufacturer gave (`ibsim`'s) say less than names. What can't be told apart by all that

@@ -7,7 +7,7 @@ use crate::routing::ranks::Ranks;
 use crate::routing::{Tables, View};
 use crate::{Graph, PortIx};
 
-/// Destinations of the ports of switches that lead to switches. Counted are identifiers of hosts that some other host's way
+/// Destinations of the ports of switches that lead to switches. Counted are LIDs of hosts that some other host's route
 /// leads through the port to, as `ibdmchk` counts them; not those that only stand in a table, and not those of aggregation
 /// nodes, which `ibdmchk` takes for hosts.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,7 +22,7 @@ pub struct Loads {
     pub hops: Vec<(u32, u64)>,
     /// Pairs of hosts (each direction is one) that the tables do not lead to each other.
     pub lost: u64,
-    /// Pairs with the longest way: where from and where to.
+    /// Pairs with the longest route: where from and where to.
     pub longest: Option<(PortIx, PortIx)>,
 }
 
@@ -48,7 +48,7 @@ impl Loads {
 /// Counted by one thread.
 #[derive(Clone)]
 struct Counted {
-    /// Per cable: identifiers.
+    /// Per cable: LIDs.
     through: Vec<u32>,
     hops: Vec<u64>,
     lost: u64,
@@ -78,7 +78,7 @@ pub fn loads(graph: &Graph, tables: &Tables) -> Loads {
     summary(graph, &view, &all)
 }
 
-/// The cables and hops of all ways to some hosts.
+/// The cables and hops of all routes to some hosts.
 fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
     let rows = paths.view.rows();
     let mut counted =
@@ -98,7 +98,7 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
             hops.fill(0);
             for (row, count, end) in &sources {
                 let far = follow(paths, host, lid, *row, &mut hops, &mut way, &mut counted.through);
-                // No way from a port to itself.
+                // No route from a port to itself.
                 let pairs = u64::from(*count) - u64::from(*row == host.row);
                 let Some(far) = far else {
                     counted.lost += pairs;
@@ -116,11 +116,11 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
     counted
 }
 
-/// Hops that mean that there is no way.
+/// Hops that mean that there is no route.
 const LOST: u32 = u32::MAX;
 
-/// Follows the way from a row until it joins one that is known; `hops` are switches on the way to the host, 0 where nothing is
-/// known yet. Every cable on it carries the identifier.
+/// Follows the route from a row until it joins one that is known; `hops` are switches on the path to the host, 0 where nothing is
+/// known yet. Every cable on it carries the LID.
 fn follow(
     paths: &Paths<'_>,
     host: &Host,
@@ -137,7 +137,7 @@ fn follow(
             break hops[row];
         }
         let port = paths.port(row, lid);
-        // Until it is known the way from here counts as lost, which ends a loop.
+        // Until it is known the route from here counts as lost, which ends a loop.
         hops[row] = LOST;
         way.push(row as u32);
         if row == host.row && port == host.port {

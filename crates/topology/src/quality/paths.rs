@@ -3,10 +3,10 @@
 use crate::routing::{NO_PATH, Tables, View};
 use crate::{Graph, Kind, NodeIx, PortIx};
 
-/// More cables than any way without a loop has.
+/// More cables than any route without a loop has.
 const LONGEST: usize = 1 << 14;
 
-/// A host's port that is wired to a switch and has an identifier; no aggregation node's, whose traffic is not a host's.
+/// A host's port that is wired to a switch and has a LID; no aggregation node's, whose traffic is not a host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) end: PortIx,
@@ -39,7 +39,7 @@ impl<'a> Paths<'a> {
         Self { view, tables: (0..view.rows()).map(table).collect(), hosts }
     }
 
-    /// Port by which a row sends to an identifier.
+    /// Port by which a row sends to a LID.
     #[inline]
     pub(crate) fn port(&self, row: usize, lid: u16) -> u8 {
         self.tables[row].get(usize::from(lid)).copied().unwrap_or(NO_PATH)

@@ -15,7 +15,7 @@ pub struct SinglePoints {
     pub hosts_with_one_cable: u32,
 }
 
-/// A row on the way of the search.
+/// A row on the path of the search.
 struct Visit {
     row: usize,
     parent: usize,

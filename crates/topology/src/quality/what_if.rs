@@ -19,7 +19,7 @@ pub struct WhatIf {
     pub cut_off: Vec<PortIx>,
 }
 
-/// Routes a fabric without some cables (named by either end) and nodes, and compares. The identifiers stay.
+/// Routes a fabric without some cables (named by either end) and nodes, and compares. The LIDs stay.
 ///
 /// # Errors
 /// The engine refuses what is left.

@@ -1,7 +1,7 @@
 //! Reads the output of `ibnetdiscover`, of all versions, and the net files of `ibsim`.
 //!
 //! A node is a block: lines `key=value`, one line with its kind, count of ports and name in quotes, and a line for each
-//! cabled port. What follows `#` was a comment once, and carries the description, identifiers and rates.
+//! cabled port. What follows `#` was a comment once, and carries the description, LIDs and rates.
 
 use super::doubt::{Cause, Doubts};
 use super::draft::Draft;

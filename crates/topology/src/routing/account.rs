@@ -14,13 +14,13 @@ use crate::Graph;
 /// Changed entries by the first reason that applies to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
-    /// The port led over a cable that is gone, or to an end that does not answer to the identifier (any more).
+    /// The port led over a cable that is gone, or to an end that does not answer to the LID (any more).
     pub dead: usize,
-    /// The port still leads to a switch, but no legal way of the least hops goes on from there.
+    /// The port still leads to a switch, but no legal route of the least hops goes on from there.
     pub no_way: usize,
     /// There was no entry, and now there is.
     pub new: usize,
-    /// There was an entry and now there is none: no way is left, none that could not cause a deadlock, or none that a manager on
+    /// There was an entry and now there is none: no route is left, none that could not cause a deadlock, or none that a manager on
     /// a host would ask over.
     pub left_out: usize,
     /// The former port is still good, but the plan's own port has come back.
@@ -86,9 +86,9 @@ struct Judge<'a> {
     after: &'a Routing,
     filler: Filler<'a>,
     mender: Mender<'a>,
-    /// Rows that have no way up and down to a row.
+    /// Rows that have no up/down route to a row.
     missing: &'a dyn Fn(usize) -> Vec<usize>,
-    /// What the rows without a way are near to, for the rows that were asked about.
+    /// What the rows without a route are near to, for the rows that were asked about.
     bridges: BTreeMap<usize, Vec<Bridge>>,
 }
 
@@ -122,7 +122,7 @@ impl Judge<'_> {
         one.and_then(|one| self.filler.plan_says(row, to, one)) == Some(change.after)
     }
 
-    /// Of a row without a way: does the port lead to where it would soonest get to one?
+    /// Of a row without a route: does the port lead to where it would soonest get to one?
     fn is_near(&mut self, row: usize, to: usize, port: u8) -> bool {
         let (mender, missing) = (&self.mender, self.missing);
         let bridges = self.bridges.entry(to).or_insert_with(|| mender.bridges(to, &missing(to)));

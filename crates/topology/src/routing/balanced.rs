@@ -2,10 +2,10 @@
 //! ports.
 //!
 //! Where trunks between switches have different numbers of cables no plan says what share each should have. Here every switch
-//! sends as much by each of its ports as by the others, and of ports that carry the same it takes the one behind which the way
-//! carries least: so both the ways up and those down are filled evenly. Then each destination chooses anew, by all that the whole
-//! way carries, of the uplinks that get no more destinations by that than the fullest one of the switch has: the fullest uplink
-//! stays as it is, and fewer ways meet further on. It is sequential.
+//! sends as much by each of its ports as by the others, and of ports that carry the same it takes the one behind which the route
+//! carries least: so both the routes up and those down are filled evenly. Then each destination chooses anew, by all that the whole
+//! route carries, of the uplinks that get no more destinations by that than the fullest one of the switch has: the fullest uplink
+//! stays as it is, and fewer routes meet further on. It is sequential.
 
 use super::destinations::{Destination, Destinations};
 use super::ranks::Ranks;
@@ -15,10 +15,10 @@ use super::ways::Ways;
 
 /// Times that each destination chooses by the next cable: the first did not know what the last would use.
 const BY_CABLE: usize = 2;
-/// And by the whole way.
+/// And by the whole route.
 const BY_WAY: usize = 2;
 
-/// Fills tables. Rows from which no way goes up and down have no entry.
+/// Fills tables. Rows from which no route goes up and down have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
@@ -59,25 +59,25 @@ pub(crate) fn fill(
     }
 }
 
-/// What the ways so far use.
+/// What the routes so far use.
 struct Balance<'a> {
     view: &'a View,
     ranks: &'a Ranks,
     ways: &'a Ways,
-    /// Ways that use each cable, weighed by the hosts that they come from.
+    /// Routes that use each cable, weighed by the hosts that they come from.
     load: Vec<u64>,
     /// Destinations by each port.
     count: Vec<u32>,
-    /// By row, the most destinations that an uplink may have while ways are chosen as a whole; empty before.
+    /// By row, the most destinations that an uplink may have while routes are chosen as a whole; empty before.
     most: Vec<u32>,
-    /// Of the destination at hand: what the way from a row on carries, its port, and hosts behind the row.
+    /// Of the destination at hand: what the route from a row on carries, its port, and hosts behind the row.
     cost: Vec<u64>,
     port: Vec<u8>,
     behind: Vec<u64>,
 }
 
 impl Balance<'_> {
-    /// Rows that have a way to one, near ones first.
+    /// Rows that have a route to one, near ones first.
     fn near(&self, to: usize) -> Vec<u32> {
         let hops = |row: &u32| self.ways.hops(*row as usize, to);
         let mut near: Vec<u32> =
@@ -86,7 +86,7 @@ impl Balance<'_> {
         near
     }
 
-    /// From here on ways are chosen as a whole, and no uplink gets more destinations than the fullest one of its switch has.
+    /// From here on routes are chosen as a whole, and no uplink gets more destinations than the fullest one of its switch has.
     fn keep_fullest(&mut self) {
         let (view, ranks, stride) = (self.view, self.ranks, self.view.stride());
         let fullest = |row: usize| {
@@ -121,7 +121,7 @@ impl Balance<'_> {
         }
     }
 
-    /// Counts the ways to a destination, or takes them back.
+    /// Counts the routes to a destination, or takes them back.
     fn count(&mut self, to: usize, one: &Destination, near: &[u32], taken: bool) {
         if !is_counted(one) {
             return;

@@ -1,11 +1,11 @@
 //! Checks forwarding tables, whatever engine made them. The check uses the tables alone.
 //!
-//! From every switch that carries hosts the way to every identifier is followed, once where ways have joined. What
-//! follows: pairs that do not reach each other, loops, and which cable waits for which. A circle among those is a credit loop
+//! From every switch that carries hosts the route to every LID is followed, once where routes have joined. What
+//! follows: pairs that do not reach each other, loops, and which cable waits for which. A cycle among those is a credit loop
 //! (Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks", 1987); it is looked for among
-//! the ways between hosts, lane by lane.
+//! the routes between hosts, VL by VL.
 
-mod circle;
+mod cycle;
 mod walk;
 
 use rayon::prelude::*;
@@ -13,13 +13,13 @@ use rayon::prelude::*;
 use super::tables::Tables;
 use super::view::View;
 use crate::{Graph, Kind, NodeIx, PortIx};
-use circle::Waits;
+use cycle::Waits;
 use walk::Walker;
 
 /// Findings of each kind that are named; the rest is counted.
 const NAMED: usize = 20;
 
-/// What is wrong on the way to an identifier.
+/// What is wrong on the path to a LID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The switch's table has no port for it.
@@ -30,20 +30,20 @@ pub enum Fault {
     WrongEnd,
     /// The switch keeps it for itself and does not answer to it.
     WrongSwitch,
-    /// The way comes back to this switch.
+    /// The route comes back to this switch.
     Loop,
-    /// The switch does not know the lane on which it came.
+    /// The switch does not know the VL on which it came.
     NoLane,
 }
 
-/// Something wrong: at which switch, for which identifier, by which port.
+/// Something wrong: at which switch, for which LID, by which port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Finding {
     /// What.
     pub fault: Fault,
     /// The switch whose entry it is.
     pub switch: NodeIx,
-    /// For which identifier.
+    /// For which LID.
     pub lid: u16,
     /// The port that its table names.
     pub port: u8,
@@ -51,37 +51,37 @@ pub struct Finding {
     pub from: NodeIx,
 }
 
-/// A cable that waits in a credit loop: the port by which it leaves its switch, and the lane.
+/// A cable that waits in a credit loop: the port by which it leaves its switch, and the VL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Waiting {
     /// The port that sends.
     pub port: PortIx,
-    /// The lane.
+    /// The VL.
     pub lane: u8,
 }
 
 /// What the checker found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checked {
-    /// Pairs of a switch that carries hosts and an identifier of a host.
+    /// Pairs of a switch that carries hosts and a LID of a host.
     pub pairs: u64,
     /// Of these pairs those that do not reach each other, though a path of cables exists.
     pub lost: u64,
-    /// Of these pairs those that do not reach each other where one is an aggregation node's: the identifier, or all that the switch
+    /// Of these pairs those that do not reach each other where one is an aggregation node's: the LID, or all that the switch
     /// carries. They are not among the lost ones.
     pub lost_aggregation: u64,
     /// Of these pairs those between which no path of cables exists.
     pub cut: u64,
-    /// Pairs of a switch that carries hosts and an identifier of a switch, and of a switch that carries none and an identifier
+    /// Pairs of a switch that carries hosts and a LID of a switch, and of a switch that carries none and a LID
     /// of a host, that do not reach each other, though cables would.
     pub lost_switches: u64,
     /// The first of what is wrong.
     pub findings: Vec<Finding>,
     /// One credit loop, if there is any: each waits for the next, and the last for the first.
     pub credit_loop: Vec<Waiting>,
-    /// Data lanes in use.
+    /// Data VLs in use.
     pub lanes: u8,
-    /// Most switches on a way between two hosts.
+    /// Most switches on a route between two hosts.
     pub most_hops: u32,
 }
 
@@ -100,7 +100,7 @@ pub fn check(graph: &Graph, tables: &Tables) -> Checked {
     let pieces = view.pieces();
     let ends: Vec<(u16, PortIx)> = tables.lids().iter().collect();
     let walker = Walker { graph, view: &view, tables, pieces: &pieces };
-    // Identifiers go in blocks: their entries stand side by side in every table.
+    // LIDs go in blocks: their entries stand side by side in every table.
     let blocks: Vec<&[(u16, PortIx)]> = ends.chunk_by(|a, b| a.0 / 64 == b.0 / 64).collect();
     let parts = rayon::current_num_threads().max(1) * 2;
     let each = blocks.len().div_ceil(parts).max(1);
@@ -115,7 +115,7 @@ pub fn check(graph: &Graph, tables: &Tables) -> Checked {
         }
     }
     if let Some(waits) = waits {
-        checked.credit_loop = waits.circle(graph, &view);
+        checked.credit_loop = waits.cycle(graph, &view);
     }
     checked
 }
@@ -134,7 +134,7 @@ impl Checked {
     }
 }
 
-/// Is it a host's or router's identifier?
+/// Is it a host's or router's LID?
 fn is_host(graph: &Graph, end: PortIx) -> bool {
     graph.kind(graph.owner(end)) != Kind::Switch
 }

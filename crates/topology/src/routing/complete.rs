@@ -1,6 +1,6 @@
 //! Fills entries that no route between hosts needs, and counts those left empty.
 //!
-//! From one switch without hosts to another nothing is sent: managers are on hosts, and aggregation nodes talk to each other. Where no legal way leads there, the entry may
+//! From one switch without hosts to another nothing is sent: managers are on hosts, and aggregation nodes talk to each other. Where no legal route leads there, the entry may
 //! lead any way that arrives, and nothing comes to wait for it.
 
 use super::destinations::Destinations;
@@ -9,7 +9,7 @@ use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use crate::Graph;
 
-/// Fills entries from switches without hosts to switches, by the nearest neighbour that has a way.
+/// Fills entries from switches without hosts to switches, by the nearest neighbour that has a route.
 pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables: &mut Tables) {
     let (width, pieces) = (tables.width(), view.pieces());
     let mut has = vec![false; view.rows()];
@@ -72,7 +72,7 @@ pub(crate) struct Empty {
 /// Counts the entries that are empty.
 pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -> Empty {
     let pieces = view.pieces();
-    // Where each identifier is, and whether it is a host's.
+    // Where each LID is, and whether it is a host's.
     let mut of_lid: Vec<Option<(u32, bool)>> = vec![None; tables.width()];
     for (row, piece) in pieces.iter().enumerate() {
         for one in destinations.at(row) {

@@ -5,10 +5,10 @@ use super::plan::Plan;
 use super::view::View;
 use crate::Graph;
 
-/// One identifier.
+/// One LID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Destination {
-    /// The identifier.
+    /// The LID.
     pub(crate) lid: u16,
     /// The port of its switch that leads to it; 0 is the switch itself.
     pub(crate) port: u8,
@@ -62,7 +62,7 @@ impl Destinations {
         for row in 0..self.first.len() - 1 {
             all.extend(self.at(row).iter().enumerate().map(|(turn, one)| (turn, row, one)));
         }
-        // Switches themselves come last: hosts should find the ways empty.
+        // Switches themselves come last: hosts should find the routes empty.
         all.sort_by_key(|(turn, row, one)| (one.class == 2, *turn, *row));
         all.into_iter().map(|(_, row, one)| (row, one)).collect()
     }

@@ -1,11 +1,11 @@
 //! Fills the tables from distances and a plan, switches in parallel.
 //!
-//! Each entry takes the port that the plan names, if a legal shortest way leads there. What is left over is spread over the
+//! Each entry takes the port that the plan names, if a legal shortest route leads there. What is left over is spread over the
 //! ports that carry least; an entry of former tables is kept if it is still good. A switch looks at nothing that another
 //! switch chose, so that the result does not depend on the number of threads, and a fault changes only what it must.
 //!
 //! There are tens of millions of entries, nearly all by the plan: what is the same for many of them is asked once. Which place
-//! a destination's number names is the same for all switches of a level, and whether the ways up lead on is the same for all
+//! a destination's number names is the same for all switches of a level, and whether the routes up lead on is the same for all
 //! hosts of a leaf.
 
 use std::cmp::Ordering;
@@ -46,7 +46,7 @@ struct Choice {
     ports: Vec<(u32, u8)>,
 }
 
-/// Where all destinations find their way up, by the kind of switch: in the order of destinations.
+/// Where all destinations find their route up, by the kind of switch: in the order of destinations.
 type Places = BTreeMap<(u16, u32), Vec<u32>>;
 
 /// What a row has above it, as the plan says.
@@ -149,7 +149,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Ways up, where the plan says and if they lead on.
+    /// Routes up, where the plan says and if they lead on.
     #[inline]
     fn up(
         &self,
@@ -182,7 +182,7 @@ impl Filler<'_> {
         self.plan.ranks().is_up(row, over).then_some(over)
     }
 
-    /// Ways down, and all where there is no plan: the only port, or the plan's among several. `only` is the one neighbour that
+    /// Routes down, and all where there is no plan: the only port, or the plan's among several. `only` is the one neighbour that
     /// leads there, if that is known.
     fn other(
         &self,

@@ -15,24 +15,24 @@ pub use grid::{Grid, GridError, Line};
 
 /// What a shape prescribes.
 pub(crate) trait Form {
-    /// Lanes on which its ways never wait for themselves; 0 if they fit beside others on any lane that has no circle.
+    /// VLs on which its routes never wait for themselves; 0 if they fit beside others on any VL that has no cycle.
     fn lanes(&self) -> u8;
 
-    /// Service levels that its ways need.
+    /// Service levels that its routes need.
     fn levels(&self) -> u8;
 
-    /// The port of each row on the way to a destination at a row ([`NO_PATH`](super::NO_PATH) there). False if a row that the
+    /// The port of each row on the path to a destination at a row ([`NO_PATH`](super::NO_PATH) there). False if a row that the
     /// destination could be reached from has none.
     fn ports(&self, to: usize, one: &Destination, port: &mut [u8]) -> bool;
 
-    /// Level of the way between two rows.
+    /// Level of the route between two rows.
     fn level(&self, from: usize, to: usize) -> u8;
 
-    /// Lanes of all levels for what comes in by one port of a row and goes out by another.
+    /// VLs of all levels for what comes in by one port of a row and goes out by another.
     fn lanes_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS];
 }
 
-/// The mapping of a form, with one more level for what goes up and down on the lane after its own.
+/// The mapping of a form, with one more level for what goes up and down on the VL after its own.
 pub(crate) fn mapping(view: &View, form: &dyn Form) -> Mapping {
     let stride = view.stride();
     let mut rows: Vec<[u8; LEVELS]> = Vec::new();

@@ -1,8 +1,8 @@
-//! Virtual lanes: the service level of each path, and the lane that a switch maps it to.
+//! Virtual lanes (VLs): the service level of each path, and the VL that a switch maps it to.
 
 /// Service levels there are.
 pub const LEVELS: usize = 16;
-/// Data lanes there can be (lane 15 is for management).
+/// Data VLs there can be (VL 15 is for management).
 pub const MOST_LANES: u8 = 15;
 
 /// Which service level a path has.
@@ -11,7 +11,7 @@ pub enum Service {
     /// All have level 0.
     #[default]
     One,
-    /// By the destination: one per identifier.
+    /// By the destination: one per LID.
     Destination(Vec<u8>),
     /// By the switches at both ends: row of the source × rows + row of the destination.
     Pair {
@@ -20,40 +20,40 @@ pub enum Service {
         /// The levels.
         levels: Vec<u8>,
     },
-    /// By the switch of the source and the identifier, as files say it: row of the source × width + identifier.
+    /// By the switch of the source and the LID, as files say it: row of the source × width + LID.
     Each {
-        /// Identifiers in all.
+        /// LIDs in all.
         width: usize,
         /// The levels.
         levels: Vec<u8>,
     },
 }
 
-/// Which lane a switch puts a level on.
+/// Which VL a switch puts a level on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Mapping {
-    /// The lane of the same number, everywhere.
+    /// The VL of the same number, everywhere.
     #[default]
     Same,
     /// By the port where a packet comes in and the one where it goes out.
     Ports {
         /// Port numbers a switch, 0 too.
         stride: usize,
-        /// Rows of lanes, one lane a level.
+        /// Rows of VLs, one VL a level.
         rows: Vec<[u8; LEVELS]>,
         /// Which row: (switch × stride + in) × stride + out.
         row: Vec<u8>,
     },
 }
 
-/// Lanes of a routing.
+/// VLs of a routing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lanes {
-    /// Data lanes in use, from 0 on.
+    /// Data VLs in use, from 0 on.
     pub count: u8,
     /// Which service level a path has.
     pub service: Service,
-    /// Which lane a switch puts it on.
+    /// Which VL a switch puts it on.
     pub mapping: Mapping,
 }
 
@@ -64,7 +64,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// Lanes of which the levels and their lanes are known: their number follows.
+    /// VLs of which the levels and their VLs are known: their number follows.
     #[must_use]
     pub fn of(service: Service, mapping: Mapping) -> Self {
         let mut used = [false; LEVELS];
@@ -77,7 +77,7 @@ impl Lanes {
         let levels = (0..LEVELS).filter(|level| used[*level]);
         let most = match &mapping {
             Mapping::Same => levels.max().map(|level| level as u8),
-            // What is put on the lane of management is thrown away.
+            // What is put on the VL of management is thrown away.
             Mapping::Ports { rows, .. } => {
                 let lanes = levels.flat_map(|level| rows.iter().map(move |row| row[level]));
                 lanes.filter(|lane| *lane < MOST_LANES).max()
@@ -86,7 +86,7 @@ impl Lanes {
         Self { count: most.map_or(1, |most| (most + 1).min(MOST_LANES)), service, mapping }
     }
 
-    /// Service level of the path from a switch's hosts to an identifier at another switch.
+    /// Service level of the path from a switch's hosts to a LID at another switch.
     #[must_use]
     pub fn level(&self, source: usize, lid: u16, destination: usize) -> u8 {
         match &self.service {
@@ -111,7 +111,7 @@ impl Lanes {
         }
     }
 
-    /// The whole row of a pair of ports: one lane a level.
+    /// The whole row of a pair of ports: one VL a level.
     #[must_use]
     pub fn row(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
         std::array::from_fn(|level| match &self.mapping {

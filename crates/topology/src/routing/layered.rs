@@ -1,9 +1,9 @@
 //! The engine `layered`: shortest routes on any graph, deadlock-free by virtual lanes.
 //!
-//! Destination by destination the shortest way of least load is taken (Hoefler, Schneider and Lumsdaine, "Optimized routing for
-//! large-scale InfiniBand networks", 2009). All ways to a destination are put on the first lane where nothing then waits for
+//! Destination by destination the shortest route of least load is taken (Hoefler, Schneider and Lumsdaine, "Optimized routing for
+//! large-scale InfiniBand networks", 2009). All routes to a destination are put on the first VL where nothing then waits for
 //! itself (after Domke, Hoefler and Nagel, "Deadlock-free oblivious routing for arbitrary topologies", 2011, who do it pair by
-//! pair). A destination that fits on no lane goes up and down on the last one, which is kept for that: so any number of lanes is
+//! pair). A destination that fits on no VL goes up and down on the last one, which is kept for that: so any number of VLs is
 //! enough, one too.
 
 use super::RouteError;
@@ -23,12 +23,12 @@ const FAR: u16 = u16::MAX;
 pub(crate) struct Filled {
     /// Destinations that the form does not serve.
     pub(crate) rest: usize,
-    /// By identifier: is it reached by ways up and down, on the last lane?
+    /// By LID: is it reached by up/down routes, on the last VL?
     pub(crate) up_down: Vec<bool>,
 }
 
-/// Fills tables and says the lanes. Where there is a form, its ways are taken for all destinations that it serves; the rest goes
-/// up and down on a lane after its own. Rows from which no way goes up and down have no entry.
+/// Fills tables and sets the VLs. Where there is a form, its routes are taken for all destinations that it serves; the rest goes
+/// up and down on a VL after its own. Rows from which no route goes up and down have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
@@ -81,7 +81,7 @@ pub(crate) fn fill(
     Ok(filled)
 }
 
-/// Lanes of a form: levels pair by pair, and one more for the destinations that it does not serve.
+/// VLs of a form: levels pair by pair, and one more for the destinations that it does not serve.
 fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes {
     let rows = view.rows();
     let mut levels = vec![0; rows * rows];
@@ -97,18 +97,18 @@ fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes
 struct Layered<'a> {
     view: &'a View,
     ranks: &'a Ranks,
-    /// One for each lane but the last; with one lane there is none.
+    /// One for each VL but the last; with one VL there is none.
     orders: Vec<Order<'a>>,
     up_down: Option<Ways>,
-    /// Ways that use each cable, weighed by hosts.
+    /// Routes that use each cable, weighed by hosts.
     load: Vec<u64>,
-    /// Of the destination at hand: hops, rows from near to far, load of the best way, port, hosts behind.
+    /// Of the destination at hand: hops, rows from near to far, load of the best route, port, hosts behind.
     hops: Vec<u16>,
     near: Vec<u32>,
     cost: Vec<u64>,
     port: Vec<u8>,
     behind: Vec<u32>,
-    /// What waits for what on its ways.
+    /// What waits for what on its routes.
     waits: Vec<(usize, usize)>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Layered<'a> {
         }
     }
 
-    /// Finds the ways and a lane for them; `formed` ways are tried on the first lane as they are.
+    /// Finds the routes and a VL for them; `formed` routes are tried on the first VL as they are.
     fn place(&mut self, to: usize, formed: bool) -> u8 {
         let last = self.orders.len();
         if last > 0 && formed {
@@ -177,7 +177,7 @@ impl<'a> Layered<'a> {
         last as u8
     }
 
-    /// The shortest ways of least load to a row.
+    /// The shortest routes of least load to a row.
     fn shortest(&mut self, to: usize) {
         self.port.fill(NO_PATH);
         self.cost[to] = 0;
@@ -206,7 +206,7 @@ impl<'a> Layered<'a> {
         cables.fold(best, |best, one| if one.0 < best.0 { one } else { best })
     }
 
-    /// Ways that go up and then down.
+    /// Routes that go up and then down.
     fn up_and_down(&mut self, to: usize) {
         let ways = self.up_down.get_or_insert_with(|| Ways::up_down(self.view, self.ranks));
         let ways = std::mem::replace(ways, Ways::none());
@@ -240,7 +240,7 @@ impl<'a> Layered<'a> {
         }
     }
 
-    /// What the cable of a row waits for on the ways at hand: nothing if no host is behind it, or the way ends there.
+    /// What the cable of a row waits for on the routes at hand: nothing if no host is behind it, or the route ends there.
     #[inline]
     fn wait(&self, row: usize) -> Option<(usize, usize)> {
         if self.behind[row] == 0 {
@@ -251,7 +251,7 @@ impl<'a> Layered<'a> {
         Some((self.view.channel(row, self.port[row]), self.view.channel(over, self.port[over])))
     }
 
-    /// Puts the ways on a lane, if nothing then waits for itself there.
+    /// Puts the routes on a VL, if nothing then waits for itself there.
     fn fits(&mut self, lane: usize) -> bool {
         let mut waits = std::mem::take(&mut self.waits);
         waits.clear();
@@ -261,7 +261,7 @@ impl<'a> Layered<'a> {
         fits
     }
 
-    /// Counts the ways as taken.
+    /// Counts the routes as taken.
     fn take(&mut self, to: usize) {
         let stride = self.view.stride();
         for row in &self.near {

@@ -1,20 +1,20 @@
 //! Assigns LIDs to ports.
 //!
-//! An identifier that a port has is kept as long as nothing contradicts it, so that a fabric that is routed again does not
+//! A LID that a port has is kept as long as nothing contradicts it, so that a fabric that is routed again does not
 //! renumber its hosts. Those without one get the lowest free ones, hosts first, those of a switch side by side.
 
 use crate::{Graph, Kind, NodeIx, PortIx};
 
-/// The highest unicast identifier (InfiniBand Architecture Specification, volume 1, 4.1.1).
+/// The highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.1).
 pub const TOP: u16 = 0xBFFF;
 
 /// Nobody's.
 const NOBODY: u32 = u32::MAX;
 
-/// Why identifiers can't be given.
+/// Why LIDs can't be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LidsError {
-    /// More ports than identifiers.
+    /// More ports than LIDs.
     #[error(
         "{ports} end ports with {} each need more than the {TOP} unicast LIDs: choose a lower LMC",
         crate::counted(*each, "LID")
@@ -22,7 +22,7 @@ pub enum LidsError {
     Full {
         /// End ports in all.
         ports: usize,
-        /// Identifiers a host's port.
+        /// LIDs a host's port.
         each: u32,
     },
     /// The field has three bits.
@@ -30,19 +30,19 @@ pub enum LidsError {
     Lmc(u8),
 }
 
-/// Who answers to which identifier.
+/// Which port answers to which LID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lids {
     /// One per port of the graph; 0 is none.
     base: Vec<u16>,
-    /// One per identifier, from 0 to the highest in use.
+    /// One per LID, from 0 to the highest in use.
     port: Vec<u32>,
     lmc: u8,
     refused: Vec<PortIx>,
 }
 
 impl Lids {
-    /// Gives every end port its identifiers: each switch one, each cabled port of a host or router 2 to the power of `lmc`.
+    /// Gives every end port its LIDs: each switch one, each cabled port of a host or router 2 to the power of `lmc`.
     /// What `known` says of a port is kept, unless another port has it already or it is not a multiple of that power.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Lids {
         Ok(lids)
     }
 
-    /// The identifiers that the graph's dump named, and free ones for whoever has none.
+    /// The LIDs that the graph's dump named, and free ones for ports that have none.
     ///
     /// # Errors
     /// See [`LidsError`].
@@ -97,43 +97,43 @@ impl Lids {
         Self::assign(graph, lmc, |port| Some(graph.lid(port)))
     }
 
-    /// The lowest identifier of an end port; `None` if it has none (a switch has one for its port 0).
+    /// The lowest LID of an end port; `None` if it has none (a switch has one for its port 0).
     #[must_use]
     pub fn base(&self, port: PortIx) -> Option<u16> {
         self.base.get(port.index()).copied().filter(|lid| *lid != 0)
     }
 
-    /// The identifier of a switch.
+    /// The LID of a switch.
     #[must_use]
     pub fn of_switch(&self, graph: &Graph, switch: NodeIx) -> Option<u16> {
         self.base(graph.port(switch, 0)?)
     }
 
-    /// The port that answers to an identifier.
+    /// The port that answers to a LID.
     #[must_use]
     pub fn port(&self, lid: u16) -> Option<PortIx> {
         self.port.get(usize::from(lid)).filter(|port| **port != NOBODY).map(|port| PortIx(*port))
     }
 
-    /// The highest identifier in use.
+    /// The highest LID in use.
     #[must_use]
     pub fn top(&self) -> u16 {
         (self.port.len() - 1) as u16
     }
 
-    /// Ports of hosts have 2 to the power of this many identifiers.
+    /// Ports of hosts have 2 to the power of this many LIDs.
     #[must_use]
     pub fn lmc(&self) -> u8 {
         self.lmc
     }
 
-    /// End ports that could not keep the identifier they had: it was another's, or not a multiple of 2 to the power of the LMC.
+    /// End ports that could not keep the LID they had: it was another's, or not a multiple of 2 to the power of the LMC.
     #[must_use]
     pub fn refused(&self) -> &[PortIx] {
         &self.refused
     }
 
-    /// Every identifier in use with its port, in rising order.
+    /// Every LID in use with its port, in rising order.
     pub fn iter(&self) -> impl Iterator<Item = (u16, PortIx)> + '_ {
         let used = self.port.iter().enumerate().filter(|(_, port)| **port != NOBODY);
         used.map(|(lid, port)| (lid as u16, PortIx(*port)))
@@ -164,7 +164,7 @@ impl Lids {
     }
 }
 
-/// End ports in the order in which they get identifiers: hosts by their switches, hosts without a switch, switches.
+/// End ports in the order in which they get LIDs: hosts by their switches, hosts without a switch, switches.
 fn end_ports(graph: &Graph) -> Vec<PortIx> {
     let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
     let mut ends = Vec::with_capacity(graph.node_count());

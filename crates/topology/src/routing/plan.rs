@@ -1,8 +1,8 @@
 //! Which of several equal ports a destination uses: a closed form over the tree's positions.
 //!
-//! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes above the way
-//! leads through; all switches agree about the digit, so that ways to one destination join early, ways to different ones
-//! stay apart, and the ways depend on the tree alone (D-Mod-K: Zahavi, "D-Mod-K routing providing
+//! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes above the route
+//! leads through; all switches agree about the digit, so that routes to one destination join early, routes to different ones
+//! stay apart, and the routes depend on the tree alone (D-Mod-K: Zahavi, "D-Mod-K routing providing
 //! non-blocking traffic for shift permutations", 2010; for damaged trees Dmodc: Gliksberg et al., IEEE Micro 40(1), 2020).
 //!
 //! A plane is what hangs together when all levels below are taken away. That holds in a damaged tree too, so that a switch
@@ -47,7 +47,7 @@ pub struct Plan {
     up: Vec<(u32, u32)>,
     /// Ports by position and cable; 0 is none.
     ports: Vec<u8>,
-    /// Number of the destination that answers to an identifier.
+    /// Number of the destination that answers to a LID.
     number: Vec<u32>,
     class: Vec<u8>,
     /// Rows along the leaves.
@@ -111,7 +111,7 @@ impl Plan {
             };
             let above: Vec<_> =
                 view.neighbours(row).iter().copied().filter(|near| planned(near.row)).collect();
-            // A leaf that hangs from the top is beside all planes: its hosts' ways go where least is.
+            // A leaf that hangs from the top is beside all planes: its hosts' routes go where least is.
             let above = if hangs_high(ranks, row) { Vec::new() } else { above };
             let among = above.first().map_or(0, |near| self.among[near.row as usize]);
             self.up.push((among, begin));
@@ -151,7 +151,7 @@ impl Plan {
                 };
                 let several = if class == 2 { 1 } else { 1 << lids.lmc() };
                 for lid in 0..several {
-                    // The identifiers of one port take the ways of its neighbours: different planes.
+                    // The LIDs of one port take the routes of its neighbours: different planes.
                     self.number[usize::from(base) + lid] = next[usize::from(class)] + lid as u32;
                     self.class[usize::from(base) + lid] = class;
                 }
@@ -173,7 +173,7 @@ impl Plan {
         usize::from(self.class[usize::from(lid)])
     }
 
-    /// Which way is up.
+    /// Which direction is up.
     #[must_use]
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
@@ -283,7 +283,7 @@ pub(crate) fn usual_cables(trunks: &BTreeMap<u32, usize>) -> (u32, u32) {
     (usual, parts.saturating_sub(usual * PART))
 }
 
-/// Is it a leaf above the lowest rank? No way leads through it, so it joins no planes.
+/// Is it a leaf above the lowest rank? No route leads through it, so it joins no planes.
 fn hangs_high(ranks: &Ranks, row: usize) -> bool {
     ranks.rank(row) > 0 && ranks.is_leaf(row)
 }

@@ -1,7 +1,7 @@
 //! Ranks of switches: which direction is up.
 //!
 //! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower row. So there is no
-//! circle of ups, and a path that goes up first and then only down can't wait for itself (Schroeder et al., "Autonet", 1991).
+//! cycle of ups, and a path that goes up first and then only down can't wait for itself (Schroeder et al., "Autonet", 1991).
 
 use std::collections::VecDeque;
 
@@ -93,7 +93,7 @@ impl Ranks {
         self.rank[row]
     }
 
-    /// Is it a leaf: a switch that carries hosts and that no way leads through?
+    /// Is it a leaf: a switch that carries hosts and that no route leads through?
     #[must_use]
     pub fn is_leaf(&self, row: usize) -> bool {
         self.leaf[row]

@@ -103,10 +103,10 @@ pub fn write_fdbs(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::R
     Ok(())
 }
 
-/// Cables on the ways of tables.
+/// Cables on the paths of tables.
 struct Hops {
     width: usize,
-    /// Of each switch and identifier; [`NO_WAY`] where there is none.
+    /// Of each switch and LID; [`NO_WAY`] where there is none.
     cables: Vec<u8>,
 }
 
@@ -163,7 +163,7 @@ impl Hops {
     }
 }
 
-/// Writes the service level of every path: source's GUID, identifier, level. Identifiers of switches are left out.
+/// Writes the service level of every path: source's GUID, LID, level. LIDs of switches are left out.
 ///
 /// # Errors
 /// Of the writer.
@@ -186,7 +186,7 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
     Ok(())
 }
 
-/// Writes the lanes that each switch puts levels on: switch's GUID, port in, port out, sixteen lanes.
+/// Writes the VLs that each switch puts levels on: switch's GUID, port in, port out, sixteen VLs.
 ///
 /// # Errors
 /// Of the writer.

@@ -6,12 +6,12 @@ use super::lanes::Lanes;
 use super::lids::Lids;
 use crate::NodeIx;
 
-/// No way: what a switch's table says of an identifier that it can't reach.
+/// No route: what a switch's table says of a LID that it can't reach.
 pub const NO_PATH: u8 = 255;
-/// Identifiers in a block: what one management datagram writes (InfiniBand Architecture Specification, volume 1, 14.2.5.10).
+/// LIDs in a block: what one management datagram writes (InfiniBand Architecture Specification, volume 1, 14.2.5.10).
 pub const BLOCK: usize = 64;
 
-/// One table per switch, one byte per identifier: the port it goes out by.
+/// One table per switch, one byte per LID: the port it goes out by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     lids: Arc<Lids>,
@@ -26,7 +26,7 @@ pub struct Tables {
 pub struct Changed {
     /// Whose table.
     pub switch: NodeIx,
-    /// Of which identifier.
+    /// Of which LID.
     pub lid: u16,
     /// The port it went out by, [`NO_PATH`] if there was none.
     pub before: u8,
@@ -43,7 +43,7 @@ impl Tables {
         Self { lids, switches: switches.into(), width, ports, lanes: Lanes::default() }
     }
 
-    /// Who answers to which identifier.
+    /// Which port answers to which LID.
     #[must_use]
     pub fn lids(&self) -> &Arc<Lids> {
         &self.lids
@@ -61,14 +61,14 @@ impl Tables {
         self.switches.binary_search(&switch).ok()
     }
 
-    /// The port by which a switch sends to an identifier; 0 is the switch itself.
+    /// The port by which a switch sends to a LID; 0 is the switch itself.
     #[must_use]
     pub fn port(&self, switch: NodeIx, lid: u16) -> Option<u8> {
         let table = self.table(self.row(switch)?);
         table.get(usize::from(lid)).copied().filter(|port| *port != NO_PATH)
     }
 
-    /// The table of a row: a port for each identifier from 0 on, in whole [`BLOCK`]s.
+    /// The table of a row: a port for each LID from 0 on, in whole [`BLOCK`]s.
     #[must_use]
     pub fn table(&self, row: usize) -> &[u8] {
         &self.ports[row * self.width..(row + 1) * self.width]
@@ -80,24 +80,24 @@ impl Tables {
         self.table(row).get(block * BLOCK..(block + 1) * BLOCK)
     }
 
-    /// Identifiers a table, in whole [`BLOCK`]s.
+    /// LIDs a table, in whole [`BLOCK`]s.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Lanes of the paths.
+    /// VLs of the paths.
     #[must_use]
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// Says the lanes of the paths.
+    /// Sets the VLs of the paths.
     pub fn set_lanes(&mut self, lanes: Lanes) {
         self.lanes = lanes;
     }
 
-    /// Says one entry: for tables that are read from elsewhere. Does nothing for a switch or identifier that is not there.
+    /// Sets one entry: for tables that are read from elsewhere. Does nothing for a switch or LID that is not there.
     pub fn set(&mut self, switch: NodeIx, lid: u16, port: u8) {
         if let Some(row) = self.row(switch)
             && usize::from(lid) < self.width
@@ -116,7 +116,7 @@ impl Tables {
         &mut self.ports
     }
 
-    /// Every entry that is not the same in `after`, switch by switch. Of a switch or identifier that only one of them has, the
+    /// Every entry that is not the same in `after`, switch by switch. Of a switch or LID that only one of them has, the
     /// other's entries are [`NO_PATH`].
     pub fn changes<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = Changed> + 'a {
         let mut all: Vec<NodeIx> = self.switches.iter().chain(after.switches.iter()).copied().collect();
@@ -148,7 +148,7 @@ impl Tables {
         })
     }
 
-    /// Bytes in memory, identifiers and lanes too.
+    /// Bytes in memory, LIDs and VLs too.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.ports.capacity() + self.switches.len() * 4 + self.lids.memory() + self.lanes.memory()

@@ -77,7 +77,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
         assert!(changes > 0);
         let checked = check(&graph, &after.tables);
         assert!(checked.is_good() && checked.lost_switches == 0, "{checked:?} {:?}", after.remarks);
-        // Without former tables the same comes of it for all ways between hosts.
+        // Without former tables the same comes of it for all routes between hosts.
         let fresh = route(&graph, first.tables.lids(), &Request { prior: None, ..again }).unwrap();
         let is_host = |lid| graph.kind(graph.owner(first.tables.lids().port(lid).unwrap())) == Kind::Host;
         let carries = |switch| view.hosts(view.row(switch).unwrap()) > 0;
@@ -123,7 +123,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn hosts_with_several_identifiers_are_reached_by_different_ways() {
+fn hosts_with_several_lids_are_reached_by_different_routes() {
     let graph = fat_tree(&FatTree::new(8, 2)).unwrap();
     let lids = lids(&graph, 2);
     let routing = route(&graph, &lids, &Request::by(Engine::FatTree)).unwrap();
@@ -175,7 +175,7 @@ fn what_is_cut_off_is_counted_and_nothing_else_suffers() {
 }
 
 #[test]
-fn a_host_on_two_switches_has_two_identifiers_and_both_are_reached() {
+fn a_host_on_two_switches_has_two_lids_and_both_are_reached() {
     let mut builder = GraphBuilder::new();
     let a = builder.node(NodeSpec::new(Kind::Switch, "a", 4).guid(1)).unwrap();
     let b = builder.node(NodeSpec::new(Kind::Switch, "b", 4).guid(2)).unwrap();
@@ -191,7 +191,7 @@ fn a_host_on_two_switches_has_two_identifiers_and_both_are_reached() {
 }
 
 #[test]
-fn given_identifiers_are_kept_and_impossible_ones_named() {
+fn given_lids_are_kept_and_impossible_ones_named() {
     let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
     let ends: Vec<PortIx> = graph.nodes_of(Kind::Host).map(|host| graph.port(host, 1).unwrap()).collect();
     let given = |port: PortIx| match ends.iter().position(|end| *end == port)? {
@@ -299,23 +299,23 @@ fn the_checker_names_a_credit_loop_that_is_one() {
     let graph = wired(&[1; 6], &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]);
     let tables = routed(&graph, &Request::by(Engine::MinHop)).tables;
     let checked = check(&graph, &tables);
-    let circle = &checked.credit_loop;
-    assert!(circle.len() >= 3, "{checked:?}");
-    for (at, waiting) in circle.iter().enumerate() {
+    let cycle = &checked.credit_loop;
+    assert!(cycle.len() >= 3, "{checked:?}");
+    for (at, waiting) in cycle.iter().enumerate() {
         // Each ends at the switch where the next begins.
-        let next = circle[(at + 1) % circle.len()];
+        let next = cycle[(at + 1) % cycle.len()];
         assert_eq!(graph.neighbour(waiting.port), Some(graph.owner(next.port)));
     }
     let layered = check(&graph, &routed(&graph, &Request::by(Engine::Layered)).tables);
     assert!(layered.is_good() && layered.lanes == 2, "{layered:?}");
-    // With one lane there is only up and down.
+    // With one VL there is only up and down.
     let one = Request { lanes: 1, ..Request::by(Engine::Layered) };
     let one = check(&graph, &routed(&graph, &one).tables);
     assert!(one.is_good() && one.lanes == 1, "{one:?}");
 }
 
 #[test]
-fn levels_and_lanes_that_were_written_are_read_and_end_a_credit_loop() {
+fn levels_and_vls_that_were_written_are_read_and_end_a_credit_loop() {
     use super::lanes::{Mapping, Service};
     use super::referee::{read_lanes, read_levels, write_lanes, write_levels};
     let ring = wired(&[1; 6], &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]);
@@ -334,7 +334,7 @@ fn levels_and_lanes_that_were_written_are_read_and_end_a_credit_loop() {
         plain.set_lanes(Lanes::of(service.clone(), read_lanes(graph, &lanes).unwrap()));
         let (read, known) = (check(graph, &plain), check(graph, &good));
         assert_eq!((read.lost, read.lanes, &read.credit_loop), (0, known.lanes, &known.credit_loop));
-        // What is put on the lane of management goes nowhere.
+        // What is put on the VL of management goes nowhere.
         let dropped: String =
             lanes.lines().map(|row| format!("{} {}\n", &row[..row.len() - 40], "0xff ".repeat(8))).collect();
         plain.set_lanes(Lanes::of(service, read_lanes(graph, &dropped).unwrap()));
@@ -416,7 +416,7 @@ fn a_root_that_is_no_switch_is_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Whatever the graph: all that hang together reach each other, nothing waits for itself but by shortest ways alone, and
+    /// Whatever the graph: all that hang together reach each other, nothing waits for itself but by shortest routes alone, and
     /// nothing panics.
     #[test]
     fn any_graph(

@@ -10,9 +10,9 @@ use super::view::{Neighbour, View};
 
 /// How a row goes on to each destination of a chunk.
 pub(crate) struct Onward {
-    /// Do all neighbours that the plan knows above the row lead there? (Only said of ways that begin upwards.)
+    /// Do all neighbours that the plan knows above the row lead there? (Only said of routes that begin upwards.)
     pub(crate) climb: [bool; WIDTH],
-    /// Over how many neighbours a way leads there that does not begin upwards.
+    /// Over how many neighbours a route leads there that does not begin upwards.
     pub(crate) below: [u16; WIDTH],
     /// The last of those, by its place among the row's neighbours.
     pub(crate) only: [u16; WIDTH],
@@ -20,14 +20,14 @@ pub(crate) struct Onward {
 
 /// Columns a chunk.
 pub(crate) const WIDTH: usize = 64;
-/// Set where the way goes up first.
+/// Set where the route goes up first.
 const UP: u16 = 0x4000;
 /// Hops without the flag.
 const HOPS: u16 = 0x3FFF;
-/// No way.
+/// No route.
 const NONE: u16 = HOPS;
 
-/// Hops of the legal ways between all switches.
+/// Hops of the legal routes between all switches.
 #[derive(Debug, Clone)]
 pub(crate) struct Ways {
     chunks: Vec<Vec<u16>>,
@@ -35,14 +35,14 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// Ways that go up first and then only down. Who is above the destination goes down at once, even if a way over the top
+    /// Routes that go up first and then only down. Who is above the destination goes down at once, even if a route over the top
     /// were shorter: tables do not know where a packet came from.
     pub(crate) fn up_down(view: &View, ranks: &Ranks) -> Self {
         let halves = Halves::of(view, ranks);
         Self { chunks: chunks(view, |at, hops| halves.fill(ranks, at, hops)), ruled: true }
     }
 
-    /// Shortest ways, whatever their direction.
+    /// Shortest routes, whatever their direction.
     pub(crate) fn shortest(view: &View) -> Self {
         Self { chunks: chunks(view, |at, hops| breadth_first(view, at, hops)), ruled: false }
     }
@@ -56,18 +56,18 @@ impl Ways {
         self.chunks[destination / WIDTH][row * WIDTH + destination % WIDTH]
     }
 
-    /// Hops from a row to another, if there is a way.
+    /// Hops from a row to another, if there is a route.
     pub(crate) fn hops(&self, row: usize, destination: usize) -> Option<u16> {
         let hops = self.at(row, destination) & HOPS;
         (hops != NONE).then_some(hops)
     }
 
-    /// Does the way begin upwards? (Only of ways that have a direction.)
+    /// Does the route begin upwards? (Only of routes that have a direction.)
     pub(crate) fn is_up(&self, row: usize, destination: usize) -> bool {
         self.at(row, destination) & UP != 0
     }
 
-    /// Does a way from `row` to `destination` lead over this neighbour?
+    /// Does a route from `row` to `destination` lead over this neighbour?
     #[inline]
     pub(crate) fn leads(&self, ranks: &Ranks, row: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
@@ -80,7 +80,7 @@ impl Ways {
         !self.ruled || up == (here & UP != 0) && (up || there & UP == 0)
     }
 
-    /// Is a neighbour that is above a row one hop nearer to where the row's way, which begins upwards, leads?
+    /// Is a neighbour that is above a row one hop nearer to where the row's route, which begins upwards, leads?
     #[inline]
     pub(crate) fn climbs(&self, row: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
@@ -117,7 +117,7 @@ impl Ways {
         onward
     }
 
-    /// For each destination the rows that have no way to it, in rising order.
+    /// For each destination the rows that have no route to it, in rising order.
     pub(crate) fn gaps(&self, rows: usize) -> Vec<Vec<u32>> {
         let of_chunk = |chunk: &Vec<u16>| {
             let mut gaps = vec![Vec::new(); WIDTH];
@@ -135,7 +135,7 @@ impl Ways {
         gaps
     }
 
-    /// The neighbours over which ways from `row` to `destination` lead.
+    /// The neighbours over which routes from `row` to `destination` lead.
     pub(crate) fn over<'a>(
         &'a self,
         view: &'a View,
@@ -186,7 +186,7 @@ fn breadth_first(view: &View, at: usize, hops: &mut [u16]) {
     }
 }
 
-/// Pairs of rows between which cables lead, but no legal way.
+/// Pairs of rows between which cables lead, but no legal route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Missing {
     /// Of rows that carry ends of traffic.

@@ -1,6 +1,6 @@
 //! Follows the routes through the tables.
 
-use super::circle::Waits;
+use super::cycle::Waits;
 use super::{Checked, Fault, Finding, NAMED, is_host};
 use crate::routing::lanes::{Lanes, Mapping, Service};
 use crate::routing::tables::{BLOCK, NO_PATH, Tables};
@@ -9,12 +9,12 @@ use crate::{Graph, PortIx};
 
 /// Not walked over yet.
 const FRESH: u32 = u32::MAX;
-/// No way to the end from here.
+/// No route to the end from here.
 const LOST: u32 = u32::MAX - 1;
-/// On the way that is being walked.
+/// On the path that is being walked.
 const WALKING: u32 = u32::MAX - 2;
 
-/// What the ways are walked on.
+/// What the routes are walked on.
 pub(super) struct Walker<'a> {
     pub(super) graph: &'a Graph,
     pub(super) view: &'a View,
@@ -22,7 +22,7 @@ pub(super) struct Walker<'a> {
     pub(super) pieces: &'a [u32],
 }
 
-/// Where an identifier is.
+/// Where a LID is.
 struct End {
     lid: u16,
     column: usize,
@@ -36,11 +36,11 @@ struct End {
 
 /// What a walk needs, made once.
 struct Scratch {
-    /// The entries of one block of identifiers, row after row.
+    /// The entries of one block of LIDs, row after row.
     block: Vec<u8>,
     /// Hops from each row to the end.
     hops: Vec<u32>,
-    /// Rows on the way that is being walked.
+    /// Rows on the path that is being walked.
     way: Vec<u32>,
     waits: Waits,
     checked: Checked,
@@ -48,13 +48,13 @@ struct Scratch {
     sources: Vec<u32>,
     /// Rows that carry none.
     others: Vec<u32>,
-    /// Per cable, lane: the walk that last went over it.
+    /// Per cable, VL: the walk that last went over it.
     seen: Vec<u32>,
     walk: u32,
 }
 
 impl Walker<'_> {
-    /// Walks to all identifiers of some blocks.
+    /// Walks to all LIDs of some blocks.
     pub(super) fn walk(&self, blocks: &[&[(u16, PortIx)]]) -> (Checked, Waits) {
         let lanes = self.tables.lanes();
         let rows = self.view.rows();
@@ -114,7 +114,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Follows the ways from all sources; notes what waits for what, if all paths are on one lane.
+    /// Follows the routes from all sources; notes what waits for what, if all paths are on one VL.
     fn reach(&self, scratch: &mut Scratch, end: &End, note: bool) {
         scratch.hops.fill(FRESH);
         for index in 0..scratch.sources.len() {
@@ -144,7 +144,7 @@ impl Walker<'_> {
         self.reach_others(scratch, end);
     }
 
-    /// Follows the ways from switches that carry no hosts, as managers' answers go.
+    /// Follows the routes from switches that carry no hosts, as managers' responses go.
     fn reach_others(&self, scratch: &mut Scratch, end: &End) {
         if !end.host {
             return;
@@ -154,7 +154,7 @@ impl Walker<'_> {
             if self.pieces[source] != self.pieces[end.row] {
                 continue;
             }
-            // Entries that no host's way uses are nobody's fault: they are counted, not named.
+            // Entries that no host's route uses are nobody's fault: they are counted, not named.
             let named = scratch.checked.findings.len();
             if scratch.hops[source] == FRESH {
                 self.follow(scratch, end, source, false);
@@ -164,7 +164,7 @@ impl Walker<'_> {
         }
     }
 
-    /// From one source to the end, or to where the way is known.
+    /// From one source to the end, or to where the route is known.
     fn follow(&self, scratch: &mut Scratch, end: &End, source: usize, note: bool) {
         let far = self.view.far();
         let stride = self.view.stride();
@@ -213,7 +213,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What is wrong where a way ends.
+    /// What is wrong where a route ends.
     fn arrival(&self, end: &End, row: usize, port: u8) -> Option<Fault> {
         match port {
             NO_PATH => Some(Fault::NoEntry),
@@ -232,7 +232,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Follows the ways from all sources again, each on its lane.
+    /// Follows the routes from all sources again, each on its VL.
     fn lanes(&self, scratch: &mut Scratch, end: &End, lanes: &Lanes) {
         // Sources of one level share what they have walked.
         let mut levels = 0_u16;
@@ -253,7 +253,7 @@ impl Walker<'_> {
 
     fn follow_lane(&self, scratch: &mut Scratch, end: &End, lanes: &Lanes, source: usize, level: u8) {
         let stride = self.view.stride();
-        // Hosts send on the lane that their own table says; it is the switches' that wait for each other.
+        // Hosts send on the VL that their own table says; it is the switches' that wait for each other.
         let (mut row, mut came) = (source, None::<(usize, u8)>);
         let mut entry = 0;
         loop {

@@ -1,7 +1,7 @@
 //! Routes of dragonflies: a local cable, a global cable, a local cable.
 //!
-//! Each part may be missing, none comes twice. What comes over a global cable goes on on lane 1, all else is on lane 0, so that a
-//! cable waits only for a later part of a way (Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",
+//! Each part may be missing, none comes twice. What comes over a global cable continues on VL 1, all else is on VL 0, so that a
+//! cable waits only for a later part of a route (Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",
 //! 2008).
 
 use std::cell::RefCell;
@@ -16,15 +16,15 @@ use crate::routing::view::View;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups(pub Vec<u32>);
 
-/// Not reached by any way.
+/// Not reached by any route.
 const FAR: u32 = u32::MAX;
 
-/// A dragonfly's ways on what is left of its cables.
+/// A dragonfly's routes on what is left of its cables.
 pub(crate) struct DragonflyForm<'a> {
     groups: &'a Groups,
     view: &'a View,
     pieces: Vec<u32>,
-    /// Ways that each cable carries so far.
+    /// Routes that each cable carries so far.
     load: RefCell<Vec<u32>>,
 }
 
@@ -87,7 +87,7 @@ impl Form for DragonflyForm<'_> {
                 port[row] = by;
             }
         }
-        // A neighbour may itself have found a shorter way by another neighbour: then it is no gateway for others.
+        // A neighbour may itself have found a shorter route by another neighbour: then it is no gateway for others.
         let gateway =
             |row: usize| self.view.beyond(row, port[row]).is_some_and(|(there, _)| !self.local(row, there));
         let mut good = true;

@@ -1,8 +1,8 @@
 //! Routes of grids, dimension by dimension.
 //!
-//! A way first gets its first coordinate right, then the second, and so on, so that cables of one direction wait only for those
-//! of later ones (e-cube; Dally and Seitz, 1987). On a ring the shorter way is taken, or the other one if a cable is dead
-//! there; ways that cross the cable between the last and the first place of a ring are on lane 1 there, all others on lane 0, and
+//! A route first gets its first coordinate right, then the second, and so on, so that cables of one direction wait only for those
+//! of later ones (e-cube; Dally and Seitz, 1987). On a ring the shorter direction is taken, or the other one if a cable is dead
+//! there; routes that cross the cable between the last and the first place of a ring are on VL 1 there, all others on VL 0, and
 //! a bit of the service level per direction says which (as OpenSM's torus-2QoS does it).
 
 use super::Form;
@@ -171,7 +171,7 @@ impl Grid {
     }
 }
 
-/// A grid's ways on what is left of its cables.
+/// A grid's routes on what is left of its cables.
 pub(crate) struct GridForm<'a> {
     grid: &'a Grid,
     view: &'a View,
@@ -199,7 +199,7 @@ impl<'a> GridForm<'a> {
         self.view.neighbours(from).iter().copied().find(|near| near.row as usize == to)
     }
 
-    /// The next row on the way along one direction.
+    /// The next row on the path along one direction.
     fn step(&self, from: usize, to: usize, direction: usize) -> Option<usize> {
         let (here, there) = (self.grid.of(from)[direction], self.grid.of(to)[direction]);
         let next = match self.grid.lines[direction] {
@@ -216,7 +216,7 @@ impl<'a> GridForm<'a> {
         Some(self.grid.moved(from, direction, next))
     }
 
-    /// The next row around a ring: the shorter way, or the longer if that one is broken.
+    /// The next row around a ring: the shorter direction, or the longer if that one is broken.
     fn around(&self, from: usize, here: u32, there: u32, direction: usize) -> Option<usize> {
         let size = self.grid.sizes[direction];
         let ahead = (there + size - here) % size;
@@ -253,7 +253,7 @@ fn next(here: u32, size: u32, forward: bool) -> u32 {
 
 impl Form for GridForm<'_> {
     fn lanes(&self) -> u8 {
-        // Without a ring nothing forbids to share a lane with other ways.
+        // Without a ring nothing forbids to share a VL with other routes.
         if self.rings() == 0 { 0 } else { 2 }
     }
 

@@ -1,4 +1,4 @@
-//! Reads service levels and lanes, as [`super::write_levels`] and [`super::write_lanes`] write
+//! Reads service levels and VLs, as [`super::write_levels`] and [`super::write_lanes`] write
 //! them.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use crate::routing::lanes::{LEVELS, Mapping, Service};
 use crate::routing::tables::Tables;
 use crate::{Graph, Kind, NodeIx};
 
-/// Different rows of lanes that are told apart.
+/// Different rows of VLs that are told apart.
 const MOST_ROWS: usize = 256;
 
 fn by_guid(graph: &Graph, is: impl Fn(Kind) -> bool) -> HashMap<u64, NodeIx> {
@@ -24,11 +24,11 @@ fn wrong(line: usize, row: &str, what: &str) -> ReadError {
     ReadError { line: line + 1, what: format!("`{}`: {what}", crate::printable(row.trim())) }
 }
 
-/// Reads service levels: lines of a host's GUID, an identifier and a level. What no line names has level 0.
+/// Reads service levels: lines of a host's GUID, a LID and a level. What no line names has level 0.
 ///
 /// # Errors
 /// A line that is none of that, or of a host that the fabric lacks; hosts of one switch that use different levels to one
-/// identifier, which can't be followed switch by switch.
+/// LID, which can't be followed switch by switch.
 pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service, ReadError> {
     let view = View::of(graph);
     let hosts = by_guid(graph, |kind| kind != Kind::Switch);
@@ -61,8 +61,8 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
     Ok(Service::Each { width, levels })
 }
 
-/// Reads lanes: lines of a switch's GUID, the port in, the port out and sixteen lanes in eight pairs of digits. Between ports that
-/// no line names a level goes on the lane of its number.
+/// Reads VLs: lines of a switch's GUID, the port in, the port out and sixteen VLs in eight pairs of digits. Between ports that
+/// no line names a level goes on the VL of its number.
 ///
 /// # Errors
 /// A line that is none of that, or of a switch or port that the fabric lacks; more different rows than are told apart.

@@ -21,7 +21,7 @@ fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Reads a file `guid2lid` (lines of a port's GUID, its lowest and its highest identifier): GUIDs with identifiers.
+/// Reads a file `guid2lid` (lines of a port's GUID, its lowest and its highest LID): GUIDs with LIDs.
 ///
 /// # Errors
 /// A line that is none of that.
@@ -39,7 +39,7 @@ pub fn read_guid2lid(text: &str) -> Result<HashMap<u64, u16>, ReadError> {
     Ok(lids)
 }
 
-/// Reads tables from an OpenSM dump of unicast tables (`opensm.fdbs`). `known` are identifiers by the GUID of their port.
+/// Reads tables from an OpenSM dump of unicast tables (`opensm.fdbs`). `known` are LIDs by the GUID of their port.
 /// Switches that the graph lacks are named in the second part.
 ///
 /// # Errors

@@ -4,13 +4,13 @@ use super::Waiting;
 use crate::Graph;
 use crate::routing::view::View;
 
-/// What waits for what: for each cable and lane by which packets come to a switch, a bit for each port and lane by which they
+/// What waits for what: for each cable and VL by which packets come to a switch, a bit for each port and VL by which they
 /// leave it.
 #[derive(Debug, Clone)]
 pub(super) struct Waits {
     lanes: usize,
     stride: usize,
-    /// Words of bits a cable and lane.
+    /// Words of bits a cable and VL.
     words: usize,
     bits: Vec<u64>,
 }
@@ -23,7 +23,7 @@ impl Waits {
         Self { lanes, stride: view.stride(), words, bits }
     }
 
-    /// Packets that came over a cable (numbered by where it begins) on a lane leave by a port on a lane.
+    /// Packets that came over a cable (numbered by where it begins) on a VL leave by a port on a VL.
     #[inline]
     pub(super) fn note(&mut self, came: usize, lane: u8, port: u8, next: u8) {
         let bit = usize::from(port) * self.lanes + usize::from(next);
@@ -37,33 +37,33 @@ impl Waits {
         }
     }
 
-    /// A circle, if there is one: the way of a depth-first search that met itself.
-    pub(super) fn circle(&self, graph: &Graph, view: &View) -> Vec<Waiting> {
+    /// A cycle, if there is one: the path of a depth-first search that met itself.
+    pub(super) fn cycle(&self, graph: &Graph, view: &View) -> Vec<Waiting> {
         let nodes = self.bits.len() / self.words.max(1);
-        // 0: not seen; 1: on the way; 2: no circle behind it.
+        // 0: not seen; 1: on the path; 2: no cycle behind it.
         let mut state = vec![0_u8; nodes];
-        let mut way: Vec<(usize, usize)> = Vec::new();
+        let mut path: Vec<(usize, usize)> = Vec::new();
         for first in 0..nodes {
             if state[first] != 0 {
                 continue;
             }
             state[first] = 1;
-            way.push((first, 0));
-            while let Some((node, from)) = way.pop() {
+            path.push((first, 0));
+            while let Some((node, from)) = path.pop() {
                 let Some((next, bit)) = self.next(view, node, from) else {
                     state[node] = 2;
                     continue;
                 };
-                way.push((node, bit + 1));
+                path.push((node, bit + 1));
                 match state[next] {
                     0 => {
                         state[next] = 1;
-                        way.push((next, 0));
+                        path.push((next, 0));
                     }
                     1 => {
-                        let begin = way.iter().position(|(node, _)| *node == next).unwrap_or(0);
-                        let circle = way[begin..].iter().map(|(node, _)| self.waiting(graph, view, *node));
-                        return circle.flatten().collect();
+                        let begin = path.iter().position(|(node, _)| *node == next).unwrap_or(0);
+                        let cycle = path[begin..].iter().map(|(node, _)| self.waiting(graph, view, *node));
+                        return cycle.flatten().collect();
                     }
                     _ => {}
                 }
@@ -72,7 +72,7 @@ impl Waits {
         Vec::new()
     }
 
-    /// What a cable and lane waits for: the first from a bit on.
+    /// What a cable and VL waits for: the first from a bit on.
     fn next(&self, view: &View, node: usize, from: usize) -> Option<(usize, usize)> {
         let words = &self.bits[node * self.words..(node + 1) * self.words];
         let mut word = from / 64;
