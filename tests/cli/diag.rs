@@ -1,4 +1,4 @@
-//! `tieline diag`: every check is made to fail, or to warn, by a real fault, and names the culprit.
+//! `tieline diag`: every check is made to fail, or to warn, by a real fault, and names the suspect.
 
 use std::time::Duration;
 

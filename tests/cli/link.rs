@@ -24,8 +24,8 @@ fn conntest(cluster: &Cluster) -> (i32, Value) {
     (status, serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")))
 }
 
-fn culprits(report: &Value) -> Vec<String> {
-    report["culprits"].as_array().unwrap().iter().map(|culprit| culprit["suspect"].to_string()).collect()
+fn suspects(report: &Value) -> Vec<String> {
+    report["culprits"].as_array().unwrap().iter().map(|suspected| suspected["suspect"].to_string()).collect()
 }
 
 fn total(report: &Value, counter: &str) -> u64 {
@@ -58,12 +58,12 @@ fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
         };
         assert!(is_shown(&report), "{fault}: not in {runs} runs: {report:#}");
         assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{fault}: {report:#}");
-        assert_eq!(culprits(&report), [r#"{"link":[8,12]}"#], "{fault}");
+        assert_eq!(suspects(&report), [r#"{"link":[8,12]}"#], "{fault}");
         done(&cluster, &["link", "clear", "8", "12"]);
     }
     done(&cluster, &["link", "down", "4", "16"]);
     let (status, report) = conntest(&cluster);
-    assert_eq!((status, culprits(&report)), (1, vec![r#"{"link":[4,16]}"#.to_owned()]));
+    assert_eq!((status, suspects(&report)), (1, vec![r#"{"link":[4,16]}"#.to_owned()]));
     done(&cluster, &["link", "up", "16", "4"]);
     let (status, report) = conntest(&cluster);
     assert_eq!(status, 0, "all is well again: {report:#}");
@@ -89,7 +89,7 @@ fn a_flap_during_the_run_is_counted_timed_and_healed() {
     let output = test.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{report:#}");
-    assert_eq!(culprits(&report), [r#"{"link":[4,8]}"#]);
+    assert_eq!(suspects(&report), [r#"{"link":[4,8]}"#]);
     assert!(total(&report, "failures") >= 2, "{report:#}");
     let peer = &report["instances"][0]["peers"][0];
     assert!(peer["ledger"]["longest_failure_ns"].as_u64().unwrap() >= 100_000_000, "{peer:#}");

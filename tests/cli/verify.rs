@@ -243,8 +243,8 @@ fn steps_that_fail_over_swapped_cables_point_to_the_swap_and_blame_nobody_else()
     let (status, out, err) = cluster.run(&["verify", "--running", "--quick", "--json"]).unwrap();
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     assert_eq!(status, 1, "{report:#}");
-    let culprits = report["culprits"].as_array().unwrap();
-    let suspects: Vec<&Value> = culprits.iter().map(|culprit| &culprit["suspect"]).collect();
+    let named = report["culprits"].as_array().unwrap();
+    let suspects: Vec<&Value> = named.iter().map(|suspected| &suspected["suspect"]).collect();
     assert_eq!(suspects, [&serde_json::json!({ "swapped": [8, 12] })], "{report:#}");
     for step in report["steps"].as_array().unwrap() {
         let (name, detail) = (step["name"].as_str().unwrap(), step["detail"].as_str().unwrap());
@@ -253,5 +253,5 @@ fn steps_that_fail_over_swapped_cables_point_to_the_swap_and_blame_nobody_else()
         }
     }
     let load = report["load"]["culprits"].as_array().unwrap();
-    assert!(load.iter().all(|culprit| culprit["suspect"] == *suspects[0]), "{load:?}");
+    assert!(load.iter().all(|suspected| suspected["suspect"] == *suspects[0]), "{load:?}");
 }

@@ -1,4 +1,4 @@
-//! Whether verify's verdict can be trusted: no alarm on a healthy cluster, and planted faults found, with the culprit named.
+//! Whether verify's verdict can be trusted: no alarm on a healthy cluster, and planted faults found, with the suspect named.
 //! Beside programs that compute, too: then a fault is found and rightly named, or nothing is said for sure.
 //!
 //! A binary of its own, so that it runs while no other test does. The short form is one of each; `./run soak` sets
@@ -21,7 +21,7 @@ const NODES: [u32; 4] = [4, 8, 12, 16];
 /// A fault, and who is to be named for it.
 struct Planted {
     words: Vec<String>,
-    culprit: Value,
+    suspect: Value,
 }
 
 /// The kinds in turn, each between two nodes drawn by lot.
@@ -33,14 +33,14 @@ fn plant(number: usize, random: &mut Random) -> Planted {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let degraded = |how: &[&str]| Planted {
         words: words(&[&["degrade", &a, &b], how].concat()),
-        culprit: json!({ "link": pair }),
+        suspect: json!({ "link": pair }),
     };
     match number % 5 {
         0 => degraded(&["--delay", "2us"]),
         1 => degraded(&["--loss", "1%"]),
         2 => degraded(&["--speed", "80%"]),
         3 => degraded(&["--stall", "5ms/1s"]),
-        _ => Planted { words: words(&["swap", &a, &b]), culprit: json!({ "swapped": pair }) },
+        _ => Planted { words: words(&["swap", &a, &b]), suspect: json!({ "swapped": pair }) },
     }
 }
 
@@ -68,18 +68,18 @@ fn verify(fault: Option<&Planted>) -> Said {
     // The plan of about 5 s: the curves of one pair, which are the rest of the usual one, judge no link.
     let (_, out, err) = cluster.run(&["verify", "--running", "--quick", "--json", "--quiet"]).unwrap();
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
-    let culprits = report["culprits"].as_array().unwrap().clone();
+    let suspects = report["culprits"].as_array().unwrap().clone();
     let details = report["steps"].as_array().unwrap().iter().filter(|step| step["verdict"] != "PASS");
     let details: Vec<String> = details.map(Value::to_string).collect();
     Said {
         verdict: report["verdict"].as_str().unwrap().to_owned(),
-        suspects: culprits.iter().map(|culprit| culprit["suspect"].clone()).collect(),
+        suspects: suspects.iter().map(|suspected| suspected["suspect"].clone()).collect(),
         busy: report["busy"].as_str().map(ToOwned::to_owned),
         advice: report["advice"].to_string(),
         why: format!(
             "{} {} {}",
             details.join(" "),
-            serde_json::to_string(&culprits).unwrap(),
+            serde_json::to_string(&suspects).unwrap(),
             report["busy"]
         ),
     }
@@ -107,7 +107,7 @@ impl Tally {
         let said = verify(Some(fault));
         self.planted += 1;
         let text = format!("{:?}: {}, named {:?}: {}", fault.words, said.verdict, said.suspects, said.why);
-        if said.verdict == "FAIL" && said.suspects == [fault.culprit.clone()] {
+        if said.verdict == "FAIL" && said.suspects == [fault.suspect.clone()] {
             self.named += 1;
         } else if said.verdict == "INCONCLUSIVE" && said.suspects.is_empty() {
             println!("open: {text}");

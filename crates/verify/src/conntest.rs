@@ -152,7 +152,7 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
         min_bytes: options.min_bytes as u64,
         duration_s: overseen.exchange.as_secs_f64(),
         instances,
-        culprits: Vec::new(),
+        suspects: Vec::new(),
         // Instances in other programs are other work, too: only where all are here it says something.
         load: if options.instances == options.nodes { meter.read() } else { Load::default() },
     };

@@ -29,7 +29,7 @@ use probe::Through;
 pub use second::Again;
 pub use stalls::{Stall, Stalls};
 
-use crate::culprit::{self, Culprit};
+use crate::suspect::{self, Suspected};
 use crate::target::Target;
 use crate::verdict::Verdict;
 use arena::{Arena, BLOCK_BYTES};
@@ -108,8 +108,9 @@ pub struct PairsReport {
     /// What other work took away meanwhile.
     #[serde(default)]
     pub load: Load,
-    /// Who is to blame.
-    pub culprits: Vec<Culprit>,
+    /// The suspects.
+    #[serde(rename = "culprits")]
+    pub suspects: Vec<Suspected>,
     /// The worst of the pairs.
     pub verdict: Verdict,
     /// Why nothing could be measured.
@@ -175,7 +176,7 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
         rounds: plan.rounds,
         second_pass: Vec::new(),
         load: Load::default(),
-        culprits: Vec::new(),
+        suspects: Vec::new(),
         verdict: Verdict::Fail,
         error: None,
         obstacles: Vec::new(),
@@ -371,9 +372,9 @@ fn finish(target: &Target, report: &mut PairsReport) {
         );
     }
     let links_each = report.links_each(target.nodes.len());
-    report.culprits = blame(&target.nodes, links_each, &report.obstacles, &swapped(&report.obstacles), bad);
+    report.suspects = blame(&target.nodes, links_each, &report.obstacles, &swapped(&report.obstacles), bad);
     let pairs = Verdict::worst(report.pairs.iter().map(|figures| figures.verdict));
-    let failed = report.error.is_some() || !report.culprits.is_empty();
+    let failed = report.error.is_some() || !report.suspects.is_empty();
     // Who was away while a link stood still has not seen it.
     let unread = report.obstacles.iter().any(|obstacle| obstacle.in_doubt);
     let incomplete = report.partial || report.load.kept_waiting() || unread;
@@ -388,23 +389,23 @@ fn unordered([a, b]: [NodeId; 2]) -> [NodeId; 2] {
     [a.min(b), a.max(b)]
 }
 
-/// Culprits behind obstacles and what else is bad, where each node has so many links. A wrong answer that a swap explains is not held against the link, too.
+/// Suspects behind obstacles and what else is bad, where each node has so many links. A wrong answer that a swap explains is not held against the link, too.
 fn blame(
     nodes: &[NodeId],
     links_each: usize,
     obstacles: &[Obstacle],
     swaps: &[[NodeId; 2]],
     mut bad: Vec<([NodeId; 2], String)>,
-) -> Vec<Culprit> {
+) -> Vec<Suspected> {
     for obstacle in obstacles.iter().filter(|obstacle| !obstacle.in_doubt) {
         let [from, to] = obstacle.pair;
         if !swaps.iter().any(|swap| obstacle.answered_by.is_some() && swap.contains(&to)) {
             bad.push((unordered(obstacle.pair), format!("from node {from} to node {to}, {}", obstacle.why)));
         }
     }
-    let mut culprits = culprit::name_among(nodes, links_each, &bad);
-    culprits.extend(swaps.iter().copied().map(Culprit::swapped));
-    culprits
+    let mut suspects = suspect::name_among(nodes, links_each, &bad);
+    suspects.extend(swaps.iter().copied().map(Suspected::swapped));
+    suspects
 }
 
 /// Nodes that answer for each other.

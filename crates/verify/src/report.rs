@@ -11,7 +11,6 @@ mod advice;
 mod baseline;
 mod benchmarks;
 mod cdf;
-mod culprits;
 mod curves;
 mod environment;
 mod facts;
@@ -27,6 +26,7 @@ mod scale;
 mod spikes;
 mod steps;
 mod summary;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod troubles;

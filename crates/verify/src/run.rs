@@ -15,13 +15,13 @@ use tieline::NodeId;
 use crate::cable::{self, CableReport};
 use crate::capacity::{self, CouldNotRun};
 use crate::conntest::ConntestReport;
-use crate::culprit::Culprit;
 use crate::diag::{self, DiagReport};
 use crate::exchange::ExchangeReport;
 use crate::latency::LatencyReport;
 use crate::own::OwnCluster;
 use crate::pairs::{NamesReport, PairsReport};
 use crate::status::ClusterReport;
+use crate::suspect::Suspected;
 use crate::target::Target;
 use crate::verdict::Verdict;
 use steps::Steps;
@@ -106,8 +106,9 @@ pub struct Report {
     pub cluster: String,
     /// How much was done.
     pub depth: Depth,
-    /// Who is to blame, as all steps together say.
-    pub culprits: Vec<Culprit>,
+    /// The suspects, from all steps together.
+    #[serde(rename = "culprits")]
+    pub suspects: Vec<Suspected>,
     /// What to do next.
     pub advice: Vec<String>,
     /// In order.
@@ -189,7 +190,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         pairs: pairs.as_ref(),
         pair: &steps.of_pair,
     };
-    let culprits = blame::culprits(&target.nodes, &findings);
+    let suspects = blame::suspects(&target.nodes, &findings);
     let (steps, partial) = steps.end();
     let busy = busy::reason(&steps);
     let worst = Verdict::worst(steps.iter().map(|step| step.verdict));
@@ -204,14 +205,14 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         own: advice::up_command(&options.start),
         argv: &options.argv,
     };
-    let advice = advice::advice(&culprits, &known);
+    let advice = advice::advice(&suspects, &known);
     Ok(Report {
         schema: SCHEMA,
         verdict,
         cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
         depth: options.depth,
         advice,
-        culprits,
+        suspects,
         partial,
         busy,
         environment,

@@ -4,7 +4,7 @@
 use tieline::NodeId;
 
 use crate::cable::{CableReport, Kind};
-use crate::culprit::{self, Culprit, Suspect};
+use crate::suspect::{self, Suspect, Suspected};
 
 /// Two nodes that are reached in each other's place, over these links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +28,10 @@ impl Swaps {
         Self(swaps.collect())
     }
 
-    /// Names the culprits behind bad pairs as [`culprit::name`] does; what was seen on a link that leads elsewhere speaks
+    /// Names the suspects behind bad pairs as [`suspect::name`] does; what was seen on a link that leads elsewhere speaks
     /// against the swap.
-    pub fn name(&self, nodes: &[NodeId], bad: Vec<([NodeId; 2], String)>) -> Vec<Culprit> {
-        let mut culprits: Vec<Culprit> = Vec::new();
+    pub fn name(&self, nodes: &[NodeId], bad: Vec<([NodeId; 2], String)>) -> Vec<Suspected> {
+        let mut suspects: Vec<Suspected> = Vec::new();
         let mut others = Vec::new();
         for (link, evidence) in bad {
             let Some(swap) = self.0.iter().find(|swap| swap.links.contains(&link)) else {
@@ -40,20 +40,20 @@ impl Swaps {
             };
             let suspect = Suspect::Swapped(swap.nodes);
             let evidence = format!("link {}-{}, which leads elsewhere: {evidence}", link[0], link[1]);
-            match culprits.iter_mut().find(|culprit| culprit.suspect == suspect) {
-                Some(culprit) => culprit.evidence.push(evidence),
-                None => culprits.push(Culprit { suspect, evidence: vec![evidence] }),
+            match suspects.iter_mut().find(|suspected| suspected.suspect == suspect) {
+                Some(suspected) => suspected.evidence.push(evidence),
+                None => suspects.push(Suspected { suspect, evidence: vec![evidence] }),
             }
         }
-        culprits.extend(culprit::name(nodes, &others));
-        culprits
+        suspects.extend(suspect::name(nodes, &others));
+        suspects
     }
 
-    /// For the line of a step that has found these culprits: which swap has caused it. Empty if none has.
-    pub fn cause(&self, culprits: &[Culprit]) -> String {
-        let known = |culprit: &&Culprit| matches!(culprit.suspect, Suspect::Swapped(nodes) if self.0.iter().any(|swap| swap.nodes == nodes));
+    /// For the line of a step that has found these suspects: which swap has caused it. Empty if none has.
+    pub fn cause(&self, suspects: &[Suspected]) -> String {
+        let known = |suspected: &&Suspected| matches!(suspected.suspect, Suspect::Swapped(nodes) if self.0.iter().any(|swap| swap.nodes == nodes));
         let causes: Vec<String> =
-            culprits.iter().filter(known).map(|culprit| culprit.suspect.to_string()).collect();
+            suspects.iter().filter(known).map(|suspected| suspected.suspect.to_string()).collect();
         if causes.is_empty() {
             return String::new();
         }
@@ -81,19 +81,19 @@ mod tests {
     #[test]
     fn what_fails_over_swapped_cables_blames_the_swap_and_nobody_else() {
         let nodes = [4, 8, 12].map(id);
-        let culprits = swaps().name(&nodes, bad(&[[4, 8], [4, 12]]));
-        assert_eq!(culprits.len(), 1, "{culprits:?}");
-        assert_eq!(culprits[0].suspect, Suspect::Swapped([8, 12].map(id)));
-        assert!(culprits[0].evidence[0].starts_with("link 4-8, which leads elsewhere: 88 corrupt"));
-        let cause = swaps().cause(&culprits);
+        let suspects = swaps().name(&nodes, bad(&[[4, 8], [4, 12]]));
+        assert_eq!(suspects.len(), 1, "{suspects:?}");
+        assert_eq!(suspects[0].suspect, Suspect::Swapped([8, 12].map(id)));
+        assert!(suspects[0].evidence[0].starts_with("link 4-8, which leads elsewhere: 88 corrupt"));
+        let cause = swaps().cause(&suspects);
         assert!(cause.contains("nodes 8 and 12 are swapped") && cause.contains("`cable`"), "{cause}");
         assert_eq!(Swaps::default().name(&nodes, bad(&[[4, 8], [4, 12]]))[0].suspect, Suspect::Node(id(4)));
     }
 
     #[test]
     fn other_links_are_blamed_as_ever() {
-        let culprits = swaps().name(&[4, 8, 12, 16].map(id), bad(&[[8, 16]]));
-        assert_eq!(culprits[0].suspect, Suspect::Link([8, 16].map(id)));
-        assert_eq!(swaps().cause(&culprits), "");
+        let suspects = swaps().name(&[4, 8, 12, 16].map(id), bad(&[[8, 16]]));
+        assert_eq!(suspects[0].suspect, Suspect::Link([8, 16].map(id)));
+        assert_eq!(swaps().cause(&suspects), "");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use super::ledger::Ledger;
-use crate::culprit::Culprit;
+use crate::suspect::Suspected;
 use crate::swap::Swaps;
 use crate::verdict::Verdict;
 
@@ -77,8 +77,9 @@ pub struct ConntestReport {
     pub duration_s: f64,
     /// By node.
     pub instances: Vec<InstanceReport>,
-    /// Who is to blame, if anybody.
-    pub culprits: Vec<Culprit>,
+    /// The suspects, if there are any.
+    #[serde(rename = "culprits")]
+    pub suspects: Vec<Suspected>,
     /// What other work took away meanwhile, if all instances ran in this program.
     #[serde(default)]
     pub load: Load,
@@ -129,7 +130,7 @@ impl ConntestReport {
         self.blame(&Swaps::default());
         let ran = self.instances.iter().all(|instance| instance.error.is_none());
         let moved = self.bytes_checked() > 0 || self.instances.len() < 2;
-        let fine = ran && self.culprits.is_empty() && !self.instances.is_empty();
+        let fine = ran && self.suspects.is_empty() && !self.instances.is_empty();
         let late = self.instances.iter().flat_map(|instance| &instance.peers).any(PeerReport::was_only_late);
         // Ended early, by request, or late beside other work: what was not done has neither passed nor failed.
         let open = self.partial || self.load.is_busy() && (late || !moved);
@@ -145,7 +146,7 @@ impl ConntestReport {
         self.instances.iter().all(|instance| instance.peers.is_empty())
     }
 
-    /// Names the culprits, where these cables are known to be swapped.
+    /// Names the suspects, where these cables are known to be swapped.
     pub fn blame(&mut self, swaps: &Swaps) {
         let nodes: Vec<NodeId> = self.instances.iter().map(|instance| instance.node).collect();
         let mut bad = Vec::new();
@@ -161,7 +162,7 @@ impl ConntestReport {
                 }
             }
         }
-        self.culprits = swaps.name(&nodes, bad);
+        self.suspects = swaps.name(&nodes, bad);
     }
 
     /// Bytes that were generated, moved and compared, all instances together.
@@ -222,8 +223,8 @@ impl ConntestReport {
             }
             instance.render_block(&mut text, self.loops);
         }
-        for culprit in &self.culprits {
-            let _ = writeln!(text, "culprit: {culprit}");
+        for suspected in &self.suspects {
+            let _ = writeln!(text, "suspect: {suspected}");
         }
         let _ = writeln!(text, "conntest: {}", self.summary());
         let _ = writeln!(text, "CONNTEST RESULT: {}", self.verdict);
@@ -304,7 +305,7 @@ mod tests {
             min_bytes: 8,
             duration_s: 1.0,
             instances: vec![instance(4, vec![peer(8, ledger)]), instance(8, vec![peer(4, right)])],
-            culprits: Vec::new(),
+            suspects: Vec::new(),
             load,
         };
         report.judge();
@@ -329,7 +330,7 @@ mod tests {
             let peer = &mut report.instances[0].peers[0];
             (peer.found, peer.unreachable) = (false, unreachable.map(str::to_owned));
             report.judge();
-            (report.verdict, report.culprits.len())
+            (report.verdict, report.suspects.len())
         };
         assert_eq!(ended(true, None), (Verdict::Inconclusive, 0));
         assert_eq!(ended(false, None), (Verdict::Fail, 1), "it was waited for in vain");
@@ -342,7 +343,7 @@ mod tests {
         let late = Ledger { failures: 1, longest_failure_ns: 2_000_000_000, ..Ledger::default() };
         let of = |ledger, percent| {
             let report = report(ledger, load(percent));
-            (report.verdict, report.culprits.len())
+            (report.verdict, report.suspects.len())
         };
         assert_eq!(of(late, 2.0), (Verdict::Fail, 1));
         assert_eq!(of(late, 80.0), (Verdict::Inconclusive, 0));
@@ -359,7 +360,7 @@ mod tests {
             let mut report = report(Ledger::default(), load(80.0));
             change(&mut report.instances[0].peers[0]);
             report.judge();
-            (report.verdict, report.culprits.len())
+            (report.verdict, report.suspects.len())
         };
         assert_eq!(of_peer(&|peer| peer.found = false), (Verdict::Inconclusive, 0), "it did not answer");
         let down = Some("the link is down".to_owned());

@@ -6,7 +6,7 @@ use tieline::NodeId;
 
 use super::arena::{Arena, Obstacle};
 use super::{blame, hold_to, swapped};
-use crate::culprit::Culprit;
+use crate::suspect::Suspected;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
@@ -74,7 +74,7 @@ impl NamesReport {
     }
 
     /// Who is to blame.
-    pub fn culprits(&self, nodes: &[NodeId]) -> Vec<Culprit> {
+    pub fn suspects(&self, nodes: &[NodeId]) -> Vec<Suspected> {
         blame(nodes, nodes.len().saturating_sub(1), &self.obstacles, &self.swapped, Vec::new())
     }
 

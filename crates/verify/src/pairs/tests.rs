@@ -21,7 +21,7 @@ pub(super) fn report(measured: u32, pairs_in_all: usize) -> PairsReport {
         rounds: 1,
         second_pass: Vec::new(),
         load: Load::default(),
-        culprits: Vec::new(),
+        suspects: Vec::new(),
         verdict: Verdict::Pass,
         error: None,
         obstacles: Vec::new(),
@@ -41,13 +41,13 @@ fn slow(load: Load) -> PairsReport {
 }
 
 #[test]
-fn a_slow_pair_is_a_culprit_unless_the_machine_was_busy() {
+fn a_slow_pair_is_a_suspect_unless_the_machine_was_busy() {
     let quiet = slow(Load { processors: 2, others_percent: Some(2.0), waited_percent: Some(1.0) });
-    assert_eq!((quiet.verdict, quiet.culprits.len()), (Verdict::Fail, 1));
+    assert_eq!((quiet.verdict, quiet.suspects.len()), (Verdict::Fail, 1));
     for busy in [(Some(60.0), Some(1.0)), (Some(1.0), Some(30.0)), (None, Some(30.0))] {
         let load = Load { processors: 2, others_percent: busy.0, waited_percent: busy.1 };
         let report = slow(load);
-        assert_eq!((report.verdict, report.culprits.len()), (Verdict::Inconclusive, 0), "{busy:?}");
+        assert_eq!((report.verdict, report.suspects.len()), (Verdict::Inconclusive, 0), "{busy:?}");
         assert_eq!(report.pairs[0].problems, ["latency: slow"], "what was seen is kept");
     }
 }

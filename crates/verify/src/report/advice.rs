@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::culprits::{Culprit, Suspect};
 use super::facts::Facts;
 use super::read::{Judged, Read};
+use super::suspects::{Suspect, Suspected};
 use super::troubles::Trouble;
 
 /// So many pieces; after that nobody reads on.
@@ -14,7 +14,7 @@ const MOST: usize = 8;
 pub(super) fn all(
     document: &Value,
     facts: &Facts,
-    culprits: &[Culprit],
+    suspects: &[Suspected],
     troubles: &[Trouble],
 ) -> Vec<String> {
     let given = document.texts("advice");
@@ -22,7 +22,7 @@ pub(super) fn all(
         return given.into_iter().take(MOST * 2).map(Into::into).collect();
     }
     let mut advice: Vec<String> = Vec::new();
-    advice.extend(about(document, culprits, facts));
+    advice.extend(about(document, suspects, facts));
     for node in document.items("status.nodes").iter().filter(|node| node.has("error") && !node.has("status"))
     {
         let id = node.count("node");
@@ -65,17 +65,17 @@ pub(super) fn all(
     advice
 }
 
-/// One piece for all bad links, one for each other culprit.
-fn about(document: &Value, culprits: &[Culprit], facts: &Facts) -> Vec<String> {
-    let links: Vec<(u64, u64)> = culprits
+/// One piece for all bad links, one for each other suspect.
+fn about(document: &Value, suspects: &[Suspected], facts: &Facts) -> Vec<String> {
+    let links: Vec<(u64, u64)> = suspects
         .iter()
-        .filter_map(|culprit| match culprit.suspect {
+        .filter_map(|suspected| match suspected.suspect {
             Suspect::Link(a, b) => Some((a, b)),
             _ => None,
         })
         .collect();
     let mut advice: Vec<String> =
-        culprits.iter().filter_map(|culprit| about_other(&culprit.suspect)).collect();
+        suspects.iter().filter_map(|suspected| about_other(&suspected.suspect)).collect();
     if !links.is_empty() {
         advice.insert(0, about_links(document, &links, facts));
     }
@@ -136,7 +136,7 @@ fn about_other(suspect: &Suspect) -> Option<String> {
             "{name}: most of its links are bad and no link without it is, so look at the node, not at cables: its load, its memory, its log, `tieline diag --node {node}`."
         )),
         Suspect::Swapped(a, b) => Some(format!(
-            "{name}: exchange their cables, or correct the plan; who calls node {a} reaches node {b}."
+            "{name}: exchange their cables, or correct the plan; connections to node {a} reach node {b}."
         )),
         Suspect::Other(_) => Some(format!("{name}: read the evidence below.")),
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::facts::Facts;
 use super::read::{Judged, Read};
 use super::{
-    Detail, advice, baseline, cdf, culprits, curves, environment, jitter, matrix, nodes, steps, summary,
+    Detail, advice, baseline, cdf, curves, environment, jitter, matrix, nodes, steps, summary, suspects,
     troubles,
 };
 
@@ -25,12 +25,12 @@ struct Section {
 /// The page of a document.
 pub(super) fn page(document: &Value, detail: Detail) -> String {
     let facts = Facts::of(document);
-    let culprits = culprits::all(document, &facts);
+    let suspects = suspects::all(document, &facts);
     let troubles = troubles::all(document);
-    let advice = advice::all(document, &facts, &culprits, &troubles);
+    let advice = advice::all(document, &facts, &suspects, &troubles);
     let sections: Vec<Section> = [
         ("next", "What to do next", (!advice.is_empty()).then(|| summary::next(&advice))),
-        ("wrong", "What is wrong", summary::wrong(&culprits, &troubles)),
+        ("wrong", "What is wrong", summary::wrong(&suspects, &troubles)),
         ("figures", "At a glance", summary::tiles(document, &facts)),
         ("pairs", "All pairs", matrix::section(document, &facts, detail)),
         ("steps", "What was tested", steps::section(document)),
@@ -65,7 +65,7 @@ pub(super) fn page(document: &Value, detail: Detail) -> String {
                     @if let Some(title) = &title { h1 { (title) } p { "Cluster " (cluster) } } @else { h1 { "Cluster " (cluster) } }
                 }
                 main {
-                    (summary::banner(document, &facts, &culprits, &troubles))
+                    (summary::banner(document, &facts, &suspects, &troubles))
                     nav aria-label="Contents" { ul { @for section in &sections { li { a href={ "#" (section.id) } { (section.title) } } } } }
                     @for section in &sections {
                         section id=(section.id) aria-labelledby={ (section.id) "-h" } {

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::benchmarks::{half_round_trips, of, step_ns};
-use super::culprits::{Culprit, Suspect};
 use super::facts::Facts;
 use super::number;
 use super::read::{Judged, Read};
+use super::suspects::{Suspect, Suspected};
 use super::troubles::{self, Trouble};
 
 /// A figure with its name and what it is compared with.
@@ -18,7 +18,7 @@ struct Tile {
     judged: Option<Judged>,
 }
 
-/// Culprits in the banner.
+/// Suspects in the banner.
 const MOST_BLAMED: usize = 5;
 
 /// The sentence below the verdict.
@@ -26,7 +26,7 @@ fn headline(
     document: &Value,
     judged: Judged,
     facts: &Facts,
-    culprits: &[Culprit],
+    suspects: &[Suspected],
     troubles: &[Trouble],
 ) -> String {
     let (nodes, pairs) = (facts.nodes.len(), facts.pairs.len());
@@ -48,7 +48,7 @@ fn headline(
                 counted(steps.max(1), "step", "steps")
             )
         }
-        Judged::Fail => match culprits {
+        Judged::Fail => match suspects {
             [] => {
                 let errors: Vec<&Trouble> = troubles.iter().filter(|trouble| trouble.is_error).collect();
                 match errors[..] {
@@ -64,8 +64,9 @@ fn headline(
 }
 
 /// `2 links and 1 node`.
-fn kinds(culprits: &[Culprit]) -> String {
-    let number = |is: fn(&Suspect) -> bool| culprits.iter().filter(|culprit| is(&culprit.suspect)).count();
+fn kinds(suspects: &[Suspected]) -> String {
+    let number =
+        |is: fn(&Suspect) -> bool| suspects.iter().filter(|suspected| is(&suspected.suspect)).count();
     let kinds = [
         (number(|suspect| matches!(suspect, Suspect::Node(_))), "node", "nodes"),
         (number(|suspect| matches!(suspect, Suspect::Link(..))), "link", "links"),
@@ -85,7 +86,12 @@ fn counted(number: usize, one: &str, many: &str) -> String {
 }
 
 /// The banner.
-pub(super) fn banner(document: &Value, facts: &Facts, culprits: &[Culprit], troubles: &[Trouble]) -> Markup {
+pub(super) fn banner(
+    document: &Value,
+    facts: &Facts,
+    suspects: &[Suspected],
+    troubles: &[Trouble],
+) -> Markup {
     let judged = document.verdict().unwrap_or(Judged::Unsure);
     let env = super::environment::find(document);
     let host = document.items("status.nodes").iter().find_map(|node| node.text("status.info.host"));
@@ -105,12 +111,12 @@ pub(super) fn banner(document: &Value, facts: &Facts, culprits: &[Culprit], trou
         }
         div.verdict.(judged.class()) {
             p.word { span.symbol aria-hidden="true" { (judged.symbol()) } (judged.word()) }
-            p.headline { (headline(document, judged, facts, culprits, troubles)) }
+            p.headline { (headline(document, judged, facts, suspects, troubles)) }
             @if let Some(busy) = document.text("busy") { p.busy role="note" { (sentence(&busy)) } }
-            @if judged == Judged::Fail && culprits.len() > 1 {
+            @if judged == Judged::Fail && suspects.len() > 1 {
                 ul.blame {
-                    @for culprit in culprits.iter().take(MOST_BLAMED) { li { (culprit.sentence()) } }
-                    @if culprits.len() > MOST_BLAMED { li { "and " (culprits.len() - MOST_BLAMED) " more, below" } }
+                    @for suspected in suspects.iter().take(MOST_BLAMED) { li { (suspected.sentence()) } }
+                    @if suspects.len() > MOST_BLAMED { li { "and " (suspects.len() - MOST_BLAMED) " more, below" } }
                 }
             }
             p.about { @for (at, text) in said.into_iter().flatten().enumerate() { @if at > 0 { " · " } (text) } }
@@ -149,25 +155,25 @@ pub(super) fn next(advice: &[String]) -> Markup {
 }
 
 /// Who is to blame, with the evidence, and everything else that is wrong.
-pub(super) fn wrong(culprits: &[Culprit], troubles: &[Trouble]) -> Option<Markup> {
+pub(super) fn wrong(suspects: &[Suspected], troubles: &[Trouble]) -> Option<Markup> {
     const MOST_EVIDENCE: usize = 6;
-    if culprits.is_empty() && troubles.is_empty() {
+    if suspects.is_empty() && troubles.is_empty() {
         return None;
     }
     Some(html! {
-        @if !culprits.is_empty() {
-            div.culprits {
-                @for culprit in culprits.iter().take(24) {
-                    div.culprit {
-                        h3 { span aria-hidden="true" { "✕ " } (culprit.sentence()) }
-                        ul { @for text in culprit.evidence.iter().take(MOST_EVIDENCE) { li { (prose(text)) } } }
-                        @if culprit.evidence.len() > MOST_EVIDENCE { p { "And " (culprit.evidence.len() - MOST_EVIDENCE) " more." } }
+        @if !suspects.is_empty() {
+            div.suspects {
+                @for suspected in suspects.iter().take(24) {
+                    div.suspect {
+                        h3 { span aria-hidden="true" { "✕ " } (suspected.sentence()) }
+                        ul { @for text in suspected.evidence.iter().take(MOST_EVIDENCE) { li { (prose(text)) } } }
+                        @if suspected.evidence.len() > MOST_EVIDENCE { p { "And " (suspected.evidence.len() - MOST_EVIDENCE) " more." } }
                     }
                 }
             }
         }
         @if !troubles.is_empty() {
-            @if !culprits.is_empty() { h3 { "Also found" } }
+            @if !suspects.is_empty() { h3 { "Also found" } }
             ul.troubles {
                 @for trouble in troubles.iter().take(troubles::MOST) {
                     li { strong { (trouble.place) @if !trouble.is_error { " (warning)" } ": " } (prose(&trouble.text)) }

@@ -228,7 +228,7 @@ fn sixty_four_nodes_fit_and_so_do_more() {
 }
 
 #[test]
-fn a_culprit_is_named_first_and_the_pair_is_marked_without_colour() {
+fn a_suspect_is_named_first_and_the_pair_is_marked_without_colour() {
     let mut document = healthy(4);
     document["verdict"] = json!("FAIL");
     let pair = &mut document["pairs"]["pairs"][1];
@@ -289,10 +289,10 @@ fn a_partial_result_says_so_before_the_verdict() {
 fn evidence_stands_once_and_figures_without_a_limit_say_so() {
     let mut document = healthy(3);
     document["verdict"] = json!("FAIL");
-    let culprit =
+    let suspected =
         json!([{ "suspect": { "link": [4, 8] }, "evidence": ["seen once: `tieline link up 4 8`"] }]);
-    document["culprits"] = culprit.clone();
-    document["cable"]["culprits"] = culprit;
+    document["culprits"] = suspected.clone();
+    document["cable"]["culprits"] = suspected;
     for step in ["names", "curves", "closing"] {
         let said = json!({ "name": step, "verdict": "PASS", "detail": "", "duration_s": 0.1 });
         document["steps"].as_array_mut().unwrap().push(said);

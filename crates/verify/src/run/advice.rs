@@ -4,8 +4,8 @@ use proto::wire::status::LinkStatus;
 use tieline::NodeId;
 
 use super::{Start, Step, Verdict};
-use crate::culprit::{Culprit, Suspect};
 use crate::status::ClusterReport;
+use crate::suspect::{Suspect, Suspected};
 
 /// What advice depends on, beside who is to blame.
 pub(super) struct Known<'a> {
@@ -23,9 +23,9 @@ pub(super) struct Known<'a> {
 }
 
 /// What to do next, the most telling first.
-pub(super) fn advice(culprits: &[Culprit], known: &Known<'_>) -> Vec<String> {
+pub(super) fn advice(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
     let Known { steps, busy, partial, .. } = known;
-    let mut advice = about_culprits(culprits, known);
+    let mut advice = about_suspects(suspects, known);
     let in_doubt =
         |step: &&Step| step.verdict == Verdict::Inconclusive && !step.detail.starts_with(super::SKIPPED);
     let (spoilt, unsure): (Vec<&Step>, Vec<&Step>) =
@@ -55,9 +55,9 @@ pub(super) fn advice(culprits: &[Culprit], known: &Known<'_>) -> Vec<String> {
 }
 
 /// What was done on purpose is undone first; of a cluster that is gone nothing can be looked at any more.
-fn about_culprits(culprits: &[Culprit], known: &Known<'_>) -> Vec<String> {
-    if let (Some(up), [first, ..]) = (&known.own, culprits) {
-        let who = match culprits.len() {
+fn about_suspects(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
+    if let (Some(up), [first, ..]) = (&known.own, suspects) {
+        let who = match suspects.len() {
             1 => first.suspect.to_string(),
             count => format!("{} and {} more", first.suspect, count - 1),
         };
@@ -66,30 +66,30 @@ fn about_culprits(culprits: &[Culprit], known: &Known<'_>) -> Vec<String> {
              `tieline verify --running` finds it there, too"
         )];
     }
-    let about = |culprit: &Culprit| {
-        let undo = on_purpose(culprit, &known.links);
+    let about = |suspected: &Suspected| {
+        let undo = on_purpose(suspected, &known.links);
         // A node may be to blame for more than what was done to its links.
-        let is_all = undo.is_some() && matches!(culprit.suspect, Suspect::Link(_));
-        undo.into_iter().chain((!is_all).then(|| culprit.next_step()))
+        let is_all = undo.is_some() && matches!(suspected.suspect, Suspect::Link(_));
+        undo.into_iter().chain((!is_all).then(|| suspected.next_step()))
     };
-    culprits.iter().flat_map(about).collect()
+    suspects.iter().flat_map(about).collect()
 }
 
 /// What ends a fault that was made on purpose, if the suspect has one.
-fn on_purpose(culprit: &Culprit, links: &[(NodeId, &LinkStatus)]) -> Option<String> {
+fn on_purpose(suspected: &Suspected, links: &[(NodeId, &LinkStatus)]) -> Option<String> {
     let of_suspect = |(node, link): &(NodeId, &LinkStatus)| {
         let ends = Suspect::Link([*node.min(&link.peer), *node.max(&link.peer)]);
-        culprit.suspect.explains(&ends).then(|| made_on_purpose(&ends, link)).flatten()
+        suspected.suspect.explains(&ends).then(|| made_on_purpose(&ends, link)).flatten()
     };
     let mut made: Vec<String> = links.iter().filter_map(of_suspect).collect();
     // Both ends say the same of a link that was taken down.
     made.sort_unstable();
     made.dedup();
     let (first, rest) = made.split_first()?;
-    let whose = if matches!(culprit.suspect, Suspect::Link(_)) {
+    let whose = if matches!(suspected.suspect, Suspect::Link(_)) {
         String::new()
     } else {
-        format!("{}: its ", culprit.suspect)
+        format!("{}: its ", suspected.suspect)
     };
     let more = if rest.is_empty() {
         String::new()
@@ -158,8 +158,8 @@ mod tests {
         NodeId::new(number).unwrap()
     }
 
-    fn link(a: u32, b: u32) -> Culprit {
-        Culprit { suspect: Suspect::Link([id(a), id(b)]), evidence: vec!["lost".into()] }
+    fn link(a: u32, b: u32) -> Suspected {
+        Suspected { suspect: Suspect::Link([id(a), id(b)]), evidence: vec!["lost".into()] }
     }
 
     /// The link of node 4 to node 8, as node 4 sees it.
@@ -189,19 +189,19 @@ mod tests {
 
     #[test]
     fn what_was_done_on_purpose_is_undone_by_the_command_that_is_named() {
-        let of = |culprit: Culprit, link: &LinkStatus| advice(&[culprit], &known(&[], link)).remove(0);
+        let of = |suspected: Suspected, link: &LinkStatus| advice(&[suspected], &known(&[], link)).remove(0);
         assert!(of(link(4, 8), &changed(|_| {})).contains("compare `tieline link list`"));
         let down = changed(|link| link.taken_down = true);
         assert!(of(link(4, 8), &down).contains("`tieline link up 4 8`"), "{}", of(link(4, 8), &down));
         assert!(of(link(4, 12), &down).contains("compare"), "another link");
         let worse = changed(|link| link.faults = LinkFaults { lose_ppm: 10_000, ..LinkFaults::default() });
-        let node = Culprit { suspect: Suspect::Node(id(8)), evidence: Vec::new() };
-        for culprit in [link(4, 8), node] {
-            let said = of(culprit.clone(), &worse);
-            assert!(said.starts_with(&culprit.suspect.to_string()), "{said}");
+        let node = Suspected { suspect: Suspect::Node(id(8)), evidence: Vec::new() };
+        for suspected in [link(4, 8), node] {
+            let said = of(suspected.clone(), &worse);
+            assert!(said.starts_with(&suspected.suspect.to_string()), "{said}");
             assert!(said.contains("loss") && said.contains("`tieline link clear 4 8`"), "{said}");
-            let pieces = advice(std::slice::from_ref(&culprit), &known(&[], &worse)).len();
-            let is_node = matches!(culprit.suspect, Suspect::Node(_));
+            let pieces = advice(std::slice::from_ref(&suspected), &known(&[], &worse)).len();
+            let is_node = matches!(suspected.suspect, Suspect::Node(_));
             assert_eq!(pieces, 1 + usize::from(is_node), "a node may have other troubles, too");
         }
     }
@@ -227,7 +227,7 @@ mod tests {
             (words(&["/opt/tieline", "verify", "--running", "--quick"]), changed(|_| {}));
         let partial = Some("ended early by a signal");
         let said = advice(
-            &[Culprit::swapped([id(8), id(12)])],
+            &[Suspected::swapped([id(8), id(12)])],
             &Known { partial, argv: &argv, ..known(&[], &link_status) },
         );
         assert!(said[0].contains("nodes 8 and 12"), "{said:?}");

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use proto::wire::status::{LinkStatus, NodeStatus};
 use tieline::NodeId;
 
-use crate::culprit::{Culprit, Suspect};
 use crate::status::{ClusterReport, carries};
+use crate::suspect::{Suspect, Suspected};
 
 /// What is no longer as it was.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// The suspects for it.
-    pub(super) culprits: Vec<Culprit>,
+    pub(super) suspects: Vec<Suspected>,
     /// Links that were down because heartbeats came too late, while the machine was busy with other work, and that are up again: that speaks
     /// against no link. In words.
     pub(super) late: Vec<String>,
@@ -97,14 +97,14 @@ fn change_of(node: NodeId, old: &LinkStatus, link: &LinkStatus) -> Option<Change
 
 impl Changes {
     fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.culprits.iter().filter_map(|culprit| match culprit.suspect {
+        self.suspects.iter().filter_map(|suspected| match suspected.suspect {
             Suspect::Node(node) => Some(node),
             _ => None,
         })
     }
 
     fn blame(&mut self, suspect: Suspect, evidence: String) {
-        self.culprits.push(Culprit { suspect, evidence: vec![evidence] });
+        self.suspects.push(Suspected { suspect, evidence: vec![evidence] });
     }
 
     /// What both ends have seen of a link. The end that missed heartbeats ends the session; the other one may have missed none.
@@ -115,7 +115,7 @@ impl Changes {
         if is_busy && is_only_late {
             self.late.push(format!("link {}-{}: {}", ends[0], ends[1], evidence.join(", ")));
         } else {
-            self.culprits.push(Culprit { suspect: Suspect::Link(ends), evidence });
+            self.suspects.push(Suspected { suspect: Suspect::Link(ends), evidence });
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     fn judged(changes: [Option<Change>; 2], is_busy: bool) -> (usize, usize) {
         let mut all = Changes::default();
         all.judge([node(4), node(8)], &changes.into_iter().flatten().collect::<Vec<_>>(), is_busy);
-        (all.culprits.len(), all.late.len())
+        (all.suspects.len(), all.late.len())
     }
 
     #[test]

@@ -23,11 +23,11 @@ impl Report {
                 let _ = writeln!(text, "  {problem}");
             }
         }
-        if !self.culprits.is_empty() {
+        if !self.suspects.is_empty() {
             text.push_str("\nWho is to blame:\n");
-            for culprit in &self.culprits {
-                let _ = writeln!(text, "  {}", culprit.suspect);
-                for evidence in &culprit.evidence {
+            for suspected in &self.suspects {
+                let _ = writeln!(text, "  {}", suspected.suspect);
+                for evidence in &suspected.evidence {
                     let _ = writeln!(text, "    {evidence}");
                 }
             }
@@ -62,7 +62,7 @@ impl Report {
             counted(self.exchange.pairs.len(), "pair"),
             self.duration_s
         );
-        let blamed = self.culprits.iter().map(|culprit| culprit.suspect.to_string());
+        let blamed = self.suspects.iter().map(|suspected| suspected.suspect.to_string());
         let said = reason(&blamed.collect::<Vec<_>>(), &self.problems());
         text.push_str(&if said.is_empty() { open_step(self.verdict, &self.steps) } else { said });
         text.push('\n');

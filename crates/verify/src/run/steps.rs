@@ -15,13 +15,13 @@ use super::{Control, Start, Step, busy, curves};
 use crate::cable::{self, CableError, CableReport};
 use crate::capacity::CouldNotRun;
 use crate::conntest::{self, ConntestReport};
-use crate::culprit::Culprit;
 use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
 use crate::latency::{self, LatencyReport, NotMeasured};
 use crate::own::Removal;
 use crate::pairs::{self, NamesReport, PairsReport};
 use crate::status::{self, ClusterReport};
+use crate::suspect::Suspected;
 use crate::swap::Swaps;
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -38,7 +38,7 @@ pub(super) struct Steps<'a, 'b> {
     /// What the cable test knows to be swapped.
     pub(super) swaps: Swaps,
     /// Who is to blame, as the tests of one pair say.
-    pub(super) of_pair: Vec<Culprit>,
+    pub(super) of_pair: Vec<Suspected>,
     /// Since when nothing more is done.
     ended_after: Option<&'static str>,
 }
@@ -216,7 +216,7 @@ impl<'a, 'b> Steps<'a, 'b> {
         let swaps = self.swaps.clone();
         let report = self.unless_ended("names", |_| {
             let report = pairs::names(target);
-            let cause = swaps.cause(&report.culprits(&target.nodes));
+            let cause = swaps.cause(&report.suspects(&target.nodes));
             let (verdict, detail) = (report.verdict, report.summary() + &cause);
             (report, verdict, detail)
         });
@@ -265,7 +265,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 stop.store((control.stop)(), Ordering::Relaxed);
             });
             report.blame(&swaps);
-            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.culprits));
+            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.suspects));
             (report, verdict, detail)
         });
         self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
@@ -281,7 +281,7 @@ impl<'a, 'b> Steps<'a, 'b> {
             let Plan { rounds, watch, most_pairs, .. } = plan;
             let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed, most_pairs };
             let report = pairs::run(target, &plan, control.tell, control.stop);
-            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.culprits));
+            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.suspects));
             (report, verdict, detail)
         });
         self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
@@ -358,7 +358,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 let changes = closing::changes(before, &after, is_busy);
                 let mut detail = format!(
                     "{} node(s) or link(s) changed during the test, {} problem(s)",
-                    changes.culprits.len(),
+                    changes.suspects.len(),
                     after.problems.len()
                 );
                 if let Some(first) = changes.late.first() {
@@ -366,7 +366,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 }
                 // What was wrong before is the first look's to say.
                 let worse = after.verdict > before.verdict;
-                let verdict = match (!changes.culprits.is_empty() || worse, changes.late.is_empty()) {
+                let verdict = match (!changes.suspects.is_empty() || worse, changes.late.is_empty()) {
                     (true, _) => Verdict::Fail,
                     (false, true) => Verdict::Pass,
                     (false, false) => Verdict::Inconclusive,

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
-/// What is to blame.
+/// A part of the cluster that may be faulty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspect {
@@ -18,12 +18,12 @@ pub enum Suspect {
     Swapped([NodeId; 2]),
 }
 
-/// What is to blame, and for what.
+/// A suspect with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Culprit {
-    /// Which.
+pub struct Suspected {
+    /// The suspect.
     pub suspect: Suspect,
-    /// What speaks against it.
+    /// What was seen of it, in words.
     pub evidence: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Suspect {
 }
 
 impl Suspect {
-    /// Whether what was seen on a link may be this one's fault.
+    /// Whether this suspect explains what was seen of the other one.
     pub fn explains(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Node(node), Self::Link(link)) => link.contains(node),
@@ -47,7 +47,7 @@ impl Suspect {
     }
 }
 
-impl Culprit {
+impl Suspected {
     /// What to do about it.
     pub fn next_step(&self) -> String {
         match &self.suspect {
@@ -68,24 +68,24 @@ impl Culprit {
 
     /// These two answer in each other's place.
     pub fn swapped([a, b]: [NodeId; 2]) -> Self {
-        let evidence = format!("swapped: who calls node {a} reaches node {b}, and the other way round");
+        let evidence = format!("swapped: connections to node {a} reach node {b}, and the other way round");
         Self { suspect: Suspect::Swapped([a, b]), evidence: vec![evidence] }
     }
 }
 
-impl fmt::Display for Culprit {
+impl fmt::Display for Suspected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.suspect, self.evidence.join("; "))
     }
 }
 
-/// Names the culprits behind bad pairs (each in ascending order, with what was seen), in a cluster of these nodes.
-pub fn name(nodes: &[NodeId], bad: &[([NodeId; 2], String)]) -> Vec<Culprit> {
+/// Names the suspects behind bad pairs (each in ascending order, with what was seen), in a cluster of these nodes.
+pub fn name(nodes: &[NodeId], bad: &[([NodeId; 2], String)]) -> Vec<Suspected> {
     name_among(nodes, nodes.len().saturating_sub(1), bad)
 }
 
 /// As [`name`], where only so many links of each node were looked at.
-pub fn name_among(nodes: &[NodeId], links_each: usize, bad: &[([NodeId; 2], String)]) -> Vec<Culprit> {
+pub fn name_among(nodes: &[NodeId], links_each: usize, bad: &[([NodeId; 2], String)]) -> Vec<Suspected> {
     let mut links: BTreeMap<[NodeId; 2], Vec<String>> = BTreeMap::new();
     for (pair, evidence) in bad {
         links.entry(*pair).or_default().push(evidence.clone());
@@ -102,11 +102,11 @@ pub fn name_among(nodes: &[NodeId], links_each: usize, bad: &[([NodeId; 2], Stri
                 .iter()
                 .map(|([a, b], evidence)| format!("link {a}-{b}: {}", evidence.join(", ")))
                 .collect();
-            vec![Culprit { suspect: Suspect::Node(*node), evidence }]
+            vec![Suspected { suspect: Suspect::Node(*node), evidence }]
         }
         None => links
             .into_iter()
-            .map(|(pair, evidence)| Culprit { suspect: Suspect::Link(pair), evidence })
+            .map(|(pair, evidence)| Suspected { suspect: Suspect::Link(pair), evidence })
             .collect(),
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     fn suspects(nodes: &[u32], bad: &[[u32; 2]]) -> Vec<String> {
         let nodes: Vec<NodeId> = nodes.iter().map(|node| id(*node)).collect();
         let bad: Vec<_> = bad.iter().map(|pair| (pair.map(id), "slow".to_owned())).collect();
-        name(&nodes, &bad).iter().map(|culprit| culprit.suspect.to_string()).collect()
+        name(&nodes, &bad).iter().map(|suspected| suspected.suspect.to_string()).collect()
     }
 
     #[test]

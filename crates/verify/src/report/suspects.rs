@@ -62,14 +62,14 @@ impl Suspect {
 
 /// One of them, with everything that speaks against it.
 #[derive(Debug, Clone)]
-pub(super) struct Culprit {
+pub(super) struct Suspected {
     pub suspect: Suspect,
     pub evidence: Vec<String>,
     /// What is wrong, in a few words each: `slow`, `loses data`.
     pub faults: Vec<String>,
 }
 
-impl Culprit {
+impl Suspected {
     /// `Link 4–12 is slow and loses data`.
     pub(super) fn sentence(&self) -> String {
         let faults = match &self.faults[..] {
@@ -89,7 +89,7 @@ impl Culprit {
 }
 
 /// All of a document, each once, the one with most against it first.
-pub(super) fn all(document: &Value, facts: &Facts) -> Vec<Culprit> {
+pub(super) fn all(document: &Value, facts: &Facts) -> Vec<Suspected> {
     let mut by_suspect: BTreeMap<Suspect, Vec<String>> = BTreeMap::new();
     let lists = ["pairs.culprits", "load.culprits", "cable.culprits", "culprits"];
     for entry in lists.iter().flat_map(|list| document.items(list)) {
@@ -101,15 +101,15 @@ pub(super) fn all(document: &Value, facts: &Facts) -> Vec<Culprit> {
             }
         }
     }
-    let mut culprits: Vec<Culprit> = by_suspect
+    let mut suspects: Vec<Suspected> = by_suspect
         .into_iter()
         .map(|(suspect, evidence)| {
             let faults = faults(&suspect, &evidence, facts);
-            Culprit { suspect, evidence, faults }
+            Suspected { suspect, evidence, faults }
         })
         .collect();
-    culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.evidence.len()));
-    culprits
+    suspects.sort_by_key(|suspected| std::cmp::Reverse(suspected.evidence.len()));
+    suspects
 }
 
 /// From figures where there are any, else from the words of the evidence.
