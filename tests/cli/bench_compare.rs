@@ -12,13 +12,13 @@ pub(super) fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A result of `acceptance` whose figures cost so many times their floor of 40 ns.
+/// A result of `acceptance` whose figures cost so many times their baseline of 40 ns.
 pub(super) fn figures(ratios: &[(&str, f64)]) -> Value {
     let figure = |(id, ratio): &(&str, f64)| {
         let blocks: Vec<[f64; 2]> = (0..40)
             .map(|n| {
-                let floor = if n % 5 == 0 { 160.0 } else { 40.0 };
-                [floor * ratio * (1.0 + 0.001 * f64::from(n % 7)), floor]
+                let baseline = if n % 5 == 0 { 160.0 } else { 40.0 };
+                [baseline * ratio * (1.0 + 0.001 * f64::from(n % 7)), baseline]
             })
             .collect();
         json!({

@@ -18,7 +18,7 @@ pub(super) fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A program that stands in for a build: it knows these figures, each of which costs so many times its floor.
+/// A program that stands in for a build: it knows these figures, each of which costs so many times its baseline.
 pub(super) fn stand_in(folder: &Path, ratios: &[(&str, f64)]) -> PathBuf {
     fs::create_dir_all(folder).unwrap();
     let ids: Vec<String> = ratios.iter().map(|(id, _)| format!("\"{id}\"")).collect();

@@ -27,7 +27,7 @@ fn must(command: &mut Command) -> String {
 }
 
 impl Repository {
-    /// The present tree's build costs so many times the floor.
+    /// The present tree's build costs so many times the baseline.
     fn new(now: f64) -> Self {
         let made = Self { folder: tempfile::tempdir().unwrap() };
         let top = made.top();
@@ -90,7 +90,7 @@ impl Repository {
         self.commit(&fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../run")).unwrap())
     }
 
-    /// A commit whose build costs so many times the floor, and is counted.
+    /// A commit whose build costs so many times the baseline, and is counted.
     fn commit_build(&self, ratio: f64) -> String {
         let folder = self.folder.path().join(format!("before-{ratio}"));
         let program = stand_in(&folder, &[(ID, ratio)]);

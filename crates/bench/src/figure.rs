@@ -158,7 +158,8 @@ pub struct Reference {
 #[serde(rename_all = "lowercase")]
 pub enum ReferenceKind {
     /// What the machine allows at that moment.
-    Floor,
+    #[serde(rename = "floor")]
+    Baseline,
     /// Another implementation, measured in the same run.
     Rival,
     /// A number of the goal itself.

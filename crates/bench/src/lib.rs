@@ -1,7 +1,7 @@
 //! Benchmarks: pattern × transport × statistics, each figure next to a baseline of the machine.
 //!
 //! What it is for: measuring what tieline does ([`patterns`]), next to what the machine allows at the same moment
-//! ([`floor`]), in alternating blocks ([`run`]), and saying how sure that is ([`stats`], [`verdict`]). The results leave as
+//! ([`baseline`]), in alternating blocks ([`run`]), and saying how sure that is ([`stats`], [`verdict`]). The results leave as
 //! one form ([`figure`], described in `docs/schema.md`) from which tables, CSV and classic layouts are made ([`layout`]);
 //! Read back ([`results`]), they are compared with older ones ([`compare`]) and judged by a file ([`thresholds`]).
 //!
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acceptance;
+pub mod baseline;
 pub mod builds;
 pub mod cluster;
 pub mod compare;
@@ -23,7 +24,6 @@ pub mod duo;
 pub mod env;
 pub mod error;
 pub mod figure;
-pub mod floor;
 pub mod layout;
 pub mod limits;
 pub mod noise;

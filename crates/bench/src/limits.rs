@@ -2,22 +2,22 @@
 //! rings that have no goal.
 //!
 //! Every other figure is read against these. They hold for the two processors named, now: on a virtual machine they
-//! change by factors within seconds, which is why each figure probes its own floor again.
+//! change by factors within seconds, which is why each figure probes its own baseline again.
 
 use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::{
-    cpus, duo,
-    duo::Duo,
-    env::{self, Env},
-    error::Result,
-    floor::{
+    baseline::{
         line::{FarThread, LineProbe, Lines, Words},
         memory::{CopyProbe, FreshProbe, Temperature},
         wake::WakeProbe,
     },
+    cpus, duo,
+    duo::Duo,
+    env::{self, Env},
+    error::Result,
     layout::table::{Align, Table, size, three_digits},
     patterns::ring_rates::{self, RingRate},
     progress::Progress,
@@ -61,9 +61,9 @@ pub struct Report {
     /// It was ended early: what is there was measured until then.
     pub partial: bool,
     /// Half the round trip of a cache line.
-    pub lines: Vec<LineFloor>,
+    pub lines: Vec<LineBaseline>,
     /// memcpy.
-    pub copies: Vec<CopyFloor>,
+    pub copies: Vec<CopyBaseline>,
     /// Futex wake-up across the two processors, one way.
     pub wake: Option<Summary>,
     /// What rings carry.
@@ -72,7 +72,7 @@ pub struct Report {
 
 /// One form of the line.
 #[derive(Debug, Clone, Serialize)]
-pub struct LineFloor {
+pub struct LineBaseline {
     /// `one line` or `two lines`.
     pub form: &'static str,
     /// Half round trips.
@@ -83,7 +83,7 @@ pub struct LineFloor {
 
 /// memcpy of one size.
 #[derive(Debug, Clone, Serialize)]
-pub struct CopyFloor {
+pub struct CopyBaseline {
     /// Bytes copied.
     pub size_bytes: usize,
     /// Where they were.
@@ -107,8 +107,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let lines = Lines::new();
     let (lines, copies, wake, rings, partial) = duo::on(cpus, |duo| {
         progress.tell("cache line", 0.0);
-        let floors = [("one line", lines.one()), ("two lines", lines.two())];
-        let lines = floors.map(|(form, words)| line(form, words, &timer, duo, options.readings));
+        let baselines = [("one line", lines.one()), ("two lines", lines.two())];
+        let lines = baselines.map(|(form, words)| line(form, words, &timer, duo, options.readings));
         progress.tell("wake-up", 0.1);
         let wake = wake(&timer, duo, options.readings)?;
         progress.tell("rings", 0.15);
@@ -136,14 +136,14 @@ fn line<'env>(
     timer: &Timer,
     duo: &mut Duo<'env>,
     readings: u32,
-) -> Result<LineFloor> {
+) -> Result<LineBaseline> {
     let mut far = FarThread { duo, words };
     let mut probe = LineProbe::new(timer, &mut far, words)?;
     let mut all = Samples::new(false)?;
     for _ in 0..readings {
         probe.half_round_trip_ns(timer, &mut far, Some(&mut all))?;
     }
-    Ok(LineFloor { form, half_rtt: all.summary(), batch: probe.batch() })
+    Ok(LineBaseline { form, half_rtt: all.summary(), batch: probe.batch() })
 }
 
 fn wake(timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Option<Summary>> {
@@ -155,15 +155,15 @@ fn wake(timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Option<Summar
     Ok(all.summary())
 }
 
-fn copy(size_bytes: usize, timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Vec<CopyFloor>> {
-    let mut floors = Vec::new();
+fn copy(size_bytes: usize, timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Vec<CopyBaseline>> {
+    let mut baselines = Vec::new();
     for temperature in [Temperature::Hot, Temperature::Cold] {
         let mut probe = CopyProbe::new(timer, size_bytes, temperature)?;
         let mut all = Samples::new(false)?;
         for _ in 0..readings {
             probe.copy_ns(timer, Some(&mut all))?;
         }
-        floors.push(CopyFloor { size_bytes, temperature, time: all.summary(), batch: probe.batch() });
+        baselines.push(CopyBaseline { size_bytes, temperature, time: all.summary(), batch: probe.batch() });
     }
     if size_bytes <= FRESH_BYTES_MAX {
         // About as many bytes in each reading, within reason.
@@ -173,9 +173,14 @@ fn copy(size_bytes: usize, timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> R
         for _ in 0..readings {
             probe.copy_ns(timer, duo, Some(&mut all))?;
         }
-        floors.push(CopyFloor { size_bytes, temperature: Temperature::Fresh, time: all.summary(), batch: 1 });
+        baselines.push(CopyBaseline {
+            size_bytes,
+            temperature: Temperature::Fresh,
+            time: all.summary(),
+            batch: 1,
+        });
     }
-    Ok(floors)
+    Ok(baselines)
 }
 
 impl Report {
@@ -220,11 +225,11 @@ impl Report {
             let known = [Some(s.min_ns), s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, Some(s.max_ns)].map(show);
             table.row([name].into_iter().chain(known).chain([s.n.to_string()]));
         };
-        for floor in &self.lines {
+        for baseline in &self.lines {
             row(
-                format!("{}, half round trip", floor.form),
-                &floor.half_rtt,
-                step / f64::from(floor.batch) / 2.0,
+                format!("{}, half round trip", baseline.form),
+                &baseline.half_rtt,
+                step / f64::from(baseline.batch) / 2.0,
             );
         }
         row("futex wake-up, one way".to_owned(), &self.wake, step);

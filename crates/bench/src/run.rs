@@ -2,7 +2,7 @@
 //!
 //! A block has three readings, the outer side before and after the inner one, so that a drift cancels and a processor
 //! that moved is seen: if the two outer readings differ by more than the plan allows, the block is set apart and
-//! counted. That choice looks at the outer side only. Against a floor the outer side is always the floor; against a
+//! counted. That choice looks at the outer side only. Against a baseline the outer side is always the baseline; against a
 //! rival chance decides, so that neither side gains from being outside. Against a constant, which cannot move, a
 //! separate probe watches the machine ([`Sides::watch`]).
 //!
@@ -44,7 +44,7 @@ pub trait Sides {
 /// Which side encloses the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The reference, always: it is the floor, and shows whether the machine moved.
+    /// The reference, always: it is the baseline, and shows whether the machine moved.
     ReferenceOutside,
     /// Drawn for each block.
     Shuffled,
@@ -76,8 +76,8 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// A plan of at most `max_time`, and at least a sixth of it, against a floor.
-    pub fn against_floor(max_time: Duration, seed: u64) -> Self {
+    /// A plan of at most `max_time`, and at least a sixth of it, against a baseline.
+    pub fn against_baseline(max_time: Duration, seed: u64) -> Self {
         Self {
             min_blocks: MIN_BLOCKS,
             max_blocks: 2000,
@@ -94,7 +94,7 @@ impl BlockPlan {
 
     /// The same against a rival.
     pub fn against_rival(max_time: Duration, seed: u64) -> Self {
-        let plan = Self::against_floor(max_time, seed);
+        let plan = Self::against_baseline(max_time, seed);
         Self { order: Order::Shuffled, ..plan }
     }
 }
@@ -239,9 +239,9 @@ fn moved(a: f64, b: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A machine made of a script: floor of each call, ours as a multiple of it.
+    /// A machine made of a script: baseline of each call, ours as a multiple of it.
     struct Script {
-        floor: Box<dyn FnMut() -> f64>,
+        baseline: Box<dyn FnMut() -> f64>,
         factor: f64,
         calls: Vec<char>,
     }
@@ -249,21 +249,21 @@ mod tests {
     impl Sides for Script {
         fn ours(&mut self) -> Result<f64> {
             self.calls.push('o');
-            Ok((self.floor)() * self.factor)
+            Ok((self.baseline)() * self.factor)
         }
         fn reference(&mut self) -> Result<f64> {
             self.calls.push('r');
-            Ok((self.floor)())
+            Ok((self.baseline)())
         }
     }
 
-    fn script(floor: impl FnMut() -> f64 + 'static) -> Script {
-        Script { floor: Box::new(floor), factor: 1.05, calls: Vec::new() }
+    fn script(baseline: impl FnMut() -> f64 + 'static) -> Script {
+        Script { baseline: Box::new(baseline), factor: 1.05, calls: Vec::new() }
     }
 
     /// The clock of most tests stands still.
     fn plan() -> BlockPlan {
-        BlockPlan { min_time: Duration::ZERO, ..BlockPlan::against_floor(Duration::from_secs(10), 1) }
+        BlockPlan { min_time: Duration::ZERO, ..BlockPlan::against_baseline(Duration::from_secs(10), 1) }
     }
 
     fn go(plan: &BlockPlan, sides: &mut Script) -> BlockRun {

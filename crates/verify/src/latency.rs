@@ -1,7 +1,7 @@
 //! Request/response latency between one pair of nodes, next to the machine's baseline at that
 //! moment.
 //!
-//! The verdict is about the ratio to the floor, not about nanoseconds: a processor that was moved changes both.
+//! The verdict is about the ratio to the baseline, not about nanoseconds: a processor that was moved changes both.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,8 @@ pub struct LatencyReport {
     /// What came of it.
     pub verdict: Verdict,
     /// Half a round trip of 4 bytes over that of the cache line that carries it: median of the readings' ratios.
-    pub ratio_to_floor: Option<f64>,
+    #[serde(rename = "ratio_to_floor")]
+    pub ratio_to_baseline: Option<f64>,
     /// The 95 % interval of that.
     pub ratio_ci95: Option<Interval>,
     /// That ratio may be at most this.
@@ -60,14 +61,14 @@ impl LatencyReport {
     /// In one line.
     pub fn summary(&self) -> String {
         let [near, far] = self.scipp.nodes;
-        let mut text = match (self.judged(), self.ratio_to_floor) {
+        let mut text = match (self.judged(), self.ratio_to_baseline) {
             (Some(row), Some(ratio)) => {
                 let interval = self
                     .ratio_ci95
                     .map_or(String::new(), |ci| format!("95 %: {:.2} to {:.2}, ", ci.low, ci.high));
                 format!(
-                    "nodes {near} and {far}: {:.0} ns half round trip of 4 B, {ratio:.2} x the floor ({interval}limit {LIMIT:.1}), {} of {} readings disturbed",
-                    ratio * row.line_floor_ns,
+                    "nodes {near} and {far}: {:.0} ns half round trip of 4 B, {ratio:.2} x the baseline ({interval}limit {LIMIT:.1}), {} of {} readings disturbed",
+                    ratio * row.line_baseline_ns,
                     row.disturbed,
                     row.readings,
                 )
@@ -248,7 +249,7 @@ fn measure(
 fn report(scipp: scipp::Report) -> LatencyReport {
     LatencyReport {
         verdict: Verdict::Inconclusive,
-        ratio_to_floor: None,
+        ratio_to_baseline: None,
         ratio_ci95: None,
         limit: LIMIT,
         looks: Vec::new(),
@@ -259,7 +260,7 @@ fn report(scipp: scipp::Report) -> LatencyReport {
 
 impl LatencyReport {
     fn take(&mut self, look: &Look) {
-        (self.ratio_to_floor, self.ratio_ci95) = (look.ratio, look.ratio_ci95);
+        (self.ratio_to_baseline, self.ratio_ci95) = (look.ratio, look.ratio_ci95);
     }
 }
 
@@ -282,17 +283,17 @@ fn look(scipp: &scipp::Report) -> Look {
 }
 
 /// Of readings, each beside the line's own transfer at the same moment on the same line, and of how many during which that
-/// moved. Medians of all readings and of all floors would not do: where the processors are moved, they are of different
+/// moved. Medians of all readings and of all baselines would not do: where the processors are moved, they are of different
 /// moments, and so the one may be twice the other.
 fn look_at(readings: &[[f64; 2]], disturbed: usize) -> Look {
-    let ratios: Vec<f64> = readings.iter().map(|[ours, floor]| ours / floor).collect();
-    let excess: Vec<f64> = readings.iter().map(|[ours, floor]| ours - floor).collect();
-    let floors: Vec<f64> = readings.iter().map(|[_, floor]| *floor).collect();
+    let ratios: Vec<f64> = readings.iter().map(|[ours, baseline]| ours / baseline).collect();
+    let excess: Vec<f64> = readings.iter().map(|[ours, baseline]| ours - baseline).collect();
+    let baselines: Vec<f64> = readings.iter().map(|[_, baseline]| *baseline).collect();
     let (ratio, ratio_ci95) = (median(&ratios), median_interval(&ratios));
     let calm = disturbed <= readings.len();
     let verdict = match (ratio_ci95, median_interval(&excess)) {
         (Some(ci), _) if ci.high <= LIMIT => Verdict::Pass,
-        (Some(ci), Some(excess)) if ci.low > LIMIT && calm && excess.low > SCATTERS * scatter(&floors) => {
+        (Some(ci), Some(excess)) if ci.low > LIMIT && calm && excess.low > SCATTERS * scatter(&baselines) => {
             Verdict::Fail
         }
         _ => Verdict::Inconclusive,
@@ -344,14 +345,14 @@ mod tests {
             (0..15).map(|n| [92.0 + f64::from(n % 3), 30.0 + f64::from(n % 5) * 6.0]).collect();
         assert_eq!(look_at(&jittery, 0).verdict, Verdict::Inconclusive);
         // The same ratio on a line of 70 ns that holds still is a fault, and is one where the line takes 30.
-        for floor in [30.0, 70.0] {
+        for baseline in [30.0, 70.0] {
             let steady: Vec<[f64; 2]> =
-                (0..15).map(|n| [2.4 * floor + f64::from(n % 3), floor + f64::from(n % 2)]).collect();
-            assert_eq!(look_at(&steady, 0).verdict, Verdict::Fail, "{floor}");
+                (0..15).map(|n| [2.4 * baseline + f64::from(n % 3), baseline + f64::from(n % 2)]).collect();
+            assert_eq!(look_at(&steady, 0).verdict, Verdict::Fail, "{baseline}");
             assert_eq!(look_at(&steady, 16).verdict, Verdict::Inconclusive, "mostly disturbed");
             let slow: Vec<[f64; 2]> =
-                (0..11).map(|n| [2000.0 + floor, floor + f64::from(n % 5) * 5.0]).collect();
-            assert_eq!(look_at(&slow, 4).verdict, Verdict::Fail, "{floor}");
+                (0..11).map(|n| [2000.0 + baseline, baseline + f64::from(n % 5) * 5.0]).collect();
+            assert_eq!(look_at(&slow, 4).verdict, Verdict::Fail, "{baseline}");
         }
         assert_eq!(look_at(&[[200.0, 30.0]; 5], 0).verdict, Verdict::Inconclusive, "too few");
         assert_eq!(look_at(&[], 15).verdict, Verdict::Inconclusive);

@@ -147,8 +147,8 @@ impl Readings {
     }
 
     fn copy_ns(&self) -> Option<f64> {
-        let floors = self.block.iter().flatten().map(|reading| reading.floor_ns);
-        median(&floors.filter(|floor| floor.is_finite()).collect::<Vec<_>>())
+        let baselines = self.block.iter().flatten().map(|reading| reading.baseline_ns);
+        median(&baselines.filter(|baseline| baseline.is_finite()).collect::<Vec<_>>())
     }
 }
 
@@ -299,8 +299,8 @@ fn read(
 /// Both readings of a moment, in this order.
 fn beside(memory_first: bool, mut read: impl FnMut(bool) -> f64) -> Beside {
     let (first, second) = (read(memory_first), read(!memory_first));
-    let (floor_ns, ns) = if memory_first { (first, second) } else { (second, first) };
-    Beside { ns, floor_ns }
+    let (baseline_ns, ns) = if memory_first { (first, second) } else { (second, first) };
+    Beside { ns, baseline_ns }
 }
 
 fn shuffle<T>(order: &mut [T], rng: &mut Rng) {

@@ -6,10 +6,10 @@ use super::{
     sockets,
 };
 use crate::{
+    baseline::line::Lines,
     cpus, duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
-    floor::line::Lines,
     patterns::{
         overhead::{OverheadSides, SAMPLES},
         ring::{BATCH, CAPACITY_BYTES, RECORDS, RingSides, Way},
@@ -45,7 +45,7 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
 fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, at_least: f64) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, "the ring benchmark")?;
     let timer = context.timer;
-    let plan = BlockPlan::against_floor(context.options.max_time, context.options.seed);
+    let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
     let way = if batched { Way::Batched } else { Way::Single };
     let lines = Lines::new();
     duo::on(cpus, |duo| {
@@ -72,7 +72,7 @@ fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, at_least: f64) 
                 notes: vec![
                     entry.what.to_owned(),
                     format!("{handed}; every payload compared; ring of {} KiB", CAPACITY_BYTES >> 10),
-                    "timed by the consumer; blocks are disturbed when the two-line floor moves".to_owned(),
+                    "timed by the consumer; blocks are disturbed when the two-line baseline moves".to_owned(),
                     format!("both sides wait {:?}, the faster way when tried", sides.poll()),
                 ],
             }
@@ -83,7 +83,7 @@ fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, at_least: f64) 
 fn overhead(context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
     let cpu = cpus::allowed()?.first().copied().unwrap_or(0);
     let timer = context.timer;
-    let plan = BlockPlan::against_floor(context.options.max_time, context.options.seed);
+    let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
     duo::pinned(cpu, || {
         let sides = OverheadSides::new(&timer, at_most);
         context.paired(&plan, sides, u64::from(SAMPLES), |sides| Spec {
@@ -93,7 +93,7 @@ fn overhead(context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result<Fi
             size_bytes: None,
             cpus: vec![cpu],
             path: "none".to_owned(),
-            kind: ReferenceKind::Floor,
+            kind: ReferenceKind::Baseline,
             reference: format!("two clock readings + {at_most} ns"),
             version: String::new(),
             argv: ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec(),

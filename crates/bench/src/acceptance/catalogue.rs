@@ -227,7 +227,7 @@ pub const ALL: [Entry; 104] = [
         "sockperf.pp.14B.floor",
         Needs::Nothing,
         "sockperf with rings: median half round trip of 14 bytes, compared with that of a cache line",
-        Kind::Sockets(Sockets::AboveFloor { load: Load::PingPong, goal: Goal::at_most(3.5) }),
+        Kind::Sockets(Sockets::AboveBaseline { load: Load::PingPong, goal: Goal::at_most(3.5) }),
     ),
     // 0.7 of what sockperf reaches with a send that does nothing would be a far higher goal: that was 236 million per second.
     entry(

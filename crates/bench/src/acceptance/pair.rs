@@ -8,17 +8,17 @@ use super::{
     control, control_error,
 };
 use crate::{
+    baseline::{line::Lines, wake::WAKES},
     cluster::ClusterControl,
     cpus, duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
-    floor::{line::Lines, wake::WAKES},
     patterns::{
         attach::{Where, connected, path_of},
         connect::{self, ConnectSides},
         dma::{Against, DmaSides, ENTRIES, Shape},
         dma_bench::{self, ALLOWANCE_NS, LONG_BYTES},
-        interrupt::{FLOOR_LINES, SleepingSides, SpinningSides, Wires},
+        interrupt::{BASELINE_LINES, SleepingSides, SpinningSides, Wires},
         pio::{PLACES, Placement},
         put::PutSides,
         rendezvous::{Tool, memory::check_here},
@@ -157,7 +157,7 @@ impl Pair {
             size_bytes: None,
             cpus: self.cpus.to_vec(),
             path: self.path.clone(),
-            kind: ReferenceKind::Floor,
+            kind: ReferenceKind::Baseline,
             reference: String::new(),
             version: String::new(),
             argv,
@@ -168,7 +168,7 @@ impl Pair {
     }
 
     fn plan(context: &Context<'_>) -> BlockPlan {
-        BlockPlan::against_floor(context.options.max_time, context.options.seed)
+        BlockPlan::against_baseline(context.options.max_time, context.options.seed)
     }
 
     fn scipp(
@@ -192,17 +192,17 @@ impl Pair {
                 let pace = sides.pace();
                 let mut spec = self.spec(entry, "ns", goal);
                 spec.size_bytes = Some(size_bytes as u64);
-                spec.reference = ScippSides::floor_name(placement, size_bytes);
+                spec.reference = ScippSides::baseline_name(placement, size_bytes);
                 spec.distribution = sides.all.summary();
                 spec.notes.extend([
                     format!(
-                        "{} round trips a sample; {PLACES} places in turn, the floor on the same lines",
+                        "{} round trips a sample; {PLACES} places in turn, the baseline on the same lines",
                         pace.shape.batch
                     ),
                     format!(
-                        "polls: ours {:?}, floor {:?}, each the faster when tried",
+                        "polls: ours {:?}, baseline {:?}, each the faster when tried",
                         pace.poll,
-                        sides.floor_poll()
+                        sides.baseline_poll()
                     ),
                     format!("{} messages each way checked byte by byte before", 2 * CHECKED),
                 ]);
@@ -330,7 +330,7 @@ impl Pair {
         let timer = context.timer;
         let plan = Self::plan(context);
         let wires = Wires::new(&self.nodes)?;
-        let lines: Vec<_> = (0..FLOOR_LINES).map(|_| Lines::new()).collect();
+        let lines: Vec<_> = (0..BASELINE_LINES).map(|_| Lines::new()).collect();
         duo::on(self.cpus, |duo| {
             let sides = SpinningSides::new(&timer, duo, wires, &lines)?;
             let samples = u64::from(sides.shape().samples);
@@ -341,7 +341,7 @@ impl Pair {
                 spec.notes
                     .push("half a round trip of trigger and wait; both sides spin inside wait".to_owned());
                 spec.notes.push(format!(
-                    "floor on {FLOOR_LINES} other lines in turn: the interrupt's own words are its owner's"
+                    "baseline on {BASELINE_LINES} other lines in turn: the interrupt's own words are its owner's"
                 ));
                 spec
             })

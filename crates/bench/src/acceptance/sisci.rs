@@ -6,10 +6,10 @@ use super::{
     pair::{Pair, alone},
 };
 use crate::{
+    baseline::Shape,
     duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
-    floor::Shape,
     patterns::{
         pio::Placement,
         scipp::{duplex::Duplex, near::Near, sides::ScippSides},
@@ -118,7 +118,7 @@ fn fixed(
     (unit, at_most): (&'static str, f64),
     convert: fn(f64) -> f64,
 ) -> Result<Figure> {
-    let plan = BlockPlan::against_floor(context.options.max_time, context.options.seed);
+    let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
     let sides = Orders {
         measurer: start(pair, 0)?,
         ours: format!("{order} {count}"),

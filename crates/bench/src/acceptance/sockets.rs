@@ -22,7 +22,7 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Sockets) -
         Sockets::Passthrough { order, rounds, goal } => passthrough(context, entry, (order, rounds), goal),
         Sockets::Start { at_most } => start(context, entry, at_most),
         Sockets::Beside { load, goal } => programs::beside(context, entry, load, goal),
-        Sockets::AboveFloor { load, goal } => programs::above_floor(context, entry, load, goal),
+        Sockets::AboveBaseline { load, goal } => programs::above_baseline(context, entry, load, goal),
         Sockets::Reaches { load, at_least } => programs::reaches(context, entry, load, at_least),
         Sockets::Twin(twin) => twins::measure(context, entry, twin),
     }
@@ -67,7 +67,7 @@ fn passthrough(
 }
 
 fn start(context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
-    let plan = BlockPlan::against_floor(context.options.max_time, context.options.seed);
+    let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
     let sides = Starts::new(at_most)?;
     context.paired(&plan, sides, Starts::starts(), |_| {
         let mut spec = spec(entry, "ms", Goal::at_most(1.0), Vec::new());

@@ -9,10 +9,10 @@ use super::{
     managers::{figure, spec},
 };
 use crate::{
+    baseline::memory::{COLD_SET_BYTES, CopyProbe, Temperature},
     cluster::{ClusterControl, ClusterTest},
     error::{BenchError, Result},
     figure::{Figure, ReferenceKind, Spec, Stat},
-    floor::memory::{COLD_SET_BYTES, CopyProbe, Temperature},
     stats::paired::{Block, MIN_BLOCKS},
     verdict::Goal,
 };
@@ -48,7 +48,7 @@ fn load(
     }
     let note = format!("{} loads of {} ms, a cold copy after each", blocks.len(), LOAD.as_millis());
     let spec = Spec {
-        kind: ReferenceKind::Floor,
+        kind: ReferenceKind::Baseline,
         reference: format!(
             "memcpy of {} KiB blocks out of and into {} MiB",
             COPY_BYTES >> 10,

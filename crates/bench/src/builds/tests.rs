@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What stands beside a figure, in which order its runs say what.
-const FLOOR: &str = "a line";
+const BASELINE: &str = "a line";
 
 /// Both builds as scripts: each side's next readings, `None` for a failure. The last one is said for ever.
 struct Script {
@@ -30,13 +30,13 @@ impl Measures for Script {
     }
 }
 
-/// A time that costs so many times a floor.
-fn time(floor: f64, times: f64) -> Reading {
-    let beside = Beside { name: FLOOR.to_owned(), value: floor, ratio: times, ratio_ci95: None };
+/// A time that costs so many times a baseline.
+fn time(baseline: f64, times: f64) -> Reading {
+    let beside = Beside { name: BASELINE.to_owned(), value: baseline, ratio: times, ratio_ci95: None };
     Reading {
         unit: "ns".to_owned(),
         small_is_good: true,
-        value: floor * times,
+        value: baseline * times,
         beside: Some(beside),
         is_disturbed: false,
     }
@@ -154,7 +154,7 @@ fn what_is_beside_our_own_or_beside_something_else_is_compared_by_its_value() {
 }
 
 #[test]
-fn a_floor_that_differs_between_the_builds_is_said() {
+fn a_baseline_that_differs_between_the_builds_is_said() {
     let all = compare_of(
         "intr.spinning",
         VecDeque::from([Some(time(40.0, 2.0))]),

@@ -9,14 +9,14 @@ use crate::{
     verdict::Goal,
 };
 
-/// Blocks of `ours × floor` and a floor that jumps fourfold now and then; both scatter by a few percent.
+/// Blocks of `ours × baseline` and a baseline that jumps fourfold now and then; both scatter by a few percent.
 fn noisy(seed: u64, n: usize, ours: f64) -> Vec<Block> {
     let mut rng = Rng::new(seed);
     let mut about = move |value: f64| value * (0.97 + 0.06 * (rng.next_u64() as f64 / u64::MAX as f64));
     (0..n)
         .map(|i| {
-            let floor = if i as u64 % 7 < seed % 7 { 160.0 } else { 40.0 };
-            Block { ours: about(floor * ours), reference: about(floor) }
+            let baseline = if i as u64 % 7 < seed % 7 { 160.0 } else { 40.0 };
+            Block { ours: about(baseline * ours), reference: about(baseline) }
         })
         .collect()
 }
@@ -42,8 +42,8 @@ fn judged(old: f64, new: f64) -> Judgement {
 }
 
 #[test]
-fn the_ratio_to_the_floor_is_compared_not_the_time() {
-    // The floors of the two runs jump at other times, so that the medians of the times are far apart.
+fn the_ratio_to_the_baseline_is_compared_not_the_time() {
+    // The baselines of the two runs jump at other times, so that the medians of the times are far apart.
     let of = |seed, ours| document(vec![figure("a.b", noisy(seed, 60, ours))]);
     let comparison = compare(&of(1, 1.0), &of(5, 1.0));
     let change = &comparison.figures[0];

@@ -8,7 +8,7 @@ pub(crate) fn spec(stat: Stat, goal: Goal) -> Spec {
         size_bytes: Some(4),
         cpus: vec![0, 1],
         path: "shm".to_owned(),
-        kind: ReferenceKind::Floor,
+        kind: ReferenceKind::Baseline,
         reference: "one cache line, both ways".to_owned(),
         version: String::new(),
         argv: vec!["tieline".to_owned(), "bench".to_owned(), "limits".to_owned()],

@@ -7,14 +7,14 @@ use tieline::{Interrupt, InterruptOptions, Node, RemoteInterrupt};
 
 use super::attach::CONNECT_TIMEOUT;
 use crate::{
-    duo::Duo,
-    error::{BenchError, Result},
-    floor::{
+    baseline::{
         Shape,
         line::{FarThread, LineProbe, Lines},
         settle,
         wake::{WakeProbe, one_way_ns},
     },
+    duo::Duo,
+    error::{BenchError, Result},
     run::Sides,
     stats::Samples,
     timer::Timer,
@@ -68,10 +68,10 @@ impl Wires {
     }
 }
 
-/// Pairs of lines for the floor: successive blocks use successive ones.
-pub const FLOOR_LINES: usize = 16;
+/// Pairs of lines for the baseline: successive blocks use successive ones.
+pub const BASELINE_LINES: usize = 16;
 
-/// Two spinning sides against the one-line floor.
+/// Two spinning sides against the one-line baseline.
 pub struct SpinningSides<'a, 'env> {
     timer: &'a Timer,
     duo: &'a mut Duo<'env>,
@@ -100,7 +100,7 @@ impl<'a, 'env> SpinningSides<'a, 'env> {
         lines: &'env [Arc<Lines>],
     ) -> Result<Self> {
         let Some(first) = lines.first() else {
-            return Err(BenchError::Usage("no line for the floor".to_owned()));
+            return Err(BenchError::Usage("no line for the baseline".to_owned()));
         };
         let line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words: first.one() }, first.one())?;
         let (ticks, all) = (Vec::new(), Samples::new(false)?);
@@ -158,21 +158,21 @@ pub struct SleepingSides<'a, 'env> {
     timer: &'a Timer,
     duo: &'a mut Duo<'env>,
     wires: Arc<Wires>,
-    floor: WakeProbe,
+    baseline: WakeProbe,
     /// Every one-way time.
     pub all: Samples,
 }
 
 impl std::fmt::Debug for SleepingSides<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SleepingSides").field("floor", &self.floor).finish_non_exhaustive()
+        f.debug_struct("SleepingSides").field("baseline", &self.baseline).finish_non_exhaustive()
     }
 }
 
 impl<'a, 'env> SleepingSides<'a, 'env> {
     /// Over these wires.
     pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, wires: Arc<Wires>) -> Result<Self> {
-        Ok(Self { timer, duo, wires, floor: WakeProbe::new(), all: Samples::new(false)? })
+        Ok(Self { timer, duo, wires, baseline: WakeProbe::new(), all: Samples::new(false)? })
     }
 }
 
@@ -185,6 +185,6 @@ impl Sides for SleepingSides<'_, '_> {
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.floor.one_way_ns(self.timer, self.duo, None)
+        self.baseline.one_way_ns(self.timer, self.duo, None)
     }
 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use shm::clock::now_ticks;
 
-use crate::{error::Result, floor::Shape, run::Sides, stats::order, timer::Timer};
+use crate::{baseline::Shape, error::Result, run::Sides, stats::order, timer::Timer};
 
 /// Samples of a reading.
 pub const SAMPLES: u32 = 20_000;

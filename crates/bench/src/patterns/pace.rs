@@ -1,8 +1,8 @@
 //! Timing of copies of any size: many short ones to a sample, long ones one by one.
 
 use crate::{
+    baseline::{Shape, settle},
     error::Result,
-    floor::{Shape, settle},
     stats::Samples,
     timer::Timer,
 };

@@ -90,13 +90,13 @@ pub(super) const fn line_offset(place: usize) -> usize {
 }
 
 impl<'a> End<'a> {
-    /// The words of a place, for a floor on the same line: (written by this side, read by it).
+    /// The words of a place, for a baseline on the same line: (written by this side, read by it).
     pub fn words(&self, place: usize) -> Result<(&'a AtomicU64, &'a AtomicU64)> {
         let at = line_offset(place);
         Ok((self.out.atomic_u64(at)?, self.input.atomic_u64(at)?))
     }
 
-    /// Where long messages come in at this end, for a floor on the same buffer.
+    /// Where long messages come in at this end, for a baseline on the same buffer.
     pub fn bulk_input(&self, size_bytes: usize) -> Result<Window<'a>> {
         Ok(self.input.sub(BULK_OFFSET, size_bytes)?)
     }

@@ -13,9 +13,9 @@ use shm::{
 };
 
 use crate::{
+    baseline::line::{FarThread, LineProbe, Words, fastest},
     duo::Duo,
     error::{BenchError, Result},
-    floor::line::{FarThread, LineProbe, Words, fastest},
     poll::Poll,
     run::Sides,
     timer::Timer,
@@ -237,7 +237,7 @@ fn other_end(error: impl RingError) -> BenchError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floor::line::Lines;
+    use crate::baseline::line::Lines;
 
     #[test]
     fn both_ways_deliver_everything_and_give_a_rate() {

@@ -8,8 +8,8 @@ use std::process::Command;
 use tieline::SegmentId;
 
 use crate::{
+    baseline::line,
     error::Result,
-    floor::line,
     patterns::{
         attach::Where,
         pio,

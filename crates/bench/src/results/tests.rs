@@ -46,7 +46,7 @@ fn tables_with_rivals() {
 }
 
 #[test]
-fn interrupts_and_transports_beside_their_floors() {
+fn interrupts_and_transports_beside_their_baselines() {
     let figure = |name: &str, readings: &[f64]| json!({"name": name, "readings_ns": readings, "time": {"p50_ns": 7.0}});
     let figures = json!([
         figure("interrupt, both awake", &[150.0, 160.0]),

@@ -121,12 +121,13 @@ fn scipp(value: &Value) -> Result<Vec<Item>, String> {
             Some(item) => item,
             None => {
                 let mut item = of_summary(id, row.get("half_rtt")?)?;
-                item.beside = number(row, "line_floor_ns").filter(|floor| *floor > 0.0).map(|floor| Beside {
-                    name: name.to_owned(),
-                    value: floor,
-                    ratio: item.value / floor,
-                    ratio_ci95: item.ci95.map(|ci| ci.scaled(1.0 / floor)),
-                });
+                item.beside =
+                    number(row, "line_floor_ns").filter(|baseline| *baseline > 0.0).map(|baseline| Beside {
+                        name: name.to_owned(),
+                        value: baseline,
+                        ratio: item.value / baseline,
+                        ratio_ci95: item.ci95.map(|ci| ci.scaled(1.0 / baseline)),
+                    });
                 item
             }
         };

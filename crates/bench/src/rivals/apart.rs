@@ -26,10 +26,10 @@ use super::{
     there_and_back, wake,
 };
 use crate::{
+    baseline::{Shape, settle},
     duo,
     duo::Duo,
     error::{BenchError, Result},
-    floor::{Shape, settle},
     patterns::{
         attach::{CONNECT_TIMEOUT, path_of},
         rendezvous::{self, Client, Order, ServeOptions, Service, Tool, memory::Owner},

@@ -21,9 +21,9 @@ pub use carried::Carried;
 pub use report::{Report, Row, SizeRow};
 
 use crate::{
+    baseline::{Shape, settle},
     duo::Duo,
     error::Result,
-    floor::{Shape, settle},
     stats::Samples,
     timer::Timer,
 };

@@ -13,11 +13,11 @@ use super::{
     wake,
 };
 use crate::{
+    baseline::memory::{CopyProbe, Temperature},
     cpus, duo,
     duo::Duo,
     env::{self, Env},
     error::{BenchError, Result},
-    floor::memory::{CopyProbe, Temperature},
     patterns::attach::{Where, path_of},
     poll::Poll,
     progress::Progress,

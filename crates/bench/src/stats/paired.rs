@@ -162,11 +162,11 @@ mod tests {
 
     #[test]
     fn a_moved_processor_cancels() {
-        // Ours costs 1.1 of the floor, and the floor changes fourfold in the middle of the run.
+        // Ours costs 1.1 of the baseline, and the baseline changes fourfold in the middle of the run.
         let run: Vec<Block> = (0..40)
             .map(|i| {
-                let floor = if i < 19 { 40.0 } else { 160.0 };
-                Block { ours: 1.1 * floor, reference: floor }
+                let baseline = if i < 19 { 40.0 } else { 160.0 };
+                Block { ours: 1.1 * baseline, reference: baseline }
             })
             .collect();
         let got = PairedRatio::of(&run, Centre::Median, 1000, 1).unwrap();

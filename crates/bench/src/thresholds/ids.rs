@@ -54,7 +54,9 @@ const fn of_load(load: Load) -> Dimension {
 const fn dimension(kind: &Kind) -> Dimension {
     match kind {
         Kind::Sockets(
-            Sockets::Beside { load, .. } | Sockets::AboveFloor { load, .. } | Sockets::Reaches { load, .. },
+            Sockets::Beside { load, .. }
+            | Sockets::AboveBaseline { load, .. }
+            | Sockets::Reaches { load, .. },
         ) => of_load(*load),
         Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. })) => Dimension::Processor,
         Kind::Sockets(Sockets::Twin(Twin::IdleMemory { .. })) => Dimension::Memory,

@@ -3,7 +3,7 @@
 //! ```toml
 //! ["scipp.*"]
 //! target_ratio = 1.0      # what one hopes for: shown, judges nothing
-//! upper_ratio = 1.25      # to the floor of the moment
+//! upper_ratio = 1.25      # to the baseline of the moment
 //!
 //! ["scipp.half_rtt.4B"]   # a name wins over a pattern, a longer pattern over a shorter one
 //! upper = "150 ns"
@@ -220,7 +220,7 @@ fn builtin(entry: &Entry) -> Threshold {
         | Kind::Sockets(
             Sockets::Passthrough { goal, .. }
             | Sockets::Beside { goal, .. }
-            | Sockets::AboveFloor { goal, .. }
+            | Sockets::AboveBaseline { goal, .. }
             | Sockets::Twin(
                 Twin::Echo { goal, .. }
                 | Twin::EchoTail { goal, .. }

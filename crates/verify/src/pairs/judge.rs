@@ -2,7 +2,7 @@
 //!
 //! All pairs are read once in each round, in an order that changes, and beside each reading stands what the machine does
 //! without a link at that moment, in the very same memory: so neither what the machine does to everybody nor the place of
-//! the memory in its caches counts. What a reading should be is that floor, made worse as the others are in the same round;
+//! the memory in its caches counts. What a reading should be is that baseline, made worse as the others are in the same round;
 //! the median of what it is by what it should be, with its interval, is the pair's excess.
 //!
 //! A pair is bad when the whole interval lies above two things: the ratio from which on a link counts as slow, which is a
@@ -45,21 +45,21 @@ pub struct Excess {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Beside {
     pub(super) ns: f64,
-    pub(super) floor_ns: f64,
+    pub(super) baseline_ns: f64,
 }
 
 impl Beside {
-    pub(super) const NOTHING: Self = Self { ns: f64::NAN, floor_ns: f64::NAN };
+    pub(super) const NOTHING: Self = Self { ns: f64::NAN, baseline_ns: f64::NAN };
 
     fn is_whole(&self) -> bool {
-        self.ns.is_finite() && self.ns > 0.0 && self.floor_ns.is_finite() && self.floor_ns > 0.0
+        self.ns.is_finite() && self.ns > 0.0 && self.baseline_ns.is_finite() && self.baseline_ns > 0.0
     }
 }
 
-/// What a link adds to the floor.
+/// What a link adds to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adds {
-    /// A time that does not depend on the floor: instructions before and after the transfer of a line.
+    /// A time that does not depend on the baseline: instructions before and after the transfer of a line.
     Time,
     /// A share: a copy through it is so many times as long.
     Share,
@@ -68,8 +68,8 @@ pub(super) enum Adds {
 impl Adds {
     fn of(self, reading: &Beside) -> f64 {
         match self {
-            Self::Time => reading.ns - reading.floor_ns,
-            Self::Share => reading.ns / reading.floor_ns,
+            Self::Time => reading.ns - reading.baseline_ns,
+            Self::Share => reading.ns / reading.baseline_ns,
         }
     }
 
@@ -77,8 +77,8 @@ impl Adds {
     fn expected_ns(self, reading: &Beside, others: f64) -> f64 {
         match self {
             // A clock with coarse steps may say that a link takes nothing, or less.
-            Self::Time => reading.floor_ns + others.max(0.0),
-            Self::Share => reading.floor_ns * others,
+            Self::Time => reading.baseline_ns + others.max(0.0),
+            Self::Share => reading.baseline_ns * others,
         }
     }
 }

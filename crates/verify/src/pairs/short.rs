@@ -90,7 +90,7 @@ pub(crate) fn read_some(
         pair: arena.nodes_of(*pair),
         half_rtt_ns: Centre::of(&column(&readings.latency, at, |reading| reading.ns)),
         block_ns: Centre::of(&column(&readings.block, at, |reading| reading.ns)),
-        block_to_copy: Centre::of(&column(&readings.block, at, |reading| reading.ns / reading.floor_ns)),
+        block_to_copy: Centre::of(&column(&readings.block, at, |reading| reading.ns / reading.baseline_ns)),
     });
     Ok((short.collect(), obstacles))
 }

@@ -19,7 +19,7 @@ fn rows(benchmark: &Value) -> impl Iterator<Item = &Value> {
 /// A line from two fields of each row.
 fn line(benchmark: &Value, name: &str, look: Look, value: impl Fn(&Value) -> Option<f64>) -> Series {
     let points = rows(benchmark).filter_map(|row| Some((row.num("size_bytes")?, value(row)?))).collect();
-    Series { name: name.to_owned(), look, points, marked: look != Look::Floor }
+    Series { name: name.to_owned(), look, points, marked: look != Look::Baseline }
 }
 
 fn strings<const N: usize>(texts: [&str; N]) -> Vec<String> {
@@ -46,7 +46,8 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
     let tail = line(benchmark, "99 % of tieline's are faster", Look::Other(0), |row| {
         row.positive("half_rtt.p99_ns")
     });
-    let floor = line(benchmark, "floor: one cache line", Look::Floor, |row| row.positive("line_floor_ns"));
+    let baseline =
+        line(benchmark, "baseline: one cache line", Look::Baseline, |row| row.positive("line_floor_ns"));
     let longest = rows(benchmark).filter_map(|row| row.num("size_bytes")).fold(0.0, f64::max);
     let copies = fresh_copies(document, longest);
     let first = rows(benchmark).find(|row| row.num("size_bytes").is_some_and(|size| size >= 1.0))?;
@@ -56,20 +57,20 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
         number::size(first.num("size_bytes")?),
         number::time(ns, step(first)),
     );
-    if let Some(floor_ns) = first.positive("line_floor_ns") {
+    if let Some(baseline_ns) = first.positive("line_floor_ns") {
         said.push_str(&format!(
             ", {} of one cache line at the same moment ({})",
-            beside(ns / floor_ns, "the price"),
-            number::time(floor_ns, step(first))
+            beside(ns / baseline_ns, "the price"),
+            number::time(baseline_ns, step(first))
         ));
     }
     said.push_str(&format!(". Measured {}.", where_measured(benchmark)));
     let numbers = Numbers {
         head: strings([
             "Size",
-            "Floor",
+            "Baseline",
             "Median",
-            "By floor",
+            "Ratio to baseline",
             "90 %",
             "99 %",
             "99.9 %",
@@ -84,7 +85,7 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
                     or_dash(row.num("size_bytes").map(number::size)),
                     time("line_floor_ns"),
                     time("half_rtt.p50_ns"),
-                    or_dash(ratio.map(|(ns, floor)| number::times(ns / floor))),
+                    or_dash(ratio.map(|(ns, baseline)| number::times(ns / baseline))),
                     time("half_rtt.p90_ns"),
                     time("half_rtt.p99_ns"),
                     time("half_rtt.p999_ns"),
@@ -100,7 +101,7 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
         said,
         x: (Kind::Size, "message"),
         y: (Kind::Time, "half round trip"),
-        series: [Some(ours), Some(tail), copies, Some(floor)].into_iter().flatten().collect(),
+        series: [Some(ours), Some(tail), copies, Some(baseline)].into_iter().flatten().collect(),
         numbers,
         detail,
     })
@@ -117,7 +118,7 @@ fn fresh_copies(document: &Value, longest_bytes: f64) -> Option<Series> {
         .filter(|(size, _)| *size <= longest_bytes)
         .collect();
     (!points.is_empty()).then(|| Series {
-        name: "floor: one copy of bytes that the other core has just written".into(),
+        name: "baseline: one copy of bytes that the other core has just written".into(),
         look: Look::Rival,
         points,
         marked: true,
@@ -144,7 +145,7 @@ fn interval(row: &Value) -> String {
 
 fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let ours = line(benchmark, "stores into remote memory", Look::Ours, |row| row.positive("bandwidth_gb_s"));
-    let rival = line(benchmark, "best memcpy of that size", Look::Floor, |row| row.positive("rival_gb_s"));
+    let rival = line(benchmark, "best memcpy of that size", Look::Baseline, |row| row.positive("rival_gb_s"));
     let row = largest(benchmark)?;
     let ratio = row
         .positive("ratio")
@@ -199,7 +200,7 @@ fn stores(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
 
 fn dma(at: usize, benchmark: &Value, detail: Detail) -> Option<Markup> {
     let ours = line(benchmark, "DMA queue", Look::Ours, |row| row.positive("bandwidth_gb_s"));
-    let reference = line(benchmark, "memcpy, below 4 KiB with 10 ns for each entry", Look::Floor, |row| {
+    let reference = line(benchmark, "memcpy, below 4 KiB with 10 ns for each entry", Look::Baseline, |row| {
         Some(row.positive("size_bytes")? / row.positive("reference_ns")?)
     });
     let row = largest(benchmark)?;

@@ -90,8 +90,8 @@ fn moved(document: &Value) -> Vec<String> {
         for row in benchmark.items("rows") {
             disturbed = u64::saturating_add(disturbed, row.count("disturbed"));
             readings = u64::saturating_add(readings, row.count("readings"));
-            if let Some(floor) = row.positive("line_floor_ns") {
-                (low, high) = (low.min(floor), high.max(floor));
+            if let Some(baseline) = row.positive("line_floor_ns") {
+                (low, high) = (low.min(baseline), high.max(baseline));
             }
         }
     }
@@ -107,7 +107,7 @@ fn moved(document: &Value) -> Vec<String> {
             number::time(low, 1.0),
             number::time(high, 1.0),
             if high > low * 2.0 {
-                ": the processors were moved, so compare figures only with the floor beside them"
+                ": the processors were moved, so compare each figure only with its own baseline"
             } else {
                 ""
             }

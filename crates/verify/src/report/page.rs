@@ -35,7 +35,7 @@ pub(super) fn page(document: &Value, detail: Detail) -> String {
         ("pairs", "All pairs", matrix::section(document, &facts, detail)),
         ("steps", "What was tested", steps::section(document)),
         ("baseline", "Beside an earlier run", baseline::section(document, detail)),
-        ("curves", "Speed by size, beside the floor", curves::section(document, detail)),
+        ("curves", "Speed by size, compared with the baseline", curves::section(document, detail)),
         ("distributions", "How often, how fast", cdf::section(document, detail)),
         ("jitter", "Jitter", jitter::section(document)),
         ("nodes", "Nodes", nodes::section(document)),

@@ -23,7 +23,7 @@ pub(super) enum Look {
     /// What was measured.
     Ours,
     /// What the machine allows.
-    Floor,
+    Baseline,
     /// What else there is.
     Rival,
     /// One of several.
@@ -34,7 +34,7 @@ impl Look {
     const fn class(self) -> &'static str {
         match self {
             Self::Ours => "l0",
-            Self::Floor => "l1",
+            Self::Baseline => "l1",
             Self::Rival => "l2",
             Self::Other(n) => ["l3", "l4", "l5", "l6"][n % 4],
         }
@@ -44,7 +44,7 @@ impl Look {
     fn mark(self, x: f64, y: f64) -> Markup {
         let class = self.class();
         match self {
-            Self::Floor => html! {},
+            Self::Baseline => html! {},
             Self::Ours => html! { circle.mark.(class) cx=(c(x)) cy=(c(y)) r="3.2" {} },
             Self::Rival => html! { path.mark.(class) d={ "M" (c(x - 3.0)) " " (c(y - 3.0)) "h6v6h-6z" } {} },
             Self::Other(n) if n.is_multiple_of(2) => {

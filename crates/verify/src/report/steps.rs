@@ -18,7 +18,7 @@ pub(super) fn title(name: &str) -> Cow<'static, str> {
         "exchange" => "Checked data between every pair",
         "load" | "conntest" => "All to all under load",
         "pairs" => "Every pair beside the others",
-        "scipp" | "latency" => "Half round trip beside the floor",
+        "scipp" | "latency" => "Half round trip compared with the baseline",
         "scibench2" => "Streaming stores",
         "dma" => "DMA vectors",
         "intr" => "Interrupts",

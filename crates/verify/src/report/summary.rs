@@ -234,14 +234,15 @@ fn latency_tile(document: &Value) -> Option<Tile> {
         benchmark.items("rows").iter().find(|row| row.num("size_bytes").is_some_and(|size| size >= 1.0))?;
     let step = step_ns(benchmark) / (2 * row.count("batch").max(1)) as f64;
     let ns = row.positive("half_rtt.p50_ns")?;
-    let floor = row.positive("line_floor_ns");
+    let baseline = row.positive("line_floor_ns");
     Some(Tile {
         name: "Half round trip",
         value: number::time(ns, step),
         beside: format!(
             "{}{}",
             number::size(row.num("size_bytes")?),
-            floor.map_or(String::new(), |floor| format!(", {} its floor", number::times(ns / floor)))
+            baseline
+                .map_or(String::new(), |baseline| format!(", {} its baseline", number::times(ns / baseline)))
         ),
         judged: document.at("latency").verdict(),
     })

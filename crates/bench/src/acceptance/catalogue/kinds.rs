@@ -46,7 +46,7 @@ impl Entry {
             Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. } | Twin::IdleMemory { .. })) => None,
             Kind::Sockets(
                 Sockets::Beside { .. }
-                | Sockets::AboveFloor { .. }
+                | Sockets::AboveBaseline { .. }
                 | Sockets::Reaches { .. }
                 | Sockets::Twin(_),
             ) => Some(Duration::from_secs(25)),
@@ -111,8 +111,8 @@ pub enum Sockets {
         /// Of the ratio.
         goal: Goal,
     },
-    /// A program of others with rings, whose result is a time, beside the one-line floor.
-    AboveFloor {
+    /// A program of others with rings, whose result is a time, beside the one-line baseline.
+    AboveBaseline {
         /// Which.
         load: Load,
         /// Of the ratio.
@@ -204,13 +204,13 @@ pub enum Fabrics {
 /// How a figure is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Half a round trip of messages of so many bytes, by this placement, against the floor.
+    /// Half a round trip of messages of so many bytes, by this placement, against the baseline.
     Scipp {
         /// Message size.
         size_bytes: usize,
         /// One line for both directions, or two.
         shared: bool,
-        /// Of the ratio to the floor.
+        /// Of the ratio to the baseline.
         goal: Goal,
     },
     /// Records of 8 bytes in millions a second, at least this many.
@@ -253,7 +253,7 @@ pub enum Kind {
         /// ns.
         at_most: f64,
     },
-    /// Interrupt between two spinning sides, against the one-line floor.
+    /// Interrupt between two spinning sides, against the one-line baseline.
     Spinning {
         /// Of the ratio.
         goal: Goal,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::super::{Context, Options, catalogue::Entry};
 use crate::{
+    baseline::line::{FarThread, LineProbe, Lines},
     cpus, duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
-    floor::line::{FarThread, LineProbe, Lines},
     patterns::programs::{Load, Pair, share::Share},
     run::{BlockPlan, Sides},
     timer::Timer,
@@ -57,15 +57,15 @@ pub(super) fn beside(context: &mut Context<'_>, entry: &Entry, load: Load, goal:
     Ok(figure.with_rings(share.part()))
 }
 
-/// A program with rings, and the floor between the same processors.
-struct AboveFloor<'a, 'env> {
+/// A program with rings, and the baseline between the same processors.
+struct AboveBaseline<'a, 'env> {
     pair: Pair,
     timer: &'a Timer,
     far: FarThread<'a, 'env>,
     probe: LineProbe<'env>,
 }
 
-impl Sides for AboveFloor<'_, '_> {
+impl Sides for AboveBaseline<'_, '_> {
     fn ours(&mut self) -> Result<f64> {
         self.pair.ours()
     }
@@ -75,7 +75,7 @@ impl Sides for AboveFloor<'_, '_> {
     }
 }
 
-pub(super) fn above_floor(
+pub(super) fn above_baseline(
     context: &mut Context<'_>,
     entry: &Entry,
     load: Load,
@@ -85,7 +85,7 @@ pub(super) fn above_floor(
     let timer = context.timer;
     let plan = plan(
         context,
-        BlockPlan::against_floor(context.options.max_time, context.options.seed),
+        BlockPlan::against_baseline(context.options.max_time, context.options.seed),
         load.reading_seconds(),
         1.0,
     );
@@ -96,11 +96,11 @@ pub(super) fn above_floor(
         let mut far = FarThread { duo: &mut *duo, words: lines.one() };
         let probe = LineProbe::new(&timer, &mut far, lines.one())?;
         let mut share = Share::default();
-        let sides = AboveFloor { pair, timer: &timer, far, probe };
+        let sides = AboveBaseline { pair, timer: &timer, far, probe };
         let figure = context.paired(&plan, sides, 1, |sides| {
             share = sides.pair.share();
             let mut spec = of_load(entry, load, goal, cpus);
-            spec.kind = ReferenceKind::Floor;
+            spec.kind = ReferenceKind::Baseline;
             spec.reference = "half the round trip of one cache line".to_owned();
             spec.argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
             spec.version.clear();
@@ -140,7 +140,7 @@ pub(super) fn reaches(context: &mut Context<'_>, entry: &Entry, load: Load, at_l
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
     let plan = plan(
         context,
-        BlockPlan::against_floor(context.options.max_time, context.options.seed),
+        BlockPlan::against_baseline(context.options.max_time, context.options.seed),
         load.reading_seconds(),
         1.2,
     );

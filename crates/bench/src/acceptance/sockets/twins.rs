@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::super::{Context, catalogue::Entry};
 use crate::{
+    baseline::line::{FarThread, LineProbe, Lines},
     cpus, duo,
     error::{BenchError, Result},
     figure::{Figure, ReferenceKind, Spec, Stat},
-    floor::line::{FarThread, LineProbe, Lines},
     patterns::programs::{
         share::Share,
         twins::{Idle, Measure, Rates, Tails, Twin},
@@ -76,7 +76,7 @@ fn spec(entry: &Entry, unit: &'static str, goal: Goal, cpus: Vec<usize>) -> Spec
     spec
 }
 
-/// The program with rings beside the floor between the same processors.
+/// The program with rings beside the baseline between the same processors.
 struct Echo<'a, 'env> {
     ours: Measure,
     size_bytes: u32,
@@ -98,7 +98,7 @@ impl Sides for Echo<'_, '_> {
 fn echo(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
     let (timer, waiter) = (context.timer, context.progress.waiter());
-    let plan = BlockPlan::against_floor(context.options.max_time, context.options.seed);
+    let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
     let ours = Measure::start(cpus, true, waiter)?;
     let lines = Lines::new();
     duo::on(cpus, |duo| {
@@ -109,7 +109,7 @@ fn echo(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -
         let figure = context.paired(&plan, sides, TAIL_ROUNDS.into(), |sides| {
             share = share_of(&sides.ours);
             let mut spec = spec(entry, "ns", goal, cpus.to_vec());
-            spec.kind = ReferenceKind::Floor;
+            spec.kind = ReferenceKind::Baseline;
             spec.size_bytes = Some(size_bytes.into());
             spec.reference = "half the round trip of one cache line".to_owned();
             spec.argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use shm::clock::now_ticks;
 
 use crate::{
+    baseline::{Shape, settle, wake::SETTLE_NS},
     duo::Duo,
     error::Result,
-    floor::{Shape, settle, wake::SETTLE_NS},
     patterns::rendezvous::{Client, Order},
     poll::Poll,
     rivals::Link,

@@ -19,13 +19,13 @@ use super::{
     rendezvous::{self, Client, Order, ServeOptions, Service, Tool},
 };
 use crate::{
-    duo::{self, Duo},
-    env::{self, Env},
-    error::{BenchError, Result},
-    floor::{
+    baseline::{
         line::{FarThread, LineProbe, Lines},
         wake::one_way_ns,
     },
+    duo::{self, Duo},
+    env::{self, Env},
+    error::{BenchError, Result},
     progress::Progress,
     rivals::{
         Link,
@@ -275,12 +275,12 @@ fn awake<'env>(
     let mut course = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
     let words = lines.one();
     let mut line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
-    let (mut ours, mut floor, mut all) = (Vec::new(), Vec::new(), Samples::new(false)?);
+    let (mut ours, mut baseline, mut all) = (Vec::new(), Vec::new(), Samples::new(false)?);
     for reading in 0..options.readings {
         if reading > 0 && progress.stop() {
             break;
         }
-        floor.push(line.half_round_trip_ns(
+        baseline.push(line.half_round_trip_ns(
             timer,
             &mut FarThread { duo: &mut *duo, words },
             Some(&mut all),
@@ -290,7 +290,7 @@ fn awake<'env>(
     let batch = line.batch();
     Ok([
         Figure::half(Figure::SPINNING, mode, &course.all, &ours, course.batch(), course.rounds),
-        Figure::half("cache line, both looking", mode, &all, &floor, batch, all.len() * u64::from(batch)),
+        Figure::half("cache line, both looking", mode, &all, &baseline, batch, all.len() * u64::from(batch)),
     ])
 }
 

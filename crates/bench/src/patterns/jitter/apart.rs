@@ -8,10 +8,10 @@ use super::{
     measure,
 };
 use crate::{
+    baseline::line::Words,
     duo,
     env::Env,
     error::{BenchError, Result},
-    floor::line::Words,
     noise::counters::{Watch, this_thread},
     patterns::{
         attach::path_of,

@@ -12,9 +12,9 @@ use super::{
     trace::{Slice, Trace},
 };
 use crate::{
+    baseline::line::Words,
     duo::Duo,
     error::Result,
-    floor::line::Words,
     noise::counters::{Watch, this_thread},
     poll::Poll,
     rng::Rng,
@@ -203,7 +203,7 @@ pub(super) fn reset(words: [&AtomicU64; 2]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floor::line::Lines;
+    use crate::baseline::line::Lines;
 
     #[test]
     fn every_round_trip_of_a_short_run_is_kept() {

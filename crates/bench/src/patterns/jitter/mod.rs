@@ -30,10 +30,10 @@ use super::{
     scipp::duplex::Duplex,
 };
 use crate::{
+    baseline::line::Words,
     duo,
     env::{self, Env},
     error::{BenchError, Result},
-    floor::line::Words,
     noise,
     progress::Progress,
     rivals::{load::Load, placement::Placement},

@@ -32,7 +32,7 @@ const BLOCKS_OF_A_LIFE: usize = 5;
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Twin {
-    /// Half of one round trip on two processors, median, beside the one-line floor.
+    /// Half of one round trip on two processors, median, beside the one-line baseline.
     Echo {
         /// Bytes of a message.
         size_bytes: u32,

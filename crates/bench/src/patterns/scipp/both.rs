@@ -29,7 +29,7 @@ use crate::{
     timer::Timer,
 };
 
-/// A floor that changed by more than this share between the probes before and after a reading disturbs it.
+/// A baseline that changed by more than this share between the probes before and after a reading disturbs it.
 const DISTURBED_ABOVE: f64 = 0.20;
 
 /// Measures with both ends in this process.
@@ -106,7 +106,7 @@ fn row(
     let pace = near.pace(timer, far, size_bytes)?;
     let mut line = near.line_probe(timer, far, 0)?;
     let mut all = Samples::new(false)?;
-    let (mut ticks, mut floors) = (Vec::new(), Vec::new());
+    let (mut ticks, mut baselines) = (Vec::new(), Vec::new());
     let (mut rounds, mut retries, mut disturbed) = (0, 0, 0);
     let mut pairs = Vec::new();
     for reading in 0..options.readings {
@@ -118,7 +118,7 @@ fn row(
         let before = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
         let reading = near.round_trips(timer, far, place, pace, &mut ticks, Some(&mut all))?;
         let after = line.half_round_trip_ns(timer, &mut AtPlace { far, place }, None)?;
-        floors.extend([before, after]);
+        baselines.extend([before, after]);
         if before.max(after) > before.min(after) * (1.0 + DISTURBED_ABOVE) {
             disturbed += 1;
         } else {
@@ -136,7 +136,7 @@ fn row(
         retries,
         // Two places, both directions.
         checked: u64::from(options.checked) * 4,
-        line_floor_ns: order::median(&floors).unwrap_or(f64::NAN),
+        line_baseline_ns: order::median(&baselines).unwrap_or(f64::NAN),
         disturbed,
         readings: options.readings,
         pairs,

@@ -14,9 +14,9 @@ use shm::{
 };
 
 use crate::{
+    baseline::line::{self, Bouncer, Words},
     duo::Duo,
     error::{BenchError, Result},
-    floor::line::{self, Bouncer, Words},
     patterns::{
         pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
         server,
@@ -29,7 +29,7 @@ const WHAT: &str = "scipp";
 /// What the far side is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Bounce the bare words: the floor.
+    /// Bounce the bare words: the baseline.
     Line,
     /// Answer each message with one of the same size.
     Echo,
@@ -103,7 +103,7 @@ impl Far for FarThread<'_, '_> {
     }
 }
 
-/// Any far side bounces words at a place: the floor is probed where the messages go.
+/// Any far side bounces words at a place: the baseline is probed where the messages go.
 pub struct AtPlace<'a> {
     /// Who.
     pub far: &'a mut dyn Far,

@@ -2,7 +2,7 @@
 //!
 //! Three forms: both ends in this process ([`run`]), or one end each in two processes ([`client`], [`serve`]). Messages
 //! go as [`super::pio`] describes. Each size is first exchanged with every byte checked, then timed; beside each size
-//! stands the cache-line floor, probed on the same words around each reading.
+//! stands the cache-line baseline, probed on the same words around each reading.
 
 mod both;
 pub mod duplex;

@@ -6,12 +6,12 @@ use shm::sync::Ordering;
 
 use super::far::{AtPlace, Far, Order, Task};
 use crate::{
-    error::Result,
-    floor::{
+    baseline::{
         Shape,
         line::{self, LineProbe, Words},
         settle,
     },
+    error::Result,
     patterns::pio::{self, End},
     poll::Poll,
     stats::Samples,
@@ -66,7 +66,7 @@ impl<'a> Near<'a> {
         Ok(Words { there, back })
     }
 
-    /// A floor probe on the words of a place.
+    /// A baseline probe on the words of a place.
     pub fn line_probe(&self, timer: &Timer, far: &mut dyn Far, place: usize) -> Result<LineProbe<'a>> {
         LineProbe::new(timer, &mut AtPlace { far, place }, self.words(place)?)
     }

@@ -54,12 +54,13 @@ pub struct Row {
     /// Messages whose bytes were checked, both directions together.
     pub checked: u64,
     /// Half the round trip of the line(s) that the messages used, in ns: median of the probes around the readings.
-    pub line_floor_ns: f64,
-    /// Readings during which the floor moved by more than 20 %.
+    #[serde(rename = "line_floor_ns")]
+    pub line_baseline_ns: f64,
+    /// Readings during which the baseline moved by more than 20 %.
     pub disturbed: u32,
     /// Readings.
     pub readings: u32,
-    /// `[half round trip, floor]` of each reading during which the floor stood still, in ns.
+    /// `[half round trip, baseline]` of each reading during which the baseline stood still, in ns.
     pub pairs: Vec<Block>,
 }
 
@@ -99,7 +100,7 @@ impl Report {
         let lines = if self.placement == Placement::Shared { "one line" } else { "two lines" };
         let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
         let mut text = format!(
-            "scipp, nodes {} and {} over {}, processors {}{}; half round trips in ns; floor: {lines}\n",
+            "scipp, nodes {} and {} over {}, processors {}{}; half round trips in ns; baseline: {lines}\n",
             self.nodes[0],
             self.nodes[1],
             self.path,
@@ -108,7 +109,7 @@ impl Report {
         );
         let right = |name| (name, Align::Right);
         let columns =
-            ["size", "min", "p50", "p90", "p99", "p99.9", "max", "floor", "ratio", "retries", "disturbed"];
+            ["size", "min", "p50", "p90", "p99", "p99.9", "max", "baseline", "ratio", "retries", "disturbed"];
         let mut table = Table::new(columns.map(right));
         for row in &self.rows {
             let (Some(s), Some(p50)) = (&row.half_rtt, row.p50_ns()) else { continue };
@@ -122,10 +123,10 @@ impl Report {
                 s.p99_ns,
                 s.p999_ns,
                 Some(s.max_ns),
-                Some(row.line_floor_ns),
+                Some(row.line_baseline_ns),
             ];
             let disturbed = format!("{}/{}", row.disturbed, row.readings);
-            let rest = [format!("{:.2}", p50 / row.line_floor_ns), row.retries.to_string(), disturbed];
+            let rest = [format!("{:.2}", p50 / row.line_baseline_ns), row.retries.to_string(), disturbed];
             table.row([size(row.size_bytes as u64)].into_iter().chain(values.map(show)).chain(rest));
         }
         text.push_str(&table.render());
@@ -147,7 +148,7 @@ impl Report {
                     s.p99_ns,
                     s.p999_ns,
                     Some(s.max_ns),
-                    Some(row.line_floor_ns),
+                    Some(row.line_baseline_ns),
                 ];
                 let mut cells = vec![row.size_bytes.to_string(), s.n.to_string()];
                 cells.extend(values.map(known));
@@ -189,7 +190,7 @@ mod tests {
             rounds: 8000,
             retries: 495,
             checked: 400,
-            line_floor_ns: 55.0,
+            line_baseline_ns: 55.0,
             disturbed: 1,
             readings: 15,
             pairs: Vec::new(),

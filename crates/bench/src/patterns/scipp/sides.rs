@@ -5,13 +5,13 @@ use super::{
     near::{Near, Pace},
 };
 use crate::{
-    duo::Duo,
-    error::Result,
-    floor::{
+    baseline::{
         Shape,
         line::LineProbe,
         memory::{FreshProbe, FreshWindowProbe},
     },
+    duo::Duo,
+    error::Result,
     patterns::pio::{End, PLACES, Placement},
     poll::Poll,
     run::Sides,
@@ -19,7 +19,7 @@ use crate::{
     timer::Timer,
 };
 
-/// One message size against the floor: the line on the very words of the messages, plus, for long messages, two copies
+/// One message size against the baseline: the line on the very words of the messages, plus, for long messages, two copies
 /// of bytes that the other core has just written.
 pub struct ScippSides<'a, 'env> {
     timer: &'a Timer,
@@ -28,7 +28,7 @@ pub struct ScippSides<'a, 'env> {
     far: End<'env>,
     pace: Pace,
     line: LineProbe<'env>,
-    copy: Option<CopyFloor<'env>>,
+    copy: Option<CopyBaseline<'env>>,
     place: usize,
     ticks: Vec<u64>,
     /// Every half round trip of ours.
@@ -45,12 +45,12 @@ impl std::fmt::Debug for ScippSides<'_, '_> {
 
 /// The faster of two copies of fresh bytes: the C library's between private buffers, and ours out of the segment.
 #[derive(Debug)]
-struct CopyFloor<'env> {
+struct CopyBaseline<'env> {
     library: FreshProbe,
     ours: FreshWindowProbe<'env>,
 }
 
-/// Copies of one reading of the copy floor.
+/// Copies of one reading of the copy baseline.
 const COPIES: u32 = 250;
 /// Messages up to this size travel in one line and need no copy worth counting.
 const LINE_ONLY_BYTES_MAX: usize = 56;
@@ -73,7 +73,7 @@ impl<'a, 'env> ScippSides<'a, 'env> {
                 far.bulk_output(size_bytes)?,
                 COPIES,
             );
-            Some(CopyFloor { library: FreshProbe::new(size_bytes, COPIES), ours })
+            Some(CopyBaseline { library: FreshProbe::new(size_bytes, COPIES), ours })
         } else {
             None
         };
@@ -81,7 +81,7 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         Ok(Self { timer, duo, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
     }
 
-    /// Takes readings in this shape, when what stands beside ours is not its floor but somebody who measures in another.
+    /// Takes readings in this shape, when what stands beside ours is not its baseline but somebody who measures in another.
     pub fn shaped(mut self, shape: Shape) -> Self {
         self.pace.shape = shape;
         self
@@ -92,13 +92,13 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         self.pace
     }
 
-    /// How the floor polls.
-    pub const fn floor_poll(&self) -> Poll {
+    /// How the baseline polls.
+    pub const fn baseline_poll(&self) -> Poll {
         self.line.poll()
     }
 
-    /// What the floor is called in reports.
-    pub fn floor_name(placement: Placement, size_bytes: usize) -> String {
+    /// What the baseline is called in reports.
+    pub fn baseline_name(placement: Placement, size_bytes: usize) -> String {
         let line = match placement {
             Placement::Shared => "half the round trip of one cache line, the same line",
             Placement::Own => "half the round trip of two cache lines, the same lines",

@@ -69,7 +69,7 @@ impl Machine {
                     line_ns * self.spike(&mut rng)
                 };
                 (0..pairs)
-                    .map(|pair| Beside { ns: line(pair) + self.link_ns, floor_ns: line(pair) })
+                    .map(|pair| Beside { ns: line(pair) + self.link_ns, baseline_ns: line(pair) })
                     .collect()
             })
             .collect();
@@ -91,7 +91,7 @@ impl Machine {
                     let noise = 0.97 + 0.0006 * rng.below(100) as f64;
                     3000.0 * mood * places[pair] * noise * self.spike(&mut rng)
                 };
-                (0..pairs).map(|pair| Beside { ns: copy(pair) * 1.05, floor_ns: copy(pair) }).collect()
+                (0..pairs).map(|pair| Beside { ns: copy(pair) * 1.05, baseline_ns: copy(pair) }).collect()
             })
             .collect();
         self.with_faults(&mut rng, &mut rounds, |pair, reading| {
@@ -177,7 +177,7 @@ fn two_microseconds_and_a_fifth_less_are_found_and_only_there() {
 fn pairs_that_scatter_widen_the_limit() {
     let of = |ratios: [f64; 6]| {
         let round: Vec<Beside> =
-            ratios.iter().map(|ratio| Beside { ns: 1000.0 * ratio, floor_ns: 1000.0 }).collect();
+            ratios.iter().map(|ratio| Beside { ns: 1000.0 * ratio, baseline_ns: 1000.0 }).collect();
         judge(&vec![round; 30], Adds::Share, Limit { ratio: 1.12, scatters: 5.0 })
     };
     let steady = of([1.0, 1.0, 1.0, 1.0, 1.0, 1.25])[5].clone().unwrap();
@@ -197,7 +197,7 @@ fn too_few_rounds_are_no_verdict_and_a_straddling_interval_is_inconclusive() {
 
 #[test]
 fn what_was_not_measured_has_no_verdict() {
-    let reading = Beside { ns: 10.0, floor_ns: 9.0 };
+    let reading = Beside { ns: 10.0, baseline_ns: 9.0 };
     let readings = vec![vec![reading, Beside::NOTHING, reading, reading]; 30];
     let judged = judge(&readings, Adds::Time, Limits::default().latency);
     assert!(judged[1].is_none() && judged[0].is_some());

@@ -3,7 +3,7 @@
 //!
 //! Two forms. *One line*: both directions use one word of one line, as a link with coherent loads allows. *Two lines*:
 //! each direction has its own line, as two segments have. A line's price depends on its address (which slice of the
-//! shared cache answers for it), by 20 % and more: a floor is only fair on the very words that the measured thing uses,
+//! shared cache answers for it), by 20 % and more: a baseline is only fair on the very words that the measured thing uses,
 //! so the words are given by the caller, as each side maps them.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{
     timer::Timer,
 };
 
-const WHAT: &str = "cache line floor";
+const WHAT: &str = "cache line baseline";
 
 /// The words of the two directions, as one side maps them. They may be the same word.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub struct Words<'env> {
     pub back: &'env AtomicU64,
 }
 
-/// Lines of our own, for a floor that stands alone.
+/// Lines of our own, for a baseline that stands alone.
 #[derive(Debug, Default)]
 pub struct Lines {
     first: CacheLine<AtomicU64>,

@@ -149,7 +149,7 @@ impl FreshProbe {
     }
 }
 
-/// Our own copy of bytes that the other core has just written, out of given shared memory: so that the floor has the
+/// Our own copy of bytes that the other core has just written, out of given shared memory: so that the baseline has the
 /// better of two kernels, and the same buffers as what is measured.
 #[derive(Debug)]
 pub struct FreshWindowProbe<'env> {

@@ -18,7 +18,7 @@ use crate::{
     timer::Timer,
 };
 
-const WHAT: &str = "wake-up floor";
+const WHAT: &str = "wake-up baseline";
 /// How long a sleeper is left alone before it is woken: long enough that it sleeps, and that its core idles.
 pub const SETTLE_NS: u64 = 100_000;
 /// Wake-ups of one reading.

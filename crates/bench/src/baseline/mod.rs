@@ -1,4 +1,4 @@
-//! Baselines (floors): what this machine allows at this moment, whatever the program.
+//! Baselines: what this machine allows at this moment, whatever the program.
 //!
 //! Each probe measures for about a millisecond, so that it can stand before and after the thing it is compared with.
 //! [`line`](mod@line) is the price of telling another core anything, [`memory`] of moving bytes, [`wake`] of waking a sleeper.
