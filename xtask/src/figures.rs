@@ -40,7 +40,7 @@ pub fn table(report: &Value, only: &[&str]) -> Result<String> {
             number(&ratio["ci95"][0])?,
             number(&ratio["ci95"][1])?,
             figure["goal"]["op"].as_str().unwrap_or_default().replace("<=", "≤").replace(">=", "≥"),
-            number(&figure["goal"]["limit"])?,
+            up_to_three_decimals(number(&figure["goal"]["limit"])?),
             figure["blocks"].as_array().map_or(0, Vec::len),
             figure["disturbed_blocks"],
             figure["verdict"].as_str().unwrap_or_default(),
@@ -52,6 +52,12 @@ pub fn table(report: &Value, only: &[&str]) -> Result<String> {
         text += &format!("| `{}` | not measured: {} | | | | | FAIL |\n", text_of("id"), text_of("reason"));
     }
     Ok(text)
+}
+
+/// A limit such as 1 / 0.97 has no end; one that was written as 1.1 stays as it is.
+fn up_to_three_decimals(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn three_digits(value: f64) -> String {
@@ -83,6 +89,12 @@ mod tests {
         );
         assert!(table.contains("| `c` | not measured: no cluster |"), "{table}");
         assert!(super::table(&json!({}), &[]).is_err());
+    }
+
+    #[test]
+    fn a_limit_has_at_most_three_decimals() {
+        let limits = [1.0 / 0.97, 1.1, 0.97, 1.0, 4.5, 0.0].map(up_to_three_decimals);
+        assert_eq!(limits, ["1.031", "1.1", "0.97", "1", "4.5", "0"]);
     }
 
     #[test]
