@@ -6,7 +6,7 @@ use std::sync::Arc;
 use conformance::memory::{BODIES, SIZE_BYTES};
 use conformance::{Outcome, Subject};
 use link::Link;
-use link::hook::{FaultPanel, HookLink};
+use link::injector::{FaultInjector, FaultPanel};
 use link::shm_link::ShmLink;
 
 /// Runs all bodies; prints what was skipped; `may_skip` is how many may be.
@@ -31,12 +31,12 @@ fn shm() {
 }
 
 #[test]
-fn hook_that_counts() {
-    run_all(Arc::new(HookLink::counting(Arc::new(ShmLink::default()))), 0);
+fn injector_that_counts() {
+    run_all(Arc::new(FaultInjector::counting(Arc::new(ShmLink::default()))), 0);
 }
 
 #[test]
-fn hook_that_may_inject_but_does_not() {
+fn injector_that_may_inject_but_does_not() {
     let source = Arc::new(FaultPanel::default());
-    run_all(Arc::new(HookLink::injecting(Arc::new(ShmLink::default()), source, 1)), 0);
+    run_all(Arc::new(FaultInjector::injecting(Arc::new(ShmLink::default()), source, 1)), 0);
 }

@@ -1,7 +1,7 @@
 //! The operations of one node on the memory of another.
 //!
 //! What it is for: the trait [`Link`] (map, put/get, doorbell, state) with the implementations [`shm`](shm_link) and
-//! [`hook`] (a link around a link that counts and injures), the trait [`Directory`] that finds a segment, and the
+//! [`injector`] (a link around a link that counts operations and injects faults), the trait [`Directory`] that finds a segment, and the
 //! state page in which a node manager shows its programs which links and imports still live.
 //!
 //! What it must never do: speak the control protocol, start a thread, or allocate between two messages.
@@ -12,7 +12,7 @@
 pub mod capability;
 pub mod directory;
 pub mod error;
-pub mod hook;
+pub mod injector;
 pub mod link;
 pub mod page;
 pub mod shm_link;

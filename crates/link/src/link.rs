@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// A way from this node to the memory of others.
 pub trait Link: Send + Sync + Debug {
-    /// `shm`, `ofi`, `hook`: for messages and reports.
+    /// `shm`, `ofi`, `injector`: for messages and reports.
     fn name(&self) -> &'static str;
 
     /// What it can do. Does not change during the life of the link.

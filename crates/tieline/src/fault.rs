@@ -1,17 +1,17 @@
 //! Carries out in this program the faults that an administrator injects (`tieline link`).
 //!
-//! Only on nodes that were started with faults: their programs put crate `link`'s hook around every link, which looks at
+//! Only on nodes that were started with faults: their programs put crate `link`'s injector around every link, which looks at
 //! the node's state page before each operation; and when a link goes down, the library's thread makes what is mapped over
 //! it lead nowhere, so that raw stores notice, too. Programs of other nodes pay nothing for any of this.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use link::RemoteMemory;
-use link::hook::{Condition, FaultSource};
+use link::injector::{Condition, FaultSource};
 use node_client::{Client, Import, ImportState};
 use proto::ids::NodeId;
 
-/// Reads the state page for the hook.
+/// Reads the state page for the injector.
 #[derive(Debug)]
 pub(crate) struct PageSource {
     pub(crate) client: Client,

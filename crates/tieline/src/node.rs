@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::Link;
-use link::hook::HookLink;
+use link::injector::FaultInjector;
 use link::shm_link::ShmLink;
 use node_client::{AttachOptions, Client, ClientEvent};
 use proto::fault::LinkChange;
@@ -48,7 +48,7 @@ impl Node {
         Self::attach_over(options, Arc::new(ShmLink::default()))
     }
 
-    /// Attaches, with a link of one's own (for instance [`link::hook::HookLink`]) between this program and all memory.
+    /// Attaches, with a link of one's own (for instance [`link::injector::FaultInjector`]) between this program and all memory.
     pub fn attach_over(options: &NodeOptions, link: Arc<dyn Link>) -> Result<Self> {
         let (events, maps) = (Arc::new(Registry::default()), Arc::new(Maps::default()));
         let (sink, watched) = (Arc::clone(&events), Arc::clone(&maps));
@@ -69,7 +69,7 @@ impl Node {
         }
         let source = Arc::new(PageSource { client: client.clone() });
         // Another seed in each program, so that they do not all lose their first put.
-        let link = Arc::new(HookLink::injecting(link, source, u64::from(std::process::id())));
+        let link = Arc::new(FaultInjector::injecting(link, source, u64::from(std::process::id())));
         Ok(Self { inner: Arc::new(Inner { client, link, events, maps: Some(maps) }) })
     }
 

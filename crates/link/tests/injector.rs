@@ -1,10 +1,10 @@
-//! The hook counts what passes and injures what it was told to.
+//! The injector counts operations, and injects the faults that it was told to.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::hook::{Condition, FaultPanel, HookLink};
+use link::injector::{Condition, FaultInjector, FaultPanel};
 use link::shm_link::ShmLink;
 use link::{Grant, Link, LinkError, RemoteMemory};
 use proto::fault::{LinkFaults, MILLION};
@@ -16,7 +16,7 @@ fn eight() -> NodeId {
 }
 
 fn open(link: &dyn Link) -> (Region, Arc<dyn RemoteMemory>) {
-    let owner = Region::create(&RegionOptions::new("hook-test", 4096)).unwrap();
+    let owner = Region::create(&RegionOptions::new("injector-test", 4096)).unwrap();
     let memory = owner.fd().try_clone_to_owned().unwrap();
     let remote = link.open(Grant { node: eight(), size_bytes: 4096, memory }).unwrap();
     (owner, remote)
@@ -24,7 +24,7 @@ fn open(link: &dyn Link) -> (Region, Arc<dyn RemoteMemory>) {
 
 struct Injured {
     panel: Arc<FaultPanel>,
-    hook: HookLink,
+    injector: FaultInjector,
     owner: Region,
     remote: Arc<dyn RemoteMemory>,
 }
@@ -34,9 +34,9 @@ impl Injured {
         let panel = Arc::new(FaultPanel::default());
         panel.set(eight(), Condition { down: false, faults });
         let source = Arc::clone(&panel);
-        let hook = HookLink::injecting(Arc::new(ShmLink::default()), source, 1);
-        let (owner, remote) = open(&hook);
-        Self { panel, hook, owner, remote }
+        let injector = FaultInjector::injecting(Arc::new(ShmLink::default()), source, 1);
+        let (owner, remote) = open(&injector);
+        Self { panel, injector, owner, remote }
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
@@ -48,14 +48,14 @@ impl Injured {
 
 #[test]
 fn it_counts_operations_and_bytes() {
-    let hook = HookLink::counting(Arc::new(ShmLink::default()));
-    let (_owner, remote) = open(&hook);
+    let injector = FaultInjector::counting(Arc::new(ShmLink::default()));
+    let (_owner, remote) = open(&injector);
     remote.put(0, &[1; 10]).unwrap();
     remote.put(0, &[1; 20]).unwrap();
     remote.get(0, &mut [0; 5]).unwrap();
     remote.fetch_add_u64(0, 1).unwrap();
     remote.barrier().unwrap();
-    let counts = hook.counts();
+    let counts = injector.counts();
     assert_eq!((counts.opens, counts.puts, counts.put_bytes), (1, 2, 30));
     assert_eq!((counts.gets, counts.get_bytes, counts.atomics, counts.barriers), (1, 5, 1, 1));
 }
@@ -65,7 +65,7 @@ fn lost_puts_do_not_arrive_and_the_others_do() {
     let injured = Injured::by(LinkFaults { lose_ppm: MILLION / 3, ..LinkFaults::default() });
     (0..900).for_each(|at| injured.remote.put(at, &[7]).unwrap());
     let arrived = injured.bytes::<900>(0).iter().filter(|byte| **byte == 7).count() as u64;
-    let lost = injured.hook.counts().lost;
+    let lost = injured.injector.counts().lost;
     assert_eq!(arrived + lost, 900);
     assert!((200..400).contains(&lost), "{lost}");
 }
@@ -77,7 +77,7 @@ fn a_corrupted_put_has_one_inverted_byte() {
     let arrived = injured.bytes::<16>(8);
     assert_eq!(arrived.iter().filter(|byte| **byte == !7).count(), 1, "{arrived:?}");
     assert_eq!(arrived.iter().filter(|byte| **byte == 7).count(), 15);
-    assert_eq!(injured.hook.counts().corrupted, 1);
+    assert_eq!(injured.injector.counts().corrupted, 1);
 }
 
 /// Longer than any put is held back.
@@ -112,7 +112,7 @@ fn a_reordered_put_stays_away_for_several_others() {
         assert_eq!(injured.bytes(100 + passed), [2], "the others come at once");
     }
     assert!(passed >= 8, "it was away for {passed} puts only");
-    assert_eq!(injured.hook.counts().reordered, 1);
+    assert_eq!(injured.injector.counts().reordered, 1);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_link_that_is_down_refuses_everything_and_heals() {
     assert!(down(injured.remote.get(0, &mut [0])));
     assert!(down(injured.remote.fetch_add_u32(0, 1).map(drop)));
     assert!(down(injured.remote.barrier()));
-    assert_eq!(injured.hook.counts().refused, 4);
+    assert_eq!(injured.injector.counts().refused, 4);
     injured.panel.set(eight(), Condition::default());
     injured.remote.put(0, &[1]).unwrap();
     assert_eq!(injured.bytes(0), [1]);

@@ -1,10 +1,10 @@
 //! A link around another link: counts operations and injects faults.
 //!
-//! What it injures are puts, gets and atomics: they can be delayed, held up, lost, corrupted, doubled, put out of order,
-//! or refused because the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped
-//! pointer passes no hook: it is reached by [`RemoteMemory::sever`] alone, which a library thread calls when the link goes
-//! down. So loss, corruption and delay are faults of blocks, "down" is a fault of everything. Without faults the hook adds
-//! a few relaxed increments per operation.
+//! Puts, gets and atomics can be delayed, held up, lost, corrupted, duplicated, reordered, or refused because
+//! the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped pointer
+//! does not pass through the injector: only [`RemoteMemory::sever`] affects it, which a library thread calls
+//! when the link goes down. So loss, corruption and delay are faults of blocks, and "down" is a fault of
+//! everything. Without faults the injector adds a few relaxed increments per operation.
 
 mod injure;
 mod late;
@@ -71,17 +71,17 @@ counters! {
     refused,
 }
 
-/// The wrapping link.
+/// The link around another link.
 #[derive(Debug, Clone)]
-pub struct HookLink {
+pub struct FaultInjector {
     inside: Arc<dyn Link>,
     counters: Arc<Counters>,
     source: Option<Arc<dyn FaultSource>>,
     seed: u64,
 }
 
-impl HookLink {
-    /// Counts what passes through `inside`; costs next to nothing and cannot injure.
+impl FaultInjector {
+    /// Counts what passes through `inside`; costs next to nothing and cannot inject faults.
     pub fn counting(inside: Arc<dyn Link>) -> Self {
         Self { inside, counters: Arc::default(), source: None, seed: 0 }
     }
@@ -97,9 +97,9 @@ impl HookLink {
     }
 }
 
-impl Link for HookLink {
+impl Link for FaultInjector {
     fn name(&self) -> &'static str {
-        "hook"
+        "injector"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -110,7 +110,7 @@ impl Link for HookLink {
         let node = grant.node;
         let inside = self.inside.open(grant)?;
         let opens = self.counters.opens.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(HookMemory {
+        Ok(Arc::new(InjectorMemory {
             inside,
             node,
             counters: Arc::clone(&self.counters),
@@ -127,7 +127,7 @@ impl Link for HookLink {
 }
 
 #[derive(Debug)]
-struct HookMemory {
+struct InjectorMemory {
     inside: Arc<dyn RemoteMemory>,
     node: NodeId,
     counters: Arc<Counters>,
@@ -146,7 +146,7 @@ fn count(word: &AtomicU64, by: u64) {
     word.fetch_add(by, Ordering::Relaxed);
 }
 
-impl HookMemory {
+impl InjectorMemory {
     /// How the link is; an error while it is down.
     fn condition(&self) -> Result<Condition> {
         let Some(source) = &self.source else { return Ok(Condition::default()) };
@@ -265,7 +265,7 @@ impl HookMemory {
     }
 }
 
-impl Drop for HookMemory {
+impl Drop for InjectorMemory {
     fn drop(&mut self) {
         // A put that is late is not a put that is lost.
         if self.condition().is_ok() {
@@ -274,7 +274,7 @@ impl Drop for HookMemory {
     }
 }
 
-impl RemoteMemory for HookMemory {
+impl RemoteMemory for InjectorMemory {
     fn size_bytes(&self) -> usize {
         self.inside.size_bytes()
     }

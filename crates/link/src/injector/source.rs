@@ -1,4 +1,4 @@
-//! Where a hook reads the current faults of a link.
+//! Where an injector reads the current faults of a link.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
