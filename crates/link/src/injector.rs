@@ -2,7 +2,7 @@
 //!
 //! Puts, gets and atomics can be delayed, held up, lost, corrupted, duplicated, reordered, or refused because
 //! the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped pointer
-//! does not pass through the injector: only [`RemoteMemory::sever`] affects it, which a library thread calls
+//! does not pass through the injector: only [`RemoteMemory::set_detached`] affects it, which a library thread calls
 //! when the link goes down. So loss, corruption and delay are faults of blocks, and "down" is a fault of
 //! everything. Without faults the injector adds a few relaxed increments per operation.
 
@@ -326,8 +326,8 @@ impl RemoteMemory for InjectorMemory {
         self.inside.map_further(options)
     }
 
-    fn sever(&self, severed: bool) -> Result<()> {
-        self.inside.sever(severed)
+    fn set_detached(&self, detached: bool) -> Result<()> {
+        self.inside.set_detached(detached)
     }
 
     fn tell_use(&self, is_used: bool) -> Result<()> {

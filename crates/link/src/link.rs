@@ -65,12 +65,12 @@ pub trait RemoteMemory: Send + Sync + Debug {
     fn barrier(&self) -> Result<()>;
 
     /// Maps a part of it once more, at a given address or for reading alone; needs [`Capabilities::MAP`]. The map follows
-    /// [`RemoteMemory::sever`] for as long as this memory is held.
+    /// [`RemoteMemory::set_detached`] for as long as this memory is held.
     fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>>;
 
-    /// While severed, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
+    /// While detached, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
     /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.
-    fn sever(&self, severed: bool) -> Result<()>;
+    fn set_detached(&self, detached: bool) -> Result<()>;
 
     /// Tells the owner that the memory is used by this connection, or is so no more: for owners that ask before they take it away
     /// ([`Region::is_used_elsewhere`](shm::region::Region::is_used_elsewhere), [`Link::is_used_here`]). It ends with the connection,

@@ -67,7 +67,7 @@ pub struct ShmMemory {
 /// Maps beside the region's own, which follow it.
 #[derive(Debug, Default)]
 struct Further {
-    severed: bool,
+    detached: bool,
     maps: Vec<Weak<FurtherMap>>,
 }
 
@@ -166,21 +166,21 @@ impl RemoteMemory for ShmMemory {
         check_range(options.offset, options.len, self.size_bytes)?;
         let mut further = self.further();
         let map = Arc::new(self.region.map_further(options)?);
-        if further.severed {
-            map.sever()?;
+        if further.detached {
+            map.detach()?;
         }
         further.maps.retain(|map| map.strong_count() > 0);
         further.maps.push(Arc::downgrade(&map));
         Ok(map)
     }
 
-    fn sever(&self, severed: bool) -> Result<()> {
+    fn set_detached(&self, detached: bool) -> Result<()> {
         let mut further = self.further();
-        if severed { self.region.sever() } else { self.region.heal() }?;
+        if detached { self.region.detach() } else { self.region.reattach() }?;
         // From here on new maps begin as the region is; a failure below is tried again with the next change.
-        further.severed = severed;
+        further.detached = detached;
         for map in further.maps.iter().filter_map(Weak::upgrade) {
-            if severed { map.sever() } else { map.heal(&self.region) }?;
+            if detached { map.detach() } else { map.reattach(&self.region) }?;
         }
         Ok(())
     }

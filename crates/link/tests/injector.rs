@@ -154,14 +154,14 @@ fn a_link_that_is_down_refuses_everything_and_heals() {
 }
 
 #[test]
-fn a_severed_map_leads_nowhere_until_it_is_healed() {
+fn a_detached_map_leads_nowhere_until_it_is_reattached() {
     let injured = Injured::by(LinkFaults::default());
     let map = injured.remote.map().unwrap();
     map.put(0, &[5]).unwrap();
-    injured.remote.sever(true).unwrap();
+    injured.remote.set_detached(true).unwrap();
     map.put(0, &[6]).unwrap();
     assert_eq!(injured.bytes(0), [5]);
-    injured.remote.sever(false).unwrap();
+    injured.remote.set_detached(false).unwrap();
     let mut seen = [0];
     map.get(0, &mut seen).unwrap();
     assert_eq!(seen, [5]);

@@ -33,22 +33,22 @@ pub(crate) struct Mapped {
     pub(crate) memory: Arc<dyn RemoteMemory>,
     import: Import,
     /// Whether its maps lead nowhere at the moment.
-    severed: Mutex<bool>,
+    detached: Mutex<bool>,
 }
 
 impl Mapped {
     /// Whether stores through its maps vanish. The link may stand again already: the thread that puts the memory back comes a
     /// moment later.
     pub(crate) fn leads_nowhere(&self) -> bool {
-        *self.severed.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.detached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the maps follow the link. A failure leaves them as they were: the next change is another chance.
     fn follow(&self) {
-        let mut severed = self.severed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = self.import.state() == ImportState::Suspended;
-        if wanted != *severed && self.memory.sever(wanted).is_ok() {
-            *severed = wanted;
+        if wanted != *detached && self.memory.set_detached(wanted).is_ok() {
+            *detached = wanted;
         }
     }
 }
@@ -63,7 +63,7 @@ impl Maps {
     /// From now on this memory's maps follow the link. The answer must be kept for as long as they shall.
     pub(crate) fn register(&self, memory: &Arc<dyn RemoteMemory>, import: &Import) -> Arc<Mapped> {
         let (memory, import) = (Arc::clone(memory), import.clone());
-        let mapped = Arc::new(Mapped { memory, import, severed: Mutex::new(false) });
+        let mapped = Arc::new(Mapped { memory, import, detached: Mutex::new(false) });
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|mapped| mapped.strong_count() > 0);
         all.push(Arc::downgrade(&mapped));

@@ -33,19 +33,19 @@ struct Seen {
     generation: u64,
     up: bool,
     /// Stores vanished: on nodes with faults, from a moment after the link went down to a moment after it was up again.
-    severed: bool,
+    detached: bool,
 }
 
 impl Seen {
     fn now(remote: &RemoteInner) -> Result<Self> {
         let (incarnation, link) = remote.link_word()?;
-        Ok(Self { incarnation, generation: link.generation, up: link.up, severed: remote.leads_nowhere() })
+        Ok(Self { incarnation, generation: link.generation, up: link.up, detached: remote.leads_nowhere() })
     }
 
     /// Whether stores may be missing. A manager that was restarted begins to count anew (from 0, before its first session
     /// with that node): its death is no failure of the link.
     fn failed_since(self, earlier: Self) -> bool {
-        if self.severed || earlier.severed {
+        if self.detached || earlier.detached {
             return true;
         }
         if self.incarnation != earlier.incarnation || earlier.generation == 0 {
@@ -76,15 +76,15 @@ mod tests {
     use super::*;
 
     const fn seen(incarnation: u64, generation: u64, up: bool) -> Seen {
-        Seen { incarnation, generation, up, severed: false }
+        Seen { incarnation, generation, up, detached: false }
     }
 
     #[test]
     fn what_was_stored_while_the_maps_led_nowhere_is_missing() {
-        let (stands, severed) = (seen(1, 3, true), Seen { severed: true, ..seen(1, 3, true) });
-        assert!(severed.failed_since(stands));
+        let (stands, detached) = (seen(1, 3, true), Seen { detached: true, ..seen(1, 3, true) });
+        assert!(detached.failed_since(stands));
         assert!(
-            stands.failed_since(severed),
+            stands.failed_since(detached),
             "the link stood at the last look, and stores vanished all the same"
         );
         assert!(!stands.failed_since(stands));

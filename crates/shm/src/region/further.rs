@@ -116,11 +116,11 @@ impl FurtherMap {
         unsafe { Window::from_raw(self.as_ptr(), self.len, self.access) }
     }
 
-    /// As [`Region::sever`], for this mapping.
+    /// As [`Region::detach`], for this mapping.
     ///
     /// # Errors
     /// [`Error::System`]; the mapping is then as it was.
-    pub fn sever(&self) -> Result<()> {
+    pub fn detach(&self) -> Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: the range is exactly this mapping, which `self` owns: nothing else is replaced.
         unsafe {
@@ -130,17 +130,17 @@ impl FurtherMap {
         .map_err(|errno| Error::System { what: "mmap of a sink", errno })
     }
 
-    /// Undoes [`FurtherMap::sever`]; `region` is the one that it was made of.
+    /// Undoes [`FurtherMap::detach`]; `region` is the one that it was made of.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if it is not; [`Error::System`]; the mapping then still leads nowhere.
-    pub fn heal(&self, region: &Region) -> Result<()> {
+    pub fn reattach(&self, region: &Region) -> Result<()> {
         let offset = usize::try_from(self.file_offset).unwrap_or(usize::MAX);
         if offset.checked_add(self.mapped_bytes).is_none_or(|end| end > region.mapped_bytes) {
             return Err(Error::OutOfRange { offset, len: self.mapped_bytes, size: region.mapped_bytes });
         }
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: as in `sever`; the part lies in the file, which is sealed against shrinking.
+        // SAFETY: as in `detach`; the part lies in the file, which is sealed against shrinking.
         unsafe {
             rustix::mm::mmap(
                 self.address(),
@@ -152,7 +152,7 @@ impl FurtherMap {
             )
         }
         .map(drop)
-        .map_err(|errno| Error::System { what: "mmap of a healed region", errno })
+        .map_err(|errno| Error::System { what: "mmap of a reattached region", errno })
     }
 
     fn address(&self) -> *mut c_void {
@@ -262,12 +262,12 @@ mod tests {
         let region = region();
         region.window().put(PAGE, &[3]).unwrap();
         let map = region.map_further(&anywhere(PAGE, PAGE)).unwrap();
-        map.sever().unwrap();
+        map.detach().unwrap();
         assert_eq!(byte(&map, 0), 0);
-        map.heal(&region).unwrap();
+        map.reattach(&region).unwrap();
         assert_eq!(byte(&map, 0), 3);
         let small = Region::create(&RegionOptions::new("further-test", PAGE)).unwrap();
-        assert!(matches!(map.heal(&small), Err(Error::OutOfRange { .. })));
+        assert!(matches!(map.reattach(&small), Err(Error::OutOfRange { .. })));
         drop(region);
         assert_eq!(byte(&map, 0), 3);
     }

@@ -16,7 +16,7 @@ impl Region {
     ///
     /// # Errors
     /// [`Error::System`]; the mapping is then as it was.
-    pub fn sever(&self) -> Result<()> {
+    pub fn detach(&self) -> Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: the range is exactly this mapping, which `self` owns: nothing else is replaced. Its bytes change under
         // those who hold a window, as they may at any time anyway; length and access stay as they were.
@@ -32,13 +32,13 @@ impl Region {
         self.keep_from_children()
     }
 
-    /// Undoes [`Region::sever`]: the mapping reaches the region again. What was stored meanwhile is gone.
+    /// Undoes [`Region::detach`]: the mapping reaches the region again. What was stored meanwhile is gone.
     ///
     /// # Errors
     /// [`Error::System`]; the mapping then still leads nowhere.
-    pub fn heal(&self) -> Result<()> {
+    pub fn reattach(&self) -> Result<()> {
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: as in `sever`; the file is as long as the mapping and sealed against shrinking.
+        // SAFETY: as in `detach`; the file is as long as the mapping and sealed against shrinking.
         let start = unsafe {
             rustix::mm::mmap(
                 self.start.as_ptr().cast(),
@@ -49,7 +49,7 @@ impl Region {
                 0,
             )
         }
-        .map_err(|errno| Error::System { what: "mmap of a healed region", errno })?;
+        .map_err(|errno| Error::System { what: "mmap of a reattached region", errno })?;
         debug_assert!(ptr::eq(start.cast(), self.start.as_ptr()));
         self.keep_from_children()
     }
@@ -83,14 +83,14 @@ mod tests {
         let owner = Region::create(&RegionOptions::new("sink-test", 3 * 4096)).unwrap();
         let other = opened(&owner).unwrap();
         owner.window().put(8, &[1, 2, 3]).unwrap();
-        other.sever().unwrap();
+        other.detach().unwrap();
         let mut seen = [9; 3];
         other.window().get(8, &mut seen).unwrap();
         assert_eq!(seen, [0; 3], "nothing of the other side is seen");
         other.window().put(8, &[7; 3]).unwrap();
         owner.window().get(8, &mut seen).unwrap();
         assert_eq!(seen, [1, 2, 3], "nothing reached it");
-        other.heal().unwrap();
+        other.reattach().unwrap();
         other.window().get(8, &mut seen).unwrap();
         assert_eq!(seen, [1, 2, 3]);
         other.window().put(9, &[5]).unwrap();
@@ -113,8 +113,8 @@ mod tests {
                 }
             });
             for _ in 0..300 {
-                other.sever().unwrap();
-                other.heal().unwrap();
+                other.detach().unwrap();
+                other.reattach().unwrap();
             }
             while stored.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
