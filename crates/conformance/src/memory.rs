@@ -4,7 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::missing_panics_doc)]
 
 use link::{Capabilities, LinkError};
-use shm::region::{FurtherMapOptions, MapAccess};
+use shm::region::{MapAccess, PartialMapOptions};
 
 use crate::{Body, Subject};
 
@@ -19,7 +19,7 @@ pub const BODIES: &[(&str, Capabilities, Body)] = &[
     ("put_from_and_get_to_move_segments", Capabilities::PUT, put_from_and_get_to_move_segments),
     ("ranges_are_checked", Capabilities::PUT, ranges_are_checked),
     ("stores_through_a_map_arrive", Capabilities::MAP, stores_through_a_map_arrive),
-    ("a_further_map_is_the_same_memory", Capabilities::MAP, a_further_map_is_the_same_memory),
+    ("a_partial_map_is_the_same_memory", Capabilities::MAP, a_partial_map_is_the_same_memory),
     ("a_use_is_known_until_it_ends", Capabilities::MAP, a_use_is_known_until_it_ends),
     ("puts_arrive_in_order", Capabilities::PUT, puts_arrive_in_order),
     ("fetch_add_loses_nothing", Capabilities::ATOMICS, fetch_add_loses_nothing),
@@ -115,17 +115,17 @@ fn stores_through_a_map_arrive(subject: &Subject) {
 }
 
 /// A part that is mapped once more, also for reading alone, shows what the owner has.
-fn a_further_map_is_the_same_memory(subject: &Subject) {
-    let at = |offset, access| FurtherMapOptions { offset, len: 100, address: None, access };
-    let map = subject.remote.map_further(&at(1001, MapAccess::ReadWrite)).unwrap();
+fn a_partial_map_is_the_same_memory(subject: &Subject) {
+    let at = |offset, access| PartialMapOptions { offset, len: 100, address: None, access };
+    let map = subject.remote.map_part(&at(1001, MapAccess::ReadWrite)).unwrap();
     map.window().put(1, &[6, 7]).unwrap();
     assert_eq!(owner_bytes(subject, 1002, 2), [6, 7]);
-    let reader = subject.remote.map_further(&at(1001, MapAccess::ReadOnly)).unwrap();
+    let reader = subject.remote.map_part(&at(1001, MapAccess::ReadOnly)).unwrap();
     let mut seen = [0; 2];
     reader.window().get(1, &mut seen).unwrap();
     assert_eq!(seen, [6, 7]);
     assert!(reader.window().put(0, &[1]).is_err());
-    assert!(subject.remote.map_further(&at(SIZE_BYTES - 99, MapAccess::ReadOnly)).is_err());
+    assert!(subject.remote.map_part(&at(SIZE_BYTES - 99, MapAccess::ReadOnly)).is_err());
 }
 
 /// To owners in this process; those of others ask the kernel.

@@ -14,7 +14,7 @@ mod source;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto::ids::NodeId;
-use shm::region::{FurtherMap, FurtherMapOptions, MemoryId};
+use shm::region::{MemoryId, PartialMap, PartialMapOptions};
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
 
@@ -322,8 +322,8 @@ impl RemoteMemory for InjectorMemory {
         self.inside.barrier()
     }
 
-    fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>> {
-        self.inside.map_further(options)
+    fn map_part(&self, options: &PartialMapOptions) -> Result<Arc<PartialMap>> {
+        self.inside.map_part(options)
     }
 
     fn set_detached(&self, detached: bool) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use shm::region::{FurtherMap, FurtherMapOptions, MemoryId};
+use shm::region::{MemoryId, PartialMap, PartialMapOptions};
 use shm::window::Window;
 
 use crate::capability::Capabilities;
@@ -66,7 +66,7 @@ pub trait RemoteMemory: Send + Sync + Debug {
 
     /// Maps a part of it once more, at a given address or for reading alone; needs [`Capabilities::MAP`]. The map follows
     /// [`RemoteMemory::set_detached`] for as long as this memory is held.
-    fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>>;
+    fn map_part(&self, options: &PartialMapOptions) -> Result<Arc<PartialMap>>;
 
     /// While detached, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
     /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.

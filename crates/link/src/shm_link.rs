@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use shm::region::{FurtherMap, FurtherMapOptions, MapAccess, MemoryId, Region};
+use shm::region::{MapAccess, MemoryId, PartialMap, PartialMapOptions, Region};
 use shm::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use shm::window::Window;
 
@@ -45,7 +45,7 @@ impl Link for ShmLink {
         let id = region.id()?;
         Ok(Arc::new_cyclic(|memory| {
             let told = self.uses.of(id, Weak::clone(memory));
-            ShmMemory { region, size_bytes: promised, further: Mutex::default(), told }
+            ShmMemory { region, size_bytes: promised, partial_maps: Mutex::default(), told }
         }))
     }
 
@@ -59,16 +59,16 @@ impl Link for ShmLink {
 pub struct ShmMemory {
     region: Region,
     size_bytes: usize,
-    further: Mutex<Further>,
+    partial_maps: Mutex<PartialMaps>,
     /// Declared after the region, so that it is dropped after the region's descriptor.
     told: Use,
 }
 
 /// Maps beside the region's own, which follow it.
 #[derive(Debug, Default)]
-struct Further {
+struct PartialMaps {
     detached: bool,
-    maps: Vec<Weak<FurtherMap>>,
+    maps: Vec<Weak<PartialMap>>,
 }
 
 impl ShmMemory {
@@ -77,8 +77,8 @@ impl ShmMemory {
         Ok(self.region.tell_use(true)?)
     }
 
-    fn further(&self) -> MutexGuard<'_, Further> {
-        self.further.lock().unwrap_or_else(PoisonError::into_inner)
+    fn partial_maps(&self) -> MutexGuard<'_, PartialMaps> {
+        self.partial_maps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn window(&self) -> Result<Window<'_>> {
@@ -162,24 +162,24 @@ impl RemoteMemory for ShmMemory {
         Ok(())
     }
 
-    fn map_further(&self, options: &FurtherMapOptions) -> Result<Arc<FurtherMap>> {
+    fn map_part(&self, options: &PartialMapOptions) -> Result<Arc<PartialMap>> {
         check_range(options.offset, options.len, self.size_bytes)?;
-        let mut further = self.further();
-        let map = Arc::new(self.region.map_further(options)?);
-        if further.detached {
+        let mut partial = self.partial_maps();
+        let map = Arc::new(self.region.map_part(options)?);
+        if partial.detached {
             map.detach()?;
         }
-        further.maps.retain(|map| map.strong_count() > 0);
-        further.maps.push(Arc::downgrade(&map));
+        partial.maps.retain(|map| map.strong_count() > 0);
+        partial.maps.push(Arc::downgrade(&map));
         Ok(map)
     }
 
     fn set_detached(&self, detached: bool) -> Result<()> {
-        let mut further = self.further();
+        let mut partial = self.partial_maps();
         if detached { self.region.detach() } else { self.region.reattach() }?;
         // From here on new maps begin as the region is; a failure below is tried again with the next change.
-        further.detached = detached;
-        for map in further.maps.iter().filter_map(Weak::upgrade) {
+        partial.detached = detached;
+        for map in partial.maps.iter().filter_map(Weak::upgrade) {
             if detached { map.detach() } else { map.reattach(&self.region) }?;
         }
         Ok(())

@@ -6,12 +6,12 @@
 
 mod available;
 mod create;
-mod further;
 mod numa;
+mod partial;
 mod sink;
 mod used;
 
-pub use further::{FurtherMap, FurtherMapOptions};
+pub use partial::{PartialMap, PartialMapOptions};
 pub use used::MemoryId;
 
 use crate::origin::Origin;

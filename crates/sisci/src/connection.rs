@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use shm::region::FurtherMapOptions;
+use shm::region::PartialMapOptions;
 use shm::window::Window;
-use tieline::{FurtherRemoteMap, RemoteMap, RemoteSegment};
+use tieline::{PartialRemoteMap, RemoteMap, RemoteSegment};
 
 use crate::code::{Code, Result};
 use crate::group::GroupConnection;
@@ -55,9 +55,9 @@ impl Connection {
     }
 
     /// A mapping of its own, apart from the one that all maps share.
-    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherRemoteMap> {
+    pub fn map_part(&self, options: &PartialMapOptions) -> Result<PartialRemoteMap> {
         match self {
-            Self::Segment { segment, .. } => Ok(segment.map_further(options)?),
+            Self::Segment { segment, .. } => Ok(segment.map_part(options)?),
             Self::Group(group) => Err(Code::NOT_SUPPORTED.because(format!(
                 "the map of group {} follows its members and has one address: map it without \
                  SCI_FLAG_FIXED_MAP_ADDR and SCI_FLAG_READONLY_MAP",

@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shm::region::{FurtherMap, FurtherMapOptions, MapAccess};
+use shm::region::{MapAccess, PartialMap, PartialMapOptions};
 use shm::sync::plain::{AtomicBool, Ordering};
 use shm::window::Window;
-use tieline::FurtherRemoteMap;
+use tieline::PartialRemoteMap;
 
 use crate::code::{Code, Result};
 use crate::flags;
@@ -77,14 +77,14 @@ pub struct Map {
     /// Whether it keeps its segment from being removed or disconnected: until it is unmapped, even if a sequence that the
     /// program has forgotten holds on to the memory.
     is_counted: AtomicBool,
-    _further: Option<Further>,
+    _partial: Option<Partial>,
 }
 
 /// A mapping of the map's own; it ends with the map.
 #[derive(Debug)]
-enum Further {
-    Local(#[allow(dead_code, reason = "held for its Drop")] FurtherMap),
-    Remote(#[allow(dead_code, reason = "held for its Drop")] FurtherRemoteMap),
+enum Partial {
+    Local(#[allow(dead_code, reason = "held for its Drop")] PartialMap),
+    Remote(#[allow(dead_code, reason = "held for its Drop")] PartialRemoteMap),
 }
 
 impl Target {
@@ -116,15 +116,15 @@ impl Target {
     }
 
     /// Maps it once more: where that is, and what ends it.
-    fn map_further(&self, options: &FurtherMapOptions) -> Result<(usize, Further)> {
+    fn map_part(&self, options: &PartialMapOptions) -> Result<(usize, Partial)> {
         match self {
             Self::Local(segment) => {
-                let map = segment.memory().map_further(options)?;
-                Ok((map.as_ptr().expose_provenance(), Further::Local(map)))
+                let map = segment.memory().map_part(options)?;
+                Ok((map.as_ptr().expose_provenance(), Partial::Local(map)))
             }
             Self::Remote(segment) => {
-                let map = segment.connection()?.map_further(options)?;
-                Ok((map.as_ptr().expose_provenance(), Further::Remote(map)))
+                let map = segment.connection()?.map_part(options)?;
+                Ok((map.as_ptr().expose_provenance(), Partial::Remote(map)))
             }
         }
     }
@@ -146,17 +146,17 @@ impl Map {
         let is_fixed = wanted.flags & flags::FIXED_MAP_ADDR != 0;
         let is_read_only = wanted.flags & flags::READONLY_MAP != 0;
         let access = if is_read_only { MapAccess::ReadOnly } else { MapAccess::ReadWrite };
-        let (address, further) = if is_fixed || is_read_only {
+        let (address, partial) = if is_fixed || is_read_only {
             let address = is_fixed.then_some(wanted.address);
-            let options = FurtherMapOptions { offset, len: size_bytes, address, access };
-            let (address, further) = target.map_further(&options)?;
-            (address, Some(further))
+            let options = PartialMapOptions { offset, len: size_bytes, address, access };
+            let (address, partial) = target.map_part(&options)?;
+            (address, Some(partial))
         } else {
             (base + offset, None)
         };
         target.begin_map();
         let is_counted = AtomicBool::new(true);
-        Ok(Arc::new(Self { target, offset, size_bytes, address, access, is_counted, _further: further }))
+        Ok(Arc::new(Self { target, offset, size_bytes, address, access, is_counted, _partial: partial }))
     }
 
     /// From now on nobody has to wait for it.

@@ -9,7 +9,7 @@ use node_client::{Import, ImportState};
 use proto::ids::{NodeId, SegmentKey};
 use proto::wire::program::LossReason;
 use shm::origin::Origin;
-use shm::region::{FurtherMap, FurtherMapOptions};
+use shm::region::{PartialMap, PartialMapOptions};
 use shm::window::Window;
 
 use crate::error::{Error, Result};
@@ -56,10 +56,10 @@ pub struct RemoteMap {
     inner: Arc<RemoteInner>,
 }
 
-/// A further map of a part of a remote segment: at a given address, or for reading alone. Unmapped when dropped.
+/// A map of a part of a remote segment: at a given address, or for reading alone. Unmapped when dropped.
 #[derive(Debug)]
-pub struct FurtherRemoteMap {
-    map: Arc<FurtherMap>,
+pub struct PartialRemoteMap {
+    map: Arc<PartialMap>,
     /// While it is held, the map follows the link.
     _inner: Arc<RemoteInner>,
 }
@@ -206,10 +206,10 @@ impl RemoteSegment {
     }
 
     /// Maps a part of it once more, at a given address or for reading alone.
-    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherRemoteMap> {
+    pub fn map_part(&self, options: &PartialMapOptions) -> Result<PartialRemoteMap> {
         self.inner.check_mappable()?;
-        let map = self.inner.memory.map_further(options)?;
-        Ok(FurtherRemoteMap { map, _inner: Arc::clone(&self.inner) })
+        let map = self.inner.memory.map_part(options)?;
+        Ok(PartialRemoteMap { map, _inner: Arc::clone(&self.inner) })
     }
 
     /// Writes a block. When it returns, `from` may be changed; [`Self::barrier`] makes sure that it has arrived.
@@ -292,7 +292,7 @@ impl RemoteSegment {
     }
 }
 
-impl FurtherRemoteMap {
+impl PartialRemoteMap {
     /// The first byte that was asked for, for programs that do their own loads and stores.
     pub fn as_ptr(&self) -> *mut u8 {
         self.map.as_ptr()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use node_client::{ClientError, OwnLock};
 use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
-use shm::region::{FurtherMap, FurtherMapOptions, MapAccess, Region, RegionOptions, Reserve};
+use shm::region::{MapAccess, PartialMap, PartialMapOptions, Region, RegionOptions, Reserve};
 use shm::sync::{AtomicBool, AtomicU8, Ordering};
 use shm::window::Window;
 
@@ -97,10 +97,10 @@ impl SegmentMemory {
     }
 
     /// Maps a part of it once more, at a given address or for reading alone.
-    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
+    pub fn map_part(&self, options: &PartialMapOptions) -> Result<PartialMap> {
         // The region may be longer than the segment, by less than a page.
         self.window().sub(options.offset, options.len)?;
-        Ok(self.region.map_further(options)?)
+        Ok(self.region.map_part(options)?)
     }
 
     /// The region that it is the beginning of.
@@ -220,8 +220,8 @@ impl Segment {
     }
 
     /// Maps a part of it once more, at a given address or for reading alone.
-    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
-        self.memory.map_further(options)
+    pub fn map_part(&self, options: &PartialMapOptions) -> Result<PartialMap> {
+        self.memory.map_part(options)
     }
 
     /// The memory by itself, which outlives the segment where it is held.

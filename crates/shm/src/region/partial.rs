@@ -1,4 +1,4 @@
-//! A further mapping of a region: at an address of the program's choice, or read-only.
+//! A partial map, which is another mapping of a part of a region: at an address of the program's choice, or read-only.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// Which part of a region, where, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FurtherMapOptions {
+pub struct PartialMapOptions {
     /// First byte; with an address a multiple of the page size.
     pub offset: usize,
     /// How many; the mapping is rounded up to whole pages.
@@ -27,7 +27,7 @@ pub struct FurtherMapOptions {
 
 /// A mapping of a part of a region beside the region's own; unmapped when dropped. It does not need the region to live.
 #[derive(Debug)]
-pub struct FurtherMap {
+pub struct PartialMap {
     start: NonNull<u8>,
     mapped_bytes: usize,
     /// Where the mapping begins in the region, and where what was asked for begins in the mapping.
@@ -38,9 +38,9 @@ pub struct FurtherMap {
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is removed only by Drop.
-unsafe impl Send for FurtherMap {}
-// SAFETY: all access through &FurtherMap is checked and either atomic or tolerant of concurrent writers (see Window).
-unsafe impl Sync for FurtherMap {}
+unsafe impl Send for PartialMap {}
+// SAFETY: all access through &PartialMap is checked and either atomic or tolerant of concurrent writers (see Window).
+unsafe impl Sync for PartialMap {}
 
 impl Region {
     /// Maps a part of the region once more. With an address, nothing that is mapped there already is replaced.
@@ -48,8 +48,8 @@ impl Region {
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Empty`]; [`Error::Misaligned`] and [`Error::AddressTaken`] for an address;
     /// [`Error::ReadOnly`] for writing to a region that may only be read; [`Error::System`].
-    pub fn map_further(&self, options: &FurtherMapOptions) -> Result<FurtherMap> {
-        let FurtherMapOptions { offset, len, address, access } = *options;
+    pub fn map_part(&self, options: &PartialMapOptions) -> Result<PartialMap> {
+        let PartialMapOptions { offset, len, address, access } = *options;
         self.window().sub(offset, len)?;
         if len == 0 {
             return Err(Error::Empty);
@@ -82,7 +82,7 @@ impl Region {
         };
         let mapped = mapped.map_err(|errno| refused(address, errno))?;
         let start = NonNull::new(mapped.cast()).ok_or(refused(address, Errno::NOMEM))?;
-        let map = FurtherMap { start, mapped_bytes, file_offset, lead, len, access };
+        let map = PartialMap { start, mapped_bytes, file_offset, lead, len, access };
         match address {
             // A kernel before 4.17 takes the address for a wish.
             Some(wanted) if map.start.as_ptr().addr() != wanted => {
@@ -101,7 +101,7 @@ fn refused(address: Option<usize>, errno: Errno) -> Error {
     }
 }
 
-impl FurtherMap {
+impl PartialMap {
     /// Address of the first byte that was asked for. Whatever is done through it is unchecked.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
@@ -130,7 +130,7 @@ impl FurtherMap {
         .map_err(|errno| Error::System { what: "mmap of a sink", errno })
     }
 
-    /// Undoes [`FurtherMap::detach`]; `region` is the one that it was made of.
+    /// Undoes [`PartialMap::detach`]; `region` is the one that it was made of.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if it is not; [`Error::System`]; the mapping then still leads nowhere.
@@ -160,7 +160,7 @@ impl FurtherMap {
     }
 }
 
-impl Drop for FurtherMap {
+impl Drop for PartialMap {
     fn drop(&mut self) {
         // SAFETY: the range is exactly this mapping; who was given its address was told that it ends here. It cannot fail for
         // a range that was returned by mmap.
@@ -184,27 +184,27 @@ mod tests {
     const PAGE: usize = 4096;
 
     fn region() -> Region {
-        Region::create(&RegionOptions::new("further-test", 4 * PAGE)).unwrap()
+        Region::create(&RegionOptions::new("partial-test", 4 * PAGE)).unwrap()
     }
 
-    fn anywhere(offset: usize, len: usize) -> FurtherMapOptions {
-        FurtherMapOptions { offset, len, address: None, access: MapAccess::ReadWrite }
+    fn anywhere(offset: usize, len: usize) -> PartialMapOptions {
+        PartialMapOptions { offset, len, address: None, access: MapAccess::ReadWrite }
     }
 
-    fn byte(map: &FurtherMap, at: usize) -> u8 {
+    fn byte(map: &PartialMap, at: usize) -> u8 {
         map.window().load_u8(at).unwrap()
     }
 
     /// An address range that was free a moment ago.
     fn free_address(len: usize) -> usize {
-        let map = region().map_further(&anywhere(0, len)).unwrap();
+        let map = region().map_part(&anywhere(0, len)).unwrap();
         map.as_ptr().addr()
     }
 
     #[test]
     fn a_part_is_the_same_memory_whatever_byte_it_begins_at() {
         let region = region();
-        let map = region.map_further(&anywhere(PAGE + 77, 100)).unwrap();
+        let map = region.map_part(&anywhere(PAGE + 77, 100)).unwrap();
         region.window().put(PAGE + 77, &[5]).unwrap();
         assert_eq!(byte(&map, 0), 5);
         map.window().store_u8(99, 9).unwrap();
@@ -216,35 +216,32 @@ mod tests {
     fn an_address_is_taken_exactly_and_nothing_is_replaced() {
         let region = region();
         let address = free_address(2 * PAGE);
-        let options = FurtherMapOptions { address: Some(address), ..anywhere(PAGE, 2 * PAGE) };
-        let map = region.map_further(&options).unwrap();
+        let options = PartialMapOptions { address: Some(address), ..anywhere(PAGE, 2 * PAGE) };
+        let map = region.map_part(&options).unwrap();
         assert_eq!(map.as_ptr().addr(), address);
-        let again = region.map_further(&options).unwrap_err();
+        let again = region.map_part(&options).unwrap_err();
         assert!(matches!(again, Error::AddressTaken { .. }), "{again}");
-        let beside = FurtherMapOptions { address: Some(address + PAGE), ..options };
-        assert!(matches!(region.map_further(&beside), Err(Error::AddressTaken { .. })));
+        let beside = PartialMapOptions { address: Some(address + PAGE), ..options };
+        assert!(matches!(region.map_part(&beside), Err(Error::AddressTaken { .. })));
         drop(map);
-        assert!(region.map_further(&options).is_ok(), "free again");
+        assert!(region.map_part(&options).is_ok(), "free again");
     }
 
     #[test]
     fn what_cannot_be_mapped_is_refused() {
         let region = region();
-        let at = |address, offset| FurtherMapOptions { address: Some(address), ..anywhere(offset, PAGE) };
+        let at = |address, offset| PartialMapOptions { address: Some(address), ..anywhere(offset, PAGE) };
         for address in [0, 1, 0x7000_0000_0008] {
-            let refused = region.map_further(&at(address, 0)).unwrap_err();
+            let refused = region.map_part(&at(address, 0)).unwrap_err();
             assert_eq!(refused, Error::AddressMisaligned { address, align: PAGE });
         }
         let free = free_address(PAGE);
-        assert_eq!(
-            region.map_further(&at(free, 8)).unwrap_err(),
-            Error::Misaligned { offset: 8, align: PAGE }
-        );
+        assert_eq!(region.map_part(&at(free, 8)).unwrap_err(), Error::Misaligned { offset: 8, align: PAGE });
         // The upper half of the address space is the kernel's.
         let kernels = usize::MAX - PAGE + 1;
-        assert!(matches!(region.map_further(&at(kernels, 0)), Err(Error::AddressTaken { .. })));
-        assert_eq!(region.map_further(&anywhere(0, 0)).unwrap_err(), Error::Empty);
-        assert!(matches!(region.map_further(&anywhere(PAGE, 4 * PAGE)), Err(Error::OutOfRange { .. })));
+        assert!(matches!(region.map_part(&at(kernels, 0)), Err(Error::AddressTaken { .. })));
+        assert_eq!(region.map_part(&anywhere(0, 0)).unwrap_err(), Error::Empty);
+        assert!(matches!(region.map_part(&anywhere(PAGE, 4 * PAGE)), Err(Error::OutOfRange { .. })));
     }
 
     #[test]
@@ -252,21 +249,21 @@ mod tests {
         let owner = region();
         owner.window().put(0, &[8]).unwrap();
         let reader = Region::open(owner.fd().try_clone_to_owned().unwrap(), MapAccess::ReadOnly).unwrap();
-        assert_eq!(reader.map_further(&anywhere(0, 1)).unwrap_err(), Error::ReadOnly);
-        let options = FurtherMapOptions { access: MapAccess::ReadOnly, ..anywhere(0, 1) };
-        assert_eq!(byte(&reader.map_further(&options).unwrap(), 0), 8);
+        assert_eq!(reader.map_part(&anywhere(0, 1)).unwrap_err(), Error::ReadOnly);
+        let options = PartialMapOptions { access: MapAccess::ReadOnly, ..anywhere(0, 1) };
+        assert_eq!(byte(&reader.map_part(&options).unwrap(), 0), 8);
     }
 
     #[test]
     fn it_follows_the_link_and_outlives_the_region() {
         let region = region();
         region.window().put(PAGE, &[3]).unwrap();
-        let map = region.map_further(&anywhere(PAGE, PAGE)).unwrap();
+        let map = region.map_part(&anywhere(PAGE, PAGE)).unwrap();
         map.detach().unwrap();
         assert_eq!(byte(&map, 0), 0);
         map.reattach(&region).unwrap();
         assert_eq!(byte(&map, 0), 3);
-        let small = Region::create(&RegionOptions::new("further-test", PAGE)).unwrap();
+        let small = Region::create(&RegionOptions::new("partial-test", PAGE)).unwrap();
         assert!(matches!(map.reattach(&small), Err(Error::OutOfRange { .. })));
         drop(region);
         assert_eq!(byte(&map, 0), 3);
