@@ -15,7 +15,7 @@ use tieline_tests::Cluster;
 /// The helper program.
 pub const PEER: &str = env!("CARGO_BIN_EXE_tieline-peer");
 /// How long something that must come is waited for. Generous: not a measurement.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many kills: `short` of them, or as many as fit into the soak's time.
 pub struct Budget {
@@ -44,7 +44,7 @@ impl Budget {
 
 /// Waits until `what` holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "still not so: {what}");
         std::thread::sleep(Duration::from_millis(5));

@@ -6,7 +6,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tieline::{LossReason, RemoteEvent, SegmentEvent, SegmentId, SequenceStatus};
 use tieline_tests::{Cluster, Peer, Random, Watchdog};
 
-use crate::{Budget, PATIENCE, PEER, assert_clean, eventually};
+use crate::{Budget, PEER, TIMEOUT, assert_clean, eventually};
 
 /// kill -9 of a manager; returns when it is gone.
 fn kill_manager(cluster: &Cluster, index: usize) {
@@ -30,7 +30,7 @@ fn data_goes_on_while_a_manager_is_dead_and_programs_come_back_to_the_next() {
     let (a, b) = (cluster.attach(0).unwrap(), cluster.attach(1).unwrap());
     let segment = a.create_segment(SegmentId(1), 4096).unwrap();
     segment.make_available().unwrap();
-    let remote = b.connect_segment(a.id(), SegmentId(1), PATIENCE).unwrap();
+    let remote = b.connect_segment(a.id(), SegmentId(1), TIMEOUT).unwrap();
     let mut sequence = remote.sequence().unwrap();
     for victim in [0, 1] {
         kill_manager(&cluster, victim);
@@ -47,12 +47,12 @@ fn data_goes_on_while_a_manager_is_dead_and_programs_come_back_to_the_next() {
         assert!(error.contains(&format!("node {node}")) && error.contains("tieline"), "{error}");
         start_manager(&cluster, victim);
         // The programs are back without having done anything.
-        b.connect_segment(a.id(), SegmentId(1), PATIENCE).unwrap();
+        b.connect_segment(a.id(), SegmentId(1), TIMEOUT).unwrap();
         assert_eq!(remote.check().ok(), Some(()));
     }
     // The old connection has outlived both managers, and its end is still told.
     drop(segment);
-    assert_eq!(remote.wait_event(PATIENCE).unwrap(), RemoteEvent::Lost(LossReason::Removed));
+    assert_eq!(remote.wait_event(TIMEOUT).unwrap(), RemoteEvent::Lost(LossReason::Removed));
     drop((remote, sequence, a, b));
     assert_clean(&cluster);
 }
@@ -67,7 +67,7 @@ fn a_shared_segment_outlives_its_manager() {
     segment.share().unwrap();
     let attached = other.attach_segment(SegmentId(1), Duration::ZERO).unwrap();
     attached.make_available().unwrap();
-    assert!(matches!(segment.wait_event(PATIENCE).unwrap(), SegmentEvent::Connected { .. }));
+    assert!(matches!(segment.wait_event(TIMEOUT).unwrap(), SegmentEvent::Connected { .. }));
     kill_manager(&cluster, 0);
     attached.window().put(0, &[9]).unwrap();
     // No manager is there to say so.
@@ -75,8 +75,8 @@ fn a_shared_segment_outlives_its_manager() {
     assert!(busy.contains("still connected"), "{busy}");
     start_manager(&cluster, 0);
     // It is shared still, and available because the other program has made it so.
-    let further = third.attach_segment(SegmentId(1), PATIENCE).unwrap();
-    drop(third.connect_segment(a.id(), SegmentId(1), PATIENCE).unwrap());
+    let further = third.attach_segment(SegmentId(1), TIMEOUT).unwrap();
+    drop(third.connect_segment(a.id(), SegmentId(1), TIMEOUT).unwrap());
     let mut byte = [0];
     further.window().get(0, &mut byte).unwrap();
     assert_eq!(byte[0], 9);
@@ -85,7 +85,7 @@ fn a_shared_segment_outlives_its_manager() {
     attached.check().unwrap();
     assert!(segment.close(false).is_err(), "it is attached to");
     drop(segment);
-    assert_eq!(attached.wait_lost(PATIENCE).unwrap(), LossReason::Removed);
+    assert_eq!(attached.wait_lost(TIMEOUT).unwrap(), LossReason::Removed);
     drop((attached, a, other, third));
     assert_clean(&cluster);
 }
@@ -97,12 +97,12 @@ fn a_death_in_the_gap_is_reported_by_the_next_manager() {
     let mut owner = Peer::start(&cluster, PEER, 0, &["own", "5", "4096"]).unwrap();
     owner.expect("ready").unwrap();
     let b = cluster.attach(1).unwrap();
-    let remote = b.connect_segment(cluster.nodes()[0], SegmentId(5), PATIENCE).unwrap();
+    let remote = b.connect_segment(cluster.nodes()[0], SegmentId(5), TIMEOUT).unwrap();
     kill_manager(&cluster, 0);
     owner.kill().unwrap();
     remote.put(0, &[1]).unwrap();
     start_manager(&cluster, 0);
-    assert_eq!(remote.wait_event(PATIENCE).unwrap(), RemoteEvent::Lost(LossReason::OwnerDied));
+    assert_eq!(remote.wait_event(TIMEOUT).unwrap(), RemoteEvent::Lost(LossReason::OwnerDied));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn managers_killed_at_random_points_come_back_and_programs_with_them() {
             segment
         })
         .collect();
-    let remote = owners[1].connect_segment(owners[0].id(), SegmentId(9), PATIENCE).unwrap();
+    let remote = owners[1].connect_segment(owners[0].id(), SegmentId(9), TIMEOUT).unwrap();
     let mut budget = Budget::new(12);
     let mut kills = 0;
     while budget.more() {
@@ -137,7 +137,7 @@ fn managers_killed_at_random_points_come_back_and_programs_with_them() {
         // Everybody reaches everybody's segment again.
         for from in 0..3 {
             let to = random.below(3);
-            let again = owners[from].connect_segment(owners[to].id(), SegmentId(9), PATIENCE).unwrap();
+            let again = owners[from].connect_segment(owners[to].id(), SegmentId(9), TIMEOUT).unwrap();
             again.fetch_add_u64(64, 1).unwrap();
         }
     }

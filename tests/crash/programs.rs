@@ -5,7 +5,7 @@ use std::time::Duration;
 use tieline::{Error, LossReason, RemoteEvent, SegmentId};
 use tieline_tests::{Cluster, Peer, Random, Watchdog};
 
-use crate::{Budget, PATIENCE, PEER, assert_clean, descriptors, eventually};
+use crate::{Budget, PEER, TIMEOUT, assert_clean, descriptors, eventually};
 
 /// Owners, writers and senders are killed at random moments of what they do; observers on other nodes see each owner's
 /// death as a typed event and error, managers forget everything of them, and hold no descriptor more than before.
@@ -39,13 +39,13 @@ fn kill_an_owner_that_is_watched(cluster: &Cluster, random: &mut Random) {
     let mut owner = Peer::start(cluster, PEER, at, &["own", "50", "8192"]).unwrap();
     owner.expect("ready").unwrap();
     let observer = cluster.attach(from).unwrap();
-    let remote = observer.connect_segment(cluster.nodes()[at], SegmentId(50), PATIENCE).unwrap();
+    let remote = observer.connect_segment(cluster.nodes()[at], SegmentId(50), TIMEOUT).unwrap();
     let mut writer =
         Peer::start(cluster, PEER, from, &["stream", &cluster.nodes()[at].to_string(), "50"]).unwrap();
     writer.expect("ready").unwrap();
     std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
     owner.kill().unwrap();
-    assert_eq!(remote.wait_event(PATIENCE).unwrap(), RemoteEvent::Lost(LossReason::OwnerDied));
+    assert_eq!(remote.wait_event(TIMEOUT).unwrap(), RemoteEvent::Lost(LossReason::OwnerDied));
     assert!(matches!(remote.put(0, &[1]), Err(Error::Lost { reason: LossReason::OwnerDied, .. })));
     let said = writer.line().unwrap();
     assert!(said.contains("the program that owned it ended"), "{said}");
@@ -59,11 +59,11 @@ fn kill_a_writer(cluster: &Cluster, random: &mut Random) {
     let mut writer = Peer::start(cluster, PEER, from, &["stream", &owner.id().to_string(), "60"]).unwrap();
     writer.expect("ready").unwrap();
     let node = cluster.nodes()[from];
-    assert_eq!(segment.wait_event(PATIENCE).unwrap(), tieline::SegmentEvent::Connected { node });
+    assert_eq!(segment.wait_event(TIMEOUT).unwrap(), tieline::SegmentEvent::Connected { node });
     std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
     writer.kill().unwrap();
     assert_eq!(
-        segment.wait_event(PATIENCE).unwrap(),
+        segment.wait_event(TIMEOUT).unwrap(),
         tieline::SegmentEvent::Disconnected { node, died: true }
     );
 }

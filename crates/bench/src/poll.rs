@@ -16,7 +16,7 @@ use shm::sync::{AtomicU64, Ordering};
 use crate::error::{BenchError, Result};
 
 /// After this long a wait is given up. Generous: a busy machine may take a processor away for a second.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Polls between two looks at the watchdog's clock: far longer than anything that is measured takes.
 const POLLS_PER_LOOK: u64 = 1 << 14;
 
@@ -129,7 +129,7 @@ fn spin_yielding(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<
         if polls % 64 == 0 {
             let waited = since.get_or_insert_with(Instant::now).elapsed();
             still_there(waited)?;
-            if waited >= PATIENCE {
+            if waited >= ANSWER_TIMEOUT {
                 return Err(no_answer(what));
             }
         }
@@ -151,12 +151,12 @@ fn watch(what: &'static str, polls: u64) -> Result<()> {
     // The other side must have lost its processor to somebody else. Spinning on would only use up our own share of time,
     // and with it the moments in which both sides run.
     std::thread::yield_now();
-    if waited < PATIENCE { Ok(()) } else { Err(no_answer(what)) }
+    if waited < ANSWER_TIMEOUT { Ok(()) } else { Err(no_answer(what)) }
 }
 
 /// The error of a wait that was given up.
 pub(crate) fn no_answer(what: &'static str) -> BenchError {
-    BenchError::NoAnswer { what, seconds: PATIENCE.as_secs() }
+    BenchError::NoAnswer { what, seconds: ANSWER_TIMEOUT.as_secs() }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::program::Program;
 use crate::weight::{self, Outcome};
 
 /// How patient a repetition is: long enough for work that the kernel puts off to be done.
-const PATIENCE: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// How often what differs only at times is run again on each side: at least, and as long as the library alone does something.
 const TRIES: std::ops::Range<usize> = 24..120;
@@ -69,7 +69,7 @@ impl Judge {
     ///
     /// The plain side does not run.
     pub fn compare(&mut self, program: &Program, repetitions: usize) -> Result<Verdict> {
-        self.repeat(program, repetitions, PATIENCE)
+        self.repeat(program, repetitions, PAUSE)
     }
 
     /// The same in a hurry, for one who asks often and asks [`Self::compare`] at the end.
@@ -121,7 +121,7 @@ impl Judge {
         let end = Instant::now() + TRYING;
         for tries in 1.. {
             // In a hurry as often as not: patience hides what comes late.
-            let patience = if tries % 2 == 0 { Duration::ZERO } else { PATIENCE };
+            let patience = if tries % 2 == 0 { Duration::ZERO } else { PAUSE };
             plain.push(self.run_plain(program, patience)?);
             library.push(self.run_other(program, patience));
             // What made this program be looked at is no evidence: chance has made it so.

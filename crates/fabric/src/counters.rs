@@ -19,7 +19,7 @@ mod tests;
 pub use crate::counting::Counters;
 
 /// A node that left so many questions in a row unanswered is not asked any more this time.
-const PATIENCE: u32 = 3;
+const MAX_UNANSWERED: u32 = 3;
 /// Of `ClassPortInfo::capability_mask2`: the counters of 64 bits hold errors too.
 const EXTENDED_ERRORS: u32 = 1 << 1;
 /// All counters that a narrow attribute has.
@@ -248,7 +248,7 @@ impl<'a> Round<'a> {
 
     fn ask(&mut self, question: Question) {
         let lid = self.lid(question);
-        if self.unanswered.get(&lid).is_some_and(|count| *count >= PATIENCE) {
+        if self.unanswered.get(&lid).is_some_and(|count| *count >= MAX_UNANSWERED) {
             self.miss(question, Missing::Silent);
             return;
         }

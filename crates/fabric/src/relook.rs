@@ -15,7 +15,7 @@ use crate::observe::standing;
 use crate::sweep;
 
 /// Questions of one node that stay unanswered before it is not asked any more this way.
-const PATIENCE: u8 = 2;
+const MAX_UNANSWERED: u8 = 2;
 
 /// A cable, by one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub fn cables<T: MadTransport + ?Sized>(
             while client.open() < ahead {
                 let Some(at) = open.next() else { break };
                 let port = seen[at].port;
-                if seen[at].states.is_some() || unanswered[graph.owner(port).index()] >= PATIENCE {
+                if seen[at].states.is_some() || unanswered[graph.owner(port).index()] >= MAX_UNANSWERED {
                     continue;
                 }
                 if let Some((to, mad)) = ask(port) {

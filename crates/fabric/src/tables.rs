@@ -15,7 +15,7 @@ use topology::{Graph, Kind, NodeIx};
 use crate::sweep::Found;
 
 /// Questions of one switch that stay unanswered before it is not asked any more.
-const PATIENCE: u32 = 3;
+const MAX_UNANSWERED: u32 = 3;
 
 /// Bytes of memory that tables may take together with what is known of ports. A fabric of more than some 35,000 hosts takes more; so
 /// does one switch that invents others, or that calls its hosts by the last LID that there is.
@@ -113,7 +113,7 @@ pub fn read<T: MadTransport + ?Sized>(
         while client.open() < ahead {
             let Some((block, node)) = questions.next() else { break };
             let path = found.node(node).map(|facts| facts.path);
-            let Some(path) = path.filter(|_| unanswered[node.index()] < PATIENCE) else {
+            let Some(path) = path.filter(|_| unanswered[node.index()] < MAX_UNANSWERED) else {
                 silent.insert(node);
                 continue;
             };

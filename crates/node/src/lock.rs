@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 /// Somebody who only looks (or cleans up) holds a lock for microseconds; a manager holds it for good.
-const PATIENCE: Duration = Duration::from_millis(300);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The lock cannot be had.
@@ -64,7 +64,7 @@ impl NodeLock {
                 lock.sign()?;
                 return Ok(lock);
             }
-            if start.elapsed() >= PATIENCE {
+            if start.elapsed() >= LOCK_TIMEOUT {
                 let pid = pid_in_file(dir, node);
                 return Err(LockError::InUse { node, cluster: dir.cluster().clone(), pid });
             }

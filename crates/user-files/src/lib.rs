@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 /// So long a pipe may have no writer before it has written anything: time for one who is being started.
-const WRITER_PATIENCE: Duration = Duration::from_secs(10);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -33,7 +33,7 @@ pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     let there = file.metadata()?;
     if there.file_type().is_fifo() {
-        pipe(file, most_bytes, WRITER_PATIENCE)
+        pipe(file, most_bytes, WRITER_TIMEOUT)
     } else if there.is_file() {
         regular(file, there.len(), most_bytes)
     } else if there.is_dir() {

@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 const SIZES: [usize; 8] = [1, 8, 63, 64, 255, 4096, 65_536, 300_001];
 /// What lies between two blocks and must stay as it was.
 const GAP: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One ordered pair.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -172,8 +172,8 @@ fn pair(owner: &Node, writer: &Node, to: NodeId, seed: u64) -> Result<u64, Troub
     segment.make_available()?;
     let interrupt = owner.create_interrupt(&InterruptOptions::default())?;
     let id = segment.id().ok_or("a plain segment without an id")?;
-    let remote = writer.connect_segment(to, id, PATIENCE)?;
-    let bell = writer.connect_interrupt(to, interrupt.number(), PATIENCE)?;
+    let remote = writer.connect_segment(to, id, TIMEOUT)?;
+    let bell = writer.connect_interrupt(to, interrupt.number(), TIMEOUT)?;
 
     let mut expected = vec![0; size];
     let mut random = Random(seed | 1);
@@ -185,7 +185,7 @@ fn pair(owner: &Node, writer: &Node, to: NodeId, seed: u64) -> Result<u64, Troub
     remote.barrier()?;
     bell.trigger()?;
     let rung =
-        interrupt.wait(Some(PATIENCE)).map_err(|error| Trouble::of("the interrupt did not arrive", error));
+        interrupt.wait(Some(TIMEOUT)).map_err(|error| Trouble::of("the interrupt did not arrive", error));
     // What was changed or lost says more than a bell that may only be late.
     compare("in the owner's memory", &local(&segment)?, &expected)?;
     let mut back = vec![0; size];

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::running::{self, Running, Said};
 
 /// Longest that one program may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(90);
 /// Longest until a server listens: some make a database first.
 const START: Duration = Duration::from_secs(30);
 
@@ -141,7 +141,7 @@ impl Room {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<Said> {
-        self.start_with(program, arguments, variables)?.finish(PATIENCE)
+        self.start_with(program, arguments, variables)?.finish(PROGRAM_TIMEOUT)
     }
 
     /// Runs a program that must end well: its standard output.
@@ -160,7 +160,7 @@ impl Room {
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }
-        Running::start(command, program, self.folder.path())?.finish(PATIENCE)?.good()
+        Running::start(command, program, self.folder.path())?.finish(PROGRAM_TIMEOUT)?.good()
     }
 
     /// A port of loopback that was free a moment ago.

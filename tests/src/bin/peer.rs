@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tieline::{GroupId, InterruptNo, InterruptOptions, Node, NodeId, RemoteEvent, SegmentId};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -117,9 +117,9 @@ fn share(node: &Node, id: u32, size: usize) -> Result<()> {
 
 /// Is connected to a segment, and says when it is lost.
 fn connect(node: &Node, peer: &str, id: u32) -> Result<()> {
-    let remote = node.connect_segment(parse(peer)?, SegmentId(id), PATIENCE)?;
+    let remote = node.connect_segment(parse(peer)?, SegmentId(id), TIMEOUT)?;
     say("ready")?;
-    let event = remote.wait_event(PATIENCE)?;
+    let event = remote.wait_event(TIMEOUT)?;
     let RemoteEvent::Lost(reason) = event else { bail!("{event:?} instead of a loss") };
     let error = remote.put(0, &[1]).err().context("a put to a lost segment succeeded")?;
     say(&format!("lost {reason:?}: {error}"))
@@ -127,7 +127,7 @@ fn connect(node: &Node, peer: &str, id: u32) -> Result<()> {
 
 /// Writes to a segment without end: to be killed, or to see the other end killed.
 fn stream(node: &Node, peer: &str, id: u32) -> Result<()> {
-    let remote = node.connect_segment(parse(peer)?, SegmentId(id), PATIENCE)?;
+    let remote = node.connect_segment(parse(peer)?, SegmentId(id), TIMEOUT)?;
     say("ready")?;
     let block = vec![7u8; remote.size_bytes()];
     // Bounded, like every load of a test.
@@ -145,7 +145,7 @@ fn interrupt(node: &Node, number: u32) -> Result<()> {
     let interrupt = node.create_interrupt(&options)?;
     say("ready")?;
     for _ in lines() {
-        say(&format!("came {}", interrupt.wait(Some(PATIENCE))?))?;
+        say(&format!("came {}", interrupt.wait(Some(TIMEOUT))?))?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn data_interrupt(node: &Node, number: u32) -> Result<()> {
     say("ready")?;
     let mut message = [0; 64];
     for _ in lines() {
-        let len = interrupt.wait(&mut message, Some(PATIENCE))?;
+        let len = interrupt.wait(&mut message, Some(TIMEOUT))?;
         say(&String::from_utf8_lossy(message.get(..len).unwrap_or_default()))?;
     }
     Ok(())
@@ -165,7 +165,7 @@ fn data_interrupt(node: &Node, number: u32) -> Result<()> {
 
 /// Sends each line of standard input to a data interrupt.
 fn send(node: &Node, peer: &str, number: u32) -> Result<()> {
-    let remote = node.connect_data_interrupt(parse(peer)?, InterruptNo(number), PATIENCE)?;
+    let remote = node.connect_data_interrupt(parse(peer)?, InterruptNo(number), TIMEOUT)?;
     say("ready")?;
     for line in lines() {
         match remote.trigger(line.as_bytes()) {

@@ -13,7 +13,7 @@ use super::settle;
 use crate::{
     duo::Duo,
     error::{BenchError, Result},
-    poll::{PATIENCE, Poll},
+    poll::{ANSWER_TIMEOUT, Poll},
     stats::Samples,
     timer::Timer,
 };
@@ -108,10 +108,10 @@ impl WakeProbe {
 
 /// Sleeps until somebody wakes the word, with the watchdog's time-out: a waker that died must not leave us asleep.
 fn sleep_on(word: &AtomicU32, seen: u32) -> Result<()> {
-    let patience = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let patience = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     match futex::wait(word, futex::Flags::empty(), seen, Some(&patience)) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-        Err(Errno::TIMEDOUT) => Err(BenchError::NoAnswer { what: WHAT, seconds: PATIENCE.as_secs() }),
+        Err(Errno::TIMEDOUT) => Err(BenchError::NoAnswer { what: WHAT, seconds: ANSWER_TIMEOUT.as_secs() }),
         Err(errno) => Err(futex_error(errno)),
     }
 }

@@ -14,14 +14,14 @@ use tieline::{Node, NodeId, RemoteSegment, SegmentId};
 use super::attach::CONNECT_TIMEOUT;
 use crate::{
     error::{BenchError, Result},
-    poll::{self, PATIENCE},
+    poll::{self, ANSWER_TIMEOUT},
     progress::{Progress, Waiter},
 };
 
 /// A wait as long as this is worth a word: no measurement pauses so long by itself.
 const WORTH_A_WORD: Duration = Duration::from_secs(3);
 /// Whoever wants to end has its result only if the server answers within this.
-const PATIENCE_AT_THE_END: Duration = Duration::from_millis(200);
+const END_TIMEOUT: Duration = Duration::from_millis(200);
 /// What is left of the patience once another wait for the same server was in vain.
 const REST: Duration = Duration::from_secs(1);
 /// Between two looks at whether to end, while the server has not come.
@@ -91,10 +91,10 @@ impl Server {
     pub(crate) fn check(&self, waited: Duration) -> Result<()> {
         self.segment.check()?;
         let (what, node, here) = (self.what, self.node, self.here);
-        if waited >= PATIENCE {
-            return Err(BenchError::Silent { what, node, here, seconds: PATIENCE.as_secs() });
+        if waited >= ANSWER_TIMEOUT {
+            return Err(BenchError::Silent { what, node, here, seconds: ANSWER_TIMEOUT.as_secs() });
         }
-        if waited >= PATIENCE_AT_THE_END && self.waiter.stop() {
+        if waited >= END_TIMEOUT && self.waiter.stop() {
             return Err(BenchError::Interrupted { what, node });
         }
         // Relaxed: nothing is published with it.
@@ -127,7 +127,7 @@ pub(crate) fn both<T>(near: Result<()>, answer: impl FnOnce(Duration) -> Result<
         Err(error) if given_up(&error) => return Err(error),
         Err(error) => error,
     };
-    match answer(PATIENCE.saturating_sub(REST)) {
+    match answer(ANSWER_TIMEOUT.saturating_sub(REST)) {
         Ok(_) | Err(BenchError::NoAnswer { .. }) => Err(near),
         Err(far)
             if given_up(&far) && !matches!(near, BenchError::NoAnswer { .. } | BenchError::Io { .. }) =>
@@ -157,7 +157,7 @@ mod tests {
         assert!(said(Err(silent()), again).contains("node 4"));
         // The rest of the patience only, where the near side has used it up in another way.
         let answer = |waited: Duration| {
-            assert!(waited + REST == PATIENCE);
+            assert!(waited + REST == ANSWER_TIMEOUT);
             Err(silent())
         };
         assert!(said(Err(poll::no_answer("near")), answer).contains("node 4"));

@@ -34,7 +34,7 @@ use crate::{
         attach::{CONNECT_TIMEOUT, path_of},
         rendezvous::{self, Client, Order, ServeOptions, Service, Tool, memory::Owner},
     },
-    poll::{self, PATIENCE, Poll, no_answer},
+    poll::{self, ANSWER_TIMEOUT, Poll, no_answer},
     progress::Progress,
     stats::Samples,
     timer::Timer,
@@ -396,7 +396,7 @@ fn accept<S>(mut try_it: impl FnMut() -> std::io::Result<S>) -> Result<S> {
             Err(error) => return Err(BenchError::io("accepting the client")(error)),
         }
         poll::still_there(since.elapsed())?;
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > ANSWER_TIMEOUT {
             return Err(no_answer(WHAT));
         }
         std::thread::sleep(std::time::Duration::from_micros(100));

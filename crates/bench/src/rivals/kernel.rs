@@ -9,7 +9,7 @@ use std::{
 use super::{Link, Pair, SMALL_BYTES, carried};
 use crate::{
     error::{BenchError, Result},
-    poll::PATIENCE,
+    poll::ANSWER_TIMEOUT,
 };
 
 /// A connected stream.
@@ -88,8 +88,8 @@ pub(super) const UNIX: &str = "UNIX socket";
 pub(super) fn tcp_stream(stream: TcpStream) -> Result<Stream<TcpStream>> {
     let set = || {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))
     };
     set().map_err(BenchError::io("setting up TCP"))?;
     Ok(Stream(stream))
@@ -98,8 +98,8 @@ pub(super) fn tcp_stream(stream: TcpStream) -> Result<Stream<TcpStream>> {
 /// A connected UNIX stream, with the same patience.
 pub(super) fn unix_stream(stream: UnixStream) -> Result<Stream<UnixStream>> {
     let set = || {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))
     };
     set().map_err(BenchError::io("setting up a UNIX socket"))?;
     Ok(Stream(stream))

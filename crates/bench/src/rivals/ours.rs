@@ -14,7 +14,7 @@ use super::{LARGE_BYTES, Link, Pair};
 use crate::{
     error::{BenchError, Result},
     patterns::attach::{CONNECT_TIMEOUT, Connected, connected},
-    poll::{PATIENCE, Poll, no_answer},
+    poll::{ANSWER_TIMEOUT, Poll, no_answer},
 };
 
 /// Name of ours by stores.
@@ -57,7 +57,7 @@ impl Wait {
                     std::thread::yield_now();
                     let waited = since.get_or_insert_with(Instant::now).elapsed();
                     crate::poll::still_there(waited)?;
-                    if waited > PATIENCE {
+                    if waited > ANSWER_TIMEOUT {
                         return Err(no_answer(STORES));
                     }
                 }
@@ -175,7 +175,7 @@ impl Link for Bells {
         let since = Instant::now();
         let came = loop {
             match self.input.0.wait(Some(LOOK_EVERY)) {
-                Err(tieline::Error::TimedOut { .. }) if since.elapsed() < PATIENCE => {
+                Err(tieline::Error::TimedOut { .. }) if since.elapsed() < ANSWER_TIMEOUT => {
                     crate::poll::still_there(since.elapsed())?
                 }
                 came => break came?,

@@ -19,7 +19,7 @@ use shm::{
 use super::{Link, Pair};
 use crate::{
     error::{BenchError, Result},
-    poll::{PATIENCE, no_answer},
+    poll::{ANSWER_TIMEOUT, no_answer},
 };
 
 const FUTEX: &str = "futex";
@@ -45,7 +45,7 @@ impl Link for Futexes {
             if seen == number as u32 {
                 return Ok(());
             }
-            let patience = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+            let patience = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
             match futex::wait(&self.input.0, futex::Flags::empty(), seen, Some(&patience)) {
                 Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::TIMEDOUT) => return Err(no_answer(FUTEX)),

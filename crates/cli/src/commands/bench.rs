@@ -20,7 +20,7 @@ use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
 
 /// How long a server waits for its client.
-pub(super) const CLIENT_PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(super) fn run(common: &Common, bench: &Bench, output: Output) -> Outcome {
     match bench {
@@ -85,7 +85,7 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
     if let (true, Some(client)) = (arguments.server, arguments.rn) {
         let cpu = cpus.map(|[this, _]| this);
         waiting(client, output);
-        scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE })?;
+        scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_TIMEOUT })?;
         return Ok(PASS);
     }
     let defaults = scipp::Options::default();
@@ -118,7 +118,7 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
 pub(super) fn waiting(client: NodeId, output: Output) {
     output.progress(&format!(
         "waiting for the client on node {client}, {} s at most",
-        CLIENT_PATIENCE.as_secs()
+        CLIENT_TIMEOUT.as_secs()
     ));
 }
 

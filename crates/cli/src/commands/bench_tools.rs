@@ -7,7 +7,7 @@ use bench::rivals::placement::Placement;
 use bench::rivals::{apart, summary};
 use bench::thresholds::Thresholds;
 
-use super::bench::{CLIENT_PATIENCE, argv, place, this_end, waiting};
+use super::bench::{CLIENT_TIMEOUT, argv, place, this_end, waiting};
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::usage;
 use crate::args::Common;
@@ -33,7 +33,7 @@ fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
         (true, _, Some(client)) => {
             let place = this_end(common, client)?;
             waiting(client, output);
-            Ok(Role::Server(ServeOptions { place, client, cpu, wait: CLIENT_PATIENCE }))
+            Ok(Role::Server(ServeOptions { place, client, cpu, wait: CLIENT_TIMEOUT }))
         }
         (_, true, Some(server)) => Ok(Role::Client(this_end(common, server)?)),
         (_, _, rn) => {

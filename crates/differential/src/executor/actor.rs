@@ -9,7 +9,7 @@ use crate::shared::{LOOK, Mail, Shared};
 use crate::sys::process;
 
 /// So long an actor waits for its turn before it takes the controller for dead.
-const PATIENCE: u64 = 30_000_000_000;
+const TURN_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// Lives until it is killed.
 pub(super) fn live(context: &Context) -> ! {
@@ -46,7 +46,7 @@ fn be_born(context: &Context) {
 fn obey(context: &Context) -> ! {
     let (shared, me) = (context.shared, context.me);
     loop {
-        if !shared.to_actor(me).wait(PATIENCE) {
+        if !shared.to_actor(me).wait(TURN_TIMEOUT_NS) {
             process::exit(96);
         }
         let order = shared.mail(me, Mail::Order).load(Ordering::SeqCst);

@@ -15,7 +15,7 @@ const WAITING: usize = 1024;
 const ASKED: usize = 4096;
 
 /// How long a program may take to answer another one's question before that gets it back.
-const PATIENCE: Duration = Duration::from_secs(4);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A question of a program to another one.
 struct Asked {
@@ -76,7 +76,7 @@ impl Client {
 
     /// Its questions that were not answered in time.
     pub(super) fn late(&mut self, now: Duration) -> Vec<Packet> {
-        let late = |asked: &Asked| now.saturating_sub(asked.at) >= PATIENCE;
+        let late = |asked: &Asked| now.saturating_sub(asked.at) >= RESPONSE_TIMEOUT;
         // They stand in the order in which they were asked.
         let count = self.asked.iter().take_while(|asked| late(asked)).count();
         self.asked.drain(..count).map(|asked| asked.packet).collect()

@@ -15,7 +15,7 @@ use super::{Doubt, MOST_DOUBTS, Options, Progress, Spot, SweepError};
 /// Ports that a node may have.
 const MOST_PORTS: u8 = 254;
 /// A node that left so many questions in a row unanswered is not asked any more by this way.
-const PATIENCE: u32 = 3;
+const MAX_UNANSWERED: u32 = 3;
 /// Nodes with one GUID that are told from each other.
 const MOST_ALIKE: usize = 32;
 /// Other ways to a node that are remembered, and tried, when the first one breaks.
@@ -209,7 +209,7 @@ impl Explorer {
             Question::Port(node, port) => (node, attribute::PORT_INFO, port.into()),
         };
         let node = self.nodes.get_mut(node)?;
-        if node.unanswered_in_a_row >= PATIENCE {
+        if node.unanswered_in_a_row >= MAX_UNANSWERED {
             node.given_up.push(question);
             return None;
         }
@@ -291,7 +291,7 @@ impl Explorer {
         if again {
             it.given_up.push(question);
             // Twice in vain: perhaps it is the way.
-            it.unanswered_in_a_row = it.unanswered_in_a_row.max(PATIENCE);
+            it.unanswered_in_a_row = it.unanswered_in_a_row.max(MAX_UNANSWERED);
         } else {
             self.pending.push_back((question, true));
         }
@@ -301,7 +301,7 @@ impl Explorer {
     /// A node that does not answer any more is asked by another way, if one is known.
     fn other_way(&mut self, node: usize) {
         let it = &mut self.nodes[node];
-        if it.unanswered_in_a_row < PATIENCE || it.way as usize >= OTHER_WAYS {
+        if it.unanswered_in_a_row < MAX_UNANSWERED || it.way as usize >= OTHER_WAYS {
             return;
         }
         let Some(path) = it.other_ways.pop() else { return };

@@ -16,7 +16,7 @@ use crate::code::{Code, Result};
 /// Views that a process may have: each fault looks through those that there are.
 const VIEWS_MAX: usize = 256;
 /// How often, and how long each time, a change waits for handlers to leave before it puts off what it has to free.
-const PATIENCE: (u32, Duration) = (20, Duration::from_micros(200));
+const LEAVE_RETRIES: (u32, Duration) = (20, Duration::from_micros(200));
 
 /// A member's copy, mapped for writing.
 #[derive(Clone, Debug)]
@@ -247,9 +247,9 @@ fn have_left() -> bool {
     // Twice: a reader may have chosen its counter just before a turn, and be counted there only after it.
     (0..2).all(|_| {
         let old = EPOCH.fetch_add(1, Ordering::SeqCst) & 1;
-        (0..PATIENCE.0).any(|attempt| {
+        (0..LEAVE_RETRIES.0).any(|attempt| {
             if attempt > 0 {
-                std::thread::sleep(PATIENCE.1);
+                std::thread::sleep(LEAVE_RETRIES.1);
             }
             READERS.get(old).is_none_or(|readers| readers.load(Ordering::SeqCst) == 0)
         })

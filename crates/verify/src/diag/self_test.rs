@@ -14,7 +14,7 @@ use crate::late::Trouble;
 const SIZE_BYTES: usize = 32 * 1024;
 /// Puts are so small, and so many, that one that is lost or changed of a hundred is found almost surely.
 const PIECE_BYTES: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A part that has not ended by then is given up; it takes less than a millisecond.
 const LONGEST_PART: Duration = Duration::from_secs(2);
 const PIECES: usize = SIZE_BYTES / PIECE_BYTES;
@@ -95,7 +95,7 @@ impl<'n> Ends<'n> {
         target.window().put(0, &identity(far)).map_err(|error| error.to_string())?;
         target.make_available()?;
         let id = target.id().ok_or("a plain segment without an id")?;
-        let remote = near.connect_segment(far.id(), id, PATIENCE)?;
+        let remote = near.connect_segment(far.id(), id, TIMEOUT)?;
         let mut found = [0; 8];
         remote.get(0, &mut found)?;
         if found != identity(far) {
@@ -204,7 +204,7 @@ fn dma(ends: &Ends<'_>) -> Outcome {
         .collect();
     queue.gather(&ends.local, &ends.remote, Direction::Push, &vector)?;
     queue.post()?;
-    match queue.wait(Some(PATIENCE))? {
+    match queue.wait(Some(TIMEOUT))? {
         DmaState::Done => {}
         state => return Err(format!("the queue ended as {state:?}").into()),
     }
@@ -213,11 +213,11 @@ fn dma(ends: &Ends<'_>) -> Outcome {
 
 fn doorbell(ends: &Ends<'_>) -> Outcome {
     let interrupt = ends.far.create_interrupt(&InterruptOptions::default())?;
-    let bell = ends.near.connect_interrupt(ends.far.id(), interrupt.number(), PATIENCE)?;
+    let bell = ends.near.connect_interrupt(ends.far.id(), interrupt.number(), TIMEOUT)?;
     for _ in 0..3 {
         bell.trigger()?;
     }
-    match interrupt.wait(Some(PATIENCE))? {
+    match interrupt.wait(Some(TIMEOUT))? {
         3 => Ok(()),
         came => Err(format!("3 triggers, {came} counted").into()),
     }

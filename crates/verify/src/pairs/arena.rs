@@ -18,9 +18,9 @@ const LINES_AT: usize = 4096;
 /// Segments of arenas have ids from here on; which one depends on the process, so that two tests do not meet.
 const SEGMENT_BASE: u32 = 0x5c1d_0000;
 /// The segments are there before anybody connects, so a second is long.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Once more for so long where the managers have not answered at all: others may have had their processors.
-const LONG_PATIENCE: Duration = Duration::from_secs(10);
+const LONG_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node with a program of ours on it.
 #[derive(Debug)]
@@ -120,8 +120,8 @@ impl Arena {
         let (Some(near), Some(far)) = (self.seats.get(from), self.seats.get(to)) else { return };
         let pair = [near.node, far.node];
         let attempt = |patience| near._local.connect_segment(far.node, id, patience);
-        let connected = match attempt(PATIENCE) {
-            Err(Error::Client(ClientError::TimedOut { .. })) => attempt(LONG_PATIENCE),
+        let connected = match attempt(CONNECT_TIMEOUT) {
+            Err(Error::Client(ClientError::TimedOut { .. })) => attempt(LONG_CONNECT_TIMEOUT),
             other => other,
         };
         let connected = connected.and_then(|remote| {

@@ -41,7 +41,7 @@ const WHAT: &str = "programs on sockets";
 /// Longest until a server listens.
 const START: Duration = Duration::from_secs(20);
 /// Longest that a client may take.
-const PATIENCE: Duration = Duration::from_secs(40);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(40);
 /// How often a client is tried for one reading, and how many of a figure may have no result: on a busy machine sockperf now and then
 /// counts nothing as valid.
 const TRIES: u32 = 3;
@@ -187,7 +187,7 @@ impl Side {
             let line = load.client(self.port, self.amount);
             let command = command(&line, self.library.as_deref(), "client", room)?;
             let name = format!("{}-client-{}", line.program.0, self.name);
-            let said = Running::start(command, &name, room.path(), cpu)?.finish(PATIENCE, waiter)?;
+            let said = Running::start(command, &name, room.path(), cpu)?.finish(CLIENT_TIMEOUT, waiter)?;
             if let Some(value) = load.value(&said) {
                 self.amount = load.amount(Some(value));
                 return Ok(value);

@@ -25,7 +25,7 @@ use crate::{
 
 const WHAT: &str = "our own program on sockets";
 /// Longest that one order may take: ten thousand connections take some seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Blocks after which all are started anew: where their memory came to lie shifts a ratio for as long as they live.
 const BLOCKS_OF_A_LIFE: usize = 5;
 
@@ -127,7 +127,7 @@ impl Measure {
     }
 
     fn line(&mut self) -> Result<String> {
-        self.told.line_within(PATIENCE, &self.waiter)
+        self.told.line_within(ORDER_TIMEOUT, &self.waiter)
     }
 
     fn expect(&mut self, wanted: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use shm::{sync::Ordering, window::Window};
 use super::Tool;
 use crate::{
     error::{BenchError, Result},
-    poll::{PATIENCE, no_answer},
+    poll::{ANSWER_TIMEOUT, no_answer},
 };
 
 /// Bytes of the segment of a rendezvous.
@@ -211,7 +211,7 @@ impl<'a> Desk<'a> {
             }
             let waited = since.elapsed();
             still_there(waited)?;
-            if waited > PATIENCE {
+            if waited > ANSWER_TIMEOUT {
                 return Err(no_answer(what));
             }
             std::thread::sleep(Duration::from_micros(20));

@@ -21,7 +21,7 @@ use crate::{
         pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
         server,
     },
-    poll::{self, PATIENCE, Poll, no_answer},
+    poll::{self, ANSWER_TIMEOUT, Poll, no_answer},
 };
 
 const WHAT: &str = "scipp";
@@ -247,7 +247,7 @@ impl<'a> FarProcess<'a> {
             }
             let waited = before + since.elapsed();
             poll::still_there(waited)?;
-            if waited > PATIENCE {
+            if waited > ANSWER_TIMEOUT {
                 return Err(no_answer(WHAT));
             }
             std::thread::sleep(Duration::from_micros(20));
