@@ -20,7 +20,7 @@ pub fn table(report: &Value, only: &[&str]) -> Result<String> {
         bail!("the report has no figures");
     }
     let mut text = String::from(
-        "| id | measured | beside it | ratio (95 % interval) | goal | blocks (disturbed) | verdict |\n|---|---|---|---|---|---|---|\n",
+        "| id | measured | compared with | ratio (95 % interval) | goal | blocks (disturbed) | verdict |\n|---|---|---|---|---|---|---|\n",
     );
     for figure in figures {
         let id = figure["id"].as_str().context("a figure without an id")?;
