@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::error::Result;
 use link::{Capabilities, LinkError, RemoteMemory};
 use proto::ids::NodeId;
-use shm::region::{FurtherMap, FurtherMapOptions};
+use shm::region::{PartialMap, PartialMapOptions};
 use shm::window::Window;
 
 use crate::card::MemoryCard;
@@ -111,11 +111,11 @@ impl RemoteMemory for OfiMemory {
         self.peer.barrier().map_err(|error| self.failed(error))
     }
 
-    fn map_further(&self, _options: &FurtherMapOptions) -> Result<Arc<FurtherMap>> {
+    fn map_part(&self, _options: &PartialMapOptions) -> Result<Arc<PartialMap>> {
         no_map("map memory once more")
     }
 
-    fn sever(&self, _severed: bool) -> Result<()> {
+    fn set_detached(&self, _detached: bool) -> Result<()> {
         no_map("sever a map")
     }
 
