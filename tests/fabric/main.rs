@@ -10,3 +10,4 @@ mod misuse;
 mod routes;
 mod stock;
 mod watch;
+mod writing;

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+mod folder;
+
+pub use folder::Folder;
+
 /// There is no file.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {

@@ -1,5 +1,6 @@
 //! `tieline fabric`.
 
+mod dump;
 mod files;
 mod observe;
 mod serve;

@@ -1,22 +1,19 @@
 //! `tieline fabric route`, `quality`, `check`, `drain`, `compare` and `diff`.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use ::fabric::names;
 use ::fabric::snapshot::Snapshot;
 use ::fabric::study::{self, ENGINES, Judged, Wish, text};
-use anyhow::Context;
 use serde_json::json;
 use topology::routing::lanes::{Mapping, Service};
 use topology::routing::{Engine as RoutingEngine, Lanes, Lids, Tables, referee};
 use topology::{Graph, counted, verb};
-use verify::writer::{self, Kind};
 
 use super::super::usage;
 use super::shown::Shown;
-use super::{open, source};
+use super::{dump, open, source};
 use crate::args::fabric::{Check, Diff, Drain, Engine, Pair, Route, Source, Tabled};
 use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
 
@@ -26,9 +23,6 @@ const SEED: u64 = 1;
 const LISTED: usize = 10_000;
 /// The longest dump that is read: tables of the largest fabrics are a third of that.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
-
-static TABLES: Kind =
-    Kind { what: "dump of tables", option: "--dump", size_bytes: 0, mode: 0o666, may_replace: |_| true };
 
 fn status(good: bool) -> u8 {
     if good { PASS } else { FAIL }
@@ -53,6 +47,7 @@ fn wish(engine: &Engine) -> Result<Wish, Failure> {
 
 pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
+    let folder = arguments.dump.as_deref().map(dump::prepare).transpose()?;
     let whole = source(&arguments.source, false, output)?.graph;
     let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
     output.progress("computing the forwarding tables (LFTs)");
@@ -62,10 +57,10 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let tables = &routed.routing.tables;
     let judged = Judged::of(&graph, &routed.checked);
     let quality = study::quality(&graph, tables, SEED);
-    if let Some(dir) = &arguments.dump {
-        dump(&graph, tables, dir)?;
-    }
     output.progress_done();
+    if let Some(folder) = &folder {
+        dump::write(&graph, tables, folder, output)?;
+    }
     let identifiers = lids.iter().count();
     let json = || {
         Ok(json!({
@@ -88,26 +83,6 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     };
     output.form("tieline.fabric.route/1", json, words)?;
     Ok(status(judged.good))
-}
-
-/// The files that `ibdmchk` takes.
-fn dump(graph: &Graph, tables: &Tables, dir: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
-    type Write = fn(&Graph, &Tables, &mut Vec<u8>) -> std::io::Result<()>;
-    let files: [(&str, Write); 4] = [
-        ("opensm-subnet.lst", |graph, tables, out| referee::write_subnet(graph, tables, out)),
-        ("opensm.fdbs", |graph, tables, out| referee::write_fdbs(graph, tables, out)),
-        ("opensm.psl", |graph, tables, out| referee::write_levels(graph, tables, out)),
-        ("opensm.slvl", |graph, tables, out| referee::write_lanes(graph, tables, out)),
-    ];
-    for (name, write) in files {
-        let mut bytes = Vec::new();
-        write(graph, tables, &mut bytes)?;
-        writer::write_now(&TABLES, &dir.join(name), &bytes)?;
-    }
-    // There are no groups, and ibdmchk wants the file.
-    writer::write_now(&TABLES, &dir.join("opensm.mcfdbs"), b"")?;
-    Ok(())
 }
 
 /// Tables that are there: in the file beside, or in the snapshot.

@@ -1,0 +1,71 @@
+//! What commands write: whole or not at all, in the place of nothing that others wrote, and nothing that makes no sense.
+
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tieline_tests::Watchdog;
+
+use crate::harness::Place;
+
+fn names(place: &Place, dir: &str) -> Vec<String> {
+    let Ok(all) = std::fs::read_dir(place.path(dir)) else { return Vec::new() };
+    let mut names: Vec<String> = all.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_dump_replaces_its_own_files_alone() {
+    let _watchdog = Watchdog::usual("dumps of others");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    place.done(&["route", "net.toml", "--dump", "t"]);
+    assert_eq!(
+        names(&place, "t"),
+        [
+            "opensm-subnet.lst",
+            "opensm.fdbs",
+            "opensm.mcfdbs",
+            "opensm.psl",
+            "opensm.slvl",
+            "tieline.sha256"
+        ]
+    );
+    place.done(&["route", "net.toml", "--engine", "minhop", "--dump", "t"]);
+    // OpenSM's own dumps: the same names and the same form.
+    std::fs::create_dir(place.path("osm")).unwrap();
+    std::fs::copy(place.path("t/opensm.fdbs"), place.path("osm/opensm.fdbs")).unwrap();
+    let (status, _, err) = place.run(&["route", "net.toml", "--dump", "osm"]);
+    assert!(status == 2 && err.contains("osm/opensm.fdbs") && err.contains("not replaced"), "{status} {err}");
+    assert_eq!(names(&place, "osm"), ["opensm.fdbs"]);
+    // The folder is looked at before the work begins, which here would fail.
+    let (status, _, err) = place.run(&["route", "net.toml", "--root", "nobody", "--dump", "osm"]);
+    assert!(status == 2 && err.contains("not replaced"), "{status} {err}");
+    place.write("victim", "mine");
+    std::fs::create_dir(place.path("link")).unwrap();
+    symlink(place.path("victim"), place.path("link/opensm.psl")).unwrap();
+    let (status, _, err) = place.run(&["route", "net.toml", "--dump", "link"]);
+    assert!(status == 4 && err.contains("symbolic link") && err.contains("--dump"), "{status} {err}");
+    assert_eq!((place.read("victim"), names(&place, "link").len()), ("mine".into(), 1));
+}
+
+#[test]
+fn a_dump_that_is_interrupted_leaves_nothing() {
+    let watchdog = Watchdog::usual("interrupted dumps");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "16", "3"]);
+    for after in [100, 400, 700, 1_000, 1_500, 2_500] {
+        let mut route = place.command(&["route", "net.toml", "--engine", "minhop", "--dump", "t", "--quiet"]);
+        let mut route = route.stdout(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after));
+        drop(kill_process(Pid::from_raw(route.id().try_into().unwrap()).unwrap(), Signal::INT));
+        route.wait().unwrap();
+        let there = names(&place, "t");
+        assert!(
+            there.is_empty() || there.len() == 6 && !there.iter().any(|name| name.contains("part")),
+            "{there:?}"
+        );
+        watchdog.progress();
+    }
+}
