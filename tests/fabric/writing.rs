@@ -24,6 +24,7 @@ fn a_dump_replaces_its_own_files_alone() {
     assert_eq!(
         names(&place, "t"),
         [
+            "opensm-lfts.dump",
             "opensm-subnet.lst",
             "opensm.fdbs",
             "opensm.mcfdbs",
@@ -63,9 +64,27 @@ fn a_dump_that_is_interrupted_leaves_nothing() {
         route.wait().unwrap();
         let there = names(&place, "t");
         assert!(
-            there.is_empty() || there.len() == 6 && !there.iter().any(|name| name.contains("part")),
+            there.is_empty() || there.len() == 7 && !there.iter().any(|name| name.contains("part")),
             "{there:?}"
         );
         watchdog.progress();
+    }
+}
+
+#[test]
+fn tables_that_need_lanes_are_said_to_be_unsafe_in_opensm() {
+    let _watchdog = Watchdog::usual("lanes and OpenSM");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "torus", "5x5"]);
+    place.done(&["generate", "tree.toml", "fattree", "4", "2"]);
+    let (status, _, err) = place.run(&["route", "net.toml", "--dump", "t"]);
+    assert!(status == 0 && err.contains("knows no SLs") && err.contains("updown"), "{err}");
+    assert!(place.read("t/opensm-lfts.dump").contains("# WARNING"));
+    for words in [
+        &["route", "net.toml", "--engine", "updown", "--dump", "u"][..],
+        &["route", "tree.toml", "--dump", "v"],
+    ] {
+        let (status, _, err) = place.run(words);
+        assert!(status == 0 && !err.contains("SLs"), "{err}");
     }
 }

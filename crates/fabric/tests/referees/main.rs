@@ -20,6 +20,7 @@ use mad::ibsim::IbsimTransport;
 use mad::umad::UmadTransport;
 use topology::build::{FatTree, fat_tree};
 
+mod file_engine;
 mod serving;
 
 use serving::{Folder, Running, Serving, fields, links, listed, missing, names, net, stock, tree, until};

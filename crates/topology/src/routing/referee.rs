@@ -1,6 +1,7 @@
 //! Reads and writes OpenSM's dumps of tables and the input files of `ibdmchk`.
 //!
-//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d lanes.slvl` reads what this module writes.
+//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d lanes.slvl` reads what this module writes, and
+//! `opensm -R file -U lfts.dump` what [`write_lfts`] does.
 
 use std::io::{self, Write};
 
@@ -10,9 +11,11 @@ use crate::read::subnet_speed;
 use crate::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
 mod lanes;
+mod lfts;
 mod read;
 
 pub use lanes::{read_lanes, read_levels};
+pub use lfts::write_lfts;
 pub use read::{ReadError, read_fdbs, read_guid2lid};
 
 /// Writes the cables as OpenSM's `opensm-subnet.lst`: a line for each end of each cable.

@@ -1,19 +1,19 @@
-//! `tieline fabric route --dump`: the tables as files for `ibdmchk`.
+//! `tieline fabric route --dump`: the tables as files for programs of others.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use topology::routing::{Tables, referee};
-use topology::Graph;
+use topology::{Graph, counted};
 use verify::writer::{Folder, Kind};
 
 use super::shown::Shown;
 use crate::exit::Failure;
 use crate::interrupt;
 
-/// What is in the folder: the files that `ibdmchk` takes.
-const FILES: [&str; 5] =
-    ["opensm-subnet.lst", "opensm.fdbs", "opensm.mcfdbs", "opensm.psl", "opensm.slvl"];
+/// What is in the folder: the first five for `ibdmchk`, the last for OpenSM's routing engine `file`.
+const FILES: [&str; 6] =
+    ["opensm-subnet.lst", "opensm.fdbs", "opensm.mcfdbs", "opensm.psl", "opensm.slvl", "opensm-lfts.dump"];
 
 /// The list of their sums, by which the next run knows them.
 const SUMS: &str = "tieline.sha256";
@@ -26,10 +26,11 @@ pub(super) fn prepare(dir: &Path) -> Result<Folder, Failure> {
     Ok(Folder::prepare(&TABLES, dir, &FILES, SUMS)?)
 }
 
-/// Writes them, all or none.
+/// Writes them, all or none. `lanes` are the VLs that the tables need.
 pub(super) fn write(
     graph: &Graph,
     tables: &Tables,
+    lanes: u8,
     folder: &Folder,
     output: Shown,
 ) -> Result<(), Failure> {
@@ -40,6 +41,7 @@ pub(super) fn write(
             "opensm.fdbs" => referee::write_fdbs(graph, tables, &mut out),
             "opensm.psl" => referee::write_levels(graph, tables, &mut out),
             "opensm.slvl" => referee::write_lanes(graph, tables, &mut out),
+            "opensm-lfts.dump" => referee::write_lfts(graph, tables, lanes, &mut out),
             // There are no groups, and ibdmchk wants the file.
             _ => Ok(()),
         }
@@ -47,6 +49,12 @@ pub(super) fn write(
     let is_written = folder.write(file, &interrupt::has_arrived)?;
     if !is_written {
         output.note("interrupted: no file of the dump was written");
+    } else if lanes > 1 {
+        output.note(&format!(
+            "the tables need {}, and OpenSM's routing engine `file` knows no SLs: loaded from opensm-lfts.dump they can \
+             deadlock: for OpenSM, route with --engine updown",
+            counted(lanes, "VL")
+        ));
     }
     Ok(())
 }

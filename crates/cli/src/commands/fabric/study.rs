@@ -59,7 +59,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let quality = study::quality(&graph, tables, SEED);
     output.progress_done();
     if let Some(folder) = &folder {
-        dump::write(&graph, tables, folder, output)?;
+        dump::write(&graph, tables, judged.lanes, folder, output)?;
     }
     let identifiers = lids.iter().count();
     let json = || {
