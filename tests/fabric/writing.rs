@@ -88,3 +88,29 @@ fn tables_that_need_lanes_are_said_to_be_unsafe_in_opensm() {
         assert!(status == 0 && !err.contains("SLs"), "{err}");
     }
 }
+
+#[test]
+fn a_conversion_replaces_neither_its_input_nor_what_others_wrote() {
+    let _watchdog = Watchdog::usual("conversions");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    let net = place.read("net.toml");
+    symlink(place.path("net.toml"), place.path("same.toml")).unwrap();
+    for words in [
+        &["convert", "net.toml", "net.toml"][..],
+        &["convert", "net.toml", "./same.toml", "--to", "ibsim"],
+        &["draw", "net.toml", "net.toml"],
+    ] {
+        let (status, _, err) = place.run(words);
+        assert!(status == 2 && err.contains("is the file that is read"), "{words:?}: {status} {err}");
+    }
+    assert_eq!(place.read("net.toml"), net);
+    // A topology that somebody else has written.
+    let others = net.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>();
+    place.write("plan.toml", &others);
+    let (status, _, err) = place.run(&["convert", "net.toml", "plan.toml"]);
+    assert!(status == 2 && err.contains("no fabric of tieline"), "{status} {err}");
+    assert_eq!(place.read("plan.toml"), others);
+    place.done(&["convert", "plan.toml", "net.toml"]);
+    assert_eq!(place.read("net.toml"), net);
+}

@@ -63,12 +63,18 @@ impl Form {
         FORMS.iter().find(|form| form.2.contains(&end.as_str())).map(|form| form.1)
     }
 
-    /// Writes a fabric.
+    /// Writes a fabric, after a comment by which [`may_replace`] knows what was written here.
     ///
     /// # Errors
     /// Of the writer.
     pub fn write(self, snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
         let graph = &snapshot.graph;
+        match self {
+            Self::Dot => writeln!(out, "// {MARK}")?,
+            Self::Svg => writeln!(out, "<!-- {MARK} -->")?,
+            Self::Snapshot => {}
+            _ => writeln!(out, "# {MARK}")?,
+        }
         match self {
             Self::IbNetDiscover => write::ibnetdiscover(graph, out),
             Self::IbSim => write::ibsim(graph, out),
@@ -83,16 +89,15 @@ impl Form {
     }
 }
 
-/// Whether a file that begins so is of one of these forms, or empty: then another one may replace it.
+/// The comment with which what is written here begins.
+const MARK: &str = "Written by tieline, which may replace this file: remove this line to keep it";
+
+/// Whether a file that begins so was written here, or is empty: then another one may replace it.
 #[must_use]
 pub fn may_replace(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(beginning);
-    let text = text.trim_start();
-    let ours =
-        ["graph fabric {", "SwitchName=", "---\n- topology:", "<svg ", "{\"schema\":\"tieline.fabric."];
-    text.is_empty()
-        || ours.iter().any(|begins| text.starts_with(begins))
-        || topology::read::is_known(beginning)
+    let first = text.trim_start().lines().next().unwrap_or_default();
+    first.is_empty() || first.contains(MARK) || first.starts_with("{\"schema\":\"tieline.fabric.")
 }
 
 /// A fabric of which nothing but the graph is known.
@@ -176,6 +181,39 @@ impl Shape {
                 build::hyperx(&build::HyperX { link, ..build::HyperX::new(sizes, *hosts) })
             }
             Self::Hypercube(dimensions, hosts) => build::hypercube(*dimensions, *hosts, link),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::{GraphBuilder, Kind, NodeSpec};
+
+    /// A snapshot says the same of hidden characters, and shows none; a file of others with the form of ours is theirs.
+    #[test]
+    fn what_is_written_here_is_known_and_shows_nothing_hidden() {
+        let mut builder = GraphBuilder::new();
+        let name = "a";
+        builder.node(NodeSpec::new(Kind::Switch, name, 4).guid(16)).unwrap();
+        let snapshot = bare(builder.finish(), "test");
+        for word in Form::words() {
+            let mut bytes = Vec::new();
+            Form::of_word(word).unwrap().write(&snapshot, &mut bytes).unwrap();
+            assert!(may_replace(&bytes), "{word}");
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(!text.contains(['\u{9b}', '\u{202e}', '\u{2066}']), "{word}: {text:?}");
+            if word == "snapshot" {
+                assert_eq!(
+                    snapshot::read(text.as_bytes(), None, "test").unwrap().graph.name(topology::NodeIx(0)),
+                    name
+                );
+            }
+        }
+        for text in
+            ["tieline-topology = 1\n", "graph fabric {\n", "SwitchName=s0\n", "<svg >", "vendid=0x2c9\n"]
+        {
+            assert!(!may_replace(text.as_bytes()), "{text}");
         }
     }
 }

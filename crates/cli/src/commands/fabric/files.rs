@@ -1,5 +1,7 @@
 //! `tieline fabric convert`, `draw` and `generate`.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ::fabric::files::{Form, Shape, bare};
@@ -37,6 +39,7 @@ const SHAPES: [(&str, &str); 8] = [
 
 pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
+    not_itself(&arguments.input, &arguments.output)?;
     let snapshot = match &arguments.as_form {
         None => open(&arguments.input, output)?,
         Some(word) => {
@@ -50,7 +53,23 @@ pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
 }
 
 pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
+    not_itself(&arguments.input, &arguments.output)?;
     write(open(&arguments.input, output)?, Form::Svg, &arguments.output, output)
+}
+
+/// What is read is not replaced, whoever has written it.
+fn not_itself(input: &Path, output: &Path) -> Result<(), Failure> {
+    let file = |path: &Path| {
+        let there = fs::metadata(path).ok().filter(fs::Metadata::is_file);
+        there.map(|there| (there.dev(), there.ino()))
+    };
+    match (file(input), file(output)) {
+        (Some(one), Some(other)) if one == other => Err(usage(format!(
+            "{} is the file that is read, so it is not replaced: name another file with OUT",
+            output.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn generate(arguments: &Generate, output: Shown) -> Outcome {
