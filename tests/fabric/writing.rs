@@ -114,3 +114,33 @@ fn a_conversion_replaces_neither_its_input_nor_what_others_wrote() {
     place.done(&["convert", "plan.toml", "net.toml"]);
     assert_eq!(place.read("net.toml"), net);
 }
+
+#[test]
+fn slurm_gets_names_of_hosts_or_nothing() {
+    let _watchdog = Watchdog::usual("names for Slurm");
+    let place = Place::new();
+    place.done(&["generate", "net.topo", "fattree", "4", "2"]);
+    let dump = place.read("net.topo");
+    let named = |name: &dyn Fn(usize) -> String| {
+        (0..8).fold(dump.clone(), |dump, at| dump.replace(&format!("host{at:05}"), &name(at)))
+    };
+    place.write("mt.topo", &named(&|_| "MT25408 ConnectX Mellanox Technologies".into()));
+    for form in ["slurm-conf", "slurm-yaml"] {
+        let (status, out, err) = place.run(&["convert", "mt.topo", "-", "--to", form]);
+        assert!(status == 2 && err.contains("MT25408") && err.contains("rdma-ndd"), "{status} {err}");
+        assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{err}");
+    }
+    place.write(
+        "some.topo",
+        &named(&|at| if at < 3 { "ubuntu mlx5_0".into() } else { format!("n{at} mlx5_0") }),
+    );
+    let (status, out, err) = place.run(&["convert", "some.topo", "-", "--to", "slurm-conf"]);
+    assert!(status == 0 && err.contains("3 CAs") && err.contains("`ubuntu mlx5_0`"), "{status} {err}");
+    assert!(out.contains("Nodes=n3\n") && !out.contains("ubuntu"), "{out}");
+    place.write("rails.topo", &named(&|at| format!("n{} mlx5_{}", at % 2, at / 2)));
+    let (status, out, err) = place.run(&["convert", "rails.topo", "-", "--to", "slurm-conf"]);
+    assert!(status == 0 && err.contains("2 hosts have CAs at several switches"), "{status} {err}");
+    assert!(out.contains("Nodes=n[0-1]\n") && out.lines().count() == 2, "{out}");
+    let (_, _, err) = place.run(&["convert", "net.topo", "-", "--to", "slurm-conf"]);
+    assert_eq!(err, "");
+}

@@ -19,7 +19,7 @@ mod tests;
 pub use dot::dot;
 pub use netdump::{ibnetdiscover, ibsim};
 pub use own::toml;
-pub use slurm::{slurm_conf, slurm_yaml};
+pub use slurm::{SlurmHosts, slurm_conf, slurm_yaml};
 pub use subnet_list::subnet_list;
 
 /// Nodes that are written.

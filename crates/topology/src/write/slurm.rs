@@ -1,12 +1,17 @@
 //! Writes Slurm's topology file: leaf switches with their nodes, and the switches above.
 //!
 //! Slurm knows trees without loops only: all switches of a level that are connected below it are one switch to it. A host is
-//! called by the first word of its description; what hangs at several leaves belongs to the first.
+//! called by the first word of its description, if that is a host name ([`SlurmHosts`]); what hangs at several leaves belongs
+//! to the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::recognise::{Shape, recognise};
+
+mod hosts;
+
+pub use hosts::SlurmHosts;
 
 /// A switch as Slurm knows it.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,20 +72,18 @@ pub fn slurm_yaml(graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn units(graph: &Graph) -> Vec<Unit> {
-    let level = heights(graph);
+    let (level, known) = (heights(graph), SlurmHosts::of(graph));
     let mut names = Names::default();
     let mut units = Vec::new();
     // The unit that each switch is in at the level that was done last.
     let mut unit_of: BTreeMap<NodeIx, String> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for node in living(graph).filter(|node| graph.kind(*node) == Kind::Switch) {
-        let ends = graph
-            .cabled(node)
-            .map(|(_, peer)| graph.owner(peer))
-            .filter(|end| graph.kind(*end) == Kind::Host);
-        let compute = ends.filter(|end| !graph.name(*end).contains("Aggregation Node"));
-        let hosts: Vec<String> =
-            compute.map(|end| word(graph, end)).filter(|name| !seen.contains(name)).collect();
+        let ends = graph.cabled(node).map(|(_, peer)| graph.owner(peer));
+        let hosts: Vec<String> = ends
+            .filter_map(|end| known.name(end).map(str::to_owned))
+            .filter(|name| !seen.contains(name))
+            .collect();
         if !hosts.is_empty() {
             seen.extend(hosts.iter().cloned());
             let name = names.free(&simple(graph.name(node)));
@@ -154,11 +157,6 @@ impl Names {
         }
         name
     }
-}
-
-/// A host's name: its description is often `name adapter`.
-fn word(graph: &Graph, node: NodeIx) -> String {
-    simple(graph.name(node).split_whitespace().next().unwrap_or("unnamed"))
 }
 
 /// Only what Slurm takes in a name.

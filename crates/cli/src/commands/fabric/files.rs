@@ -8,6 +8,7 @@ use ::fabric::files::{Form, Shape, bare};
 use ::fabric::snapshot::{self, Snapshot};
 use anyhow::Context;
 use topology::read::Format;
+use topology::write::SlurmHosts;
 use topology::{LinkSpec, NodeIx, counted, printable, verb};
 use verify::writer::{self, Kind};
 
@@ -130,7 +131,10 @@ fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
 }
 
 /// What the form can't hold is said: nodes that it knows by their GUIDs get one, and nodes without a cable have no place in some.
-fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Snapshot {
+fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Result<Snapshot, Failure> {
+    if matches!(form, Form::SlurmConf | Form::SlurmYaml) {
+        hosts(&snapshot, output)?;
+    }
     let graph = &snapshot.graph;
     if matches!(form, Form::SubnetList | Form::IbNetDiscover) {
         let lacking = graph.without_guid();
@@ -157,12 +161,44 @@ fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Snapshot {
             printable(graph.name(first))
         ));
     }
-    snapshot
+    Ok(snapshot)
+}
+
+/// What Slurm is not told: adapters without a host name, and all but the first switch of a host.
+fn hosts(snapshot: &Snapshot, output: Shown) -> Result<(), Failure> {
+    let (graph, hosts) = (&snapshot.graph, SlurmHosts::of(&snapshot.graph));
+    let next = "set NodeDescriptions that begin with the host name (rdma-ndd), and dump the fabric again";
+    let example = hosts.unnamed.first().map(|first| printable(graph.name(*first)));
+    match example {
+        None if hosts.is_empty() => {
+            return Err(usage("the fabric has no CA, so Slurm has no node: name a file with hosts"));
+        }
+        Some(example) if hosts.is_empty() => {
+            return Err(usage(format!(
+                "no CA is described by the name of its host, the first as `{example}`: {next}"
+            )));
+        }
+        Some(example) => output.note(&format!(
+            "{} {} not described by a host name of {} own and left out, the first as `{example}`: {next}",
+            counted(hosts.unnamed.len(), "CA"),
+            verb(hosts.unnamed.len(), "is", "are"),
+            verb(hosts.unnamed.len(), "its", "their")
+        )),
+        None => {}
+    }
+    if let Some(first) = hosts.at_several.first() {
+        output.note(&format!(
+            "{} {} CAs at several switches, of which Slurm takes one: each is written at the first; one is `{first}`",
+            counted(hosts.at_several.len(), "host"),
+            verb(hosts.at_several.len(), "has", "have")
+        ));
+    }
+    Ok(())
 }
 
 fn write(snapshot: Snapshot, form: Form, path: &Path, output: Shown) -> Outcome {
     let mut bytes = Vec::new();
-    form.write(&complete(snapshot, form, output), &mut bytes)?;
+    form.write(&complete(snapshot, form, output)?, &mut bytes)?;
     if path == Path::new("-") {
         crate::output::print_bytes(&bytes).context("the result cannot be written to standard output")?;
     } else {
