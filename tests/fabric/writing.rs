@@ -144,3 +144,18 @@ fn slurm_gets_names_of_hosts_or_nothing() {
     let (_, _, err) = place.run(&["convert", "net.topo", "-", "--to", "slurm-conf"]);
     assert_eq!(err, "");
 }
+
+#[test]
+fn names_that_would_turn_a_terminal_around_come_out_as_text() {
+    let _watchdog = Watchdog::usual("hidden characters");
+    let place = Place::new();
+    place.write(
+        "net.toml",
+        "tieline-topology = 1\nnodes = [{ name = \"a\\u009B31m\\u0085\\u202Eb\\u2066\", kind = \"switch\", ports = 4 }]\n",
+    );
+    for form in ["toml", "snapshot", "dot", "ibnetdiscover", "ibsim", "svg"] {
+        let out = place.done(&["convert", "net.toml", "-", "--to", form]);
+        assert!(!out.contains(['\u{9b}', '\u{85}', '\u{202e}', '\u{2066}']), "{form}: {out:?}");
+        assert!(out.contains("31m"), "{form}: {out:?}");
+    }
+}

@@ -194,9 +194,9 @@ mod tests {
     #[test]
     fn what_is_written_here_is_known_and_shows_nothing_hidden() {
         let mut builder = GraphBuilder::new();
-        let name = "a";
+        let name = "a\u{9b}31m\u{202e}b\u{2066}";
         builder.node(NodeSpec::new(Kind::Switch, name, 4).guid(16)).unwrap();
-        let snapshot = bare(builder.finish(), "test");
+        let snapshot = bare(builder.finish(), "\u{9b}2J");
         for word in Form::words() {
             let mut bytes = Vec::new();
             Form::of_word(word).unwrap().write(&snapshot, &mut bytes).unwrap();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::graph::{Graph, Kind, NodeIx};
+use crate::text::is_hidden;
 
 mod layout;
 #[cfg(test)]
@@ -238,7 +239,7 @@ fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\u{fffe}' | '\u{ffff}' => safe.push(' '),
-            c if c.is_control() => safe.push(' '),
+            c if is_hidden(c) => safe.push(' '),
             c => safe.push(c),
         }
     }

@@ -23,4 +23,4 @@ pub mod text;
 pub mod write;
 
 pub use graph::{Graph, GraphBuilder, GraphError, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Speed, Width};
-pub use text::{counted, printable, verb};
+pub use text::{counted, printable, printable_json, verb};

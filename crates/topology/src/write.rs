@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
+use crate::text::is_hidden;
 
 mod dot;
 mod netdump;
@@ -27,7 +28,7 @@ fn living(graph: &Graph) -> impl Iterator<Item = NodeIx> + '_ {
     graph.nodes().filter(|node| !graph.is_dead(*node))
 }
 
-/// A name on one line.
+/// A name on one line, which does nothing to a terminal that shows it.
 fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    name.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect()
 }

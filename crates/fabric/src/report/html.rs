@@ -27,7 +27,7 @@ pub fn page(report: &Report, drawing: Option<&str>) -> String {
         Verdict::Inconclusive => ("INCONCLUSIVE", "open"),
     };
     let rates: Vec<String> = of.rates.iter().map(|(rate, count)| format!("{count} {rate}")).collect();
-    html! {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -63,8 +63,8 @@ pub fn page(report: &Report, drawing: Option<&str>) -> String {
                 }
             }
         }
-    }
-    .into_string()
+    };
+    mad::text::plain_lines(&page.into_string())
 }
 
 fn findings(report: &Report) -> Markup {

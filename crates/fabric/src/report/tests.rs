@@ -108,12 +108,16 @@ fn nodes_that_are_gone_and_cables_that_moved_are_told_from_each_other() {
 #[test]
 fn text_of_strangers_does_not_become_markup() {
     let mut builder = topology::GraphBuilder::new();
-    builder.node(topology::NodeSpec::new(Kind::Host, "<script>alert(1)</script>\u{7}", 1)).unwrap();
+    builder
+        .node(topology::NodeSpec::new(Kind::Host, "<script>alert(1)</script>\u{7}\u{9b}31m\u{202e}", 1))
+        .unwrap();
     let snapshot = bare(builder.finish(), "<b>");
     let report = Report::of(&snapshot, &Wanted { nodes: true, ..Wanted::default() }).unwrap();
     let page = page(&report, None);
     assert!(
-        page.contains("&lt;script&gt;") && !page.contains("<script>") && !page.contains('\u{7}'),
+        page.contains("&lt;script&gt;")
+            && !page.contains("<script>")
+            && !page.contains(['\u{7}', '\u{9b}', '\u{202e}']),
         "{page}"
     );
 }

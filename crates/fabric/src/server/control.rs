@@ -152,7 +152,8 @@ impl Server {
     fn say(&mut self, number: u32, answer: &str) {
         let lines = self.commands.as_mut().map(|commands| &mut commands.lines);
         if let Some((stream, _)) = lines.and_then(|lines| lines.get_mut(&number)) {
-            let _ = (&stream.0).write_all(format!("{answer}\n").as_bytes());
+            // Names and commands are the words of others, and who asks may be a terminal.
+            let _ = (&stream.0).write_all(format!("{}\n", mad::text::plain(answer)).as_bytes());
         }
     }
 

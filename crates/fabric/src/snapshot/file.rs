@@ -118,6 +118,15 @@ fn hex(guid: u64) -> String {
     format!("{guid:#018x}")
 }
 
+/// Escapes what would do something to a terminal that shows the file.
+struct Escaping;
+
+impl serde_json::ser::Formatter for Escaping {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, text: &str) -> io::Result<()> {
+        out.write_all(topology::printable_json(text).as_bytes())
+    }
+}
+
 /// Writes a snapshot.
 ///
 /// # Errors
@@ -153,7 +162,7 @@ pub fn write(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
         more_concerns: snapshot.more_concerns,
     };
     let mut out = io::BufWriter::new(out);
-    serde_json::to_writer(&mut out, &file)?;
+    file.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Escaping))?;
     out.write_all(b"\n")?;
     out.flush()
 }

@@ -45,8 +45,19 @@ fn ids(graph: &Graph) -> Vec<Option<String>> {
     graph.nodes().map(|node| twice.contains(graph.name(node)).then(|| id(node))).collect()
 }
 
+/// A string of TOML on one line, whose hidden characters are escapes.
 fn quoted(text: &str) -> String {
-    ::toml::Value::String(text.to_owned()).to_string()
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if is_hidden(c) => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 fn row(graph: &Graph, node: NodeIx, id: &Option<String>, out: &mut dyn Write) -> io::Result<()> {

@@ -55,7 +55,14 @@ fn all_shapes_come_back_from_all_formats() {
 /// Any graph that dumps can hold: names of any characters that fit a line, several cables between two nodes, uncabled ports.
 fn any_graph() -> impl Strategy<Value = Graph> {
     let kind = prop_oneof![Just(Kind::Host), Just(Kind::Switch), Just(Kind::Router)];
-    let node = (kind, "[^\\p{Cc}]{0,12}", 1..8_u8, any::<[u32; 2]>(), 0..0xc000_u16, 0..8_u8);
+    let node = (
+        kind,
+        "[^\\p{Cc}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}-\u{202e}\u{2060}-\u{2069}\u{feff}]{0,12}",
+        1..8_u8,
+        any::<[u32; 2]>(),
+        0..0xc000_u16,
+        0..8_u8,
+    );
     let cable = (any::<[u16; 2]>(), any::<[u8; 2]>(), 0..6_usize, 0..11_usize);
     (prop::collection::vec(node, 1..12), prop::collection::vec(cable, 0..30)).prop_map(|(nodes, cables)| {
         let mut graph = GraphBuilder::new();
@@ -120,4 +127,23 @@ fn dead_nodes_are_left_out() {
         assert_eq!(again.graph.link_count(), dead.link_count(), "{format}");
         assert_eq!(again.graph.node_by_guid(graph.node_guid(NodeIx(0))), None);
     }
+}
+
+/// Characters that would move a terminal's cursor or turn its text around are spaces where a format has no escapes.
+#[test]
+fn hidden_characters_reach_no_terminal() {
+    let name = "a\u{9b}31m\u{85}\u{202e}b\u{2066}c\\d\"e";
+    let mut builder = GraphBuilder::new();
+    let host = builder.node(NodeSpec::new(Kind::Host, name, 1).guid(0x10)).unwrap();
+    let switch = builder.node(NodeSpec::new(Kind::Switch, "s", 1).guid(0x20)).unwrap();
+    builder.link((host, 1), (switch, 1), LinkSpec::default()).unwrap();
+    let graph = builder.finish();
+    let writers = ALL.map(|(_, writer)| writer).into_iter().chain([dot as Writer, crate::draw::svg]);
+    for writer in writers {
+        let text = String::from_utf8(written(&graph, writer)).unwrap();
+        assert!(!text.chars().any(|c| c != '\n' && c != '\t' && is_hidden(c)), "{text:?}");
+        assert!(text.contains("31m"), "{text:?}");
+    }
+    let again = read(&written(&graph, toml), None).unwrap();
+    assert!(again.graph == graph, "{:?}", String::from_utf8(written(&graph, toml)));
 }
