@@ -159,3 +159,21 @@ fn names_that_would_turn_a_terminal_around_come_out_as_text() {
         assert!(out.contains("31m"), "{form}: {out:?}");
     }
 }
+
+#[test]
+fn engines_of_others_and_names_of_sockets_say_what_would_be_right() {
+    let _watchdog = Watchdog::usual("engines of others");
+    let place = Place::new();
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    for (engine, near) in [("sssp", "layered"), ("lash", "layered"), ("nue", "layered"), ("dnup", "updown")] {
+        let (status, _, err) = place.run(&["route", "net.toml", "--engine", engine]);
+        assert!(status == 2 && err.contains(&format!("the nearest is `{near}`")), "{err}");
+    }
+    let (status, _, err) = place.run(&["serve", "net.toml", "--name", ""]);
+    assert!(status == 2 && err.contains("--name is empty"), "{status} {err}");
+    let (status, _, err) = place.run(&["serve", "net.toml", "--name", &"x".repeat(200)]);
+    assert!(status == 2 && err.contains("at most 80"), "{status} {err}");
+    place.write("links", "CA: host HCA-1:\n      0x01  1  1[  ] ==( 4X 25.78125 Gbps Active/ LinkUp)==>\n");
+    let (status, _, err) = place.run(&["route", "links"]);
+    assert!(status == 2 && err.contains("iblinkinfo") && err.len() < 300, "{status} {err}");
+}

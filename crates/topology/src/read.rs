@@ -105,7 +105,9 @@ pub struct Reading {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// There is nothing in it.
-    #[error("the file is empty: name a topology file, which has {}", marks())]
+    #[error(
+        "the file is empty: name a topology file, such as the output of ibnetdiscover or opensm-subnet.lst"
+    )]
     Empty,
     /// It is larger than any topology.
     #[error("the file has {0} bytes, and at most {MOST_BYTES} are read: name a topology file")]
@@ -122,7 +124,10 @@ pub enum ReadError {
     },
     /// No format fits.
     // What stands in a file of another kind is nobody's business who reads this error in a log.
-    #[error("not a topology file, as it has none of these: {}: name another file", marks())]
+    #[error(
+        "not a topology file: name the output of ibnetdiscover, a net file of ibsim, opensm-subnet.lst, an Omni-Path report or a \
+         file of tieline (iblinkinfo and ibdiagnet2.db_csv are not read)"
+    )]
     Unknown,
     /// The format was forced, and nothing of it was found.
     #[error("it has no node: read as {format}, which has {}; the first anomaly: {doubt}: name a topology file", format.mark())]
@@ -140,10 +145,6 @@ pub enum ReadError {
         /// What is wrong.
         cause: String,
     },
-}
-
-fn marks() -> String {
-    Format::ALL.map(|format| format!("{} ({format})", format.mark())).join(", ")
 }
 
 /// Reads a topology, in a format that is found out, or in this one.

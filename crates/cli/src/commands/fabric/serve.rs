@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ::fabric::server::{Event, Options, serve};
 
+use super::super::usage;
 use super::open;
 use super::shown::Shown;
 use crate::args::fabric::Serve;
@@ -12,7 +13,19 @@ use crate::exit::{Outcome, PASS};
 use crate::interrupt;
 use topology::counted;
 
+/// Longest name, in bytes: more than a socket's name takes with what the protocol appends.
+const MOST_NAME: usize = 80;
+
 pub(super) fn run(arguments: &Serve, output: Shown) -> Outcome {
+    let name_bytes = arguments.name.len();
+    if name_bytes == 0 {
+        return Err(usage("--name is empty: give a socket name, as in --name lab"));
+    }
+    if name_bytes > MOST_NAME {
+        return Err(usage(format!(
+            "--name has {name_bytes} bytes: give a socket name of at most {MOST_NAME}"
+        )));
+    }
     let graph = open(&arguments.file, output)?.graph;
     let (nodes, links) = (graph.node_count(), graph.link_count());
     interrupt::end_with_what_there_is()?;

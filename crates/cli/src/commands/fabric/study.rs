@@ -24,6 +24,14 @@ const LISTED: usize = 10_000;
 /// The longest dump that is read: tables of the largest fabrics are a third of that.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
 
+/// Engines of others that there are none of here, and what comes nearest: without credit loops on any shape, or by ranks.
+const NEAREST: [(&str, RoutingEngine); 4] = [
+    ("sssp", RoutingEngine::Layered),
+    ("lash", RoutingEngine::Layered),
+    ("nue", RoutingEngine::Layered),
+    ("dnup", RoutingEngine::UpDown),
+];
+
 fn status(good: bool) -> u8 {
     if good { PASS } else { FAIL }
 }
@@ -37,10 +45,16 @@ fn wish(engine: &Engine) -> Result<Wish, Failure> {
     let known = RoutingEngine::of_word(&engine.engine);
     if known.is_none() && engine.engine != "auto" {
         let words = ENGINES.map(|one| one.word()).join(", ");
-        return Err(usage(format!(
-            "there is no engine `{}`: give auto, {words}, or OpenSM's name of one (updn, ftree, dfsssp, dor, torus-2QoS)",
-            engine.engine
-        )));
+        let named = &engine.engine;
+        let near = NEAREST.iter().find(|known| known.0.eq_ignore_ascii_case(named));
+        return Err(usage(match near {
+            Some((_, near)) => {
+                format!("there is no engine `{named}`, the nearest is `{}`: give auto, {words}", near.word())
+            }
+            None => format!(
+                "there is no engine `{named}`: give auto, {words}, or OpenSM's name of one (updn, ftree, dfsssp, dor, torus-2QoS)"
+            ),
+        }));
     }
     Ok(Wish { engine: known, roots: engine.root.clone(), lanes: engine.lanes, lmc: engine.lmc })
 }
