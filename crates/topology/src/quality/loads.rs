@@ -1,5 +1,7 @@
 //! The number of destinations per port, and the lengths of routes.
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 
 use super::paths::{Host, Paths};
@@ -83,23 +85,17 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
     let rows = paths.view.rows();
     let mut counted =
         Counted { through: vec![0; rows * paths.view.stride()], hops: Vec::new(), lost: 0, longest: None };
-    let mut sources: Vec<(usize, u32, PortIx)> = Vec::new();
-    for host in &paths.hosts {
-        match sources.last_mut() {
-            Some(last) if last.0 == host.row => last.1 += 1,
-            _ => sources.push((host.row, 1, host.end)),
-        }
-    }
+    let sources = sources(&paths.hosts);
     let mut hops = vec![0_u32; rows];
     let mut way = Vec::new();
     for host in hosts {
         for offset in 0..1_u16 << tables.lids().lmc() {
             let lid = host.lid + offset;
             hops.fill(0);
-            for (row, count, end) in &sources {
+            for Source { row, ports, first, last } in &sources {
                 let far = follow(paths, host, lid, *row, &mut hops, &mut way, &mut counted.through);
                 // No route from a port to itself.
-                let pairs = u64::from(*count) - u64::from(*row == host.row);
+                let pairs = u64::from(*ports) - u64::from(*row == host.row);
                 let Some(far) = far else {
                     counted.lost += pairs;
                     continue;
@@ -108,12 +104,37 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
                 counted.hops.resize(counted.hops.len().max(cables + 1), 0);
                 counted.hops[cables] += pairs;
                 if pairs > 0 && Some(far) > counted.longest.map(|longest| longest.0) {
-                    counted.longest = Some((far, *end, host.end));
+                    let from = if *first == host.end { *last } else { *first };
+                    counted.longest = Some((far, from, host.end));
                 }
             }
         }
     }
     counted
+}
+
+/// A row with hosts, whose routes are the same: how many ports it has that they are at, the first and the last of them.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    row: usize,
+    ports: u32,
+    first: PortIx,
+    last: PortIx,
+}
+
+/// Rows with hosts, each once, wherever its hosts stand in the file.
+fn sources(hosts: &[Host]) -> Vec<Source> {
+    let mut sources: Vec<Source> = Vec::new();
+    let mut place = HashMap::new();
+    for host in hosts {
+        let at = *place.entry(host.row).or_insert(sources.len());
+        if at == sources.len() {
+            sources.push(Source { row: host.row, ports: 0, first: host.end, last: host.end });
+        }
+        sources[at].ports += 1;
+        sources[at].last = host.end;
+    }
+    sources
 }
 
 /// Hops that mean that there is no route.

@@ -67,6 +67,44 @@ fn nothing_is_changed_where_nothing_is() {
     assert_eq!(comparison.before, comparison.after);
 }
 
+#[test]
+fn the_order_of_hosts_in_a_file_changes_no_count() {
+    // Two leaves with three hosts each, joined by one cable; the hosts come leaf by leaf, or in turns.
+    let build = |leaves: [usize; 6]| {
+        let mut builder = GraphBuilder::new();
+        let mut switch = |name| builder.node(NodeSpec::new(Kind::Switch, name, 8)).unwrap();
+        let switches = [switch("a"), switch("b")];
+        builder.link((switches[0], 8), (switches[1], 8), LinkSpec::EDR4X).unwrap();
+        for (at, leaf) in leaves.into_iter().enumerate() {
+            let host = builder.node(NodeSpec::new(Kind::Host, &format!("h{at}"), 1)).unwrap();
+            builder.link((host, 1), (switches[leaf], at as u8 + 1), LinkSpec::EDR4X).unwrap();
+        }
+        builder.finish()
+    };
+    for leaves in [[0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1], [1, 0, 0, 1, 1, 0]] {
+        let graph = build(leaves);
+        let mut tables = routed(&graph, Engine::FatTree).tables;
+        let found = loads(&graph, &tables);
+        assert_eq!((found.hops, found.lost, found.up.most.max(found.down.most)), (vec![(2, 12), (3, 18)], 0, 3));
+        // What does not arrive is counted once per pair too.
+        let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
+        for (lid, end) in Arc::clone(tables.lids()).iter() {
+            if graph.neighbour(end) == Some(switches[0]) {
+                tables.set(switches[0], lid, crate::routing::NO_PATH);
+            }
+        }
+        let found = loads(&graph, &tables);
+        assert_eq!((found.hops, found.lost), (vec![(2, 6), (3, 9)], 15), "{leaves:?}");
+    }
+}
+
+#[test]
+fn a_longest_way_at_one_switch_does_not_end_where_it_begins() {
+    let (graph, _) = wired(&[2], &[]);
+    let (from, to) = loads(&graph, &routed(&graph, Engine::MinHop).tables).longest.unwrap();
+    assert_ne!(from, to);
+}
+
 fn wired(hosts: &[u8], cables: &[(usize, usize)]) -> (Graph, Vec<NodeIx>) {
     let mut builder = GraphBuilder::new();
     let mut next = vec![1_u8; hosts.len()];
