@@ -293,7 +293,8 @@ impl Graph {
     }
 
     /// This graph without these cables (named by either end) and without all cables of these nodes. Indices stay what they
-    /// are: the nodes are still there, marked as [dead](Self::is_dead).
+    /// are: the nodes are still there, marked as [dead](Self::is_dead). A switch takes along its
+    /// [aggregation node](Self::is_aggregation), which is part of it.
     ///
     /// # Panics
     /// If an index is not of this graph.
@@ -305,6 +306,10 @@ impl Graph {
         }
         for node in nodes {
             rest.dead[node.index()] = true;
+            if self.kind(*node) == Kind::Switch {
+                let far = self.cabled(*node).map(|(_, far)| self.owner(far));
+                far.filter(|far| self.is_aggregation(*far)).for_each(|far| rest.dead[far.index()] = true);
+            }
             for port in self.ports(*node) {
                 rest.cut(port);
             }

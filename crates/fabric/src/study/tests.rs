@@ -64,6 +64,49 @@ fn nothing_is_not_routed() {
     assert!(!judged.good && text::judged(&judged).contains("nothing to check"));
 }
 
+/// Two leaves under two spines with two hosts each, and an aggregation node in every switch.
+fn aggregating() -> Graph {
+    let mut builder = GraphBuilder::new();
+    let switches = ["leaf0", "leaf1", "spine0", "spine1"]
+        .map(|name| builder.node(NodeSpec::new(Kind::Switch, name, 9)).unwrap());
+    let at = |builder: &mut GraphBuilder, name: String, switch: usize, port| {
+        let node = builder.node(NodeSpec::new(Kind::Host, &name, 1)).unwrap();
+        builder.link((node, 1), (switches[switch], port), LinkSpec::EDR4X).unwrap();
+    };
+    for switch in 0..4 {
+        at(&mut builder, format!("Aggregation Node {switch}"), switch, 9);
+    }
+    for leaf in 0..2_usize {
+        for other in 0..2_usize {
+            at(&mut builder, format!("host{}", leaf * 2 + other), leaf, other as u8 + 3);
+            let ends = ((switches[leaf], other as u8 + 1), (switches[2 + other], leaf as u8 + 1));
+            builder.link(ends.0, ends.1, LinkSpec::EDR4X).unwrap();
+        }
+    }
+    builder.finish()
+}
+
+#[test]
+fn what_is_taken_out_on_purpose_is_not_disconnected() {
+    let graph = aggregating();
+    let lids = Arc::new(Lids::of_graph(&graph, 0).unwrap());
+    for (part, gone, disconnected) in
+        [("spine0", true, 0), ("host0", true, 0), ("leaf0", false, 2), ("leaf0/3", false, 1)]
+    {
+        let parts = [part.to_owned()];
+        for drained in [false, true] {
+            let (loss, _) = loss(&graph, &Wish::default(), &parts, drained).unwrap();
+            assert_eq!(loss.cut_off.len(), disconnected, "{part}: {:?}", loss.cut_off);
+            // A leaf that is drained is still there for its hosts.
+            let good = gone || drained && part == "leaf0";
+            assert_eq!((loss.judged.good, loss.judged.cut == 0), (good, good), "{part}: {}", text::loss(&loss));
+        }
+        let rest = without(&graph, &parts).unwrap();
+        let judged = Judged::of(&rest, &routed(&rest, &lids, &Wish::default()).unwrap().checked);
+        assert_eq!((judged.good, judged.cut == 0), (gone, gone), "{part}: {}", text::judged(&judged));
+    }
+}
+
 #[test]
 fn nodes_of_one_description_are_told_apart() {
     let graph = small(LinkSpec::EDR4X, 4);

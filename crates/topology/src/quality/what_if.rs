@@ -15,7 +15,8 @@ pub struct WhatIf {
     pub routing: Routing,
     /// Both, measured.
     pub comparison: Comparison,
-    /// Ends of hosts and routers that no cable leads to any more.
+    /// Ends of hosts and routers that no cable leads to any more. Not those of nodes that were taken out themselves, nor of the
+    /// aggregation nodes of switches that were.
     pub cut_off: Vec<PortIx>,
 }
 
@@ -35,8 +36,8 @@ pub fn without(
     let after = route(&rest, routing.tables.lids(), &again)?;
     let comparison = compare((graph, &routing.tables), (&rest, &after.tables), 1);
     let ends = routing.tables.lids().iter().map(|(_, end)| end);
-    let mut cut_off: Vec<PortIx> =
-        ends.filter(|end| graph.peer(*end).is_some() && rest.peer(*end).is_none()).collect();
+    let lost = |end: &PortIx| graph.peer(*end).is_some() && rest.peer(*end).is_none();
+    let mut cut_off: Vec<PortIx> = ends.filter(|end| lost(end) && !rest.is_dead(rest.owner(*end))).collect();
     cut_off.dedup();
     Ok(WhatIf { graph: rest, routing: after, comparison, cut_off })
 }

@@ -73,7 +73,8 @@ impl Walker<'_> {
         };
         for block in blocks {
             self.load(&mut scratch, block);
-            for (lid, end) in *block {
+            // Nobody sends to what was taken out of the fabric on purpose.
+            for (lid, end) in block.iter().filter(|(_, end)| !self.graph.is_dead(self.graph.owner(*end))) {
                 let Some((row, port)) = self.view.attachment(self.graph, *end) else {
                     let lost = scratch.sources.len() as u64 * u64::from(is_host(self.graph, *end));
                     scratch.checked.pairs += lost;
