@@ -265,7 +265,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>, source: &str) -> Result<Snapsh
 
 /// Says it something of the fabric, or only of the file?
 fn is_grave(cause: Cause) -> bool {
-    !matches!(cause, Cause::NotUnderstood | Cause::NotText | Cause::UnknownRate)
+    !matches!(cause, Cause::NotUnderstood | Cause::NotText | Cause::UnknownRate | Cause::SystemGuid)
 }
 
 #[derive(Deserialize)]

@@ -18,6 +18,20 @@ impl Fixed {
 }
 
 impl Graph {
+    /// Two living switches that have the same GUID, if there are any: a form that names switches by GUIDs can't tell them apart.
+    #[must_use]
+    pub fn switches_of_one_guid(&self) -> Option<(NodeIx, NodeIx)> {
+        let is_one = |node: &NodeIx| {
+            self.kind(*node) == Kind::Switch && !self.is_dead(*node) && self.node_guid(*node) != 0
+        };
+        let mut switches = self.fixed.by_guid.iter().map(|node| NodeIx(*node)).filter(is_one);
+        let mut last = switches.next()?;
+        switches.find_map(|node| {
+            let before = std::mem::replace(&mut last, node);
+            (self.node_guid(before) == self.node_guid(node)).then_some((before, node))
+        })
+    }
+
     /// Living nodes that have no GUID, and those whose GUID another node before them has.
     #[must_use]
     pub fn without_guid(&self) -> Vec<NodeIx> {

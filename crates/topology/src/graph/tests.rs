@@ -59,6 +59,23 @@ fn without_keeps_indices() {
 }
 
 #[test]
+fn switches_of_one_guid_are_found_among_those_that_are_there() {
+    let mut builder = GraphBuilder::new();
+    let mut node = |kind, guid| builder.node(NodeSpec::new(kind, "n", 2).guid(guid)).unwrap();
+    let nodes = [
+        node(Kind::Switch, 0),
+        node(Kind::Switch, 7),
+        node(Kind::Host, 9),
+        node(Kind::Switch, 9),
+        node(Kind::Switch, 0),
+        node(Kind::Switch, 7),
+    ];
+    let graph = builder.finish();
+    assert_eq!(graph.switches_of_one_guid(), Some((nodes[1], nodes[5])));
+    assert_eq!(graph.without(&[], &[nodes[1]]).switches_of_one_guid(), None);
+}
+
+#[test]
 fn a_rate_fits_a_byte() {
     let all = |spec: LinkSpec| LinkSpec::unpack(spec.pack()) == Some(spec);
     for width in Width::ALL.into_iter().chain([Width::Unknown]) {

@@ -33,6 +33,8 @@ pub enum Cause {
     DuplicateNode,
     /// A GUID that two nodes have.
     DuplicateGuid,
+    /// The line for a node's GUID has another one, such as that of its system.
+    SystemGuid,
     /// A LID that two ports have.
     DuplicateLid,
     /// A width or speed that is not known.
@@ -58,6 +60,7 @@ impl Cause {
             Self::NoHeader => "port without a node header",
             Self::DuplicateNode => "node described twice",
             Self::DuplicateGuid => "duplicate GUID",
+            Self::SystemGuid => "two GUIDs for one node",
             Self::DuplicateLid => "duplicate LID",
             Self::UnknownRate => "unknown width or speed",
             Self::RateDiffers => "ends differ in width or speed",

@@ -66,6 +66,11 @@ impl Draft {
         &mut self.graph
     }
 
+    /// Has a node that was described this GUID?
+    pub(super) fn has_guid(&self, guid: u64) -> bool {
+        self.guids.contains_key(&guid)
+    }
+
     /// A node is described. Nothing if it was before, or can't be: then there is a doubt.
     pub(super) fn node(
         &mut self,

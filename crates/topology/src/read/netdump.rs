@@ -8,6 +8,7 @@ use super::draft::Draft;
 use super::lines::{Cursor, after, hex, lines, text};
 use super::{Format, ReadError};
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, NodeSpec, Speed, Width};
+use crate::text::counted;
 
 mod rate;
 
@@ -86,10 +87,18 @@ pub(super) fn read(bytes: &[u8], format: Format, doubts: &mut Doubts) -> Result<
         hosts: HOSTS_FROM,
         switches: SWITCHES_FROM,
         gap: true,
+        systems: None,
     };
     for (number, line) in lines(bytes) {
         let line = text(number, line, doubts);
         reader.line(number, &line, doubts)?;
+    }
+    if let Some((line, count)) = reader.systems {
+        let what = format_args!(
+            "the line of {} begins with another GUID than the one in quotes, by which cables name it: the latter is used",
+            counted(count, "node")
+        );
+        doubts.add(line, Cause::SystemGuid, what);
     }
     Ok(reader.draft.finish(doubts))
 }
@@ -114,6 +123,8 @@ struct Reader {
     switches: u64,
     /// Was the last line that says something empty?
     gap: bool,
+    /// The first line of a node whose GUID stands in the quotes only, and how many there are.
+    systems: Option<(usize, usize)>,
 }
 
 impl Reader {
@@ -191,9 +202,17 @@ impl Reader {
         };
         let (_, description, tail) = comment(found.rest);
         let name = description.unwrap_or(found.id);
-        let node_guid =
-            keys.node.or_else(|| guid_of(found.id)).unwrap_or_else(|| self.next_guid(found.kind, ports));
-        let (kind, system_guid) = (found.kind, keys.system.unwrap_or(node_guid));
+        let node_guid = match self.quoted_guid(&keys, found.id) {
+            Some(quoted) => {
+                self.systems.get_or_insert((number, 0)).1 += 1;
+                quoted
+            }
+            None => keys
+                .node
+                .or_else(|| guid_of(found.id))
+                .unwrap_or_else(|| self.next_guid(found.kind, ports)),
+        };
+        let (kind, system_guid) = (found.kind, keys.system.or(keys.node).unwrap_or(node_guid));
         let (vendor, device) = (keys.vendor, keys.device);
         let spec = NodeSpec { kind, name, ports, node_guid, system_guid, vendor, device };
         let Some(node) = self.draft.node(number, id, spec, doubts)? else { return Ok(()) };
@@ -205,6 +224,13 @@ impl Reader {
             self.address(number, (node, 0), tail, doubts);
         }
         Ok(())
+    }
+
+    /// The GUID in the quotes of a dump, if the line above it names another one and has this one in its brackets: some tools
+    /// write there first that of the system, which its switches share. Not if another node has it.
+    fn quoted_guid(&self, keys: &Keys, id: &str) -> Option<u64> {
+        let quoted = guid_of(id).filter(|quoted| keys.node != Some(*quoted) && keys.port == Some(*quoted))?;
+        (self.format == Format::IbNetDiscover && !self.draft.has_guid(quoted)).then_some(quoted)
     }
 
     /// The GUID that `ibsim` would give it; none in a dump.

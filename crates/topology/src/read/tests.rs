@@ -53,6 +53,30 @@ fn doubts(from: &str, to: &str) -> (Reading, Vec<(usize, Cause)>) {
     (reading, doubts)
 }
 
+/// A tool writes the GUID of the system where others write the switch's.
+#[test]
+fn of_the_guids_of_a_switch_the_one_that_cables_name_counts() {
+    let text = "sysimgguid=0x2c90300000a00
+switchguid=0x2c90300000a00(2c90300000001)
+Switch\t36 \"S-0002c90300000001\"\t# \"L01\" base port 0 lid 1 lmc 0
+[1](1)\t\"S-0002c90300000002\"[1]\t# \"L02\" lid 2 4xHDR
+
+sysimgguid=0x2c90300000a00
+switchguid=0x2c90300000a00(2c90300000002)
+Switch\t36 \"S-0002c90300000002\"\t# \"L02\" base port 0 lid 2 lmc 0
+[1](1)\t\"S-0002c90300000001\"[1]\t# \"L01\" lid 1 4xHDR
+";
+    let Reading { graph, doubts, .. } = read(text.as_bytes(), None).unwrap();
+    let guids = [NodeIx(0), NodeIx(1)].map(|node| (graph.node_guid(node), graph.system_guid(node)));
+    assert_eq!(guids, [(0x2_c903_0000_0001, 0x2_c903_0000_0a00), (0x2_c903_0000_0002, 0x2_c903_0000_0a00)]);
+    // Said once for all.
+    let doubts: Vec<_> = doubts.iter().map(|doubt| (doubt.line, doubt.cause)).collect();
+    assert_eq!(doubts, [(3, Cause::SystemGuid)]);
+    // Two nodes can't both have it.
+    let twice = text.replace("90300000002", "90300000001").replace("S-0002c90300000001\"\t# \"L02", "S-0002C90300000001\"\t# \"L02");
+    assert_eq!(read(twice.as_bytes(), None).unwrap().graph.node_guid(NodeIx(1)), 0x2_c903_0000_0a00);
+}
+
 #[test]
 fn a_dump_is_read_with_all_that_it_says() {
     let graph = believe(DUMP).graph;

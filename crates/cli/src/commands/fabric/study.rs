@@ -64,6 +64,9 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let folder = arguments.dump.as_deref().map(dump::prepare).transpose()?;
     let whole = source(&arguments.source, false, output)?.graph;
     let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
+    if arguments.dump.is_some() {
+        told_apart(&graph)?;
+    }
     output.progress("computing the forwarding tables (LFTs)");
     let lids = Arc::new(Lids::of_graph(&whole, wish.lmc).map_err(Failure::usage)?);
     let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
@@ -97,6 +100,17 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     };
     output.form("tieline.fabric.route/1", json, words)?;
     Ok(status(judged.good))
+}
+
+/// Tables in a dump are those of a GUID: two switches that have the same can't both have theirs.
+fn told_apart(graph: &Graph) -> Result<(), Failure> {
+    let Some((one, other)) = graph.switches_of_one_guid() else { return Ok(()) };
+    Err(usage(format!(
+        "--dump cannot write the tables: `{}` and `{}` are two switches of one GUID, {:#018x}, and a dump names switches by GUID: correct the GUID in the fabric's file, or route without --dump",
+        graph.name(one),
+        graph.name(other),
+        graph.node_guid(one)
+    )))
 }
 
 /// Tables that are there: in the file beside, or in the snapshot.
