@@ -176,6 +176,16 @@ impl Snapshot {
         self.ports.get(port.index())?.as_ref()
     }
 
+    /// Data VLs that every port between two switches has been set to (OperationalVLs), the least of them; nothing where no active port
+    /// said so.
+    #[must_use]
+    pub fn operational_lanes(&self) -> Option<u8> {
+        let is_switch = |port: PortIx| self.graph.kind(self.graph.owner(port)) == Kind::Switch;
+        let between = self.graph.links().filter(|(a, b)| is_switch(*a) && is_switch(*b));
+        let facts = between.flat_map(|(a, b)| [a, b]).filter_map(|port| self.port(port));
+        facts.filter(|facts| facts.is_active() && facts.lanes > 0).map(|facts| facts.lanes).min()
+    }
+
     /// Width and speed of a cable: as its end says, or else as the file does.
     #[must_use]
     pub fn rate(&self, port: PortIx) -> LinkSpec {

@@ -58,10 +58,31 @@ pub struct Wish {
     pub engine: Option<Engine>,
     /// Roots of a tree, by name.
     pub roots: Vec<String>,
-    /// Data VLs; 0 is eight.
+    /// Data VLs; 0 is as many as are operational, and eight where that is not known.
     pub lanes: u8,
+    /// Data VLs that the ports between switches have been set to ([`Snapshot::operational_lanes`]); 0 where it is not known.
+    pub operational: u8,
     /// LMC: two to this power LIDs per CA port.
     pub lmc: u8,
+}
+
+impl Wish {
+    /// Data VLs that tables may use; 0 is what the engines take.
+    fn lanes(&self) -> u8 {
+        if self.lanes == 0 { self.operational } else { self.lanes }
+    }
+
+    /// What is to be said if more VLs are asked for than the fabric operates.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let (asked, have) = (self.lanes, self.operational);
+        (have > 0 && asked > have).then(|| {
+            format!(
+                "{} asked for, and ports between switches operate {have}: packets on the others are dropped: give --vls {have}, or have the subnet manager operate more (OpenSM: max_op_vls)",
+                counted(asked, "VL")
+            )
+        })
+    }
 }
 
 /// Tables, and how they came about.
@@ -94,7 +115,7 @@ impl Question {
             |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned(), is_whole: true };
         let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
         let engine = wish.engine.unwrap_or(known.engine);
-        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes })
+        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes() })
     }
 
     fn request(&self) -> Request<'_> {

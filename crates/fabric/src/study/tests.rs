@@ -1,11 +1,12 @@
 //! What routes on paper say of the file that they are of.
 
-use topology::build::{FatTree, fat_tree};
+use topology::build::{FatTree, Torus, fat_tree, torus};
 use topology::{GraphBuilder, LinkSpec, NodeSpec, Speed, Width};
 
 use super::*;
 use crate::files;
 use crate::report::{Report, Wanted};
+use crate::snapshot::PortFacts;
 
 /// Two leaves under two spines, with two hosts each; the cables of the second leaf have this rate, and the last host this LID.
 fn small(rate: LinkSpec, lid: u16) -> Graph {
@@ -105,6 +106,45 @@ fn what_is_taken_out_on_purpose_is_not_disconnected() {
         let judged = Judged::of(&rest, &routed(&rest, &lids, &Wish::default()).unwrap().checked);
         assert_eq!((judged.good, judged.cut == 0), (gone, gone), "{part}: {}", text::judged(&judged));
     }
+}
+
+#[test]
+fn tables_use_no_more_vls_than_ports_between_switches_operate() {
+    let mut snapshot = files::bare(torus(&Torus::new(&[5, 5], 1)).unwrap(), "a test");
+    assert_eq!(snapshot.operational_lanes(), None);
+    let (sets, speeds) = ([2; 3], [0x20; 3]);
+    let facts = |lanes, state| PortFacts {
+        state,
+        physical: 5,
+        width: sets,
+        speed: speeds,
+        mtu: [5; 2],
+        sm_lid: 1,
+        lanes,
+    };
+    snapshot.ports = vec![Some(facts(4, 4)); snapshot.graph.port_total()];
+    let host = snapshot.graph.nodes_of(Kind::Host).next().unwrap();
+    let (end, switch) = snapshot.graph.cabled(host).next().unwrap();
+    let is_switch = |port: PortIx| snapshot.graph.kind(snapshot.graph.owner(port)) == Kind::Switch;
+    let cable = snapshot.graph.links().find(|(a, b)| is_switch(*a) && is_switch(*b)).unwrap();
+    // Neither a host's link nor a port that no manager has set up says anything of the switches'.
+    for (port, facts) in [(end, facts(1, 4)), (switch, facts(1, 4)), (cable.0, facts(1, 2))] {
+        snapshot.ports[port.index()] = Some(facts);
+    }
+    assert_eq!(snapshot.operational_lanes(), Some(4));
+    snapshot.ports[cable.1.index()] = Some(facts(2, 4));
+    assert_eq!(snapshot.operational_lanes(), Some(2));
+    // Rings need three.
+    let graph = &snapshot.graph;
+    let lids = Arc::new(Lids::of_graph(graph, 0).unwrap());
+    let wish =
+        |lanes, operational| Wish { engine: Some(Engine::Grid), lanes, operational, ..Wish::default() };
+    let lanes = |wish: &Wish| routed(graph, &lids, wish);
+    assert!(lanes(&wish(0, 4)).is_ok());
+    assert!(lanes(&wish(0, 2)).unwrap_err().to_string().contains("needs 3 VLs"));
+    assert!(lanes(&wish(3, 2)).is_ok());
+    assert!(wish(3, 2).warning().unwrap().contains("3 VLs asked for"));
+    assert_eq!([wish(3, 4), wish(3, 0), wish(0, 2)].map(|wish| wish.warning()), [None, None, None]);
 }
 
 #[test]

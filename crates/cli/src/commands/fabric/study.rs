@@ -56,13 +56,23 @@ fn wish(engine: &Engine) -> Result<Wish, Failure> {
             ),
         }));
     }
-    Ok(Wish { engine: known, roots: engine.root.clone(), lanes: engine.lanes, lmc: engine.lmc })
+    let lanes = engine.lanes.unwrap_or(0);
+    Ok(Wish { engine: known, roots: engine.root.clone(), lanes, operational: 0, lmc: engine.lmc })
+}
+
+/// A wish about a fabric, of whose VLs something may be known; and the warning, as a line, if it wants more of them.
+fn on(mut wish: Wish, snapshot: &Snapshot) -> (Wish, String) {
+    wish.operational = snapshot.operational_lanes().unwrap_or(0);
+    let warning = wish.warning().map_or_else(String::new, |warning| format!("WARNING {warning}\n"));
+    (wish, warning)
 }
 
 pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
     let folder = arguments.dump.as_deref().map(dump::prepare).transpose()?;
-    let whole = source(&arguments.source, false, output)?.graph;
+    let snapshot = source(&arguments.source, false, output)?;
+    let (wish, warning) = on(wish, &snapshot);
+    let whole = snapshot.graph;
     let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
     if arguments.dump.is_some() {
         told_apart(&graph)?;
@@ -83,7 +93,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
         Ok(json!({
             "engine": routed.engine.word(),
             "why": routed.why,
-            "remarks": routed.routing.remarks,
+            "remarks": routed.routing.remarks.iter().cloned().chain(wish.warning()).collect::<Vec<_>>(),
             "without": arguments.without,
             "switches": tables.switches().len(),
             "identifiers": identifiers,
@@ -94,6 +104,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     };
     let words = || {
         let mut words = text::routed(tables.switches().len(), identifiers, &routed);
+        words.push_str(&warning);
         words.push_str(&text::judged(&judged));
         words.push_str(&text::quality(&quality));
         words
@@ -157,7 +168,8 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
         Some(tables) => (tables, "the forwarding tables (LFTs) that are there".to_owned()),
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
-            let routed = study::routed(graph, &lids, &Wish::default()).map_err(refused)?;
+            let (wish, _) = on(Wish::default(), &snapshot);
+            let routed = study::routed(graph, &lids, &wish).map_err(refused)?;
             let of = format!(
                 "forwarding tables (LFTs) of the engine {}, as there are no others",
                 routed.engine.word()
@@ -244,12 +256,16 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
             "no part to be taken out is given: after the fabric's file give a switch, a CA, or the cable at NODE/PORT; for a live fabric, give --ibsim or --umad in place of the file",
         ));
     }
-    let graph = source(&Source { file, live: arguments.live.clone() }, false, output)?.graph;
+    let snapshot = source(&Source { file, live: arguments.live.clone() }, false, output)?;
+    let (wish, warning) = on(wish, &snapshot);
+    let graph = snapshot.graph;
     output.progress("routing before and after");
     let (loss, _) = study::loss(&graph, &wish, &parts, true).map_err(refused)?;
     output.progress_done();
     let good = loss.judged.good && loss.cut_off.is_empty();
-    output.form("tieline.fabric.drain/1", || serde_json::to_value(&loss), || text::loss(&loss))?;
+    output.form("tieline.fabric.drain/1", || serde_json::to_value(&loss), || {
+        format!("{warning}{}", text::loss(&loss))
+    })?;
     Ok(status(good))
 }
 
@@ -257,7 +273,12 @@ pub(super) fn compare(arguments: &Pair, output: Shown) -> Outcome {
     let wish = wish(&arguments.engine)?;
     let mut sides = Vec::new();
     for path in [&arguments.a, &arguments.b] {
-        let graph = open(path, output)?.graph;
+        let snapshot = open(path, output)?;
+        let (wish, warning) = on(wish.clone(), &snapshot);
+        if !warning.is_empty() {
+            output.note(&format!("{}: {}", path.display(), warning.trim_end()));
+        }
+        let graph = snapshot.graph;
         output.progress(&format!("routing {}", path.display()));
         let lids = Arc::new(Lids::of_graph(&graph, wish.lmc).map_err(Failure::usage)?);
         let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
