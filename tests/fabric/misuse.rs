@@ -87,8 +87,12 @@ fn what_is_no_dump_of_tables_is_refused_with_its_line() {
     // What stands in a file that is no dump goes into no log.
     let (_, _, err) = place.run(&["check", "net.toml", "--lfts", "more"]);
     assert!(err.contains("opensm.fdbs") && !err.contains("junk"), "{err}");
-    place.done(&["check", "net.toml", "--lfts", "tables/opensm.fdbs"]);
-    place.done(&["diff", "--net", "net.toml", "tables/opensm.fdbs", "tables/opensm.fdbs"]);
+    place.done(&["check", "tables/opensm-subnet.lst", "--lfts", "tables/opensm.fdbs"]);
+    place.done(&["diff", "--net", "tables/opensm-subnet.lst", "tables/opensm.fdbs", "tables/opensm.fdbs"]);
+    // LIDs that are made up are not those of the tables.
+    for command in ["check", "quality"] {
+        refused(&place, &[command, "net.toml", "--lfts", "tables/opensm.fdbs"], 2, "opensm-subnet.lst");
+    }
 }
 
 /// Nothing that is not a fabric is replaced, and no file is taken for a socket that was left.

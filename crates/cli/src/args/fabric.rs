@@ -233,7 +233,7 @@ pub(crate) struct Tabled {
     /// The fabric.
     #[command(flatten)]
     pub source: Source,
-    /// Forwarding tables in a dump of OpenSM (opensm.fdbs)
+    /// Forwarding tables in a dump of OpenSM (opensm.fdbs or opensm-lfts.dump)
     #[arg(long, value_name = "FILE")]
     pub lfts: Option<PathBuf>,
 }

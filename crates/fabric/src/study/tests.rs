@@ -100,7 +100,12 @@ fn what_is_taken_out_on_purpose_is_not_disconnected() {
             assert_eq!(loss.cut_off.len(), disconnected, "{part}: {:?}", loss.cut_off);
             // A leaf that is drained is still there for its hosts.
             let good = gone || drained && part == "leaf0";
-            assert_eq!((loss.judged.good, loss.judged.cut == 0), (good, good), "{part}: {}", text::loss(&loss));
+            assert_eq!(
+                (loss.judged.good, loss.judged.cut == 0),
+                (good, good),
+                "{part}: {}",
+                text::loss(&loss)
+            );
         }
         let rest = without(&graph, &parts).unwrap();
         let judged = Judged::of(&rest, &routed(&rest, &lids, &Wish::default()).unwrap().checked);

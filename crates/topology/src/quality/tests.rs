@@ -85,7 +85,10 @@ fn the_order_of_hosts_in_a_file_changes_no_count() {
         let graph = build(leaves);
         let mut tables = routed(&graph, Engine::FatTree).tables;
         let found = loads(&graph, &tables);
-        assert_eq!((found.hops, found.lost, found.up.most.max(found.down.most)), (vec![(2, 12), (3, 18)], 0, 3));
+        assert_eq!(
+            (found.hops, found.lost, found.up.most.max(found.down.most)),
+            (vec![(2, 12), (3, 18)], 0, 3)
+        );
         // What does not arrive is counted once per pair too.
         let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
         for (lid, end) in Arc::clone(tables.lids()).iter() {

@@ -207,10 +207,9 @@ impl Reader {
                 self.systems.get_or_insert((number, 0)).1 += 1;
                 quoted
             }
-            None => keys
-                .node
-                .or_else(|| guid_of(found.id))
-                .unwrap_or_else(|| self.next_guid(found.kind, ports)),
+            None => {
+                keys.node.or_else(|| guid_of(found.id)).unwrap_or_else(|| self.next_guid(found.kind, ports))
+            }
         };
         let (kind, system_guid) = (found.kind, keys.system.or(keys.node).unwrap_or(node_guid));
         let (vendor, device) = (keys.vendor, keys.device);

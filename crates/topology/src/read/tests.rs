@@ -73,7 +73,9 @@ Switch\t36 \"S-0002c90300000002\"\t# \"L02\" base port 0 lid 2 lmc 0
     let doubts: Vec<_> = doubts.iter().map(|doubt| (doubt.line, doubt.cause)).collect();
     assert_eq!(doubts, [(3, Cause::SystemGuid)]);
     // Two nodes can't both have it.
-    let twice = text.replace("90300000002", "90300000001").replace("S-0002c90300000001\"\t# \"L02", "S-0002C90300000001\"\t# \"L02");
+    let twice = text
+        .replace("90300000002", "90300000001")
+        .replace("S-0002c90300000001\"\t# \"L02", "S-0002C90300000001\"\t# \"L02");
     assert_eq!(read(twice.as_bytes(), None).unwrap().graph.node_guid(NodeIx(1)), 0x2_c903_0000_0a00);
 }
 

@@ -16,7 +16,7 @@ mod read;
 
 pub use lanes::{read_lanes, read_levels};
 pub use lfts::write_lfts;
-pub use read::{ReadError, read_fdbs, read_guid2lid};
+pub use read::{ReadError, read_fdbs, read_guid2lid, read_lids};
 
 /// Writes the cables as OpenSM's `opensm-subnet.lst`: a line for each end of each cable.
 ///

@@ -1,5 +1,6 @@
 //! `tieline fabric route`, `quality`, `check`, `drain`, `compare` and `diff`.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -143,10 +144,12 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
     let text = read_text(path)?;
     let ports = graph.nodes().flat_map(|node| graph.ports(node));
-    let known = ports.map(|port| (graph.port_guid(port), graph.lid(port))).filter(|one| one.1 != 0).collect();
+    let of_file = ports.map(|port| (graph.port_guid(port), graph.lid(port))).filter(|one| one.1 != 0);
+    // What the dump itself says of LIDs is of the same moment as its tables.
+    let known: HashMap<u64, u16> = of_file.chain(referee::read_lids(&text)).collect();
     let (tables, strangers) = referee::read_fdbs(graph, &text, &known).map_err(|error| {
         usage(format!(
-            "{}: {error}: give a dump of forwarding tables of OpenSM (opensm.fdbs)",
+            "{}: {error}: give a dump of forwarding tables of OpenSM (opensm.fdbs or opensm-lfts.dump)",
             path.display()
         ))
     })?;
@@ -155,6 +158,12 @@ fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
             "{}: it has the tables of {} not in the fabric, the first {first:#018x}: give a dump of this fabric",
             path.display(),
             counted(strangers.len(), "switch")
+        )));
+    }
+    if known.is_empty() {
+        return Err(usage(format!(
+            "{}: tables go by LIDs, and the fabric's file has none: give a file of the fabric that has them, such as the opensm-subnet.lst that stands beside the tables",
+            path.display()
         )));
     }
     Ok(tables)
@@ -263,9 +272,11 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
     let (loss, _) = study::loss(&graph, &wish, &parts, true).map_err(refused)?;
     output.progress_done();
     let good = loss.judged.good && loss.cut_off.is_empty();
-    output.form("tieline.fabric.drain/1", || serde_json::to_value(&loss), || {
-        format!("{warning}{}", text::loss(&loss))
-    })?;
+    output.form(
+        "tieline.fabric.drain/1",
+        || serde_json::to_value(&loss),
+        || format!("{warning}{}", text::loss(&loss)),
+    )?;
     Ok(status(good))
 }
 
