@@ -259,10 +259,14 @@ fn weigh(switches: &Switches<'_>, mut layers: Vec<(Vec<u32>, u32)>) -> Option<Op
     let strange = extra as f64 / (sound + extra).max(1) as f64;
     let mut confidence =
         (1.0 - 1.5 * (1.0 - there)).max(0.0) * (1.0 - 4.0 * strange).max(0.0) * present.sqrt();
-    if layers.len() == 1 {
+    let why = match layers.as_slice() {
+        [_] => "it has one dimension only: any ring, chain or complete graph looks like that",
+        [(_, 2), (_, 2)] => "it is a ring of four as well: any ring, chain or complete graph looks like that",
+        _ => "",
+    };
+    if !why.is_empty() {
         confidence *= 0.5;
-        against
-            .push("it has one dimension only: any ring, chain or complete graph looks like that".to_owned());
+        against.push(why.to_owned());
     }
     let parts = pairs_to_rings(layers, &lines);
     let sizes = parts.iter().map(|part| part.0).collect();

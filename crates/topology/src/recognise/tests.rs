@@ -164,6 +164,7 @@ fn odd_graphs_are_not_sure() {
     let ring: Vec<_> = (0..12).map(|at| (at, (at + 1) % 12)).collect();
     doubtful(&of_pairs(12, 1, &ring), "ring");
     doubtful(&of_pairs(12, 1, &ring[..11]), "chain");
+    doubtful(&of_pairs(4, 1, &[(0, 1), (1, 2), (2, 3), (3, 0)]), "ring of four");
     let complete: Vec<_> = (0..7).flat_map(|a| (a + 1..7).map(move |b| (a, b))).collect();
     doubtful(&of_pairs(7, 1, &complete), "complete");
     doubtful(&of_pairs(2, 3, &[(0, 1)]), "two switches");
