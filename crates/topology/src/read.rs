@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::graph::{Graph, Kind};
+use crate::graph::{Graph, Kind, NodeIx};
 
 pub mod chassis;
 mod detect;
@@ -176,6 +176,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         return Err(ReadError::NoNode { format, doubt });
     }
     lids(&graph, &mut doubts);
+    lidless(&graph, &mut doubts);
     doubts.sort();
     Ok(Reading { graph, format, reason, doubts })
 }
@@ -201,6 +202,23 @@ fn lids(graph: &Graph, doubts: &mut Doubts) {
             doubts.add(0, Cause::DuplicateLid, what);
             break;
         }
+    }
+}
+
+/// Doubts switches without a LID where others have one: tables have no entry for them.
+fn lidless(graph: &Graph, doubts: &mut Doubts) {
+    let lid = |node: &NodeIx| graph.port(*node, 0).map_or(0, |port| graph.lid(port));
+    let mut bare = graph.nodes_of(Kind::Switch).filter(|node| lid(node) == 0).peekable();
+    if bare.peek().is_none() || graph.nodes_of(Kind::Switch).all(|node| lid(&node) == 0) {
+        return;
+    }
+    for node in bare {
+        let what = format_args!(
+            "`{}`, GUID {:#018x}, while other switches have one",
+            graph.name(node),
+            graph.node_guid(node)
+        );
+        doubts.add(0, Cause::NoLid, what);
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Cause {
     OneWay,
     /// Two statements about a port that can't both be true.
     Contradiction,
+    /// A cable with both ends at one node.
+    SelfLink,
     /// A port's line that no node's header stands above.
     NoHeader,
     /// A node that was described before.
@@ -37,6 +39,8 @@ pub enum Cause {
     SystemGuid,
     /// A LID that two ports have.
     DuplicateLid,
+    /// A switch without a LID among others that have one.
+    NoLid,
     /// A width or speed that is not known.
     UnknownRate,
     /// The ends of a cable differ in width or speed.
@@ -57,11 +61,13 @@ impl Cause {
             Self::Dangling => "dangling link",
             Self::OneWay => "one-way link",
             Self::Contradiction => "contradiction",
+            Self::SelfLink => "cable from a node to itself",
             Self::NoHeader => "port without a node header",
             Self::DuplicateNode => "node described twice",
             Self::DuplicateGuid => "duplicate GUID",
             Self::SystemGuid => "two GUIDs for one node",
             Self::DuplicateLid => "duplicate LID",
+            Self::NoLid => "switch without LID",
             Self::UnknownRate => "unknown width or speed",
             Self::RateDiffers => "ends differ in width or speed",
             Self::Truncated => "truncated",

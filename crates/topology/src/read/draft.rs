@@ -277,6 +277,11 @@ fn join(graph: &mut GraphBuilder, half: &Half, to: End, doubts: &mut Doubts) {
             }
         }
         _ => match graph.link(half.from, to, half.spec) {
+            Ok(()) if half.from.0 == to.0 => {
+                let (name, from, to) = (graph.name(to.0), half.from.1, to.1);
+                let what = format_args!("port {from} of `{name}` leads to its own port {to}: kept");
+                doubts.add(line, Cause::SelfLink, what);
+            }
             Ok(()) => {}
             Err(error @ GraphError::NoSuchPort { .. }) => doubts.add(line, Cause::NoSuchPort, error),
             Err(error) => doubts.add(line, Cause::Contradiction, error),

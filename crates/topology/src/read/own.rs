@@ -23,6 +23,12 @@ use split::Parts;
 /// The key that such a file begins with.
 pub(crate) const KEY: &str = "tieline-topology";
 
+/// All keys of the format.
+const KEYS: [&str; 19] = [
+    KEY, "nodes", "links", "id", "name", "kind", "ports", "guid", "system", "vendor", "device", "lid", "lmc",
+    "port", "number", "label", "from", "to", "rate",
+];
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -120,14 +126,31 @@ pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError
 /// What is wrong with the syntax, counted from a place of the text on.
 fn syntax(text: &str, from: usize, error: &toml::de::Error) -> ReadError {
     let at = from + error.span().map_or(0, |span| span.start);
-    ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause: error.message().replace('\n', "; ") }
+    let line = Lines(text.as_bytes()).of(at);
+    let key = key_of(text, at).map_or_else(String::new, |key| format!("key `{key}`: "));
+    let cause = error.message().replace('\n', "; ");
+    ReadError::Syntax { line, cause: format!("{key}{cause}: correct it as docs/topology.md says") }
+}
+
+/// The key whose value is, or is a list with, what begins at a place of the text.
+fn key_of(text: &str, at: usize) -> Option<&str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let before = text.get(..at)?;
+    // A row is one value: what stands before its brace is not of it.
+    let row = before.rfind(['{', '\n']).map_or(before, |begin| &before[begin + 1..]);
+    // A name may hold the sign, too.
+    row.rmatch_indices('=').find_map(|(sign, _)| {
+        let (key, value) = (row[..sign].trim_end(), row[sign + 1..].trim());
+        let name = key.rfind(|c| !is_word(c)).map_or(key, |end| &key[end + 1..]);
+        (KEYS.contains(&name) && (value.is_empty() || value.starts_with('['))).then_some(name)
+    })
 }
 
 fn version(version: u32, text: &str, at: usize) -> Result<(), ReadError> {
     if version == 1 {
         return Ok(());
     }
-    let cause = format!("version {version} of the format: only version 1 is read");
+    let cause = format!("version {version} of the format, and only version 1 is read: write `{KEY} = 1`");
     Err(ReadError::Syntax { line: Lines(text.as_bytes()).of(at), cause })
 }
 
@@ -284,6 +307,37 @@ mod tests {
             false => whole(text, &mut draft, &mut doubts),
         };
         Some(done.map(|()| (draft.finish(&mut doubts), doubts)))
+    }
+
+    #[test]
+    fn what_is_wrong_names_its_key_and_line_and_what_to_do() {
+        let node = "{ name = \"a\", kind = \"switch\", ports = 4 }";
+        for (from, to, says) in [
+            ("ports = 4", "ports = \"4\"", "line 3: key `ports`: invalid type"),
+            ("ports = 4", "ports = 400", "line 3: key `ports`: invalid value"),
+            ("\"switch\"", "\"hub\"", "line 3: key `kind`: unknown variant `hub`"),
+            ("ports = 4", "guid = 7, ports = 4", "line 3: key `guid`: invalid type"),
+            ("ports = 4", "ports = 4, port = [{ number = true }]", "line 3: key `number`: invalid type"),
+            ("ports = 4", "ports = 4, colour = 1", "line 3: unknown field `colour`"),
+            (", ports = 4", "", "line 3: missing field `ports`"),
+            ("[\"a\", 1]", "[\"a=b\", true]", "line 6: key `from`: invalid type"),
+            ("= 1\n", "= \"1\"\n", "line 1: key `tieline-topology`: invalid type"),
+            ("= 1\n", "= 2\n", "line 1: version 2 of the format"),
+        ] {
+            for open in ["nodes = [\n", "nodes=[ # rows\n"] {
+                let text = format!(
+                    "tieline-topology = 1\n{open}{node},\n]\nlinks = [\n{{ from = [\"a\", 1], to = [\"a\", 2] }},\n]\n"
+                );
+                let why = read(text.replacen(from, to, 1).as_bytes(), &mut Doubts::default())
+                    .unwrap_err()
+                    .to_string();
+                assert!(
+                    why.starts_with(says) && (why.contains("docs/topology.md") || why.contains("write")),
+                    "{why}"
+                );
+                assert!(!why.contains('\n'), "{why}");
+            }
+        }
     }
 
     #[test]

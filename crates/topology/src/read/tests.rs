@@ -80,6 +80,19 @@ Switch\t36 \"S-0002c90300000002\"\t# \"L02\" base port 0 lid 2 lmc 0
 }
 
 #[test]
+fn a_switch_without_lid_and_a_cable_from_a_switch_to_itself_are_anomalies() {
+    assert_eq!(doubts("enhanced port 0 lid 1 lmc 0", "enhanced port 0 lid 0 lmc 0").1, [(0, Cause::NoLid)]);
+    let none = DUMP
+        .replace("port 0 lid 1 lmc 0", "port 0 lid 0 lmc 0")
+        .replace("port 0 lid 2 lmc 1", "port 0 lid 0 lmc 0");
+    assert!(believe(&none).doubts.is_empty());
+    let cable = "[4]\t\"S-0002c90200404040\"[5]\t# \"sp\" lid 1 4xHDR\n[5]\t\"S-0002c90200404040\"[4]\t# \"sp\" lid 1 4xHDR\n";
+    let line = "[3]\t\"S-0002c90200404050\"[36]";
+    let (reading, found) = doubts(line, &format!("{cable}{line}"));
+    assert_eq!((found, reading.graph.link_count()), (vec![(15, Cause::SelfLink)], 4));
+}
+
+#[test]
 fn a_dump_is_read_with_all_that_it_says() {
     let graph = believe(DUMP).graph;
     let (spine, leaf, host) = (NodeIx(0), NodeIx(1), NodeIx(2));
@@ -124,7 +137,7 @@ fn what_can_t_be_believed_is_doubted_with_its_line() {
     );
     assert_eq!(of("vendid=0x119f", "vendid=0xzz"), [(24, Cause::BadNumber)]);
     assert_eq!(of("vendid=0x119f", "ibwarn: [77] mad timeout"), [(24, Cause::NotUnderstood)]);
-    assert_eq!(of("lid 1 lmc 0", "lid 99999 lmc 0"), [(12, Cause::BadNumber)]);
+    assert_eq!(of("lid 1 lmc 0", "lid 99999 lmc 0"), [(0, Cause::NoLid), (12, Cause::BadNumber)]);
     assert_eq!(of("caguid=0x2c90300a1b2c0", "caguid=0x2c902004040"), [(28, Cause::DuplicateGuid)]);
     let twice = format!("{DUMP}\n{DUMP}");
     let reading = read(twice.as_bytes(), None).unwrap();
