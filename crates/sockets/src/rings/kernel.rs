@@ -183,8 +183,13 @@ pub(crate) fn held(fd: c_int, may_be_reset: bool) -> Held {
     if said & libc::POLLERR != 0 {
         return closed(fd, Held::Error);
     }
-    if said & (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP) == 0 {
-        return Held::Nothing;
+    // Readable without an end: another reader, who takes no lock, has had the bytes since. More may come at any time, and an end.
+    if said & (libc::POLLRDHUP | libc::POLLHUP) == 0 {
+        return match unread(fd) {
+            Some(0) => Held::Nothing,
+            Some(bytes) => Held::Bytes(bytes),
+            None => Held::Error,
+        };
     }
     match unread(fd) {
         Some(0) if may_be_reset => closed(fd, Held::End),
