@@ -44,6 +44,8 @@ pub struct Read {
     held: Option<Held>,
     /// The kernel has told of the end: its FIN is among what was received, also if a reset has followed since.
     is_finished: bool,
+    /// How often the connection was closed between the count of what the kernel holds and the look at what was taken of it.
+    closed_meanwhile: u8,
 }
 
 /// What the writer's words said, each loaded once.
@@ -64,7 +66,12 @@ enum Next {
     Kernel { most: u64 },
     /// Nothing: the call ends.
     Ends(Outcome),
+    /// Something has changed since the count: once more from the beginning.
+    Again,
 }
+
+/// A connection is closed once: a count and a look after that are of one state.
+const CLOSED_MEANWHILE_MOST: u8 = 2;
 
 impl Read {
     /// A read of at most `want` bytes (not 0) through a ring of `capacity` bytes. With `opens` the writer may use the ring from now on.
@@ -82,6 +89,7 @@ impl Read {
             is_hung_up: false,
             held: None,
             is_finished: false,
+            closed_meanwhile: 0,
         }
     }
 
@@ -112,6 +120,7 @@ impl Read {
         match (self.next(m, look)?, self.held) {
             (Next::Ring(span), _) => self.take(m, look.head, span),
             (Next::Ends(outcome), _) => self.ends(m, outcome),
+            (Next::Again, _) => self.again(m),
             (Next::Kernel { most }, Some(held)) => self.kernel(m, look, held, most),
             // What the kernel holds decides, and another look behind that.
             (Next::Kernel { .. }, None) => {
@@ -147,7 +156,7 @@ impl Read {
             return Ok(match given::taken(m, self.is_finished)? {
                 Some(taken) => Next::Kernel { most: look.cut.saturating_sub(taken) },
                 // Closed by a reset, and the order of what is left cannot be told: the connection ends here.
-                None => Next::Ends(Outcome::Corrupt),
+                None => self.not_told(),
             });
         }
         let Some(due) = unread(look.head, look.base, look.tail, self.capacity) else {
@@ -159,15 +168,28 @@ impl Read {
         }
         self.reached = m.kept(self.reached)?;
         if look.cut > self.reached {
-            let Some(taken) = given::taken(m, self.is_finished)? else {
-                return Ok(Next::Ends(Outcome::Corrupt));
-            };
+            let Some(taken) = given::taken(m, self.is_finished)? else { return Ok(self.not_told()) };
             if taken < look.cut {
                 return Ok(self.before_the_cut(look, look.cut - taken));
             }
             self.reached = look.cut;
         }
         Ok(if due.is_empty() { Next::Kernel { most: u64::MAX } } else { Next::Ring(due) })
+    }
+
+    /// The connection is closed, with bytes unread, and it cannot be told how many were taken. What the writer has done before it closed
+    /// its end is visible to the next look: with a count of what the kernel holds now that decides. Where it does not, the writer died at
+    /// work, and the order of what is left cannot be told: the connection ends here.
+    #[cold]
+    fn not_told(&mut self) -> Next {
+        match self.held {
+            None => Next::Kernel { most: 0 },
+            Some(Held::Nothing | Held::Bytes(_)) if self.closed_meanwhile < CLOSED_MEANWHILE_MOST => {
+                self.closed_meanwhile += 1;
+                Next::Again
+            }
+            _ => Next::Ends(Outcome::Corrupt),
+        }
     }
 
     /// There are bytes in the ring, and so many are `missing` before them.
