@@ -133,8 +133,7 @@ impl Bench {
         let copies = (BYTES_PER_READING / bytes).max(1);
         let (source, target) = (self.source.as_ptr().cast_const(), self.target.as_ptr());
         // Short copies of cold memory go to other lines each: one alone would be shorter than a reading of the counter.
-        let spread =
-            (at != Temperature::Hot && copies > 1).then_some(bytes.next_multiple_of(64)).unwrap_or(0);
+        let spread = if at != Temperature::Hot && copies > 1 { bytes.next_multiple_of(64) } else { 0 };
         let all = spread * (copies - 1) + bytes;
         let run = || {
             for copy in 0..copies {
