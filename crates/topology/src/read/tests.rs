@@ -208,8 +208,10 @@ fn what_is_no_topology_is_an_error_that_says_what_was_looked_for() {
     let why = |bytes: &[u8]| read(bytes, None).unwrap_err().to_string();
     assert!(why(b"").contains("empty") && why(b"\n \r\n").contains("empty"));
     let text = why(b"\x7fELF\x02\x01");
+    for word in ["ibnetdiscover", "ibsim", "opensm-subnet.lst", "Omni-Path", "tieline", "iblinkinfo", "db_csv"] {
+        assert!(text.contains(word) && text.len() < 200, "{text}");
+    }
     for format in Format::ALL {
-        assert!(text.contains(format.word()) && text.contains(format.mark()), "{text}");
         assert!(read(b"nothing\n", Some(format)).is_err());
         assert_eq!(Format::of_word(format.word()), Some(format));
     }
