@@ -1,6 +1,6 @@
 //! Copies with the kernel that suits the size and the processor.
 //!
-//! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`measure`] finds the plan of
+//! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`measure()`] finds the plan of
 //! a machine: it times the [`kernels`], and [`Timings`] chooses. All kernels tolerate that somebody else writes the bytes at the same time: the
 //! copy is then a mixture of old and new bytes, nothing worse.
 

@@ -208,7 +208,9 @@ fn what_is_no_topology_is_an_error_that_says_what_was_looked_for() {
     let why = |bytes: &[u8]| read(bytes, None).unwrap_err().to_string();
     assert!(why(b"").contains("empty") && why(b"\n \r\n").contains("empty"));
     let text = why(b"\x7fELF\x02\x01");
-    for word in ["ibnetdiscover", "ibsim", "opensm-subnet.lst", "Omni-Path", "tieline", "iblinkinfo", "db_csv"] {
+    for word in
+        ["ibnetdiscover", "ibsim", "opensm-subnet.lst", "Omni-Path", "tieline", "iblinkinfo", "db_csv"]
+    {
         assert!(text.contains(word) && text.len() < 200, "{text}");
     }
     for format in Format::ALL {

@@ -212,6 +212,12 @@ impl ConntestReport {
         text
     }
 
+    /// A node that this only instance did not find, although nothing keeps it from being reached.
+    fn without_instance(&self) -> Option<NodeId> {
+        let [alone] = self.instances.as_slice() else { return None };
+        alone.peers.iter().find(|peer| !peer.found && peer.unreachable.is_none()).map(|peer| peer.node)
+    }
+
     /// For a terminal: the block of `sciconntest` for each instance, then the whole.
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -225,6 +231,13 @@ impl ConntestReport {
         }
         for suspected in &self.suspects {
             let _ = writeln!(text, "suspect: {suspected}");
+        }
+        if let Some(peer) = self.without_instance() {
+            let _ = writeln!(
+                text,
+                "no instance answered on node {peer}: with --node each node needs one of its own; start it with `tieline conntest \
+                 --node {peer}`, or leave --node out"
+            );
         }
         let _ = writeln!(text, "conntest: {}", self.summary());
         let _ = writeln!(text, "CONNTEST RESULT: {}", self.verdict);
@@ -320,6 +333,16 @@ mod tests {
         alone.judge();
         assert_eq!(alone.verdict, Verdict::Inconclusive);
         assert!(alone.render().contains("there is no peer to test"), "{}", alone.render());
+    }
+
+    #[test]
+    fn an_only_instance_says_what_its_peers_lack() {
+        let mut alone = report(Ledger::default(), Load::default());
+        assert!(!alone.render().contains("no instance answered"));
+        alone.instances.truncate(1);
+        alone.instances[0].peers[0].found = false;
+        alone.judge();
+        assert!(alone.render().contains("no instance answered on node 8: with --node"), "{}", alone.render());
     }
 
     #[test]

@@ -63,8 +63,13 @@ impl Report {
             self.duration_s
         );
         let blamed = self.suspects.iter().map(|suspected| suspected.suspect.to_string());
-        let said = reason(&blamed.collect::<Vec<_>>(), &self.problems());
-        text.push_str(&if said.is_empty() { open_step(self.verdict, &self.steps) } else { said });
+        let mut problems = self.problems();
+        // What is suspected without a problem of a node as such was found by a step.
+        let found = open_step(self.verdict, &self.steps);
+        if problems.is_empty() && !found.is_empty() {
+            problems.push(found.trim_start_matches(": ").to_owned());
+        }
+        text.push_str(&reason(&blamed.collect::<Vec<_>>(), &problems));
         text.push('\n');
         text
     }
@@ -122,13 +127,17 @@ fn write_step(text: &mut String, step: &Step) {
         writeln!(text, "{:<9} {:<12} {:>6.2} s  {}", step.name, step.verdict, step.duration_s, step.detail);
 }
 
-/// The first of who is to blame, else of what is wrong, how many more there are of each, and where they stand.
+/// The first suspect with the first of what is wrong, how many more there are of each, and which command shows them.
 fn reason(blamed: &[String], problems: &[String]) -> String {
-    let Some(first) = blamed.first().or(problems.first()) else { return String::new() };
-    let more = [
-        (blamed.len().saturating_sub(1), "to blame"),
-        (problems.len() - usize::from(blamed.is_empty()), "wrong"),
-    ];
+    let first = match (blamed.first(), problems.first()) {
+        (None, None) => return String::new(),
+        (Some(suspect), Some(problem)) if !problem.contains(suspect.as_str()) => {
+            format!("{suspect}: {problem}")
+        }
+        (_, Some(problem)) => problem.clone(),
+        (Some(suspect), None) => suspect.clone(),
+    };
+    let more = [(blamed.len().saturating_sub(1), "to blame"), (problems.len().saturating_sub(1), "wrong")];
     let more: Vec<String> = more
         .into_iter()
         .filter(|(count, _)| *count > 0)
@@ -193,8 +202,9 @@ mod tests {
         let all = "; all: `tieline verify --running --quick`)";
         assert_eq!(
             said(&["node 8", "link 4-12"], &["x", "y"]),
-            format!(": node 8 (1 more to blame, 2 more wrong{all}")
+            format!(": node 8: x (1 more to blame, 1 more wrong{all}")
         );
+        assert_eq!(said(&["node 8"], &["node 8 is dead"]), ": node 8 is dead");
         assert_eq!(said(&[], &["x", "y"]), format!(": x (1 more wrong{all}"));
     }
 }
