@@ -9,11 +9,12 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 26] = [
+const MEANINGLESS: [(&[&str], &[&str]); 27] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
     (&["clusters"], &["node", "cluster"]),
+    (&["tune"], &["node", "cluster"]),
     // A cluster that runs, `--running`, may be named.
     (&["verify"], &["node"]),
     (&["run"], &["node", "cluster"]),
