@@ -14,6 +14,7 @@ use std::time::Duration;
 use proto::ids::NodeId;
 use proto::manager::Limits;
 use proto::wire::program::Access;
+use shm::copy::Plan;
 
 use crate::runtime_dir::Sharing;
 use document::apply;
@@ -84,6 +85,8 @@ pub struct Settings {
     pub faults: bool,
     /// `[access]`: who may attach besides the manager's user.
     pub attach: Access,
+    /// The plan that programs of the node copy by, as [`crate::copy_plan::at_start`] gives it; none: each program's own. In no file.
+    pub copy_plan: Option<Plan>,
 }
 
 /// Configured limits; the manager chooses the others by its descriptor limit.
@@ -114,6 +117,7 @@ impl Default for Settings {
             limits: LimitSettings::default(),
             faults: false,
             attach: Access::default(),
+            copy_plan: None,
         }
     }
 }

@@ -44,7 +44,7 @@ fn say(output: Output, node: tieline::NodeId, what: &str) -> Outcome {
 }
 
 fn foreground(common: &Common, background: bool) -> Outcome {
-    let (settings, node) = settings_for(common.config.as_deref(), common.node)?;
+    let (mut settings, id) = settings_for(common.config.as_deref(), common.node)?;
     tracing_subscriber::fmt()
         .with_max_level(crate::environment::log_level()?)
         .with_target(false)
@@ -56,7 +56,12 @@ fn foreground(common: &Common, background: bool) -> Outcome {
     if background {
         node::cluster::detach();
     }
-    let options = DaemonOptions { dir: cluster_dir(common)?, node, settings, signals: true };
+    let dir = cluster_dir(common)?;
+    // Whatever is wrong with the directory the manager says itself.
+    if node::runtime_dir::prepare_root_of(&dir).is_ok() {
+        settings.copy_plan = Some(node::copy_plan::at_start(dir.root())?);
+    }
+    let options = DaemonOptions { dir, node: id, settings, signals: true };
     let daemon = Daemon::start(&options)?;
     daemon.run()?;
     Ok(PASS)

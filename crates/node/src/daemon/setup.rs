@@ -57,8 +57,9 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     }
     let incarnation = draw().map_err(|errno| io(dir, "draw a random number for", errno))?;
     let page = PageWriter::create(node, incarnation).map_err(|source| NodeError::Page { node, source })?;
-    let plan = crate::copy_plan::at_start(dir.root())?;
-    page.set_copy_plan(&plan).map_err(|source| NodeError::Page { node, source })?;
+    if let Some(plan) = &options.settings.copy_plan {
+        page.set_copy_plan(plan).map_err(|source| NodeError::Page { node, source })?;
+    }
     let config = machine_config(options, incarnation, descriptor_limit);
 
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
