@@ -65,7 +65,7 @@ fn the_life_cycle_is_kept() {
     assert!(connect().is_err());
     remote.put(0, &[1]).unwrap();
     let (segment, busy) = segment.remove(false).unwrap_err();
-    assert!(busy.to_string().contains("still connected"), "{busy}");
+    assert!(busy.to_string().contains("still in use"), "{busy}");
     drop(remote);
     assert_eq!(segment.wait_event(SOON).unwrap(), SegmentEvent::Disconnected { node: b.id(), died: false });
     segment.remove(false).unwrap();

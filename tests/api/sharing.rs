@@ -37,7 +37,7 @@ fn what_is_shared_is_the_same_memory_and_has_one_state() {
     attached.check().unwrap();
 
     // Who removes it must wait for who is attached.
-    assert!(segment.close(false).unwrap_err().to_string().contains("still connected"));
+    assert!(segment.close(false).unwrap_err().to_string().contains("still in use"));
     attached.detach().unwrap();
     segment.close(false).unwrap();
     attached.window().get(9_999, &mut byte).unwrap();

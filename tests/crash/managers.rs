@@ -72,7 +72,7 @@ fn a_shared_segment_outlives_its_manager() {
     attached.window().put(0, &[9]).unwrap();
     // No manager is there to say so.
     let busy = segment.close(false).unwrap_err().to_string();
-    assert!(busy.contains("still connected"), "{busy}");
+    assert!(busy.contains("still in use"), "{busy}");
     start_manager(&cluster, 0);
     // It is shared still, and available because the other program has made it so.
     let further = third.attach_segment(SegmentId(1), TIMEOUT).unwrap();
