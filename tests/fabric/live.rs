@@ -13,9 +13,12 @@ fn drain_and_check_take_the_live_fabric() {
     let served = Served::start(&place, "net.toml", &[]);
     let (status, report) = place.json(&["drain", "--ibsim", &served.name, "spine000"]);
     assert_eq!((status, &report["judged"]["good"]), (0, &true.into()), "{report:#}");
+    // Who is taken out on purpose is not cut off; who loses its only switch is.
     let (status, report) = place.json(&["drain", "host00003", "--ibsim", &served.name]);
+    assert_eq!((status, report["cut_off"].as_array().unwrap().len()), (0, 0), "{report:#}");
+    let (status, report) = place.json(&["drain", "leaf000", "--ibsim", &served.name]);
     assert_eq!(status, 1, "{report:#}");
-    assert!(report["cut_off"][0].as_str().unwrap().starts_with("host00003"), "{report:#}");
+    assert!(report["cut_off"][0].as_str().unwrap().starts_with("host0000"), "{report:#}");
     assert_eq!(place.json(&["check", "--ibsim", &served.name]).0, 0);
     let (status, _, err) = place.run(&["drain", "net.toml"]);
     assert_eq!(status, 2, "{err}");

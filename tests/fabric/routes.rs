@@ -39,9 +39,12 @@ fn faults_are_survived_and_what_is_cut_off_is_named() {
     let (status, report) = place.json(&["drain", "net.toml", "leaf000/5"]);
     assert_eq!((status, &report["judged"]["good"]), (0, &true.into()), "{report:#}");
     assert!(report["entries"].as_u64().unwrap() > 0 && report["cut_off"].as_array().unwrap().is_empty());
+    // Who is taken out on purpose is not cut off; who loses its only switch is.
     let (status, report) = place.json(&["drain", "net.toml", "host00003"]);
+    assert_eq!((status, report["cut_off"].as_array().unwrap().len()), (0, 0), "{report:#}");
+    let (status, report) = place.json(&["drain", "net.toml", "leaf000"]);
     assert_eq!(status, 1, "{report:#}");
-    assert!(report["cut_off"][0].as_str().unwrap().starts_with("host00003"), "{report:#}");
+    assert!(report["cut_off"][0].as_str().unwrap().starts_with("host0000"), "{report:#}");
     let (status, report) = place.json(&["drain", "net.toml", "spine000"]);
     assert_eq!(status, 0, "{report:#}");
     // All spines at once: no host is alone, and the fabric is in pieces.
