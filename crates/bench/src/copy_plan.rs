@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shm::copy::{CLASSES, KernelId, Plan, Temperature, Timings, class_end_bytes, kernels};
+use shm::copy::{CLASSES, KernelId, Plan, Temperature, Timings, class_end_bytes};
 
 use crate::layout::table::{Align, Table, size, three_digits};
 
@@ -150,18 +150,13 @@ impl Report {
     }
 }
 
-/// The name of a kernel in reports.
-fn name(id: KernelId) -> &'static str {
-    kernels().into_iter().find(|kernel| kernel.id == id).map_or("libc", |kernel| kernel.name)
-}
-
 fn ranges(plan: &Plan) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for (class, id) in plan.by_class().iter().enumerate() {
         let up_to_bytes = (class + 1 < CLASSES).then_some(class_end_bytes(class) as u64);
         match ranges.last_mut() {
-            Some(last) if last.kernel == name(*id) => last.up_to_bytes = up_to_bytes,
-            _ => ranges.push(Range { up_to_bytes, kernel: name(*id) }),
+            Some(last) if last.kernel == id.name() => last.up_to_bytes = up_to_bytes,
+            _ => ranges.push(Range { up_to_bytes, kernel: id.name() }),
         }
     }
     ranges
@@ -183,13 +178,13 @@ fn sizes(plan: &Plan, timings: &Timings) -> Vec<Size> {
                     temperature: at.name(),
                     memcpy_ns: timings.ns(class, KernelId::Libc, at)?,
                     plan_ns: timings.ns(class, kernel, at)?,
-                    best_kernel: name(best),
+                    best_kernel: best.name(),
                     best_ns,
                 })
             };
             Size {
                 bytes: class_end_bytes(class) as u64,
-                kernel: name(kernel),
+                kernel: kernel.name(),
                 copies: Temperature::ALL.into_iter().filter_map(copy).collect(),
             }
         })

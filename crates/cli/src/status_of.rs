@@ -7,7 +7,6 @@ use bench::thresholds::ThresholdsError;
 use node::NodeError;
 use node::config::ConfigError;
 use node_client::ClientError;
-use node_client::copy_plan::PlanError as CopyPlanError;
 use node_client::runtime_dir::RuntimeDirError;
 use sockets_rules::statistics::StatisticsError;
 use verify::cable::{CableError, PlanError};
@@ -36,7 +35,7 @@ fn is_found(cause: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let of_files = cause.is::<ConfigError>() || cause.is::<HostsError>() || cause.is::<CopyPlanError>();
+    let of_files = cause.is::<ConfigError>() || cause.is::<HostsError>();
     if of_files || cause.is::<DocumentError>() || cause.is::<ThresholdsError>() {
         return true;
     }

@@ -86,7 +86,7 @@ pub enum PlanError {
 /// The file's lines: a header; `machine …`; `BYTES KERNEL`, for each class of sizes the longest copy and the kernel's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanFile {
-    /// Processor, microcode, kernel, hypervisor and C library.
+    /// Processor, microcode, caches and kernel, and whether it is a virtual machine.
     pub machine: String,
     /// What was chosen there.
     pub plan: Plan,
@@ -107,8 +107,7 @@ impl PlanFile {
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEADER}\n{MACHINE}{}\n", self.machine);
         for (class, id) in self.plan.by_class().iter().enumerate() {
-            let name = name_of(*id).replace(' ', "-");
-            text.push_str(&format!("{} {name}\n", class_end_bytes(class)));
+            text.push_str(&format!("{} {}\n", class_end_bytes(class), word(*id)));
         }
         text
     }
@@ -130,7 +129,7 @@ impl PlanFile {
             if bytes.parse() != Ok(class_end_bytes(class)) {
                 return Err(wrong(format!("the size is {bytes}, not {}", class_end_bytes(class))));
             }
-            let known = kernels().into_iter().find(|kernel| kernel.name.replace(' ', "-") == name);
+            let known = kernels().into_iter().find(|kernel| word(kernel.id) == name);
             let known = known.ok_or_else(|| wrong(format!("`{name}` is no copy kernel")))?;
             if !known.available {
                 return Err(wrong(format!("this processor cannot run the copy kernel `{name}`")));
@@ -144,9 +143,9 @@ impl PlanFile {
     }
 }
 
-/// The name of a kernel in reports.
-pub fn name_of(id: KernelId) -> &'static str {
-    kernels().into_iter().find(|kernel| kernel.id == id).map_or("libc", |kernel| kernel.name)
+/// The name of a kernel in a file: one word.
+fn word(id: KernelId) -> String {
+    id.name().replace(' ', "-")
 }
 
 /// Follows the plan that the environment names, else that of the node manager, from the first attachment of this process on.

@@ -43,8 +43,6 @@ pub struct Measured {
     pub took: Duration,
     /// The share of that time for which this process had a processor.
     pub own_share: f64,
-    /// The longest copy that was timed, in bytes.
-    pub largest_bytes: usize,
 }
 
 impl Measured {
@@ -172,7 +170,7 @@ fn measure_now() -> Result<Measured> {
     let timings = measure(Limits { largest_bytes, ..Limits::DEFAULT }).map_err(NodeError::Measure)?;
     let (took, own) = (start.elapsed(), own_time().saturating_sub(own_start));
     let own_share = own.as_secs_f64() / took.as_secs_f64().max(1e-9);
-    Ok(Measured { plan: timings.plan(), timings, took, own_share, largest_bytes })
+    Ok(Measured { plan: timings.plan(), timings, took, own_share })
 }
 
 /// Processor time of this thread.
@@ -192,9 +190,10 @@ fn of_this_machine(path: &Path) -> Option<Plan> {
 
 fn keep(path: &Path, plan: &Plan) -> Result<()> {
     let text = PlanFile { machine: machine(), plan: *plan }.to_text();
-    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let new = path.with_extension("new");
     let write = || {
-        // A new file: what lies there under this name may lead elsewhere.
+        // Under the lock: what lies there was left by a process that was killed. A new file, as a link would lead elsewhere.
+        let _ = std::fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
         file.write_all(text.as_bytes())?;
         std::fs::rename(&new, path)

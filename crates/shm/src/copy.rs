@@ -59,6 +59,21 @@ impl KernelId {
     /// All of them.
     #[cfg(not(target_arch = "x86_64"))]
     pub const ALL: [Self; KERNELS] = [Self::Libc];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Libc => "libc",
+            Self::RepMovsb => "rep movsb",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Avx2Ahead => "avx2 ahead",
+            Self::Avx512Ahead => "avx512 ahead",
+            Self::Avx2Stream => "avx2 stream",
+            Self::Avx512Stream => "avx512 stream",
+        }
+    }
 }
 
 /// One way to copy.
@@ -93,20 +108,20 @@ pub const KERNELS: usize = if cfg!(target_arch = "x86_64") { 8 } else { 1 };
 #[must_use]
 pub fn kernels() -> [Kernel; KERNELS] {
     let has = Features::get();
-    let kernel = |id: KernelId, name, available, min_bytes| Kernel { id, name, available, min_bytes };
+    let kernel = |id: KernelId, available, min_bytes| Kernel { id, name: id.name(), available, min_bytes };
     #[cfg(target_arch = "x86_64")]
     return [
-        kernel(KernelId::Libc, "libc", true, 0),
-        kernel(KernelId::RepMovsb, "rep movsb", true, 0),
-        kernel(KernelId::Avx2, "avx2", has.avx2, 129),
-        kernel(KernelId::Avx512, "avx512", has.avx512, 129),
-        kernel(KernelId::Avx2Ahead, "avx2 ahead", has.avx2, 4096),
-        kernel(KernelId::Avx512Ahead, "avx512 ahead", has.avx512, 4096),
-        kernel(KernelId::Avx2Stream, "avx2 stream", has.avx2, 64 << 10),
-        kernel(KernelId::Avx512Stream, "avx512 stream", has.avx512, 64 << 10),
+        kernel(KernelId::Libc, true, 0),
+        kernel(KernelId::RepMovsb, true, 0),
+        kernel(KernelId::Avx2, has.avx2, 129),
+        kernel(KernelId::Avx512, has.avx512, 129),
+        kernel(KernelId::Avx2Ahead, has.avx2, 4096),
+        kernel(KernelId::Avx512Ahead, has.avx512, 4096),
+        kernel(KernelId::Avx2Stream, has.avx2, 64 << 10),
+        kernel(KernelId::Avx512Stream, has.avx512, 64 << 10),
     ];
     #[cfg(not(target_arch = "x86_64"))]
-    return [kernel(KernelId::Libc, "libc", true, 0)];
+    return [kernel(KernelId::Libc, true, 0)];
 }
 
 /// Copies `len` bytes with the kernel that the current [`Plan`] names for that size.

@@ -1,7 +1,7 @@
 //! Times the copy kernels on this machine.
 //!
 //! Kernels take turns on the same buffers, in rounds, and the shortest time of each counts: whatever else the machine does
-//! only makes a copy longer. The destination is memory as segments are made of, the source is private memory. A buffer is
+//! only makes a copy longer. Both buffers are memory as segments are made of. A buffer is
 //! made cold by evicting its lines, not by reading others of several times a last-level cache.
 
 use super::classes::{CLASSES, class_end_bytes};

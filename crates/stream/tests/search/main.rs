@@ -7,6 +7,7 @@
 mod acts;
 mod cases;
 mod choices;
+mod closed;
 mod handlers;
 mod hostile;
 mod mutant_cases;
