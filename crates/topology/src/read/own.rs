@@ -141,7 +141,7 @@ fn key_of(text: &str, at: usize) -> Option<&str> {
     // A name may hold the sign, too.
     row.rmatch_indices('=').find_map(|(sign, _)| {
         let (key, value) = (row[..sign].trim_end(), row[sign + 1..].trim());
-        let name = key.rfind(|c| !is_word(c)).map_or(key, |end| &key[end + 1..]);
+        let name = key.rsplit(|c| !is_word(c)).next().unwrap_or(key);
         (KEYS.contains(&name) && (value.is_empty() || value.starts_with('['))).then_some(name)
     })
 }
@@ -336,6 +336,17 @@ mod tests {
                     "{why}"
                 );
                 assert!(!why.contains('\n'), "{why}");
+            }
+        }
+    }
+
+    /// A letter of several bytes before the sign of a key, wherever the error is.
+    #[test]
+    fn a_key_of_any_letters_is_refused() {
+        for (at, _) in NET.char_indices() {
+            for with in ["é=", "é = [", "é\n=\""] {
+                let text = format!("{}{with}{}", &NET[..at], &NET[at..]);
+                drop((by(&text, true), by(&text, false)));
             }
         }
     }
