@@ -17,14 +17,15 @@
 //! - The reader has one rule: *count what the kernel holds, then look at the ring; if nothing of the ring is due, what was counted may
 //!   be read.* End of stream and errors of the kernel obey the same rule, so they come in TCP's place.
 //!
-//! Where to start reading: [`words`], then [`mod@write`], [`open`] and [`back`], then [`read`]. [`plain`] is a write that goes to the
-//! kernel; [`inline`] is the copy of a small message beside the words; [`given`] tells an end from a reset; [`park`] is a reader that counts as asleep for longer than a call; [`withdraw`] is for a reader that is about to do what the library cannot see.
+//! Where to start reading: [`words`], then [`mod@write`], [`open`] and [`back`], then [`read`].
+//! [`plain`] is a write that goes to the kernel; [`given`] tells an end from a reset; [`park`] is a
+//! reader that counts as asleep for longer than a call; [`withdraw`] is for a reader that is about
+//! to do what the library cannot see.
 #![forbid(unsafe_code)]
 
 pub mod back;
 pub mod count;
 pub mod given;
-pub mod inline;
 pub mod memory;
 pub mod open;
 pub mod park;
@@ -37,7 +38,7 @@ pub mod write;
 pub use self::memory::{
     Entry, Free, Held, Locked, Memory, Process, Sent, Shared, Slept, Taken, Wait, Woken, Written,
 };
-pub use self::words::{Word, consent, path};
+pub use self::words::{Word, consent, inline, path};
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

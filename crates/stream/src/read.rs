@@ -12,7 +12,7 @@
 //!   (or the end) to the kernel is then visible; not more than was counted is read.
 
 use crate::words::{Span, unread};
-use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, given, inline};
+use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, given};
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -220,7 +220,7 @@ impl Read {
         if self.purpose == Purpose::Look {
             return self.ends(m, Outcome::Moved(len));
         }
-        if !inline::take(m, due.from, len)? {
+        if !take_inline_copy(m, due.from, len)? {
             m.take(due.from, len)?;
         }
         if self.purpose == Purpose::Read && !m.advance(Word::Head, head, due.from + len)? {
@@ -309,4 +309,15 @@ impl Look {
             cut: m.load(Word::Cut)?,
         })
     }
+}
+
+/// Takes the first `len` unread bytes, from position `from` on, from the copy. False: they are not there.
+#[inline(always)]
+fn take_inline_copy<M: Memory>(m: &mut M, from: u64, len: u64) -> Result<bool, M::Stop> {
+    if !m.has_inline(len) || m.load(Word::InlineAt)? != from {
+        return Ok(false);
+    }
+    m.take_inline(len)?;
+    m.order_loads()?;
+    Ok(m.load(Word::InlineAt)? == from)
 }

@@ -21,7 +21,7 @@ pub enum Word {
     Plain,
     /// How many bytes the kernel was given in all, plus 1, while some stay in the ring although this end may end; else 0 ([`crate::given`]).
     Given,
-    /// Where the message begins of which there is an inline copy ([`crate::inline`]), or [`crate::inline::NOTHING`].
+    /// Where the message begins of which there is an inline copy ([`inline`]), or [`inline::NOTHING`].
     InlineAt,
     /// The writers' lock: 0 if free.
     WriteLock,
@@ -45,6 +45,19 @@ impl Word {
     pub const fn is_writers(self) -> bool {
         (self as u8) <= (Self::WriteLock as u8)
     }
+}
+
+/// Values of [`Word::InlineAt`], which is the sequence of a sequence lock around the inline copy: a copy of the last message in the cache
+/// line of [`Word::Tail`], so that the reader of a small message waits for one line instead of two.
+///
+/// Positions of published messages never come again, so one that was found before and after the bytes were copied proves that they are
+/// that message's. The reader looks behind its look at the tail: at that moment the message at this position was the last one, so all
+/// that it may take of the ring is in the copy.
+///
+/// H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012, for the fences.
+pub mod inline {
+    /// No message has a copy. No position is that high.
+    pub const NOTHING: u64 = u64::MAX;
 }
 
 /// Values of [`Word::Path`].

@@ -247,7 +247,7 @@ impl Write {
     #[inline(always)]
     fn put<M: Memory>(&mut self, m: &mut M, mut own: Own, len: u64) -> Result<Step, M::Stop> {
         m.put(own.tail, len)?;
-        inline::put(m, own.tail, len)?;
+        put_inline_copy(m, own.tail, len)?;
         let tail = own.tail.saturating_add(len);
         if !m.advance(Word::Tail, own.tail, tail)? {
             m.unlock(Word::WriteLock)?;
@@ -341,4 +341,20 @@ impl Write {
 pub(crate) fn ends<M: Memory>(m: &mut M, outcome: Outcome) -> Result<Step, M::Stop> {
     m.unlock(Word::WriteLock)?;
     Ok(Step::Ends(outcome))
+}
+
+/// Makes the copy of a message of `len` bytes at position `at`, which is not published yet; or voids that of the last one.
+#[inline(always)]
+fn put_inline_copy<M: Memory>(m: &mut M, at: u64, len: u64) -> Result<(), M::Stop> {
+    if !m.has_inline(len) {
+        // Most messages behind one without a copy have none either: the line is only looked at.
+        if m.load(Word::InlineAt)? != inline::NOTHING {
+            m.store(Word::InlineAt, inline::NOTHING)?;
+        }
+        return Ok(());
+    }
+    m.store(Word::InlineAt, inline::NOTHING)?;
+    m.order_stores()?;
+    m.put_inline(len)?;
+    m.store(Word::InlineAt, at)
 }
