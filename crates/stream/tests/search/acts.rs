@@ -191,7 +191,7 @@ fn ring_bytes(case: &Case, world: &World, at: u64, len: u64) -> Vec<u32> {
 fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) -> Result<Saw, Broken> {
     let kernel = &world.kernel;
     Ok(match what {
-        Do::AskTaken if kernel.reset => {
+        Do::AskTaken if kernel.reset || kernel.closed => {
             let (received, unread) = (received(case, world), kernel.arrived as u64);
             let otherwise = (unread == 0).then_some(received);
             Saw::Taken(Taken::Closed { received, unread, otherwise })
@@ -218,7 +218,7 @@ fn in_kernel(case: &Case, world: &mut World, who: usize, what: Do, all: bool) ->
             Saw::Room(has_room || !case.is_asked || case.mutant == Some(Mutant::OpenWithoutRoom))
         }
         Do::Count => Saw::Held(match kernel.arrived {
-            0 if kernel.reset => Held::Closed { received: received(case, world) },
+            0 if kernel.reset || kernel.closed => Held::Closed { received: received(case, world) },
             0 if kernel.fin_arrived => Held::End,
             0 => Held::Nothing,
             count => Held::Bytes(count as u64),

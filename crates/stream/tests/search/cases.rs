@@ -20,6 +20,7 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
         stops: false,
         hurries: false,
         resets: false,
+        closes: false,
         is_asked: false,
         inline: 0,
         buffered: true,

@@ -32,6 +32,8 @@ pub(crate) enum Choice {
     Wake(usize),
     /// The connection is reset.
     Reset,
+    /// Both directions have ended.
+    Closed,
     /// It ends, whatever does not fit into the kernel.
     Hurry(usize),
     /// The library is called in an idle writer.
@@ -44,7 +46,7 @@ impl Choice {
     /// Things that need not happen for the stream to finish.
     pub(crate) fn is_help(self, case: &Case, world: &World) -> bool {
         match self {
-            Self::Kill(_) | Self::Wake(_) | Self::Hurry(_) | Self::Reset => false,
+            Self::Kill(_) | Self::Wake(_) | Self::Hurry(_) | Self::Reset | Self::Closed => false,
             // Whoever spins for room looks at the clock.
             Self::Timer(who) => case.timers || world.processes[who].next == Some(Do::Sleep(Wait::Room)),
             Self::Overdue(_) => case.timers,
@@ -65,8 +67,11 @@ pub(crate) fn choices(case: &Case, world: &World, out: &mut Vec<Choice>) {
         out.push(Choice::Arrive);
     }
     let has_one_ended = |who: usize| world.processes[who].has_closed || !world.processes[who].is_alive;
-    if case.resets && !kernel.reset && (0..case.writers.len()).any(has_one_ended) {
+    if case.resets && !kernel.reset && !kernel.closed && (0..case.writers.len()).any(has_one_ended) {
         out.push(Choice::Reset);
+    }
+    if case.closes && kernel.fin_arrived && !kernel.reset && !kernel.closed {
+        out.push(Choice::Closed);
     }
     for who in 0..world.processes.len() {
         of_process(case, world, who, out);

@@ -4,7 +4,11 @@
 use stream::read::Read;
 use stream::{Held, Outcome, Slept, Taken, Woken, Word, consent, path};
 
+use Op::{Close, ReadToEnd, ReadWritten, ShutDown, TryRead, TryWrite, Write};
+
+use crate::cases::{case, holds};
 use crate::replay::{Call, Do, Running, Saw};
+use crate::world::{Case, Op};
 
 const CAPACITY: u64 = 65_536;
 /// What went to the kernel before the ring was handed back, and all of it.
@@ -60,4 +64,36 @@ fn what_was_handed_back_before_the_end_is_read() {
 #[test]
 fn where_the_writer_died_over_it_the_connection_ends() {
     assert_eq!(read_behind(Held::Nothing, true), (Outcome::Corrupt, 0));
+}
+
+/// Both directions end while two readers, who may be of two processes, are at work: no byte is lost, and the end comes behind all.
+#[test]
+fn two_readers_and_a_close() {
+    let base = Case {
+        buffered: false,
+        closes: true,
+        ..case("one reader, closed", &[&[Write(2), TryWrite(1), Close]], &[&[ReadToEnd(1)]])
+    };
+    holds(&base);
+    holds(&Case {
+        name: "two readers, closed",
+        writers: vec![vec![TryWrite(2), ShutDown]],
+        readers: vec![vec![ReadToEnd(1)], vec![ReadToEnd(1)]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "two readers, one of which does not wait, closed",
+        pipe: 1,
+        writers: vec![vec![TryWrite(1), ShutDown]],
+        readers: vec![vec![ReadToEnd(1)], vec![TryRead, TryRead]],
+        ..base.clone()
+    });
+    holds(&Case {
+        name: "closed before everything is back",
+        hurries: true,
+        pipe: 1,
+        writers: vec![vec![TryWrite(2), TryWrite(2), Close]],
+        readers: vec![vec![TryRead, ReadWritten]],
+        ..base
+    });
 }

@@ -78,6 +78,7 @@ fn random_case(seed: u64) -> Case {
         buffered: dice.one_in(2),
         hurries: dice.one_in(2),
         resets: dice.one_in(4),
+        closes: dice.one_in(4),
         is_asked: dice.one_in(2),
         ..case("random", &[], &[])
     }

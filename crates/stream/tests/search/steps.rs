@@ -93,6 +93,7 @@ fn happen(case: &Case, world: &mut World, choice: Choice) -> Result<(), Broken> 
         }
         Choice::Kill(who) => kill(case, world, who),
         Choice::Reset => reset(case, world),
+        Choice::Closed => world.kernel.closed = true,
         Choice::Wake(who) => return woken(case, world, who, Woken::Look),
         Choice::Hurry(who) => {
             world.processes[who].is_hurried = true;

@@ -104,6 +104,8 @@ pub(crate) struct Case {
     pub(crate) hurries: bool,
     /// Once a writer has ended the connection may be reset at any time: bytes on their way are lost, what arrived is not.
     pub(crate) resets: bool,
+    /// Once the end has arrived the other direction may end, too, at any time: the connection is closed, and what is unread stays readable.
+    pub(crate) closes: bool,
     /// The kernel is asked whether it has room for what the ring may hold; else it says so in any case, as it does before others fill it.
     pub(crate) is_asked: bool,
     /// Messages of so many bytes and less have an inline copy; at most [`INLINE`].
@@ -156,6 +158,8 @@ pub(crate) struct Kernel {
     pub(crate) finished: bool,
     pub(crate) fin_arrived: bool,
     pub(crate) reset: bool,
+    /// Both directions have ended: its counters do not tell a FIN from a byte any more.
+    pub(crate) closed: bool,
     /// It was reset behind the end of all writers, and nothing was on its way.
     pub(crate) is_whole: bool,
 }
