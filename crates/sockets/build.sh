@@ -2,7 +2,7 @@
 # Builds libtieline-sockets.so: build.sh OUTPUT.so [OPTION OF CARGO]...
 #
 # What cargo links by itself brings the language's runtime along: thread-local variables, a constructor, and a need for three other
-# libraries, for panics that cannot happen. Here there is the crate's own code alone, as one object in which everything but the hooks is
+# libraries, for panics that cannot happen. Here there is the crate's own code alone, as one object in which everything but the interposers is
 # local; `-z defs` fails if it needs anything else.
 set -eu
 folder=$(cd -- "$(dirname -- "$0")" && pwd)

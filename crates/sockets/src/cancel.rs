@@ -2,7 +2,7 @@
 //! library. The C library ends such a thread on its way into a call that may wait, whatever that
 //! call then does. What goes through memory makes no such call.
 
-use crate::hook::{Name, Slot};
+use crate::interposer::{Name, Slot};
 use crate::sync::{AtomicU32, Ordering};
 
 /// Whether the program has ever cancelled a thread.

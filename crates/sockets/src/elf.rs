@@ -1,6 +1,6 @@
 //! Finds the next definition of a name behind this library, in the order in which the dynamic linker searches.
 //!
-//! Not `dlsym(RTLD_NEXT)`: that may allocate, takes the loader's locks, and hooks are called from within `malloc`, in signal
+//! Not `dlsym(RTLD_NEXT)`: that may allocate, takes the loader's locks, and interposers are called from within `malloc`, in signal
 //! handlers and in the child of a fork whose other threads held those locks. This walk reads what the loader has laid down, and
 //! ends at the objects that were there when the program started, which are never unloaded. It works before any constructor ran.
 
@@ -9,7 +9,7 @@ use core::ffi::{CStr, c_char};
 
 use crate::sync::{AtomicPtr, Ordering};
 
-// Weak: each loader has one of the two. With one that has neither, nothing is found, and hooks make their system calls themselves.
+// Weak: each loader has one of the two. With one that has neither, nothing is found, and interposers make their system calls themselves.
 global_asm!(".weak _r_debug", ".weak _dl_debug_addr", ".weak __environ", ".hidden _DYNAMIC");
 
 /// A loaded object, as the loader lays it down for debuggers.

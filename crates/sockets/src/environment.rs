@@ -1,7 +1,7 @@
 //! Reads the launcher's settings from the environment before the program changes it; and the
 //! constructor.
 //!
-//! Everything works without it: hooks that are called earlier find what they need themselves, and there are no statistics.
+//! Everything works without it: interposers that are called earlier find what they need themselves, and there are no statistics.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};

@@ -5,13 +5,13 @@
 //! What it is for: unmodified programs over faster ways. Without `tieline run --rings` everything still ends in the kernel; what
 //! the table knows is told by `tieline sockets status`.
 //!
-//! What it must never do: differ, for the program, from its own absence. So in a hook there is no allocation, no
+//! What it must never do: differ, for the program, from its own absence. So in an interposer there is no allocation, no
 //! thread, no thread-local variable, no print, no panic, no change of errno that the next definition did not make, and no lock but
-//! those of a ring, which a process that dies in them leaves behind unharmed. Hooks
+//! those of a ring, which a process that dies in them leaves behind unharmed. Interposers
 //! run in signal handlers, between `vfork` and `exec`, before any constructor, and after a seccomp filter was set. Where it
 //! still falls short is in `docs/sockets.md`.
 //!
-//! Where to start reading: [`hook`], which says what a hook is; [`seen`], what hooks tell; [`table`], what is known; [`rings`], bytes that go
+//! Where to start reading: [`interposer`], which says what an interposer is; [`seen`], what interposers tell; [`table`], what is known; [`rings`], bytes that go
 //! through memory. The reasons are in `docs/adr/0005-in-the-program.md`.
 #![no_std]
 
@@ -23,8 +23,8 @@ mod elf;
 mod environment;
 mod filter;
 mod holder;
-mod hook;
-mod hooks;
+mod interposer;
+mod interposers;
 mod page;
 #[cfg(feature = "planted")]
 mod planted;

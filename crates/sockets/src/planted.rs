@@ -2,13 +2,13 @@
 //! that tests can show that they notice each. The build has the feature `planted`; an installed
 //! library has none of this.
 //!
-//! A mistake is a wrong next definition: the hook calls it instead of the real one, which it calls itself.
+//! A mistake is a wrong next definition: the interposer calls it instead of the real one, which it calls itself.
 
 use core::ffi::CStr;
 
 use libc::{c_int, c_void, epoll_event, msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t};
 
-use crate::hook::{get_errno, set_errno};
+use crate::interposer::{get_errno, set_errno};
 use crate::raw;
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -38,7 +38,7 @@ fn byte_of(byte: &u8) -> u8 {
     unsafe { core::ptr::from_ref(byte).read_volatile() }
 }
 
-/// What the hook of `call` is to take for the next definition, whose address is `real`.
+/// What the interposer of `call` is to take for the next definition, whose address is `real`.
 pub(crate) fn instead(call: *const u8, real: usize) -> usize {
     for plant in PLANTS {
         if same(plant.call, call) && is_chosen(plant.name) {
@@ -86,7 +86,7 @@ macro_rules! plants {
         })*
         const PLANTS: &[Plant] = &[$(Plant {
             name: $plant,
-            call: crate::hook::name(concat!(stringify!($call), "\0")),
+            call: crate::interposer::name(concat!(stringify!($call), "\0")),
             wrong: $id::wrong as *const (),
             real: &$id::REAL,
         }),*];

@@ -1,4 +1,4 @@
-//! The events that hooks report; each function may be called at any time by any thread, signal
+//! The events that interposers report; each function may be called at any time by any thread, signal
 //! handler or child.
 
 use libc::c_int;
@@ -194,7 +194,7 @@ pub(crate) fn note(what: Note) {
     }
 }
 
-/// Something that may have closed or replaced descriptors where no hook is.
+/// Something that may have closed or replaced descriptors where no interposer is.
 pub(crate) fn doubtful(what: Note) {
     if !state::outside() {
         table::doubt();
@@ -208,11 +208,11 @@ pub(crate) fn cloning(flags: u64) {
     if has(libc::CLONE_THREAD) {
         return;
     }
-    // Before the memory is lent: a later hook of this thread would be taken for the return from the call.
+    // Before the memory is lent: a later interposer of this thread would be taken for the return from the call.
     note(Note::Forked);
     forking();
     if !has(libc::CLONE_VM) && !state::outside() {
-        // As a fork. Before the call: a hook that comes back from it would not know in which of the two it does.
+        // As a fork. Before the call: an interposer that comes back from it would not know in which of the two it does.
         rings::pair::shared();
         state::shares_descriptors();
         if has(libc::CLONE_FILES) {

@@ -1,11 +1,11 @@
 //! Whose memory this is: the process's own, a child's that shares it for a moment, or a child's
 //! copy.
 //!
-//! One word, read at each hook. It lies on a page that the kernel empties in the child of any fork, also of one that no hook saw
+//! One word, read at each interposer. It lies on a page that the kernel empties in the child of any fork, also of one that no interposer saw
 //! (`forkpty`, a system call in assembly), so a child finds 0 there and begins anew.
 //!
 //! The child of a `vfork` runs in its parent's memory with descriptors of its own: what it closes its parent keeps. It must
-//! change nothing here. While somebody is between `vfork` and his return from it, each hook asks the kernel who it is.
+//! change nothing here. While somebody is between `vfork` and his return from it, each interposer asks the kernel who it is.
 
 use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ pub(crate) const RUNNING: u32 = 1;
 /// Each of those.
 const ONE_CHILD: u32 = 2;
 
-/// What each hook reads, in one page and mostly one line of the cache: after a system call little of what is the program's is left
-/// there, and each further line costs more than all that a hook computes.
+/// What each interposer reads, in one page and mostly one line of the cache: after a system call little of what is the program's is left
+/// there, and each further line costs more than all that an interposer computes.
 #[repr(C, align(4096))]
 pub(crate) struct Wiped {
     word: AtomicU32,
@@ -25,7 +25,7 @@ pub(crate) struct Wiped {
     epoch: AtomicU32,
     /// Where is counted: the slot in the file of statistics, or the process's own memory; null until bytes are counted. See [`page`].
     slot: AtomicPtr<AtomicU64>,
-    /// Where the next definitions of the commonest calls are; see [`crate::hook`].
+    /// Where the next definitions of the commonest calls are; see [`crate::interposer`].
     next: [AtomicUsize; HOT],
     /// What the table says of low numbers, in a byte each; see [`table`].
     brief: [AtomicU8; BRIEF],
@@ -57,7 +57,7 @@ static EPOCH: AtomicU32 = AtomicU32::new(1);
 /// The slot, for a child to learn from what its parent knew.
 static SLOT: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The process that the table describes; 0 before the first hook.
+/// The process that the table describes; 0 before the first interposer.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// One that could not be asked for its number.
 const UNKNOWN: u32 = u32::MAX;
@@ -113,7 +113,7 @@ fn process() -> u32 {
     if may_ask() { raw::getpid() } else { UNKNOWN }
 }
 
-/// A process begins: its first hook or constructor, or the first in a child with its own copy of the memory.
+/// A process begins: its first interposer or constructor, or the first in a child with its own copy of the memory.
 fn begin() {
     if OWNER.load(Ordering::Relaxed) == 0 && crate::filter::is_inherited() {
         FILTERED.store(1, Ordering::Relaxed);
@@ -140,7 +140,7 @@ fn begin() {
     let _ = WIPED.word.compare_exchange(0, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Has the kernel empty the page in the child of any fork. Where it cannot, only forks that a hook sees are known.
+/// Has the kernel empty the page in the child of any fork. Where it cannot, only forks that an interposer sees are known.
 fn wipe_on_fork() {
     let start = (&raw const WIPED) as usize;
     // SAFETY: the page holds nothing but the word, which may become 0 in a child.
@@ -156,9 +156,9 @@ pub(crate) fn started() {
     }
 }
 
-/// A hook saw a fork return in the child.
+/// An interposer saw a fork return in the child.
 pub(crate) fn forked() {
-    // Where the kernel has emptied the page, a hook in a handler of the fork may have begun already.
+    // Where the kernel has emptied the page, an interposer in a handler of the fork may have begun already.
     if !may_ask() || OWNER.load(Ordering::Relaxed) != raw::getpid() {
         WIPED.word.store(0, Ordering::Relaxed);
         WIPED.slot.store(core::ptr::null_mut(), Ordering::Relaxed);

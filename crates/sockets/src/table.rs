@@ -4,7 +4,7 @@
 //! the number has been something new, when that was last known to be so, and which record counts it) and the socket's cookie, which
 //! the kernel gives to each socket once and which is the same for all its descriptors in all processes.
 //!
-//! Hooks that make or close descriptors write entries. What they can't see (a system call in assembly, the C library's own) is
+//! Interposers that make or close descriptors write entries. What they can't see (a system call in assembly, the C library's own) is
 //! found out by the cookie: an event after which such a thing is likely begins a new epoch, and an entry from an older one is
 //! asked for again when it is next used. An empty entry means that nothing is known, never that there is nothing.
 

@@ -109,7 +109,7 @@ fn what_was_replaced_unseen_is_found_out() {
         seen::input(fd, 1);
     }
     let before = table::word(fd);
-    // SAFETY: another connection takes the place of this one; no hook sees it, as this is a test.
+    // SAFETY: another connection takes the place of this one; no interposer sees it, as this is a test.
     unsafe { libc::dup2(other.0.as_raw_fd(), fd) };
     assert_eq!(table::word(fd), before);
     table::doubt();

@@ -6,7 +6,7 @@ use libc::{c_int, pollfd, timespec, timeval};
 
 use super::conn;
 use super::leave::{self, is_on_its_way_back};
-use crate::hook::set_errno;
+use crate::interposer::set_errno;
 use crate::raw;
 use crate::sync::Ordering;
 

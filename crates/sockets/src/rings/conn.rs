@@ -30,7 +30,7 @@ use super::pace::Pace;
 pub(crate) use super::pace::counts_down;
 use super::tables;
 use super::words::Words;
-use crate::hook::get_errno;
+use crate::interposer::get_errno;
 use crate::page::{self, Way};
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::table::NUMBERS;

@@ -1,5 +1,5 @@
 //! Copies bytes between the program's memory and rings. The copies are in assembly where it
-//! matters: the language's own copies call the C library's, which may be somebody's hook, and the
+//! matters: the language's own copies call the C library's, which may be somebody's interposer, and the
 //! other side of a ring may write at any time.
 
 use core::arch::asm;

@@ -25,7 +25,7 @@ use super::forced::{self, Wait};
 use super::native::Native;
 use super::pair;
 use super::words::{CAPACITY, Words};
-use crate::hook::set_errno;
+use crate::interposer::set_errno;
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering};
 

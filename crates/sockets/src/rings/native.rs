@@ -1,4 +1,4 @@
-//! The program's own call as an argument, without relocations, because hooks run before those are
+//! The program's own call as an argument, without relocations, because interposers run before those are
 //! made. It is a pointer to its data and one to its function, both found relative to the code; a
 //! `dyn` would have to be relocated.
 

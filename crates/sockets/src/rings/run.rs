@@ -18,7 +18,7 @@ use super::kernel::Takes;
 use super::native::Native;
 use super::words::{CAPACITY, Words, moved, position};
 use super::{flight, kernel, lock, spin};
-use crate::hook::set_errno;
+use crate::interposer::set_errno;
 use crate::page::{self, Way};
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering, fence};

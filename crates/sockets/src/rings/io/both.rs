@@ -6,7 +6,7 @@ use stream::{Outcome, Taken, path};
 
 use super::read::read;
 use super::{is_empty, with_errno};
-use crate::hook::{get_errno, set_errno};
+use crate::interposer::{get_errno, set_errno};
 use crate::page::{self, Way};
 use crate::rings::conn::{Conn, Gone, Known, Use};
 use crate::rings::copy::{Bytes, PARTS};

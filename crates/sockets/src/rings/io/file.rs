@@ -6,7 +6,7 @@ use super::plain::{plain, used_plainly};
 use super::rest::goes_to_kernel;
 use super::write::write;
 use super::{with_errno, writes_unready};
-use crate::hook::{get_errno, set_errno};
+use crate::interposer::{get_errno, set_errno};
 use crate::raw;
 use crate::rings::conn::{Known, state};
 use crate::rings::copy::Bytes;

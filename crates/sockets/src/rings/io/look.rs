@@ -40,7 +40,7 @@ pub(super) fn stays_asleep(conn: &Conn) -> bool {
 }
 
 /// A read on a connection that is parked over an empty ring, unless it is time to see whether that is still for the best: the program's own call, with
-/// no look at the ring. None: it is not such a one, or has ended; an end may have something left before it. Inlined into the hook, as
+/// no look at the ring. None: it is not such a one, or has ended; an end may have something left before it. Inlined into the interposer, as
 /// [`write_quietly`](super::write_quietly) is.
 #[inline(always)]
 pub(crate) fn read_quietly(known: Known, flags: c_int, mut call: impl FnMut() -> isize) -> Option<isize> {

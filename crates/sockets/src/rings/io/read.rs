@@ -10,7 +10,7 @@ use super::both::{all, more};
 use super::fast::Takes;
 use super::look::{finds, may_look, stays_asleep};
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
-use crate::hook::{get_errno, set_errno};
+use crate::interposer::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::parked::Parking;
 use crate::rings::conn::{Conn, Gone, Known, Use, state};

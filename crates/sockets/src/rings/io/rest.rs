@@ -7,7 +7,7 @@ use stream::{Outcome, consent, path};
 use super::plain::{native_said, plain_once};
 use super::write::{acknowledge, put};
 use super::{Moves, is_nonblocking, with_errno};
-use crate::hook::set_errno;
+use crate::interposer::set_errno;
 use crate::rings::blocked::{Blocked, Goes};
 use crate::rings::conn::{Conn, Gone, Known, Mover, Use};
 use crate::rings::copy::Bytes;

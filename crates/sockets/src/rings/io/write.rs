@@ -21,7 +21,7 @@ use crate::sync::Ordering;
 const USUAL: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
 
 /// A write on a connection of which everything comes through the kernel for now (see [`Conn::is_quiet`]): the program's own call, with no look at
-/// the ring. None: it is not such a one. Inlined into the hook: behind a system call each return to a caller is mispredicted on many
+/// the ring. None: it is not such a one. Inlined into the interposer: behind a system call each return to a caller is mispredicted on many
 /// processors, as the kernel has replaced what they had predicted.
 #[inline(always)]
 pub(crate) fn write_quietly(

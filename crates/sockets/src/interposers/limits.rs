@@ -1,14 +1,14 @@
-//! Hooks of calls that change the program's user, root directory, limits or privileges.
+//! Interposers of calls that change the program's user, root directory, limits or privileges.
 
 use libc::{c_char, c_int, c_uint, c_ulong, c_void, gid_t, pid_t, size_t, uid_t};
 use sockets_rules::layout::Note;
 
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::{seen, state};
 
-/// Hooks that note it and hand on.
+/// Interposers that note it and hand on.
 macro_rules! noted {
-    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { interposers! {$(
         fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
             seen::confining();
             next($($arg),*)
@@ -32,7 +32,7 @@ noted! {
     fn chroot(path: *const c_char) -> c_int, as libc::SYS_chroot;
 }
 
-hooks! {
+interposers! {
     fn prctl(what: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int, as libc::SYS_prctl; |next| {
         if filters(what) {
             filtering();

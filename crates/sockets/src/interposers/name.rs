@@ -1,8 +1,8 @@
-//! Hooks of calls on a socket's addresses, options and state.
+//! Interposers of calls on a socket's addresses, options and state.
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
-use crate::hook::{forwards, hooks};
+use crate::interposer::{forwards, interposers};
 use crate::seen;
 
 forwards! {
@@ -38,7 +38,7 @@ fn is_odd(level: c_int, name: c_int) -> bool {
     }
 }
 
-hooks! {
+interposers! {
     fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect; |next| {
         seen::connecting(fd);
         seen::connected(fd, next(fd, address, length))

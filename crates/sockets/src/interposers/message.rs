@@ -1,9 +1,9 @@
-//! Hooks of calls that move messages with ancillary data.
+//! Interposers of calls that move messages with ancillary data.
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
 use super::data::{gave, got, is_address};
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::rings::{Bytes, reach};
 use crate::seen;
 
@@ -66,7 +66,7 @@ pub(crate) fn passing_several(fd: c_int, messages: *const mmsghdr, count: c_uint
     }
 }
 
-hooks! {
+interposers! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
         let mut is_native = false;
         let result = got(fd, || parts(message), flags, || {

@@ -1,12 +1,12 @@
-//! Hooks of calls that make descriptors. Their numbers may have been something else before, unseen.
+//! Interposers of calls that make descriptors. Their numbers may have been something else before, unseen.
 
 use libc::{c_char, c_int, c_uint, mode_t, sigset_t, sockaddr, socklen_t};
 
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::seen;
 use crate::table::Kind;
 
-hooks! {
+interposers! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int, as libc::SYS_socket;
         |next| seen::made(next(domain, kind, protocol), Kind::of_socket(domain, kind, protocol))
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int, as libc::SYS_socketpair;

@@ -1,12 +1,12 @@
-//! Hooks of calls that make processes and execute programs.
+//! Interposers of calls that make processes and execute programs.
 
 use libc::{c_char, c_int, c_void, pid_t};
 use sockets_rules::layout::Note;
 
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::{cancel, seen};
 
-hooks! {
+interposers! {
     fn fork() -> pid_t, as libc::SYS_fork; |next| seen::forks(next)
     fn __fork() -> pid_t, as libc::SYS_fork; |next| seen::forks(next)
     fn _Fork() -> pid_t, as libc::SYS_fork; |next| seen::forks(next)
@@ -18,7 +18,7 @@ hooks! {
     }
 }
 
-hooks! {
+interposers! {
     // What a parent does first after a vfork, when nothing else: it is back in its memory.
     fn wait(status: *mut c_int) -> pid_t, else -1; |next| {
         seen::returned();
@@ -42,9 +42,9 @@ hooks! {
     }
 }
 
-/// Hooks on calls that execute a program, in this process or in a new one.
+/// Interposers of calls that execute a program, in this process or in a new one.
 macro_rules! executing {
-    ($by:expr, $failed:expr; $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { hooks! {$(
+    ($by:expr, $failed:expr; $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, $how:ident $what:expr;)*) => { interposers! {$(
         fn $name($($arg: $ty),*) -> $ret, $how $what; |next| {
             $by();
             let result = next($($arg),*);
@@ -89,7 +89,7 @@ executing! { started, || ();
     fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, else core::ptr::null_mut();
 }
 
-hooks! {
+interposers! {
     // A program that is executed in a child gets it.
     fn posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, to: c_int) -> c_int, else libc::ENOSYS; |next| {
         seen::unusual(fd);
@@ -101,7 +101,7 @@ hooks! {
     }
 }
 
-hooks! {
+interposers! {
     // What ends a process without the ends of its libraries.
     fn _exit(status: c_int) -> c_int, as libc::SYS_exit_group; |next| {
         seen::ending();

@@ -1,8 +1,8 @@
-//! Hooks of calls that move bytes between the program and a connection.
+//! Interposers of calls that move bytes between the program and a connection.
 
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::page::{self, Way};
 use crate::rings::closing;
 use crate::rings::conn::Known;
@@ -210,7 +210,7 @@ fn got_from(
     result
 }
 
-hooks! {
+interposers! {
     fn read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any hot 0;
         |next| got(fd, flat(to, length), 0, || next(fd, to, length))
     fn __read(fd: c_int, to: *mut c_void, length: size_t) -> ssize_t, as libc::SYS_read, quick any;

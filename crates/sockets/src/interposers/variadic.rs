@@ -1,5 +1,5 @@
-//! Hooks of functions that Rust cannot define: `vfork`, which returns twice on one stack frame, and
-//! those with arguments on the stack. The hooks leave stack and registers as they found them, and
+//! Interposers of functions that Rust cannot define: `vfork`, which returns twice on one stack frame, and
+//! those with arguments on the stack. The interposers leave stack and registers as they found them, and
 //! jump.
 //!
 //! Each has a function of its own [asked](ask), which notes the call and says where the next definition is.
@@ -10,7 +10,7 @@ use libc::c_int;
 use sockets_rules::layout::Note;
 
 use super::process::replaced;
-use crate::hook::{Name, Registers, Slot, ask, nothing};
+use crate::interposer::{Name, Registers, Slot, ask, nothing};
 use crate::seen;
 
 /// Where the next definition is; any function will do as its type.

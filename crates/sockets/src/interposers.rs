@@ -1,4 +1,4 @@
-//! The hooks, grouped by subject; their names, arguments and results are the C library's.
+//! The interposers, grouped by subject; their names, arguments and results are the C library's.
 
 mod close;
 mod create;

@@ -1,15 +1,15 @@
-//! Hooks of calls that close or replace descriptors. The library forgets what a number was before
+//! Interposers of calls that close or replace descriptors. The library forgets what a number was before
 //! the number can be reused.
 
 use libc::{c_int, c_uint, c_ulong, c_void};
 use sockets_rules::layout::Note;
 
-use crate::hook::{hooks, system};
+use crate::interposer::{interposers, system};
 use crate::rings::closing::{closes, closes_range};
 use crate::rings::own::changing;
 use crate::{cancel, seen, state};
 
-hooks! {
+interposers! {
     fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
     fn __close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, as libc::SYS_close_range; |next| {
@@ -133,7 +133,7 @@ pub(crate) fn controlled(fd: c_int, command: c_int, result: c_int) -> c_int {
     }
 }
 
-hooks! {
+interposers! {
     fn fclose(stream: *mut c_void) -> c_int, else -1; |next| super::stream::closes(stream, || next(stream))
     fn shutdown(fd: c_int, how: c_int) -> c_int, as libc::SYS_shutdown; |next| {
         seen::shutting_down(fd, how);

@@ -1,8 +1,8 @@
-//! What a hook is: a function with the name and arguments of the C library's, which finds the next
+//! What an interposer is: a function with the name and arguments of the C library's, which finds the next
 //! definition and passes the program's call to it.
 //!
 //! So whatever the next definition does, it does to the program's call: a thread may be cancelled in it, a sanitizer checks
-//! its arguments, errno is its. Unwinding (a cancelled thread) passes through hooks, which therefore hold nothing that would
+//! its arguments, errno is its. Unwinding (a cancelled thread) passes through interposers, which therefore hold nothing that would
 //! have to be given back. Functions with a variable number of arguments are declared with as many as any call has: registers of
 //! arguments that a caller did not give hold anything, and what gets them does not look.
 
@@ -16,9 +16,9 @@ use crate::state;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The next definition of a name, found at its first use. `F` is the type of a pointer to the function; `HOT` is its place in the line that
-/// each hook reads, if it has one there.
+/// each interposer reads, if it has one there.
 ///
-/// It holds no pointer that the loader would have to relocate: hooks are called before it has. So each use says the name again.
+/// It holds no pointer that the loader would have to relocate: interposers are called before it has. So each use says the name again.
 #[repr(C)]
 pub(crate) struct Slot<F, const HOT: usize = COLD> {
     /// 0 until it was looked for; with [`FOREIGN`] if it is not the C library's function. The first field: stubs read it.
@@ -239,13 +239,13 @@ pub(crate) fn nothing() -> isize {
     -1
 }
 
-/// Defines hooks: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the system call that does the
+/// Defines interposers: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the system call that does the
 /// same) or `else VALUE` (fails with ENOSYS). BODY is safe code; `next` takes the arguments.
 ///
 /// What the program calls is a stub, which jumps to the body. With `quick any` behind MISSING it jumps straight to
 /// the next definition where nothing is to be noted of the descriptor, the first argument, because it is known to be no connection of TCP: that
 /// way is short, reads two lines of the cache and leaves nothing to return to. `hot` is the place of the next definition among the commonest.
-macro_rules! hooks {
+macro_rules! interposers {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, quick $which:ident $(hot $hot:literal)?)?; |$next:ident| $body:expr)*) => {$(
         /// As in the C library.
         ///
@@ -256,11 +256,11 @@ macro_rules! hooks {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name() {
             unsafe extern "C-unwind" fn missing($($arg: $ty),*) -> $ret {
-                $crate::hook::missing!($how $what, $ret, $($arg),*)
+                $crate::interposer::missing!($how $what, $ret, $($arg),*)
             }
-            const HOT: usize = { let _hot = $crate::hook::COLD; $($(let _hot = $hot;)?)? _hot };
-            const NAME: $crate::hook::Name = $crate::hook::Name::terminated(concat!(stringify!($name), "\0"));
-            static NEXT: $crate::hook::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret, HOT> = $crate::hook::Slot::new();
+            const HOT: usize = { let _hot = $crate::interposer::COLD; $($(let _hot = $hot;)?)? _hot };
+            const NAME: $crate::interposer::Name = $crate::interposer::Name::terminated(concat!(stringify!($name), "\0"));
+            static NEXT: $crate::interposer::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret, HOT> = $crate::interposer::Slot::new();
             unsafe extern "C-unwind" fn body($($arg: $ty),*) -> $ret {
                 // SAFETY: the caller's promise is the one that the next definition wants.
                 let $next = |$($arg: $ty),*| -> $ret { unsafe { NEXT.get(NAME, missing)($($arg),*) } };
@@ -269,21 +269,21 @@ macro_rules! hooks {
             extern "C" fn way() -> usize {
                 NEXT.way(NAME, body as *const () as usize)
             }
-            $crate::hook::stub!(NEXT, body, way $(, $which $($hot)?)?)
+            $crate::interposer::stub!(NEXT, body, way $(, $which $($hot)?)?)
         }
     )*};
 }
 
-/// The stub of a hook.
+/// The stub of an interposer.
 macro_rules! stub {
     ($next:ident, $body:ident, $way:ident, none $($hot:literal)?) => {
-        $crate::hook::stub!($next, $body, $way)
+        $crate::interposer::stub!($next, $body, $way)
     };
     ($next:ident, $body:ident, $way:ident, any $hot:literal) => {
-        $crate::hook::stub!(@whole "mov r11, [r11 + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
+        $crate::interposer::stub!(@whole "mov r11, [r11 + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
     };
     ($next:ident, $body:ident, $way:ident, any) => {
-        $crate::hook::stub!(@whole "mov r11, [rip + {next}]", $next, $body, $way)
+        $crate::interposer::stub!(@whole "mov r11, [rip + {next}]", $next, $body, $way)
     };
     (@whole $load:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
         core::arch::naked_asm!(
@@ -322,7 +322,7 @@ macro_rules! stub {
             next = sym $next,
             body = sym $body,
             way = sym $way,
-            ask = sym $crate::hook::ask,
+            ask = sym $crate::interposer::ask,
             $($($more)*)?
         )
     };
@@ -345,15 +345,15 @@ macro_rules! stub {
             next = sym $next,
             body = sym $body,
             way = sym $way,
-            ask = sym $crate::hook::ask,
+            ask = sym $crate::interposer::ask,
         )
     };
 }
 
-/// Defines hooks that only hand on.
+/// Defines interposers that only hand on.
 macro_rules! forwards {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr;)*) => {
-        $crate::hook::hooks! {$(
+        $crate::interposer::interposers! {$(
             fn $name($($arg: $ty),*) -> $ret, $how $what; |next| next($($arg),*)
         )*}
     };
@@ -363,13 +363,13 @@ macro_rules! forwards {
 macro_rules! missing {
     (as $number:expr, $ret:ty, $($arg:ident),*) => {
         // SAFETY: the caller's promise is the one that the system call wants.
-        unsafe { $crate::hook::system($number, &[$($arg as usize),*]) as $ret }
+        unsafe { $crate::interposer::system($number, &[$($arg as usize),*]) as $ret }
     };
     (else $value:expr, $ret:ty, $($arg:ident),*) => {{
         $(let _ = $arg;)*
-        $crate::hook::nothing();
+        $crate::interposer::nothing();
         $value
     }};
 }
 
-pub(crate) use {forwards, hooks, missing, stub};
+pub(crate) use {forwards, interposers, missing, stub};

@@ -1,8 +1,8 @@
-//! Hooks of calls that wait for descriptors: they check rings, then wait in the kernel.
+//! Interposers of calls that wait for descriptors: they check rings, then wait in the kernel.
 
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::rings::blocked::{Asks, Limit};
 use crate::rings::forced::Wait;
 use crate::rings::wait::{Polled, Selected};
@@ -167,7 +167,7 @@ fn epolled_in(
     unsafe { epoll::wait(epoll, events, room, limit, next) }
 }
 
-hooks! {
+interposers! {
     fn poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int, as libc::SYS_poll;
         |next| polled(fds, count, Some(Limit::milliseconds(limit)), |asks| next(fds, count, if asks.waits() { limit } else { 0 }))
     fn __poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int, as libc::SYS_poll;

@@ -1,13 +1,13 @@
-//! Hooks of the C library's streams on descriptors, whose transfers no hook sees.
+//! Interposers of the C library's streams on descriptors, whose transfers no interposer sees.
 
 use libc::{c_char, c_int, c_void};
 use sockets_rules::layout::Note;
 
-use crate::hook::{Name, Slot, get_errno, hooks, set_errno};
+use crate::interposer::{Name, Slot, get_errno, interposers, set_errno};
 use crate::rings::closing;
 use crate::seen;
 
-hooks! {
+interposers! {
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void, else core::ptr::null_mut(); |next| {
         seen::note(Note::Streamed);
         seen::unusual(fd);

@@ -1,10 +1,10 @@
-//! Hooks of calls by which the kernel, or the C library's threads, move bytes between descriptors by themselves.
+//! Interposers of calls by which the kernel, or the C library's threads, move bytes between descriptors by themselves.
 
 use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, ssize_t};
 use sockets_rules::layout::Note;
 
 use super::data::ring;
-use crate::hook::hooks;
+use crate::interposer::interposers;
 use crate::rings::flight::Flight;
 use crate::rings::{self, Native};
 use crate::{raw, seen, state};
@@ -49,7 +49,7 @@ fn sent_file(
     })
 }
 
-hooks! {
+interposers! {
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
         |next| sent_file(to, from, at, length, || next(to, from, at, length))
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, length: size_t) -> ssize_t, as libc::SYS_sendfile;
@@ -92,7 +92,7 @@ fn are_moved_unseen(list: *const c_void, count: c_int) {
 
 /// Input and output that the C library's own threads do.
 macro_rules! asynchronous {
-    ($($name:ident)*) => { hooks! {$(
+    ($($name:ident)*) => { interposers! {$(
         fn $name(block: *mut c_void) -> c_int, else -1; |next| {
             is_moved_unseen(block);
             next(block)
@@ -102,7 +102,7 @@ macro_rules! asynchronous {
 
 asynchronous! { aio_read aio_read64 aio_write aio_write64 }
 
-hooks! {
+interposers! {
     fn lio_listio(mode: c_int, list: *mut c_void, count: c_int, event: *mut c_void) -> c_int, else -1; |next| {
         are_moved_unseen(list, count);
         next(mode, list, count, event)

@@ -1,4 +1,4 @@
-//! The hook of `syscall()`: any call by its number. Those that matter to the table are known by
+//! The interposer of `syscall()`: any call by its number. Those that matter to the table are known by
 //! their numbers.
 
 use core::arch::naked_asm;
@@ -13,7 +13,7 @@ use super::limits::{filtering, filters, limiting};
 use super::message::{gave_several, got_several, passing_several};
 use super::process::{replaced, stayed};
 use super::wait::{epolled, polled};
-use crate::hook::{Name, Registers, Slot, ask, nothing};
+use crate::interposer::{Name, Registers, Slot, ask, nothing};
 use crate::rings::blocked::{Asks, Limit};
 use crate::rings::closing::{closes, closes_range};
 use crate::rings::own::changing;
