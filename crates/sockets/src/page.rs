@@ -24,9 +24,9 @@ use crate::{environment, raw, state};
 
 /// A record's number (plus one) when all are taken.
 const NONE_LEFT: u16 = u16::MAX;
-/// Which way bytes go.
+/// Whether bytes come into the program or leave it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     In,
     Out,
 }
@@ -98,34 +98,34 @@ fn at_first() -> Reason {
 
 /// Counts bytes that a call of the program has moved through the kernel. Of a connection without a record all are counted together.
 #[inline(always)]
-pub(crate) fn kernel(record: u16, way: Way, bytes: u64) {
-    let at = match (way, is_recorded(record)) {
-        (Way::In, true) => place(record) + record::KERNEL_IN,
-        (Way::Out, true) => place(record) + record::KERNEL_OUT,
-        (Way::In, false) => head::KERNEL_IN + at_first() as usize,
-        (Way::Out, false) => head::KERNEL_OUT + at_first() as usize,
+pub(crate) fn kernel(record: u16, direction: Direction, bytes: u64) {
+    let at = match (direction, is_recorded(record)) {
+        (Direction::In, true) => place(record) + record::KERNEL_IN,
+        (Direction::Out, true) => place(record) + record::KERNEL_OUT,
+        (Direction::In, false) => head::KERNEL_IN + at_first() as usize,
+        (Direction::Out, false) => head::KERNEL_OUT + at_first() as usize,
     };
     add(at, bytes);
 }
 
 /// Counts bytes that were put into a ring, or taken from one. Called by who has the ring's lock for that.
 #[inline(always)]
-pub(crate) fn memory(record: u16, way: Way, bytes: u64) {
+pub(crate) fn memory(record: u16, direction: Direction, bytes: u64) {
     if !is_recorded(record) {
-        return memory_together(way, bytes);
+        return memory_together(direction, bytes);
     }
-    let counter = match way {
-        Way::In => record::MEMORY_IN,
-        Way::Out => record::PUT,
+    let counter = match direction {
+        Direction::In => record::MEMORY_IN,
+        Direction::Out => record::PUT,
     };
     add_alone(word(place(record) + counter), bytes);
 }
 
 #[cold]
-fn memory_together(way: Way, bytes: u64) {
-    let counter = match way {
-        Way::In => head::MEMORY_IN,
-        Way::Out => head::PUT,
+fn memory_together(direction: Direction, bytes: u64) {
+    let counter = match direction {
+        Direction::In => head::MEMORY_IN,
+        Direction::Out => head::PUT,
     };
     add(counter, bytes);
 }

@@ -19,6 +19,7 @@ mod copy;
 pub(crate) mod epoll;
 pub(crate) mod flight;
 pub(crate) mod forced;
+mod header;
 pub(crate) mod io;
 mod kernel;
 pub(crate) mod late;
@@ -34,7 +35,6 @@ mod run;
 mod spin;
 pub(crate) mod tables;
 pub(crate) mod wait;
-mod words;
 
 pub(crate) use copy::{Bytes, copy};
 pub(crate) use native::Native;

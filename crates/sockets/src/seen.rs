@@ -9,25 +9,25 @@ use crate::{page, raw, rings, state};
 
 /// A call that took bytes from a descriptor came back.
 pub(crate) fn input(fd: c_int, got: isize) {
-    moved(fd, got, page::Way::In);
+    moved(fd, got, page::Direction::In);
 }
 
 /// A call that gave bytes to a descriptor came back.
 pub(crate) fn output(fd: c_int, sent: isize) {
-    moved(fd, sent, page::Way::Out);
+    moved(fd, sent, page::Direction::Out);
 }
 
 #[inline]
-fn moved(fd: c_int, bytes: isize, way: page::Way) {
+fn moved(fd: c_int, bytes: isize, direction: page::Direction) {
     // The end of a stream is nothing that was moved.
     if bytes <= 0 {
         return;
     }
     if state::outside() {
-        return table::used_outside(fd, way, bytes as u64);
+        return table::used_outside(fd, direction, bytes as u64);
     }
     if table::brief(fd) != table::NO_CONNECTION {
-        table::used(fd, way, bytes as u64);
+        table::used(fd, direction, bytes as u64);
     }
 }
 

@@ -291,7 +291,7 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
 /// Bytes went through a descriptor that is not known at a glance to be no connection.
 #[cold]
 #[inline(never)]
-pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
+pub(crate) fn used(fd: c_int, direction: page::Direction, bytes: u64) {
     let Some(entry) = entry(fd) else { return };
     let word = entry.word.load(Ordering::Relaxed);
     let known = Word::unpack(word);
@@ -300,7 +300,7 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
         // What cannot be asked for now is what it was when it was last known.
         let now = Word::unpack(entry.word.load(Ordering::Relaxed));
         if now.kind == Kind::Tcp {
-            page::kernel(now.record, way, bytes);
+            page::kernel(now.record, direction, bytes);
         }
         return;
     }
@@ -309,7 +309,7 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
         return;
     }
     if known.record != 0 {
-        page::kernel(known.record, way, bytes);
+        page::kernel(known.record, direction, bytes);
         match rings::late::counts(fd, bytes) {
             Use::Early => return,
             Use::Due
@@ -329,21 +329,21 @@ pub(crate) fn used(fd: c_int, way: page::Way, bytes: u64) {
         }
         return;
     }
-    early(fd, entry, way, bytes);
+    early(fd, entry, direction, bytes);
     // With the record that it may have got.
-    page::kernel(Word::unpack(entry.word.load(Ordering::Relaxed)).record, way, bytes);
+    page::kernel(Word::unpack(entry.word.load(Ordering::Relaxed)).record, direction, bytes);
 }
 
 /// As [`used`], by a child that borrows this memory and has descriptors of its own, of which nothing is known here.
 #[cold]
-pub(crate) fn used_outside(fd: c_int, way: page::Way, bytes: u64) {
+pub(crate) fn used_outside(fd: c_int, direction: page::Direction, bytes: u64) {
     if state::may_ask() && ask_kind(fd) == Kind::Tcp {
-        page::kernel(0, way, bytes);
+        page::kernel(0, direction, bytes);
     }
 }
 
 /// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of its cookie.
-fn early(fd: c_int, entry: &Entry, way: page::Way, bytes: u64) {
+fn early(fd: c_int, entry: &Entry, direction: page::Direction, bytes: u64) {
     loop {
         let kept = entry.cookie.load(Ordering::Relaxed);
         let before = Early::unpack(kept);
@@ -352,7 +352,7 @@ fn early(fd: c_int, entry: &Entry, way: page::Way, bytes: u64) {
             return;
         }
         let stays = |after: &Early| after.uses <= EARLY_USES && !crate::environment::is_forced();
-        let Some(after) = before.and(way, bytes).filter(stays) else { return look_again(fd) };
+        let Some(after) = before.and(direction, bytes).filter(stays) else { return look_again(fd) };
         let order = Ordering::Relaxed;
         if entry.cookie.compare_exchange(kept, after.pack(), order, order).is_ok() {
             if before.uses == 0 {
@@ -400,11 +400,11 @@ impl Early {
     }
 
     /// With another use; none if the numbers get too large for their places.
-    pub(crate) fn and(mut self, way: page::Way, bytes: u64) -> Option<Self> {
+    pub(crate) fn and(mut self, direction: page::Direction, bytes: u64) -> Option<Self> {
         self.uses += 1;
-        let sum = match way {
-            page::Way::In => &mut self.bytes_in,
-            page::Way::Out => &mut self.bytes_out,
+        let sum = match direction {
+            page::Direction::In => &mut self.bytes_in,
+            page::Direction::Out => &mut self.bytes_out,
         };
         *sum = sum.checked_add(bytes)?;
         (*sum < 1 << Self::BITS && self.uses < 16).then_some(self)

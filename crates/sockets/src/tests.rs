@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use crate::page::Way;
+use crate::page::Direction;
 use crate::table::{self, Early, Kind, Word};
 use crate::{elf, environment, seen};
 
@@ -91,13 +91,13 @@ fn a_connection_is_recognised_and_counted_once() {
 fn what_is_counted_before_there_is_a_record_fits_its_place() {
     let mut early = Early::default();
     for bytes in [1, 1 << 29, (1 << 29) - 2] {
-        early = early.and(Way::In, bytes).unwrap().and(Way::Out, 2).unwrap();
+        early = early.and(Direction::In, bytes).unwrap().and(Direction::Out, 2).unwrap();
         assert_eq!(Early::unpack(early.pack()), early);
     }
     assert_eq!((early.uses, early.bytes_in, early.bytes_out), (6, (1 << 30) - 1, 6));
-    assert_eq!(early.and(Way::In, 1), None);
-    assert_eq!(early.and(Way::Out, u64::MAX), None);
-    assert!((0..10).try_fold(early, |early, _| early.and(Way::Out, 0)).is_none());
+    assert_eq!(early.and(Direction::In, 1), None);
+    assert_eq!(early.and(Direction::Out, u64::MAX), None);
+    assert!((0..10).try_fold(early, |early, _| early.and(Direction::Out, 0)).is_none());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use crate::interposer::interposers;
-use crate::page::{self, Way};
+use crate::page::{self, Direction};
 use crate::rings::closing;
 use crate::rings::conn::Known;
 use crate::rings::flight::Flight;
@@ -27,9 +27,9 @@ fn settled(fd: c_int) -> Option<u16> {
 
 /// Counts what a call has moved through the kernel. Hands its result on.
 #[inline(always)]
-fn through_kernel(record: u16, way: Way, result: ssize_t) -> ssize_t {
+fn through_kernel(record: u16, direction: Direction, result: ssize_t) -> ssize_t {
     if result > 0 {
-        page::kernel(record, way, result as u64);
+        page::kernel(record, direction, result as u64);
     }
     result
 }
@@ -39,7 +39,7 @@ fn through_kernel(record: u16, way: Way, result: ssize_t) -> ssize_t {
 fn counted_in(conn: Known, takes: bool, next: &mut impl FnMut() -> ssize_t) -> ssize_t {
     let record = conn.record();
     let result = next();
-    if takes { through_kernel(record, Way::In, result) } else { result }
+    if takes { through_kernel(record, Direction::In, result) } else { result }
 }
 
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
@@ -64,7 +64,7 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
     let takes = seen::takes(flags);
     if let Some(record) = settled(fd) {
         let result = next();
-        return if takes { through_kernel(record, Way::In, result) } else { result };
+        return if takes { through_kernel(record, Direction::In, result) } else { result };
     }
     if IS_POINT {
         cancel::point();
@@ -113,7 +113,7 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     if let Some(record) = settled(fd) {
-        return through_kernel(record, Way::Out, next());
+        return through_kernel(record, Direction::Out, next());
     }
     if IS_POINT {
         cancel::point();

@@ -26,12 +26,12 @@ pub(crate) use self::places::{
     for_each_ready, for_each_ready_at, forked, met, place, was_closed, with_ring,
 };
 pub(crate) use self::users::{Gone, Mover, Use, forks, takes_away};
+use super::header::Header;
 use super::pace::Pace;
 pub(crate) use super::pace::counts_down;
 use super::tables;
-use super::words::Words;
 use crate::interposer::get_errno;
-use crate::page::{self, Way};
+use crate::page::{self, Direction};
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::table::NUMBERS;
 
@@ -63,8 +63,8 @@ pub(crate) struct Conn {
     pub(crate) cookie: AtomicU64,
     /// Of the statistics.
     pub(crate) record: AtomicU32,
-    pub(crate) own: AtomicPtr<Words>,
-    pub(crate) peer: AtomicPtr<Words>,
+    pub(crate) own: AtomicPtr<Header>,
+    pub(crate) peer: AtomicPtr<Header>,
     pub(crate) meeting: Meeting,
     pub(crate) kept: Kept,
     pub(crate) pace: Pace,
@@ -135,8 +135,8 @@ impl Conn {
 
     /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
     /// kernel holds each until the one before is acknowledged (RFC 896), so that is done at once.
-    pub(crate) fn came(&self, fd: c_int, peer: &Words) {
-        let base = peer.way.0.base.load(Ordering::Relaxed);
+    pub(crate) fn came(&self, fd: c_int, peer: &Header) {
+        let base = peer.writer.0.base.load(Ordering::Relaxed);
         let is_new = self.owed.acknowledged_base.load(Ordering::Relaxed) != base;
         self.owed.unacknowledged.store(u32::from(!is_new), Ordering::Relaxed);
         if is_new {
@@ -148,7 +148,7 @@ impl Conn {
     /// Whether it has a ring, and the readers of the other end sleep: they are woken by the kernel alone.
     pub(crate) fn is_slept_over(&self) -> bool {
         self.is(state::READY)
-            && self.words().is_some_and(|(_, peer)| peer.will.0.asleep.load(Ordering::Relaxed) != 0)
+            && self.headers().is_some_and(|(_, peer)| peer.reader.0.asleep.load(Ordering::Relaxed) != 0)
     }
 
     /// Makes a call that gives bytes to the kernel beside the ring, of the program or for it, and counts what it says. By what it finds before: behind
@@ -158,7 +158,7 @@ impl Conn {
         let (record, is_slept_over) = (self.record(), self.is_slept_over());
         let given = call();
         if given > 0 {
-            page::kernel(record, Way::Out, given as u64);
+            page::kernel(record, Direction::Out, given as u64);
             if is_slept_over {
                 page::asleep(record, given as u64);
             }
@@ -169,8 +169,8 @@ impl Conn {
     /// Whether the half that is not about to be shut down was before; also if the other end has ended, which writes nothing any more.
     pub(crate) fn is_other_half_shut(&self, fd: c_int, how: c_int) -> bool {
         match how {
-            libc::SHUT_RD => self.words().is_some_and(|(own, _)| {
-                matches!(own.way.0.path.load(Ordering::Acquire), path::SHUT | path::LAST)
+            libc::SHUT_RD => self.headers().is_some_and(|(own, _)| {
+                matches!(own.writer.0.path.load(Ordering::Acquire), path::SHUT | path::LAST)
             }),
             _ => super::kernel::has_hung_up(fd),
         }
@@ -181,9 +181,9 @@ impl Conn {
         self.owed.stuck.load(Ordering::Relaxed) >= super::run::STUCK
     }
 
-    /// The words of this end and of the other. Only of a connection that is ready.
+    /// The shared headers of this end and of the other. Only of a connection that is ready.
     #[inline(always)]
-    pub(crate) fn words(&self) -> Option<(&'static Words, &'static Words)> {
+    pub(crate) fn headers(&self) -> Option<(&'static Header, &'static Header)> {
         // SAFETY: once set, the addresses of a place in the table stay mapped for good: what is mapped there changes, and any
         // bytes are words.
         unsafe {

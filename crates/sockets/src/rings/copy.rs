@@ -6,8 +6,8 @@ use core::arch::asm;
 
 use libc::{c_void, iovec};
 
+use super::header::CAPACITY;
 use super::reach;
-use super::words::CAPACITY;
 
 /// Copies.
 ///

@@ -23,14 +23,14 @@ pub(crate) use self::parking::{
 use self::parking::{FOREIGN, for_each_awake, for_each_with_any, park_all, sleepers, turns};
 use super::blocked::{self, Asks, Limit};
 use super::conn::{self, CONNECTIONS, Conn};
+use super::header::Header;
 use super::io::offers;
 use super::kernel;
-use super::spin::{self, Look};
-use super::words::Words;
+use super::spin::{self, Spin};
 use crate::sync::{AtomicU32, Ordering};
 
-/// How looking has paid for those who wait in this process.
-static SPIN: spin::Spin = spin::Spin::new();
+/// The hits and misses of those who wait in this process.
+static HISTORY: spin::SpinHistory = spin::SpinHistory::new();
 
 const INPUT: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 const OUTPUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -38,7 +38,7 @@ const OUTPUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 /// What a ring adds to what epoll says; 0 for nothing. An edge that is told is not told again.
 #[inline(always)]
 fn event(conn: &Conn, events: u32, tells: bool) -> u32 {
-    let Some((own, peer)) = conn.words() else { return 0 };
+    let Some((own, peer)) = conn.headers() else { return 0 };
     let is_edge = events & libc::EPOLLET as u32 != 0;
     let mut input = events & INPUT;
     if input != 0 && !offers(own, peer) {
@@ -62,16 +62,16 @@ fn event(conn: &Conn, events: u32, tells: bool) -> u32 {
 
 /// Whether the kernel would take more of this end: it has nothing to send as long as the ring is the way, and the ring holds less than
 /// the kernel surely has room for.
-fn takes_more(conn: &Conn, own: &Words) -> bool {
+fn takes_more(conn: &Conn, own: &Header) -> bool {
     let unread = own.tail().wrapping_sub(conn.kept.head.load(Ordering::Relaxed));
-    own.way.0.path.load(Ordering::Relaxed) == path::RING
-        && own.way.0.recall.load(Ordering::Relaxed) == 0
+    own.writer.0.path.load(Ordering::Relaxed) == path::RING
+        && own.writer.0.recall.load(Ordering::Relaxed) == 0
         && (unread < conn.kept.room.load(Ordering::Relaxed) || has_room(conn))
 }
 
 #[cold]
 fn has_room(conn: &Conn) -> bool {
-    let Some((own, peer)) = conn.words() else { return false };
+    let Some((own, peer)) = conn.headers() else { return false };
     let unread = own.tail().wrapping_sub(peer.head.0.load(Ordering::Acquire));
     unread < conn.kept.room.load(Ordering::Relaxed)
 }
@@ -83,7 +83,7 @@ fn beside(conn: &Conn, events: u32, is_last: bool) -> u32 {
     let is_edge = events & libc::EPOLLET as u32 != 0;
     let wanted = events & if is_edge { output } else { !(libc::EPOLLIN | libc::EPOLLRDNORM) as u32 };
     let is_open =
-        || conn.words().is_some_and(|(own, _)| own.way.0.path.load(Ordering::Relaxed) == path::RING);
+        || conn.headers().is_some_and(|(own, _)| own.writer.0.path.load(Ordering::Relaxed) == path::RING);
     if wanted == 0 || if is_edge { is_open() } else { !is_last } {
         return 0;
     }
@@ -257,14 +257,14 @@ pub(crate) unsafe fn wait(
         return asleep(epoll, || native(into, room, Asks::Waits));
     }
     let length = room as usize;
-    let mut looked = None;
+    let mut spin = None;
     let found =
         if is_kernels_turn(epoll) { noting::asks(epoll, || native(into, room, Asks::AtOnce)) } else { 0 };
     if found != 0 {
         return found;
     }
     // SAFETY: the caller's promise.
-    let found = unsafe { look(epoll, into, length, limit, &mut looked, &mut native) };
+    let found = unsafe { look(epoll, into, length, limit, &mut spin, &mut native) };
     if found != 0 {
         return found;
     }
@@ -286,8 +286,8 @@ pub(crate) unsafe fn wait(
         let mut sleeps = |asks| native(into, room, asks);
         // The other end has to make room first; meanwhile nothing may be missed.
         let result = blocked::sleep(limit, &mut sleeps, || blocked::part(epoll));
-        if let Some(look) = looked.filter(|_| result > 0) {
-            look.slept();
+        if let Some(spin) = spin.filter(|_| result > 0) {
+            spin.slept();
         }
         result
     };
@@ -314,7 +314,7 @@ unsafe fn look(
     into: *mut epoll_event,
     room: usize,
     limit: Limit,
-    looked: &mut Option<Look<'static>>,
+    spin: &mut Option<Spin<'static>>,
     native: &mut impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> c_int {
     let mut looks = 0_u32;
@@ -322,7 +322,7 @@ unsafe fn look(
         // SAFETY: the caller's promise.
         let Found { count, asks } = unsafe { collect(epoll, into, room) };
         if count > 0 {
-            SPIN.paid();
+            HISTORY.hit();
             let turn = TURNS.load(Ordering::Relaxed).wrapping_add(1);
             TURNS.store(turn, Ordering::Relaxed);
             if !asks {
@@ -340,11 +340,11 @@ unsafe fn look(
             if awake == Awake::None {
                 return 0;
             }
-            *looked = Some(Look::begin(&SPIN, start, limit.may_wait() && awake == Awake::Elsewhere, limit));
+            *spin = Some(Spin::begin(&HISTORY, start, limit.may_wait() && awake == Awake::Elsewhere, limit));
         }
         if looks.is_multiple_of(LOOKS) {
             // Rings that have answered the last wait get the time of some looks before the kernel is asked; and who does not wait asks it next.
-            let goes_on = looked.as_ref().is_some_and(|look| !look.is_none());
+            let goes_on = spin.as_ref().is_some_and(|spin| !spin.is_none());
             let is_early = looks == 0 && (!limit.may_wait() || goes_on && noting::is_trusted(epoll));
             if !is_early {
                 let found = noting::asks(epoll, || native(into, room as c_int, Asks::AtOnce));
@@ -353,7 +353,7 @@ unsafe fn look(
                     return found;
                 }
             }
-            if !looked.as_mut().is_some_and(Look::goes_on) {
+            if !spin.as_mut().is_some_and(Spin::goes_on) {
                 return 0;
             }
         }
@@ -374,7 +374,7 @@ enum Awake {
 fn elsewhere(epoll: c_int, here: u32) -> Awake {
     let mut awake = Awake::None;
     for_each_awake(epoll, |conn| {
-        if let Some((own, peer)) = conn.words() {
+        if let Some((own, peer)) = conn.headers() {
             let is_elsewhere = spin::is_elsewhere(own, peer, here);
             awake = if is_elsewhere || awake == Awake::Elsewhere { Awake::Elsewhere } else { Awake::Here };
         }

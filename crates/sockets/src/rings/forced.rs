@@ -120,7 +120,7 @@ pub(crate) fn opened(conn: &'static Conn) {
     fence(Ordering::SeqCst);
     if is_on()
         && WAITS.load(Ordering::SeqCst) == 0
-        && let Some((own, _)) = conn.words()
+        && let Some((own, _)) = conn.headers()
     {
         epoll::wakes(conn, own);
     }

@@ -4,10 +4,10 @@ mod both;
 mod fast;
 mod file;
 mod held;
-mod look;
 mod plain;
 mod read;
 mod rest;
+mod spin;
 mod write;
 
 use core::arch::asm;
@@ -16,15 +16,15 @@ use libc::c_int;
 
 pub(crate) use self::file::send_file;
 pub(crate) use self::held::is_held_back;
-pub(crate) use self::look::read_quietly;
 pub(crate) use self::read::read;
+pub(crate) use self::spin::read_quietly;
 pub(crate) use self::write::{write, write_quietly};
 use super::conn::{Known, state};
 use super::flight::Flight;
 use super::forced::{self, Wait};
+use super::header::{CAPACITY, Header};
 use super::native::Native;
 use super::pair;
-use super::words::{CAPACITY, Words};
 use crate::interposer::set_errno;
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering};
@@ -75,15 +75,15 @@ fn used(conn: Known, fd: c_int, result: isize) -> isize {
 
 /// Nothing of the ring is unread.
 #[inline(always)]
-pub(crate) fn is_empty(own: &Words, peer: &Words) -> bool {
+pub(crate) fn is_empty(own: &Header, peer: &Header) -> bool {
     let tail = peer.tail();
-    tail == own.head.0.load(Ordering::Acquire) || tail == peer.way.0.base.load(Ordering::Acquire)
+    tail == own.head.0.load(Ordering::Acquire) || tail == peer.writer.0.base.load(Ordering::Acquire)
 }
 
 /// Whether there is something in the ring that a reader may take now: what the writer takes back comes through the kernel.
 #[inline(always)]
-pub(crate) fn offers(own: &Words, peer: &Words) -> bool {
-    !is_empty(own, peer) && peer.way.0.recall.load(Ordering::Acquire) == 0
+pub(crate) fn offers(own: &Header, peer: &Header) -> bool {
+    !is_empty(own, peer) && peer.writer.0.recall.load(Ordering::Acquire) == 0
 }
 
 /// Changes a word that only holders of a lock change: between two instructions of this thread only its own signal handlers can have.
@@ -127,12 +127,12 @@ pub(crate) fn is_hung_up(fd: c_int) -> bool {
 
 /// Bytes of a ring that are unread, if it has one.
 pub(crate) fn unread(fd: c_int) -> Option<c_int> {
-    let (own, peer) = super::conn::ready(fd)?.words()?;
+    let (own, peer) = super::conn::ready(fd)?.headers()?;
     if is_empty(own, peer) {
         return None;
     }
     // What went back to the kernel is counted there.
-    let from = own.head.0.load(Ordering::Acquire).max(peer.way.0.base.load(Ordering::Acquire));
+    let from = own.head.0.load(Ordering::Acquire).max(peer.writer.0.base.load(Ordering::Acquire));
     let unread = peer.tail().saturating_sub(from);
     Some(unread.min(CAPACITY) as c_int)
 }

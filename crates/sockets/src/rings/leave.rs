@@ -10,9 +10,9 @@ use stream::{Outcome, Word, consent, path};
 use super::blocked::{self, Blocked, Goes};
 use super::conn::{self, Conn, Known, state};
 use super::copy::Bytes;
+use super::header::{CAPACITY, Header};
 use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
-use super::words::{CAPACITY, Words};
 use super::{kernel, own, spin};
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
@@ -94,16 +94,16 @@ fn is_given_up(conn: &Conn) -> bool {
 
 /// Whether the kernel has some of what was taken back, and takes no more now.
 pub(crate) fn is_on_its_way_back(conn: &Conn) -> bool {
-    conn.words().is_some_and(|(own, _)| path::is_back(own.way.0.path.load(Ordering::Acquire)))
+    conn.headers().is_some_and(|(own, _)| path::is_back(own.writer.0.path.load(Ordering::Acquire)))
 }
 
 /// Whether the other end has had all that was written to the ring.
 fn is_settled(conn: &Conn) -> bool {
-    let Some((own, peer)) = conn.words() else { return true };
+    let Some((own, peer)) = conn.headers() else { return true };
     // Before the look: another thread that writes meanwhile finds it out.
     conn.owed.owes.swap(0, Ordering::SeqCst);
     // With the way over the kernel, what is still in the ring cannot go back: readers find it there.
-    let is_settled = match own.way.0.path.load(Ordering::Acquire) {
+    let is_settled = match own.writer.0.path.load(Ordering::Acquire) {
         path::RING => is_empty(peer, own),
         way => !path::is_back(way),
     };
@@ -151,7 +151,7 @@ pub(crate) fn reading(conn: &Conn, fd: c_int) {
 }
 
 fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
-    let Some((own, peer)) = conn.words().filter(|_| conn.is(state::READY)) else {
+    let Some((own, peer)) = conn.headers().filter(|_| conn.is(state::READY)) else {
         return give_up(conn);
     };
     if own.word(Word::Consent).load(Ordering::Relaxed) == consent::WITHDRAWN {
@@ -163,7 +163,7 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
         // Who has shut down hands nothing back any more. What was taken from the ring instead is not lost.
         Some(Outcome::Returning) => {
             kernel::has_hung_up(fd)
-                && path::is_back(peer.way.0.path.load(Ordering::Acquire))
+                && path::is_back(peer.writer.0.path.load(Ordering::Acquire))
                 && peer.tail() != own.head.0.load(Ordering::Acquire)
         }
         _ => false,
@@ -202,9 +202,9 @@ fn writing_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
         return give_up(conn);
     }
     conn.standing.sealed.store(1, Ordering::Relaxed);
-    if let Some((own, _)) = conn.words() {
+    if let Some((own, _)) = conn.headers() {
         // With the lock, which the visit takes, who opens the ring looks with Acquire.
-        own.way.0.sealed.store(1, Ordering::Release);
+        own.writer.0.sealed.store(1, Ordering::Release);
     }
     let (mut spent, most) = (Blocked::new(), patience.left());
     loop {
@@ -237,10 +237,10 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
     if !conn.is(state::READY) {
         return give_up(conn);
     }
-    let Some((own, peer)) = conn.words() else { return };
+    let Some((own, peer)) = conn.headers() else { return };
     let is_kernels =
-        |words: &Words| matches!(words.way.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
-    let is_new = own.will.0.consent.load(Ordering::Relaxed) == consent::OPEN;
+        |header: &Header| matches!(header.writer.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
+    let is_new = own.reader.0.consent.load(Ordering::Relaxed) == consent::OPEN;
     // Others who have it may write to the ring again, and are to see what this one writes, and when it shuts down.
     let is_alone = conn.standing.shared.load(Ordering::Relaxed) == 0;
     let was_sealed = conn.standing.sealed.swap(1, Ordering::Relaxed) != 0;
@@ -291,7 +291,7 @@ pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
         return;
     }
     settle_other_end(conn);
-    if let Some((own, peer)) = conn.words()
+    if let Some((own, peer)) = conn.headers()
         && is_empty(own, peer)
     {
         withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), 0);
@@ -303,7 +303,7 @@ pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
 ///
 /// Others who have this end may write more after it: before they do, they take it back.
 fn says_given(conn: &Conn, fd: c_int) {
-    let Some((own, peer)) = conn.words() else { return };
+    let Some((own, peer)) = conn.headers() else { return };
     if (!is_empty(peer, own) || is_on_its_way_back(conn))
         && let Some(call) = Call::new(conn, fd, &nothing())
     {
@@ -315,8 +315,8 @@ fn says_given(conn: &Conn, fd: c_int) {
 fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion, patience: &mut Patience) {
     let (mut spent, most) = (Blocked::new(), patience.left());
     let is_withdrawn = || {
-        conn.words()
-            .is_some_and(|(_, peer)| peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
+        conn.headers()
+            .is_some_and(|(_, peer)| peer.reader.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
     };
     // With other holders there may be no end behind which readers would look into the ring: give them a moment.
     let is_shared = occasion == Occasion::Finish && conn.standing.shared.load(Ordering::Relaxed) != 0;
@@ -355,7 +355,7 @@ fn taking_away(first: c_int, last: c_int) {
 /// A connection is closed, and nobody is going to use its descriptor any more.
 pub(super) fn ends(conn: &Conn, fd: c_int) {
     if conn.is(state::READY)
-        && let Some((own, _)) = conn.words()
+        && let Some((own, _)) = conn.headers()
     {
         conn.lets_go();
         finishes(conn, fd, &mut Patience::new());
@@ -383,7 +383,7 @@ fn finishes(conn: &Conn, fd: c_int, patience: &mut Patience) {
 
 /// A connection that is closed while bytes are unread is reset: what the kernel does by itself for those that it holds.
 fn resets_if_unread(conn: &Conn, fd: c_int) {
-    let is_unread = conn.words().is_some_and(|(own, peer)| !is_empty(own, peer));
+    let is_unread = conn.headers().is_some_and(|(own, peer)| !is_empty(own, peer));
     if is_unread && conn.standing.shared.load(Ordering::Relaxed) == 0 {
         let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
         let value = (&raw const at_once) as usize;
@@ -421,10 +421,10 @@ pub(crate) fn ending() {
 /// What the other end writes from here on nobody reads, as behind a close.
 fn is_ending(conn: &Conn) {
     if conn.standing.shared.load(Ordering::Relaxed) == 0
-        && let Some((own, _)) = conn.words()
+        && let Some((own, _)) = conn.headers()
     {
         // The other end, which looks with Acquire, has seen the kernel's end before.
-        own.will.0.ends.store(1, Ordering::Release);
+        own.reader.0.ends.store(1, Ordering::Release);
     }
 }
 

@@ -4,7 +4,7 @@
 //! What is wrong here is slow, and nothing else: nothing in it sees a byte or a word of a ring. The caller says what there is, and a
 //! [`Clock`] how long that took.
 
-use super::spin::{Clock, Spin};
+use super::spin::{Clock, SpinHistory};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Cycles of spinning before anything is asked, as long as that keeps paying: as long as an answer takes, also one that was held up a little. How many
@@ -50,9 +50,9 @@ pub(crate) struct Pace {
     /// Reads until it is asked again whether both ends are on one processor.
     together: AtomicU32,
     /// How long reads spin before they sleep.
-    pub(crate) spin: Spin,
+    pub(crate) history: SpinHistory,
     /// As that, of writes that wait for room.
-    full: Spin,
+    full: SpinHistory,
 }
 
 /// A wait for room: what was seen meanwhile.
@@ -69,7 +69,7 @@ impl Pace {
         flags.iter().for_each(|flag| flag.store(0, Ordering::Relaxed));
         self.together.store(0, Ordering::Relaxed);
         self.dry_at.store(0, Ordering::Relaxed);
-        self.spin.reset();
+        self.history.reset();
         self.full.reset();
     }
 
@@ -206,12 +206,12 @@ impl Pace {
         loop {
             match look() {
                 Room::Some => {
-                    self.full.paid();
+                    self.full.hit();
                     return true;
                 }
                 Room::NotYet if !is_over() => clock.pause(),
                 _ => {
-                    self.full.in_vain();
+                    self.full.miss();
                     return false;
                 }
             }
@@ -244,8 +244,8 @@ mod tests {
             stream: AtomicU32::new(0),
             asked: AtomicU32::new(0),
             together: AtomicU32::new(0),
-            spin: Spin::new(),
-            full: Spin::new(),
+            history: SpinHistory::new(),
+            full: SpinHistory::new(),
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) use self::offer::Offer;
 use self::offer::Refused;
 use self::registry::Registry;
 use super::conn::{self, Conn, Known, parked, state as stage};
-use super::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
+use super::header::{CAPACITY, Header, MAGIC, REGION_BYTES};
 use super::{forced, kernel, own, proc};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{page, raw, state};
@@ -271,11 +271,11 @@ fn maps(conn: &'static Conn, number: u32) -> bool {
         return false;
     }
     // SAFETY: mapped just now.
-    let words = unsafe { &*conn.peer.load(Ordering::Relaxed) };
-    let is_its = words.magic.load(Ordering::Acquire) == MAGIC ^ CAPACITY
-        && words.cookie.load(Ordering::Relaxed) == conn.meeting.other.load(Ordering::Relaxed)
-        && words.other.load(Ordering::Relaxed) == conn.cookie.load(Ordering::Relaxed);
-    if is_its && let Some((own, _)) = conn.words() {
+    let header = unsafe { &*conn.peer.load(Ordering::Relaxed) };
+    let is_its = header.magic.load(Ordering::Acquire) == MAGIC ^ CAPACITY
+        && header.cookie.load(Ordering::Relaxed) == conn.meeting.other.load(Ordering::Relaxed)
+        && header.other.load(Ordering::Relaxed) == conn.cookie.load(Ordering::Relaxed);
+    if is_its && let Some((own, _)) = conn.headers() {
         // The other end looks with Acquire.
         own.has_mapped.store(1, Ordering::Release);
     }
@@ -284,8 +284,8 @@ fn maps(conn: &'static Conn, number: u32) -> bool {
 
 /// The connection gets its ring as soon as both have mapped each other's region. None: the other end has given up.
 fn opens(conn: &'static Conn, fd: c_int) -> Option<()> {
-    let (own, peer) = conn.words()?;
-    if peer.will.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN {
+    let (own, peer) = conn.headers()?;
+    if peer.reader.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN {
         return None;
     }
     if peer.has_mapped.load(Ordering::Acquire) == 0 {
@@ -295,9 +295,9 @@ fn opens(conn: &'static Conn, fd: c_int) -> Option<()> {
     // Until the program next reads, this end sleeps.
     conn.sleep.parked.store(parked::some(), Ordering::Relaxed);
     measure(conn, fd);
-    own.will.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
+    own.reader.0.processor.store(super::spin::clock().1, Ordering::Relaxed);
     // The other end looks with Acquire.
-    own.will.0.consent.store(consent::OPEN, Ordering::Release);
+    own.reader.0.consent.store(consent::OPEN, Ordering::Release);
     conn::becomes_ready(conn);
     forced::opened(conn);
     Some(())
@@ -329,11 +329,11 @@ pub(crate) fn measure(conn: &Conn, fd: c_int) {
 /// An end that looks for the other one gives up.
 pub(crate) fn leaves(conn: &Conn, reason: Reason) {
     if conn.is(stage::MEETING) && conn.has_done(OFFERED) {
-        // SAFETY: as in `Conn::words`.
-        let own: Option<&'static Words> = unsafe { conn.own.load(Ordering::Acquire).as_ref() };
+        // SAFETY: as in `Conn::headers`.
+        let own: Option<&'static Header> = unsafe { conn.own.load(Ordering::Acquire).as_ref() };
         if let Some(own) = own {
             // The other end may have mapped it. It looks with Acquire.
-            own.will.0.consent.store(consent::WITHDRAWN, Ordering::Release);
+            own.reader.0.consent.store(consent::WITHDRAWN, Ordering::Release);
         }
     }
     conn.over(stage::MEETING, reason);
@@ -382,7 +382,7 @@ pub(crate) fn closing(first: c_int, last: c_int) {
 }
 
 /// Whether it is known what the kernel counts too many; else it is asked, at most now and then.
-pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
+pub(crate) fn knows_extra(conn: &Conn, own: &Header, fd: c_int) -> bool {
     if own.extra().is_some() {
         return true;
     }
@@ -393,7 +393,7 @@ pub(crate) fn knows_extra(conn: &Conn, own: &Words, fd: c_int) -> bool {
     let ask = || kernel::extra(fd, || Some(opposite(fd)?.info?.received));
     let known = own::with_descriptors(ask).flatten();
     if let Some(extra) = known {
-        own.way.0.extra.store(extra + 1, Ordering::Relaxed);
+        own.writer.0.extra.store(extra + 1, Ordering::Relaxed);
     }
     known.is_some()
 }

@@ -14,20 +14,20 @@ use stream::{
 use super::blocked::{Blocked, Goes};
 use super::conn::{Conn, Gone, Mover, Use};
 use super::copy::{Bytes, each_piece};
+use super::header::{CAPACITY, Header, moved, position};
 use super::kernel::Takes;
 use super::native::Native;
-use super::words::{CAPACITY, Words, moved, position};
 use super::{flight, kernel, lock, spin};
 use crate::interposer::set_errno;
-use crate::page::{self, Way};
+use crate::page::{self, Direction};
 use crate::raw;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// One call of the program, or of the library for it.
 pub(crate) struct Call<'a, 'n> {
     pub(crate) conn: &'a Conn,
-    pub(crate) own: &'static Words,
-    pub(crate) peer: &'static Words,
+    pub(crate) own: &'static Header,
+    pub(crate) peer: &'static Header,
     /// The number that the program used.
     pub(crate) fd: c_int,
     pub(crate) bytes: &'a Bytes,
@@ -62,14 +62,14 @@ const ROOM_CYCLES: u64 = 400_000;
 /// Milliseconds for what the other end does by itself.
 pub(crate) const PATIENT: u32 = 10_000;
 pub(crate) const IMPATIENT: u32 = 20;
-/// Times that a reader at work was waited for in vain, until it is taken for stopped.
+/// Times that a reader at work was waited for without success, until it is taken for stopped.
 pub(crate) const STUCK: u32 = 8;
 /// Cycles until it is looked for again: some milliseconds, later up to a second.
 const STUCK_CYCLES: u64 = 20_000_000;
 
 impl<'a, 'n> Call<'a, 'n> {
     pub(crate) fn new(conn: &'a Conn, fd: c_int, bytes: &'a Bytes) -> Option<Self> {
-        let (own, peer) = conn.words()?;
+        let (own, peer) = conn.headers()?;
         Some(Self {
             conn,
             own,
@@ -227,7 +227,7 @@ impl<'a, 'n> Call<'a, 'n> {
             if self.peer.word(Word::Head).load(Ordering::Acquire) != head {
                 return Woken::Look;
             }
-            let will = &self.peer.will.0;
+            let will = &self.peer.reader.0;
             let is_asleep = will.asleep.load(Ordering::Acquire) != 0;
             if is_asleep || spin::clock().0.wrapping_sub(start) > ROOM_CYCLES {
                 return if self.asks(kernel::has_hung_up) { Woken::Hangup } else { Woken::Timer };
@@ -358,7 +358,7 @@ impl Memory for Call<'_, '_> {
     }
 
     fn advance(&mut self, word: Word, _: u64, to: u64) -> Result<bool, Infallible> {
-        let way = if self.is_writing { Way::Out } else { Way::In };
+        let direction = if self.is_writing { Direction::Out } else { Direction::In };
         // No handler of this thread runs while it holds the lock.
         if self.is_writing {
             let tail = self.own.message.0.tail_word();
@@ -367,7 +367,7 @@ impl Memory for Call<'_, '_> {
         } else {
             self.store(word, to)?;
         }
-        page::memory(self.conn.record(), way, self.moving);
+        page::memory(self.conn.record(), direction, self.moving);
         if self.is_writing {
             super::leave::owe(self.conn);
         }
@@ -402,10 +402,10 @@ impl Memory for Call<'_, '_> {
     }
 
     fn takes_all(&mut self, len: u64) -> Result<bool, Infallible> {
-        let way = &self.own.way.0;
+        let writer = &self.own.writer.0;
         // What the kernel holds back would come before what is in the ring, which nobody holds back.
-        let is_held = way.held.load(Ordering::Relaxed) != 0 || self.asks(kernel::is_corked);
-        if is_held || way.sealed.load(Ordering::Acquire) != 0 {
+        let is_held = writer.held.load(Ordering::Relaxed) != 0 || self.asks(kernel::is_corked);
+        if is_held || writer.sealed.load(Ordering::Acquire) != 0 {
             return Ok(false);
         }
         let queued = self.asks(kernel::unacknowledged).unwrap_or(u64::MAX);
@@ -424,7 +424,7 @@ impl Memory for Call<'_, '_> {
             return Ok(0);
         }
         if !self.is_peek {
-            page::kernel(self.conn.record(), Way::In, count as u64);
+            page::kernel(self.conn.record(), Direction::In, count as u64);
         }
         self.asks(|fd| self.conn.came(fd, self.peer));
         Ok(count as u64)

@@ -1,25 +1,25 @@
 //! How long a read spins before it sleeps in the kernel.
 //!
-//! Only as long as it has paid: after a few looks in vain there are none for a while, and a longer while each time. Never while the
-//! other end was last seen on the same processor. Where waits turn out to be somewhat longer than a look, looks become longer; but
-//! only while nobody else wants the processor.
+//! A spin that finds something is a hit, else it is a miss. After some misses in a row reads do not spin for a while, and for a
+//! longer while each time. They never spin while the other end was last seen on the same processor. Where waits turn out to be
+//! somewhat longer than a spin, spins become longer, but only while no other thread wants the processor.
 
 use core::arch::asm;
 
 use super::blocked::Limit;
 use super::forced;
-use super::words::Words;
+use super::header::Header;
 use crate::raw;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Cycles of the processor's clock that a look lasts: tens of microseconds, whichever clock.
+/// Cycles of the processor's clock that a spin lasts: tens of microseconds, whichever clock.
 const CYCLES: u64 = 60_000;
 /// The longest that it becomes where waits turn out to be longer than that, but not much.
 const LONGEST: u64 = 1_000_000;
-/// Waits without a look after somebody else wanted the processor.
+/// Waits without a spin after another thread wanted the processor.
 const CROWDED: u32 = 64;
-/// Looks in vain until there are none.
-const PATIENCE: u32 = 4;
+/// Misses in a row until reads do not spin for a while.
+const MAX_MISSES: u32 = 4;
 
 /// What spinning reads of the machine. In tests it is a clock that they set.
 pub(crate) trait Clock {
@@ -32,7 +32,7 @@ pub(crate) trait Clock {
     /// A moment for the other hyperthread.
     fn pause(&self);
 
-    /// Whether rings are forced: then looks last, and let others have the processor.
+    /// Whether rings are forced: then spins are as long as can be, and let others have the processor.
     fn is_forced(&self) -> bool;
 }
 
@@ -60,27 +60,27 @@ impl Clock for Machine {
     }
 }
 
-/// What is known of how looking has paid.
-pub(crate) struct Spin {
-    vain: AtomicU32,
+/// The hits and misses of earlier spins.
+pub(crate) struct SpinHistory {
+    misses: AtomicU32,
     /// Waits to go without.
     without: AtomicU32,
-    /// Cycles of a look beyond the usual.
+    /// Cycles of a spin beyond the usual.
     more: AtomicU32,
 }
 
-impl Spin {
+impl SpinHistory {
     pub(crate) const fn new() -> Self {
-        Self { vain: AtomicU32::new(0), without: AtomicU32::new(0), more: AtomicU32::new(0) }
+        Self { misses: AtomicU32::new(0), without: AtomicU32::new(0), more: AtomicU32::new(0) }
     }
 
     pub(crate) fn reset(&self) {
-        self.vain.store(0, Ordering::Relaxed);
+        self.misses.store(0, Ordering::Relaxed);
         self.without.store(0, Ordering::Relaxed);
         self.more.store(0, Ordering::Relaxed);
     }
 
-    /// How many cycles to look; 0 is not at all.
+    /// How many cycles to spin; 0 is not at all.
     pub(crate) fn cycles(&self, clock: &impl Clock) -> u64 {
         if clock.is_forced() {
             return LONGEST;
@@ -93,63 +93,63 @@ impl Spin {
         CYCLES + u64::from(self.more.load(Ordering::Relaxed))
     }
 
-    /// Somebody else wanted the processor meanwhile: to him it is worth more than a look.
+    /// Another thread wanted the processor meanwhile, to which it is worth more than a spin.
     fn crowded(&self) {
         self.more.store(0, Ordering::Relaxed);
-        self.vain.store(PATIENCE, Ordering::Relaxed);
+        self.misses.store(MAX_MISSES, Ordering::Relaxed);
         self.without.store(CROWDED, Ordering::Relaxed);
     }
 
-    /// A wait has lasted so long, looking and sleeping: what is usual is learned from it.
+    /// A wait has lasted so long, spinning and sleeping: what is usual is learned from it.
     fn lasted(&self, cycles: u64) {
         let more = u64::from(self.more.load(Ordering::Relaxed));
         if cycles < LONGEST {
             let wanted = (cycles + cycles / 2).min(LONGEST) - CYCLES.min(cycles);
             self.more.store(more.max(wanted) as u32, Ordering::Relaxed);
-            self.vain.store(0, Ordering::Relaxed);
+            self.misses.store(0, Ordering::Relaxed);
             self.without.store(0, Ordering::Relaxed);
         } else {
             self.more.store((more / 2) as u32, Ordering::Relaxed);
         }
     }
 
-    /// It has paid.
-    pub(crate) fn paid(&self) {
-        self.vain.store(0, Ordering::Relaxed);
+    /// A spin has found something.
+    pub(crate) fn hit(&self) {
+        self.misses.store(0, Ordering::Relaxed);
     }
 
-    /// It has not.
-    pub(crate) fn in_vain(&self) {
-        let vain = self.vain.load(Ordering::Relaxed).saturating_add(1);
-        self.vain.store(vain, Ordering::Relaxed);
-        if vain >= PATIENCE {
-            self.without.store(1 << (vain - PATIENCE + 1).min(8), Ordering::Relaxed);
+    /// A spin has found nothing.
+    pub(crate) fn miss(&self) {
+        let misses = self.misses.load(Ordering::Relaxed).saturating_add(1);
+        self.misses.store(misses, Ordering::Relaxed);
+        if misses >= MAX_MISSES {
+            self.without.store(1 << (misses - MAX_MISSES + 1).min(8), Ordering::Relaxed);
         }
     }
 }
 
-/// One look that lasts, and then perhaps a sleep.
-pub(crate) struct Look<'a, C = Machine> {
+/// One spin, and then perhaps a sleep.
+pub(crate) struct Spin<'a, C = Machine> {
     clock: C,
-    spin: &'a Spin,
+    history: &'a SpinHistory,
     start: u64,
     /// 0 if it does not last at all.
     cycles: u64,
     preemptions: Option<i64>,
 }
 
-impl<'a> Look<'a> {
-    /// Begins at `start`, of [`clock`]; with `pays` it lasts as long as has paid before, and no longer than the program waits.
-    pub(crate) fn begin(spin: &'a Spin, start: u64, pays: bool, limit: Limit) -> Self {
-        Self::by(Machine, spin, start, pays, limit)
+impl<'a> Spin<'a> {
+    /// Begins at `start`, of [`clock`]; with `may_spin` it lasts as long as earlier ones make it, and no longer than the program waits.
+    pub(crate) fn begin(history: &'a SpinHistory, start: u64, may_spin: bool, limit: Limit) -> Self {
+        Self::by(Machine, history, start, may_spin, limit)
     }
 }
 
-impl<'a, C: Clock> Look<'a, C> {
+impl<'a, C: Clock> Spin<'a, C> {
     /// The same by another clock.
-    fn by(clock: C, spin: &'a Spin, start: u64, pays: bool, limit: Limit) -> Self {
-        let cycles = if pays { spin.cycles(&clock).min(limit.cycles()) } else { 0 };
-        Self { clock, spin, start, cycles, preemptions: None }
+    fn by(clock: C, history: &'a SpinHistory, start: u64, may_spin: bool, limit: Limit) -> Self {
+        let cycles = if may_spin { history.cycles(&clock).min(limit.cycles()) } else { 0 };
+        Self { clock, history, start, cycles, preemptions: None }
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -161,7 +161,7 @@ impl<'a, C: Clock> Look<'a, C> {
         let elapsed = self.clock.now().wrapping_sub(self.start);
         if elapsed >= self.cycles {
             if self.cycles > 0 {
-                self.spin.in_vain();
+                self.history.miss();
             }
             return false;
         }
@@ -171,7 +171,7 @@ impl<'a, C: Clock> Look<'a, C> {
         } else if elapsed > CYCLES {
             let preemptions = self.clock.preemptions();
             if *self.preemptions.get_or_insert(preemptions) != preemptions {
-                self.spin.crowded();
+                self.history.crowded();
                 return false;
             }
         }
@@ -179,22 +179,22 @@ impl<'a, C: Clock> Look<'a, C> {
     }
 
     /// It has found something.
-    pub(crate) fn paid(&self) {
-        self.spin.paid();
+    pub(crate) fn hit(&self) {
+        self.history.hit();
     }
 
     /// After it, a sleep has ended with something.
     pub(crate) fn slept(&self) {
-        self.spin.lasted(self.clock.now().wrapping_sub(self.start));
+        self.history.lasted(self.clock.now().wrapping_sub(self.start));
     }
 }
 
 /// Whether the other end was last seen on another processor than this thread is on, `here`, or that is to make no difference. Says where this
 /// one is.
 #[inline(always)]
-pub(crate) fn is_elsewhere(own: &Words, peer: &Words, here: u32) -> bool {
+pub(crate) fn is_elsewhere(own: &Header, peer: &Header, here: u32) -> bool {
     is_here(own, here);
-    let there = peer.will.0.processor.load(Ordering::Relaxed);
+    let there = peer.reader.0.processor.load(Ordering::Relaxed);
     !matches!(there, 0 | u32::MAX) && there != here || forced::is_on()
 }
 
@@ -212,8 +212,8 @@ const USAGE_BYTES: usize = size_of::<libc::rusage>();
 
 /// Says where this end is.
 #[inline(always)]
-pub(crate) fn is_here(own: &Words, here: u32) {
-    let mine = &own.will.0.processor;
+pub(crate) fn is_here(own: &Header, here: u32) {
+    let mine = &own.reader.0.processor;
     if mine.load(Ordering::Relaxed) != here {
         mine.store(here, Ordering::Relaxed);
     }
@@ -317,77 +317,77 @@ mod tests {
     use super::fake::Fake;
     use super::*;
 
-    fn look<'a>(spin: &'a Spin, clock: &'a Fake) -> Look<'a, &'a Fake> {
-        Look::by(clock, spin, clock.read(), true, Limit::FOREVER)
+    fn spin<'a>(history: &'a SpinHistory, clock: &'a Fake) -> Spin<'a, &'a Fake> {
+        Spin::by(clock, history, clock.read(), true, Limit::FOREVER)
     }
 
     /// Spins without finding anything; for how many cycles.
-    fn misses(spin: &Spin, clock: &Fake) -> u64 {
+    fn misses(history: &SpinHistory, clock: &Fake) -> u64 {
         let start = clock.read();
-        let mut look = look(spin, clock);
-        while look.goes_on() {}
+        let mut spin = spin(history, clock);
+        while spin.goes_on() {}
         clock.read() - start
     }
 
     #[test]
     fn after_some_misses_there_is_no_spin_for_a_while_and_a_longer_while_each_time() {
-        let (spin, clock) = (Spin::new(), Fake::new());
+        let (history, clock) = (SpinHistory::new(), Fake::new());
         clock.step_by(1000);
-        for _ in 0..PATIENCE {
-            assert!(misses(&spin, &clock) >= CYCLES);
+        for _ in 0..MAX_MISSES {
+            assert!(misses(&history, &clock) >= CYCLES);
         }
         let mut before = 0;
         for _ in 0..3 {
-            let pause = (0..).take_while(|_| look(&spin, &clock).is_none()).count();
+            let pause = (0..).take_while(|_| spin(&history, &clock).is_none()).count();
             assert!(pause > before, "{pause} waits without a spin after {before}");
             before = pause;
-            misses(&spin, &clock);
+            misses(&history, &clock);
         }
     }
 
     #[test]
     fn a_hit_ends_that() {
-        let (spin, clock) = (Spin::new(), Fake::new());
+        let (history, clock) = (SpinHistory::new(), Fake::new());
         clock.step_by(1000);
-        (0..PATIENCE - 1).for_each(|_| assert!(misses(&spin, &clock) >= CYCLES));
-        look(&spin, &clock).paid();
-        (0..PATIENCE).for_each(|_| assert!(misses(&spin, &clock) >= CYCLES));
+        (0..MAX_MISSES - 1).for_each(|_| assert!(misses(&history, &clock) >= CYCLES));
+        spin(&history, &clock).hit();
+        (0..MAX_MISSES).for_each(|_| assert!(misses(&history, &clock) >= CYCLES));
     }
 
     #[test]
     fn waits_that_last_a_little_longer_make_spins_longer() {
-        let (spin, clock) = (Spin::new(), Fake::new());
+        let (history, clock) = (SpinHistory::new(), Fake::new());
         clock.step_by(1000);
-        let look_that_slept = look(&spin, &clock);
+        let slept = spin(&history, &clock);
         clock.step_by(3 * CYCLES);
-        look_that_slept.slept();
+        slept.slept();
         clock.step_by(1000);
-        let spun = misses(&spin, &clock);
+        let spun = misses(&history, &clock);
         assert!((3 * CYCLES..LONGEST).contains(&spun), "{spun} cycles");
     }
 
     #[test]
     fn who_has_to_leave_the_processor_spins_no_longer_than_usual() {
-        let (spin, clock) = (Spin::new(), Fake::new());
-        let look_that_slept = look(&spin, &clock);
+        let (history, clock) = (SpinHistory::new(), Fake::new());
+        let slept = spin(&history, &clock);
         clock.step_by(3 * CYCLES);
-        look_that_slept.slept();
+        slept.slept();
         clock.step_by(1000);
-        let mut crowded = look(&spin, &clock);
+        let mut crowded = spin(&history, &clock);
         while crowded.goes_on() {
             if clock.read() > 5 * CYCLES {
                 clock.preempts();
             }
         }
-        assert!((0..CROWDED).all(|_| look(&spin, &clock).is_none()));
-        assert!(misses(&spin, &clock) < 2 * CYCLES);
+        assert!((0..CROWDED).all(|_| spin(&history, &clock).is_none()));
+        assert!(misses(&history, &clock) < 2 * CYCLES);
     }
 
     #[test]
     fn no_spin_lasts_longer_than_the_program_waits() {
-        let (spin, clock) = (Spin::new(), Fake::new());
-        let short = Look::by(&clock, &spin, clock.read(), true, Limit::milliseconds(0));
+        let (history, clock) = (SpinHistory::new(), Fake::new());
+        let short = Spin::by(&clock, &history, clock.read(), true, Limit::milliseconds(0));
         assert!(short.is_none());
-        assert!(Look::by(&clock, &spin, clock.read(), false, Limit::FOREVER).is_none());
+        assert!(Spin::by(&clock, &history, clock.read(), false, Limit::FOREVER).is_none());
     }
 }

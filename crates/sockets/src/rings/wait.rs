@@ -6,7 +6,7 @@ use super::blocked::{self, Asks, Blocked, Goes, Limit};
 use super::conn::{self, CONNECTIONS, Conn, Use};
 use super::epoll;
 use super::io::offers;
-use super::spin::{self, Look};
+use super::spin::{self, Spin};
 use crate::sync::Ordering;
 
 /// Places of connections, one bit each.
@@ -121,7 +121,7 @@ impl Wanted for Selected<'_> {
 
 fn has_bytes(fd: c_int) -> bool {
     match conn::ready(fd) {
-        Some(conn) => conn.words().is_some_and(|(own, peer)| offers(own, peer)),
+        Some(conn) => conn.headers().is_some_and(|(own, peer)| offers(own, peer)),
         None => epoll::is_watched(fd) && epoll::has_some(fd),
     }
 }
@@ -138,8 +138,8 @@ fn promises(fd: c_int) -> bool {
 /// Looks at rings between two looks at the kernel.
 const LOOKS: u32 = 60;
 
-/// How looking has paid for those who wait in this process.
-static SPIN: spin::Spin = spin::Spin::new();
+/// The hits and misses of those who wait in this process.
+static HISTORY: spin::SpinHistory = spin::SpinHistory::new();
 
 /// What came of one round.
 enum Round {
@@ -191,8 +191,8 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(Asks) -
         let slept = if may_open { unless_opened(wanted, sleeps) } else { Some(sleeps()) };
         return slept.map_or(Round::Again, Round::Ends);
     }
-    let mut looked = None;
-    let found = if !has_any && may_wait { finds(wanted, limit, &mut looked, native) } else { Finds::Ring };
+    let mut spin = None;
+    let found = if !has_any && may_wait { finds(wanted, limit, &mut spin, native) } else { Finds::Ring };
     if let Finds::Nothing = found {
         let mut places = Places([0; CONNECTIONS / 64]);
         let forks = arm(wanted, &mut places);
@@ -205,8 +205,8 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(Asks) -
         };
         awake(&places, forks);
         if let Some(result) = slept {
-            if let Some(look) = looked.filter(|_| result > 0) {
-                look.slept();
+            if let Some(spin) = spin.filter(|_| result > 0) {
+                spin.slept();
             }
             return Round::Ends(result);
         }
@@ -261,11 +261,11 @@ fn arm(wanted: &mut impl Wanted, places: &mut Places) -> u32 {
     wanted.ready(
         |fd| {
             if let Some(known) = conn::known(fd).filter(|conn| conn.is(conn::state::READY))
-                && let Some((own, _)) = known.words()
+                && let Some((own, _)) = known.headers()
                 && let Ok(user) = known.enter()
             {
                 if places.add(known.conn) {
-                    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+                    own.reader.0.asleep.fetch_add(1, Ordering::SeqCst);
                 } else {
                     user.leave();
                 }
@@ -279,8 +279,8 @@ fn arm(wanted: &mut impl Wanted, places: &mut Places) -> u32 {
 
 fn awake(places: &Places, forks: u32) {
     places.for_each(|conn| {
-        if let Some((own, _)) = conn.words() {
-            own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        if let Some((own, _)) = conn.headers() {
+            own.reader.0.asleep.fetch_sub(1, Ordering::SeqCst);
         }
         Use::since(conn, forks).leave();
     });
@@ -299,7 +299,7 @@ enum Finds {
 fn finds(
     wanted: &mut impl Wanted,
     limit: Limit,
-    looked: &mut Option<Look<'static>>,
+    spin: &mut Option<Spin<'static>>,
     native: &mut impl FnMut(Asks) -> c_int,
 ) -> Finds {
     let is_only_rings = wanted.is_only_rings();
@@ -313,26 +313,26 @@ fn finds(
     let mut is_elsewhere = false;
     wanted.ready(
         |fd| {
-            if let Some((own, peer)) = conn::ready(fd).and_then(Conn::words) {
+            if let Some((own, peer)) = conn::ready(fd).and_then(Conn::headers) {
                 is_elsewhere |= spin::is_elsewhere(own, peer, here);
             }
             false
         },
         false,
     );
-    let look = looked.insert(Look::begin(&SPIN, start, is_elsewhere, limit));
-    if look.is_none() {
+    let spin = spin.insert(Spin::begin(&HISTORY, start, is_elsewhere, limit));
+    if spin.is_none() {
         return Finds::Nothing;
     }
     let mut looks = 0_u32;
     loop {
         if wanted.ready(has_bytes, false) > 0 {
-            look.paid();
+            spin.hit();
             return Finds::Ring;
         }
         looks += 1;
         if looks.is_multiple_of(LOOKS) {
-            if !look.goes_on() {
+            if !spin.goes_on() {
                 return Finds::Nothing;
             }
             if !is_only_rings || has_kernels(wanted) {

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use sockets_rules::layout::{Reason, head, record};
 
 use super::{alone, connection};
-use crate::page::{self, Way};
+use crate::page::{self, Direction};
 use crate::sync::{AtomicU32, Ordering};
 use crate::table::{self, Kind};
 use crate::{raw, rings, seen, state};
@@ -31,16 +31,16 @@ fn bytes_stand_with_the_reason_that_there_was_when_they_were_moved() {
     let before =
         [Reason::WithoutRings, Reason::Alone, Reason::Memory].map(|reason| by_reason(record, reason));
     let since = |at: usize, reason| by_reason(record, reason) - before[at];
-    page::kernel(record, Way::In, 10);
+    page::kernel(record, Direction::In, 10);
     page::because(record, Reason::Alone);
-    page::kernel(record, Way::In, 200);
+    page::kernel(record, Direction::In, 200);
     page::because(record, Reason::Memory);
-    page::kernel(record, Way::In, 3000);
+    page::kernel(record, Direction::In, 3000);
     let found = [since(0, Reason::WithoutRings), since(1, Reason::Alone), since(2, Reason::Memory)];
     assert_eq!(found, [10, 200, 3000]);
     seen::closing(fd);
     // One whose call comes back after that is counted all the same.
-    page::kernel(record, Way::In, 7);
+    page::kernel(record, Direction::In, 7);
     assert_eq!(since(2, Reason::Memory), 3007);
     page::release(record);
     assert_eq!(since(2, Reason::Memory), 3007);

@@ -3,7 +3,7 @@
 
 use libc::c_int;
 
-use crate::rings::words::{REGION_BYTES, Words};
+use crate::rings::header::{Header, REGION_BYTES};
 use crate::sync::{AtomicPtr, Ordering};
 use crate::{raw, state};
 
@@ -20,7 +20,7 @@ pub(super) fn empty(address: usize) {
 }
 
 /// Maps a region where one of this connection's place was before, or anywhere.
-pub(crate) fn map(place: &AtomicPtr<Words>, fd: c_int, is_own: bool) -> bool {
+pub(crate) fn map(place: &AtomicPtr<Header>, fd: c_int, is_own: bool) -> bool {
     let before = place.load(Ordering::Relaxed) as usize;
     let protection = if is_own { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
     let flags = libc::MAP_SHARED | if before == 0 { 0 } else { libc::MAP_FIXED };
@@ -30,7 +30,7 @@ pub(crate) fn map(place: &AtomicPtr<Words>, fd: c_int, is_own: bool) -> bool {
     if mapped <= 0 {
         return false;
     }
-    // Pairs with the Acquire in `words`: who has the address has what is mapped there.
-    place.store(mapped as *mut Words, Ordering::Release);
+    // Pairs with the Acquire in `headers`: who has the address has what is mapped there.
+    place.store(mapped as *mut Header, Ordering::Release);
     true
 }

@@ -6,7 +6,7 @@ pub(crate) use stream::park::EMPTY;
 use stream::{Entry, Process, Shared, Word};
 
 use super::{Conn, Gone, Known, Use};
-use crate::rings::words::{Words, position};
+use crate::rings::header::{Header, position};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -19,8 +19,8 @@ pub(crate) fn some() -> u64 {
 /// A reading end, for calls about being parked.
 pub(crate) struct Parking<'a> {
     pub(crate) conn: &'a Conn,
-    pub(crate) own: &'a Words,
-    pub(crate) peer: &'a Words,
+    pub(crate) own: &'a Header,
+    pub(crate) peer: &'a Header,
 }
 
 impl Parking<'_> {

@@ -59,7 +59,7 @@ pub(crate) fn for_each_ready_at(places: Range<usize>, mut each: impl FnMut(usize
 /// The connection of this cookie, if it has, or had, a ring.
 pub(crate) fn with_ring(cookie: u64) -> Option<&'static Conn> {
     let is_it = |conn: &Conn| {
-        let is_met = || conn.words().is_some_and(|(own, _)| own.cookie.load(Ordering::Relaxed) == cookie);
+        let is_met = || conn.headers().is_some_and(|(own, _)| own.cookie.load(Ordering::Relaxed) == cookie);
         conn.cookie.load(Ordering::Relaxed) == cookie
             && (conn.is(state::READY) || conn.is(state::OVER) && is_met())
     };

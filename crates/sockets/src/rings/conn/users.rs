@@ -272,7 +272,7 @@ impl Conn {
         const MOST_MILLISECONDS: u32 = 1000;
         let mut waited = Blocked::new();
         let is_busy = || {
-            let is_short = self.words().is_some_and(|(own, _)| {
+            let is_short = self.headers().is_some_and(|(own, _)| {
                 own.write_lock.0.is_held_shortly() || own.read_lock.0.is_held_shortly()
             });
             is_short || is_moved && self.users.asking.load(Ordering::SeqCst) != 0

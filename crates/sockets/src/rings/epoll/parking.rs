@@ -13,7 +13,7 @@ use super::interest::{Interest, MANY, Registration};
 use super::noting::{self, Noted, Standing};
 use crate::rings::conn::parked::{self, Parking};
 use crate::rings::conn::{self, CONNECTIONS, Conn, Known, counts_down};
-use crate::rings::words::Words;
+use crate::rings::header::Header;
 use crate::rings::{leave, proc, spin, tables};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 use crate::table::{self, Kind, NUMBERS};
@@ -190,7 +190,7 @@ fn park(conn: &'static Conn) {
 }
 
 fn park_as_user(conn: &Conn) {
-    let Some((own, peer)) = conn.words() else { return };
+    let Some((own, peer)) = conn.headers() else { return };
     let Ok(is_parked) = park::park(&mut Parking { conn, own, peer }, parked::some());
     if !is_parked {
         return;
@@ -209,7 +209,7 @@ const MOST_FUTILE: u32 = 9;
 
 /// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does. For
 /// users of it.
-pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
+pub(crate) fn wakes(conn: &'static Conn, own: &Header) {
     if conn.sleep.waiting.load(Ordering::SeqCst) != 0 {
         // They are woken by the kernel alone.
         return;
@@ -227,7 +227,7 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Words) {
     if is_slept_over(registered) {
         return;
     }
-    let Some((_, peer)) = conn.words() else { return };
+    let Some((_, peer)) = conn.headers() else { return };
     let Ok(is_awake) = park::wake(&mut Parking { conn, own, peer });
     if !is_awake {
         return;

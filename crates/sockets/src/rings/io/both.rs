@@ -7,32 +7,32 @@ use stream::{Outcome, Taken, path};
 use super::read::read;
 use super::{is_empty, with_errno};
 use crate::interposer::{get_errno, set_errno};
-use crate::page::{self, Way};
+use crate::page::{self, Direction};
 use crate::rings::conn::{Conn, Gone, Known, Use};
 use crate::rings::copy::{Bytes, PARTS};
+use crate::rings::header::{CAPACITY, Header};
 use crate::rings::kernel;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::words::{CAPACITY, Words};
 use crate::sync::Ordering;
 
 /// What a read that has `got` some would have got with them if all came one way.
 #[cold]
 #[inline(never)]
-pub(super) fn more(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+pub(super) fn more(known: Known, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Header) -> isize {
     let Ok(user) = known.enter() else { return got };
     let got = more_as_user(user, fd, bytes, flags, got, peer);
     user.leave();
     got
 }
 
-fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Words) -> isize {
+fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, peer: &Header) -> isize {
     let conn = user.conn;
     if kernel::is_at_mark(fd) {
         // A read ends before an urgent byte.
         return got;
     }
-    let cut = peer.way.0.cut.load(Ordering::Relaxed);
+    let cut = peer.writer.0.cut.load(Ordering::Relaxed);
     let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
     if flags & libc::MSG_PEEK != 0 {
         return got + peek_more(conn, fd, bytes, got as usize);
@@ -56,7 +56,7 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
 
 /// Looks at what the ring has behind bytes of the kernel that were looked at.
 fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
-    let Some((own, peer)) = conn.words() else { return 0 };
+    let Some((own, peer)) = conn.headers() else { return 0 };
     let (Taken::Bytes(taken) | Taken::Closed { otherwise: Some(taken), .. }) =
         kernel::taken(fd, conn.may_be_reset())
     else {
@@ -65,12 +65,13 @@ fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     if !own.read_lock.0.try_take() {
         return 0;
     }
-    let recall = peer.way.0.recall.load(Ordering::Acquire);
-    let base = peer.way.0.base.load(Ordering::Acquire);
+    let recall = peer.writer.0.recall.load(Ordering::Acquire);
+    let base = peer.writer.0.base.load(Ordering::Acquire);
     let tail = peer.tail();
     let from = own.head.0.load(Ordering::Relaxed).max(base);
     // Only where the bytes of the kernel end just where those of the ring begin.
-    let joins = recall == 0 && taken.checked_add(got as u64) == Some(peer.way.0.cut.load(Ordering::Acquire));
+    let joins =
+        recall == 0 && taken.checked_add(got as u64) == Some(peer.writer.0.cut.load(Ordering::Acquire));
     let length = match tail.checked_sub(from) {
         Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
         _ => 0,
@@ -90,7 +91,7 @@ pub(super) fn all(
     flags: c_int,
     native: &mut Native<'_>,
 ) -> Result<isize, Gone> {
-    let Some((own, peer)) = known.words() else { return Ok(native.call()) };
+    let Some((own, peer)) = known.headers() else { return Ok(native.call()) };
     let errno = get_errno();
     let mut done = 0_usize;
     loop {
@@ -100,7 +101,7 @@ pub(super) fn all(
         let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return Ok(done as isize) };
         let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
         let is_whole =
-            done == 0 && is_empty(own, peer) && peer.way.0.path.load(Ordering::Acquire) != path::RING;
+            done == 0 && is_empty(own, peer) && peer.writer.0.path.load(Ordering::Acquire) != path::RING;
         let some = flags & !libc::MSG_WAITALL;
         let mut own_call = None;
         let got = if is_whole {
@@ -115,7 +116,7 @@ pub(super) fn all(
             let mut part = || {
                 let got = kernel::receive(fd, &rest, usize::MAX, some);
                 if got > 0 {
-                    page::kernel(known.record(), Way::In, got as u64);
+                    page::kernel(known.record(), Direction::In, got as u64);
                 }
                 with_errno(got)
             };

@@ -4,11 +4,11 @@
 use stream::{Free, Held, Locked, Memory, Sent, Shared, Slept, Taken, Wait, Word, Written};
 
 use super::commit;
-use crate::page::{self, Way};
+use crate::page::{self, Direction};
 use crate::rings::conn::Known;
 use crate::rings::copy::{Bytes, copy};
+use crate::rings::header::{Header, INLINE_BYTES, moved, position};
 use crate::rings::lock::Lock;
-use crate::rings::words::{INLINE_BYTES, Words, moved, position};
 use crate::sync::{Ordering, fence};
 
 /// Why such a call stopped: what comes next takes longer.
@@ -17,8 +17,8 @@ pub(super) struct Slow;
 /// A call that puts bytes into the ring of its end, if it `WRITES`, or takes them from the other one's.
 pub(super) struct Fast<'a, const WRITES: bool> {
     conn: Known,
-    own: &'a Words,
-    peer: &'a Words,
+    own: &'a Header,
+    peer: &'a Header,
     bytes: &'a Bytes,
     /// How many of them were moved before.
     done: usize,
@@ -34,7 +34,7 @@ pub(super) type Takes<'a> = Fast<'a, false>;
 
 impl<'a, const WRITES: bool> Fast<'a, WRITES> {
     #[inline(always)]
-    pub(super) fn new(conn: Known, own: &'a Words, peer: &'a Words, bytes: &'a Bytes, done: usize) -> Self {
+    pub(super) fn new(conn: Known, own: &'a Header, peer: &'a Header, bytes: &'a Bytes, done: usize) -> Self {
         Self { conn, own, peer, bytes, done, moving: 0, tail: 0, is_locked: false }
     }
 
@@ -141,7 +141,11 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
             commit(self.own.word(word), from, to)
         };
         if is_moved {
-            page::memory(self.conn.record(), if WRITES { Way::Out } else { Way::In }, self.moving);
+            page::memory(
+                self.conn.record(),
+                if WRITES { Direction::Out } else { Direction::In },
+                self.moving,
+            );
         }
         Ok(is_moved)
     }

@@ -18,8 +18,8 @@ pub(crate) fn is_held_back(conn: &Conn, fd: c_int) {
 
 /// The kernel may hold back the end of what it was given: what is written next is to go there, too.
 pub(super) fn notes(conn: &Conn) {
-    if let Some((own, _)) = conn.words() {
-        own.way.0.held.fetch_add(1, Ordering::SeqCst);
+    if let Some((own, _)) = conn.headers() {
+        own.writer.0.held.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -7,8 +7,8 @@ use stream::{Shared, Word, plain};
 
 use crate::rings::conn::{Conn, Gone, Known, Use};
 use crate::rings::flight::Flight;
+use crate::rings::header::Header;
 use crate::rings::native::Native;
-use crate::rings::words::Words;
 use crate::sync::{Ordering, fence};
 
 /// Acts as a user of the connection.
@@ -49,14 +49,14 @@ pub(super) fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> 
 
 #[inline(always)]
 pub(super) fn plain_by(conn: &Conn, call: &mut impl FnMut() -> isize) -> Option<isize> {
-    let Some((own, _)) = conn.words() else { return Some(call()) };
-    let way = &own.way.0;
+    let Some((own, _)) = conn.headers() else { return Some(call()) };
+    let writer = &own.writer.0;
     let Ok(result) = plain::write(&mut WithoutLock(own), |_| {
-        let held = way.held.load(Ordering::Relaxed);
+        let held = writer.held.load(Ordering::Relaxed);
         let result = call();
         if held != 0 && result > 0 {
             // Sent with what was held back, unless another thread has had the kernel hold back more since.
-            let _ = way.held.compare_exchange(held, 0, Ordering::SeqCst, Ordering::Relaxed);
+            let _ = writer.held.compare_exchange(held, 0, Ordering::SeqCst, Ordering::Relaxed);
         }
         conn.said(result);
         Ok(result)
@@ -65,7 +65,7 @@ pub(super) fn plain_by(conn: &Conn, call: &mut impl FnMut() -> isize) -> Option<
 }
 
 /// The words of a writing end, for a call that holds no lock.
-struct WithoutLock<'a>(&'a Words);
+struct WithoutLock<'a>(&'a Header);
 
 impl Shared for WithoutLock<'_> {
     type Stop = Infallible;

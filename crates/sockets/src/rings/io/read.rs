@@ -8,17 +8,17 @@ use stream::{Held, Outcome, Step, consent, park, path};
 
 use super::both::{all, more};
 use super::fast::Takes;
-use super::look::{finds, may_look, stays_asleep};
+use super::spin::{finds, may_spin, stays_asleep};
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::interposer::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::parked::Parking;
 use crate::rings::conn::{Conn, Gone, Known, Use, state};
 use crate::rings::copy::Bytes;
+use crate::rings::header::{CAPACITY, Header};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::spin::{self, Look, Machine};
-use crate::rings::words::{CAPACITY, Words};
+use crate::rings::spin::{self, Machine, Spin};
 use crate::rings::{epoll, kernel, leave, pair};
 use crate::sync::Ordering;
 
@@ -48,7 +48,7 @@ pub(crate) fn read(
     let Some(bytes) = bytes.filter(|bytes| bytes.length > 0 && flags & !USUAL == 0) else {
         // Who wants no bytes waits for some all the same, in most calls, and leaves them.
         let wants_none = flags & !USUAL == 0 && bytes.is_some_and(|bytes| bytes.length == 0);
-        if wants_none && conn.words().is_some_and(|(own, peer)| !is_empty(own, peer)) {
+        if wants_none && conn.headers().is_some_and(|(own, peer)| !is_empty(own, peer)) {
             return Ok(0);
         }
         if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
@@ -65,7 +65,7 @@ pub(crate) fn read(
     } else {
         bytes
     };
-    let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
+    let Some((own, peer)) = conn.headers() else { return Ok(native.call()) };
     if conn.sleep.parked.load(Ordering::Relaxed) != 0 {
         let user = known.enter()?;
         epoll::wakes(conn, own);
@@ -111,8 +111,8 @@ pub(crate) fn read(
 /// A read.
 struct Reading<'a> {
     known: Known,
-    own: &'static Words,
-    peer: &'static Words,
+    own: &'static Header,
+    peer: &'static Header,
     fd: c_int,
     bytes: &'a Bytes,
     flags: c_int,
@@ -191,12 +191,12 @@ impl Reading<'_> {
         if finds_at_once(conn, own, peer, flags) {
             return Ok(Part::Again);
         }
-        let mut looked = None;
-        let begins = is_empty(own, peer) && may_look(conn, own, peer, flags);
+        let mut spin = None;
+        let begins = is_empty(own, peer) && may_spin(conn, own, peer, flags);
         if begins && conn.pace.may_be_blocking() {
             if !may_wait.get(self) {
                 conn.pace.is_nonblocking();
-            } else if finds(conn, own, peer, fd, &mut looked) {
+            } else if finds(conn, own, peer, fd, &mut spin) {
                 conn.pace.has_found();
                 return Ok(Part::Again);
             }
@@ -215,7 +215,7 @@ impl Reading<'_> {
             set_errno(libc::EAGAIN);
             return Ok(Part::Ends(-1));
         }
-        self.sleeping(user, may_wait, promised, looked, native)
+        self.sleeping(user, may_wait, promised, spin, native)
     }
 
     /// As a machine does that is about to sleep: says so, looks again, and lets the kernel do it.
@@ -224,7 +224,7 @@ impl Reading<'_> {
         user: Use,
         may_wait: &MayWait,
         promised: &mut bool,
-        looked: Option<Look<'static>>,
+        spin: Option<Spin<'static>>,
         native: &mut Native<'_>,
     ) -> Result<Part, Gone> {
         let Self { own, peer, fd, .. } = *self;
@@ -256,8 +256,8 @@ impl Reading<'_> {
         conn.pace.sees_bulk(result);
         if result > 0 {
             conn.came(fd, peer);
-            if let Some(look) = looked {
-                look.slept();
+            if let Some(spin) = spin {
+                spin.slept();
             }
         } else if result < 0
             && *promised
@@ -288,10 +288,10 @@ impl Reading<'_> {
             return result;
         }
         // An end that closes in the library withdraws, and sees to it that the kernel resets it.
-        let will = &peer.will.0;
+        let will = &peer.reader.0;
         let is_seen =
             will.consent.load(Ordering::Acquire) != consent::OPEN || will.ends.load(Ordering::Acquire) != 0;
-        let is_half_closed = matches!(peer.way.0.path.load(Ordering::Acquire), path::SHUT | path::LAST);
+        let is_half_closed = matches!(peer.writer.0.path.load(Ordering::Acquire), path::SHUT | path::LAST);
         if is_seen || is_half_closed || !pair::is_alone(fd) || conn.told.reset.swap(1, Ordering::Relaxed) != 0
         {
             return result;
@@ -341,8 +341,8 @@ impl Reading<'_> {
     #[inline(always)]
     fn with_more(&self, got: isize) -> isize {
         let Self { known, peer, fd, bytes, flags, .. } = *self;
-        let is_one = peer.way.0.path.load(Ordering::Relaxed) == path::RING
-            && peer.way.0.cut.load(Ordering::Relaxed) <= known.kept.told_cut.load(Ordering::Relaxed);
+        let is_one = peer.writer.0.path.load(Ordering::Relaxed) == path::RING
+            && peer.writer.0.cut.load(Ordering::Relaxed) <= known.kept.told_cut.load(Ordering::Relaxed);
         if is_one || got <= 0 || got as usize >= bytes.length {
             return got;
         }
@@ -358,32 +358,32 @@ fn promises(conn: &Conn, is_peek: bool) {
     }
 }
 
-/// Spins at once, where that has paid.
+/// Spins at once, where earlier spins were hits.
 #[inline(always)]
-fn finds_at_once(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
+fn finds_at_once(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -> bool {
     flags & libc::MSG_DONTWAIT == 0 && conn.pace.finds_at_once(&Machine, || !is_empty(own, peer))
 }
 
 /// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the way. So a read that does not wait
 /// need not count as asleep, which would send the writer of a stream to the kernel.
-fn has_nothing(own: &Words, peer: &Words, fd: c_int) -> bool {
-    peer.way.0.path.load(Ordering::Relaxed) == path::RING
+fn has_nothing(own: &Header, peer: &Header, fd: c_int) -> bool {
+    peer.writer.0.path.load(Ordering::Relaxed) == path::RING
         && kernel::held(fd, false) == Held::Nothing
-        && peer.way.0.recall.load(Ordering::Acquire) == 0
+        && peer.writer.0.recall.load(Ordering::Acquire) == 0
         && is_empty(own, peer)
 }
 
 /// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each.
 const PAUSES: u32 = 2000;
 const LONG_PAUSES: u32 = 100;
-/// Times that this was in vain until such bytes are not waited for any more.
+/// Times that this was in misses until such bytes are not waited for any more.
 const UNKEPT: u32 = 3;
 
 /// Waits a moment for bytes that the program was told of, and that are on their way from the ring into the kernel since: it need not
 /// expect to find none. They were in the ring when a wait `promised` them, or the kernel has the first of them already.
 #[cold]
-fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: bool) -> bool {
-    let is_on_its_way = || peer.way.0.recall.load(Ordering::Acquire) != 0;
+fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised: bool) -> bool {
+    let is_on_its_way = || peer.writer.0.recall.load(Ordering::Acquire) != 0;
     // Another process has taken them.
     let is_taken = own.head.0.load(Ordering::Acquire) == peer.tail();
     if is_taken
@@ -394,7 +394,7 @@ fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: b
     }
     // The writer's kernel may hold them until it knows that the ones before have come.
     kernel::acknowledge(fd);
-    own.will.0.asleep.fetch_add(1, Ordering::SeqCst);
+    own.reader.0.asleep.fetch_add(1, Ordering::SeqCst);
     let is_there = (0..PAUSES + LONG_PAUSES).any(|pause| {
         if !is_on_its_way() && kernel::polled(fd, libc::POLLIN, 0) != 0 {
             return true;
@@ -406,7 +406,7 @@ fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: b
         }
         false
     });
-    own.will.0.asleep.fetch_sub(1, Ordering::SeqCst);
+    own.reader.0.asleep.fetch_sub(1, Ordering::SeqCst);
     let unkept = conn.told.unkept.load(Ordering::Relaxed);
     conn.told.unkept.store(if is_there { 0 } else { unkept + 1 }, Ordering::Relaxed);
     is_there
@@ -414,7 +414,7 @@ fn waits_for_told(conn: &Conn, own: &Words, peer: &Words, fd: c_int, promised: b
 
 /// Takes bytes of the ring, if that is all there is to it.
 #[inline(always)]
-fn take(known: Known, own: &Words, peer: &Words, bytes: &Bytes, is_peek: bool) -> Moves {
+fn take(known: Known, own: &Header, peer: &Header, bytes: &Bytes, is_peek: bool) -> Moves {
     if is_empty(own, peer) {
         return Moves::Nothing;
     }

@@ -12,11 +12,11 @@ use crate::rings::blocked::{Blocked, Goes};
 use crate::rings::conn::{Conn, Gone, Known, Mover, Use};
 use crate::rings::copy::Bytes;
 use crate::rings::flight::Flight;
+use crate::rings::header::Header;
 use crate::rings::native::Native;
 use crate::rings::pace::Room;
 use crate::rings::run::Call;
 use crate::rings::spin::Machine;
-use crate::rings::words::Words;
 use crate::rings::{kernel, leave, pair, spin};
 use crate::sync::Ordering;
 
@@ -25,8 +25,8 @@ use crate::sync::Ordering;
 pub(super) struct Writing<'a> {
     pub(super) known: Known,
     pub(super) user: Use,
-    pub(super) own: &'static Words,
-    pub(super) peer: &'static Words,
+    pub(super) own: &'static Header,
+    pub(super) peer: &'static Header,
     pub(super) fd: c_int,
     pub(super) bytes: &'a Bytes,
     pub(super) flags: c_int,
@@ -229,11 +229,11 @@ fn least(conn: &Conn, bytes: &Bytes) -> usize {
 /// write has first found it full.
 #[cold]
 #[inline(never)]
-fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize, since: &mut Option<u64>) -> bool {
-    let will = &peer.will.0;
+fn gets_room(conn: &Conn, own: &Header, peer: &Header, least: usize, since: &mut Option<u64>) -> bool {
+    let will = &peer.reader.0;
     let head = peer.head.0.load(Ordering::Acquire);
     let unread = own.tail().wrapping_sub(head);
-    let is_full = own.way.0.path.load(Ordering::Relaxed) == path::RING
+    let is_full = own.writer.0.path.load(Ordering::Relaxed) == path::RING
         && unread.saturating_add(least as u64) > conn.kept.room.load(Ordering::Relaxed);
     if !is_full || !spin::is_elsewhere(own, peer, spin::clock().1) {
         return false;
@@ -250,19 +250,19 @@ fn gets_room(conn: &Conn, own: &Words, peer: &Words, least: usize, since: &mut O
 }
 
 /// Whether it is worth trying to go through the ring from here on.
-fn may_open(conn: &Conn, own: &Words, peer: &Words, fd: c_int) -> bool {
-    let will = &peer.will.0;
+fn may_open(conn: &Conn, own: &Header, peer: &Header, fd: c_int) -> bool {
+    let will = &peer.reader.0;
     if will.consent.load(Ordering::Acquire) != consent::OPEN || will.asleep.load(Ordering::Acquire) != 0 {
         return false;
     }
-    let is_usable = !conn.is_sealed() && own.way.0.path.load(Ordering::Relaxed) != path::SHUT;
+    let is_usable = !conn.is_sealed() && own.writer.0.path.load(Ordering::Relaxed) != path::SHUT;
     // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it does in the kernel.
     is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, own, fd)
 }
 
 /// Whether what is written now goes to the kernel anyway.
 pub(super) fn goes_to_kernel(conn: &Conn, fd: c_int) -> bool {
-    conn.words().is_none_or(|(own, peer)| {
-        own.way.0.path.load(Ordering::Relaxed) == path::TCP && !may_open(conn, own, peer, fd)
+    conn.headers().is_none_or(|(own, peer)| {
+        own.writer.0.path.load(Ordering::Relaxed) == path::TCP && !may_open(conn, own, peer, fd)
     })
 }

@@ -12,8 +12,8 @@ use super::rest::Writing;
 use super::{Moves, writes_unready};
 use crate::rings::conn::{Conn, Gone, Known, state};
 use crate::rings::copy::Bytes;
+use crate::rings::header::{CAPACITY, Header, INLINE_BYTES};
 use crate::rings::native::Native;
-use crate::rings::words::{CAPACITY, INLINE_BYTES, Words};
 use crate::rings::{kernel, leave};
 use crate::sync::Ordering;
 
@@ -65,7 +65,7 @@ pub(crate) fn write(
         }
         return used_plainly(known, fd, || plain(conn, native));
     };
-    let Some((own, peer)) = conn.words() else { return Ok(native.call()) };
+    let Some((own, peer)) = conn.headers() else { return Ok(native.call()) };
     if conn.pace.answers() && bytes.length <= INLINE_BYTES {
         answers(own);
     }
@@ -93,7 +93,7 @@ pub(crate) fn write(
 /// A short message follows a read: its reader looks for it already, and has the line of the cache where it stands. That is fetched for writing
 /// while the rest is looked at. (Of a stream it would take the line away from a reader that has yet to see what is there.)
 #[inline(always)]
-fn answers(own: &Words) {
+fn answers(own: &Header) {
     // SAFETY: a hint, which reads and writes nothing; processors that do not know it do nothing.
     unsafe {
         asm!("prefetchw [{0}]", in(reg) &raw const own.message.0, options(nostack, readonly, preserves_flags));
@@ -102,7 +102,7 @@ fn answers(own: &Words) {
 
 /// Whether a short call finds room for all of a write, or moves nothing.
 #[inline(always)]
-fn fits(conn: &Conn, own: &Words, length: usize) -> bool {
+fn fits(conn: &Conn, own: &Header, length: usize) -> bool {
     let length = length as u64;
     let unread = || {
         let head = conn.kept.head.load(Ordering::Relaxed);
@@ -114,9 +114,9 @@ fn fits(conn: &Conn, own: &Words, length: usize) -> bool {
 
 /// Puts bytes into the ring, if that is all there is to it. `Nothing`: the way is the kernel's.
 #[inline(always)]
-pub(super) fn put(known: Known, own: &Words, peer: &Words, bytes: &Bytes, done: usize) -> Moves {
+pub(super) fn put(known: Known, own: &Header, peer: &Header, bytes: &Bytes, done: usize) -> Moves {
     let conn = known.conn;
-    if own.way.0.path.load(Ordering::Relaxed) == path::TCP {
+    if own.writer.0.path.load(Ordering::Relaxed) == path::TCP {
         return Moves::Nothing;
     }
     let room = conn.kept.room.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 use super::diag::Opposite;
 use crate::rings::proc;
 
-/// Words of an entry.
+/// Header of an entry.
 pub(super) const WORDS: usize = 8;
 /// Bytes of an entry.
 pub(super) const BYTES: usize = WORDS * size_of::<u64>();

@@ -9,8 +9,8 @@ use libc::c_int;
 use super::{close, stat};
 use crate::raw;
 use crate::rings::conn::{self, Conn};
+use crate::rings::header::{CAPACITY, Header, MAGIC, REGION_BYTES};
 use crate::rings::own;
-use crate::rings::words::{CAPACITY, MAGIC, REGION_BYTES, Words};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The most that are open at a time, also where there may be many descriptors.
@@ -122,16 +122,16 @@ fn region(conn: &'static Conn, other: u64) -> Option<c_int> {
                 == 0
         }
     };
-    // SAFETY: as in `Conn::words`.
-    let words: Option<&'static Words> = unsafe { conn.own.load(Ordering::Relaxed).as_ref() };
-    let Some(words) = words.filter(|_| is_made) else {
+    // SAFETY: as in `Conn::headers`.
+    let header: Option<&'static Header> = unsafe { conn.own.load(Ordering::Relaxed).as_ref() };
+    let Some(header) = header.filter(|_| is_made) else {
         close(fd);
         return None;
     };
-    words.will.0.asleep.store(1, Ordering::Relaxed);
-    words.cookie.store(conn.cookie.load(Ordering::Relaxed), Ordering::Relaxed);
-    words.other.store(other, Ordering::Relaxed);
+    header.reader.0.asleep.store(1, Ordering::Relaxed);
+    header.cookie.store(conn.cookie.load(Ordering::Relaxed), Ordering::Relaxed);
+    header.other.store(other, Ordering::Relaxed);
     // Pairs with the Acquire of who maps it.
-    words.magic.store(MAGIC ^ CAPACITY, Ordering::Release);
+    header.magic.store(MAGIC ^ CAPACITY, Ordering::Release);
     Some(fd)
 }

@@ -7,23 +7,23 @@ use super::is_empty;
 use crate::rings::blocked::Limit;
 use crate::rings::conn::parked::Entering;
 use crate::rings::conn::{Conn, Known, state};
-use crate::rings::spin::{self, Look};
-use crate::rings::words::Words;
+use crate::rings::header::Header;
+use crate::rings::spin::{self, Spin};
 use crate::rings::{kernel, leave};
 use crate::sync::Ordering;
 
-/// Looks without a pause between them, which would be as long as what a message takes.
-const EAGER: u32 = 400;
+/// Looks at the ring without a pause between them, which would be as long as what a message takes.
+const WITHOUT_PAUSE: u32 = 400;
 /// Looks at a ring between two looks at the kernel.
-const LOOKS: u32 = 200;
+const LOOKS_PER_CALL: u32 = 200;
 
-/// Whether a look may pay: the other end is on another processor, and nobody else sleeps.
+/// Whether a spin may find something: the other end is on another processor, and nobody else sleeps.
 #[inline(always)]
-pub(super) fn may_look(conn: &Conn, own: &Words, peer: &Words, flags: c_int) -> bool {
-    if flags & libc::MSG_DONTWAIT != 0 || own.will.0.asleep.load(Ordering::Relaxed) != 0 {
+pub(super) fn may_spin(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -> bool {
+    if flags & libc::MSG_DONTWAIT != 0 || own.reader.0.asleep.load(Ordering::Relaxed) != 0 {
         return false;
     }
-    if conn.pace.is_together() || own.will.0.consent.load(Ordering::Relaxed) != consent::OPEN {
+    if conn.pace.is_together() || own.reader.0.consent.load(Ordering::Relaxed) != consent::OPEN {
         return false;
     }
     let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
@@ -61,39 +61,39 @@ pub(crate) fn read_quietly(known: Known, flags: c_int, mut call: impl FnMut() ->
     result.ok().flatten().filter(|&result| result != 0)
 }
 
-/// Looks at the ring for a while. Whether there is something in it.
+/// Spins on the ring. Whether there is something in it.
 #[inline(always)]
 pub(super) fn finds(
     conn: &'static Conn,
-    own: &Words,
-    peer: &Words,
+    own: &Header,
+    peer: &Header,
     fd: c_int,
-    looked: &mut Option<Look<'static>>,
+    spin: &mut Option<Spin<'static>>,
 ) -> bool {
     let (start, _) = spin::clock();
-    let look = looked.insert(Look::begin(&conn.pace.spin, start, true, Limit::FOREVER));
-    if look.is_none() {
+    let spin = spin.insert(Spin::begin(&conn.pace.history, start, true, Limit::FOREVER));
+    if spin.is_none() {
         return false;
     }
     let seen = peer.tail();
     let mut looks = 0_u32;
     loop {
         if peer.tail() != seen || !is_empty(own, peer) {
-            look.paid();
+            spin.hit();
             return true;
         }
         looks += 1;
-        if looks.is_multiple_of(LOOKS) {
+        if looks.is_multiple_of(LOOKS_PER_CALL) {
             if kernel::unread(fd) != Some(0) {
-                look.paid();
+                spin.hit();
                 return false;
             }
             let (_, here) = spin::clock();
-            if !look.goes_on() || !spin::is_elsewhere(own, peer, here) {
+            if !spin.goes_on() || !spin::is_elsewhere(own, peer, here) {
                 return false;
             }
         }
-        if looks > EAGER {
+        if looks > WITHOUT_PAUSE {
             spin::relax();
         }
     }

@@ -12,9 +12,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Bytes of a ring.
 pub(crate) const CAPACITY: u64 = 256 << 10;
 /// Bytes before the ring.
-pub(crate) const WORDS_BYTES: usize = 4096;
+pub(crate) const HEADER_BYTES: usize = 4096;
 /// Bytes of a region.
-pub(crate) const REGION_BYTES: usize = WORDS_BYTES + CAPACITY as usize;
+pub(crate) const REGION_BYTES: usize = HEADER_BYTES + CAPACITY as usize;
 /// First word of a region: its kind and version.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring3");
 /// Bytes of a message that has an inline copy: what is left of the line.
@@ -36,7 +36,7 @@ pub(crate) struct Message {
 
 /// What the writer changes seldom.
 #[repr(C)]
-pub(crate) struct Way {
+pub(crate) struct WriterState {
     pub(crate) cut: AtomicU64,
     pub(crate) base: AtomicU64,
     pub(crate) path: AtomicU64,
@@ -58,7 +58,7 @@ pub(crate) struct Way {
 
 /// What a reader says of itself.
 #[repr(C)]
-pub(crate) struct Will {
+pub(crate) struct ReaderState {
     pub(crate) consent: AtomicU64,
     pub(crate) asleep: AtomicU64,
     /// The processor on which this end was last seen waiting, plus 1.
@@ -71,7 +71,7 @@ pub(crate) struct Will {
 
 /// The first page of a region.
 #[repr(C)]
-pub(crate) struct Words {
+pub(crate) struct Header {
     pub(crate) magic: AtomicU64,
     /// The cookies of the end whose region this is, and of the other one.
     pub(crate) cookie: AtomicU64,
@@ -79,14 +79,14 @@ pub(crate) struct Words {
     /// Not 0: this end has mapped the other one's region.
     pub(crate) has_mapped: AtomicU64,
     pub(crate) message: Line<Message>,
-    pub(crate) way: Line<Way>,
+    pub(crate) writer: Line<WriterState>,
     pub(crate) write_lock: Line<Lock>,
-    pub(crate) will: Line<Will>,
+    pub(crate) reader: Line<ReaderState>,
     pub(crate) head: Line<AtomicU64>,
     pub(crate) read_lock: Line<Lock>,
 }
 
-const _: () = assert!(size_of::<Words>() <= WORDS_BYTES && size_of::<Message>() <= 64);
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && size_of::<Message>() <= 64);
 
 /// A tail above its position: no stream is that long.
 const POSITION: u64 = (1 << 56) - 1;
@@ -124,36 +124,36 @@ impl Message {
     }
 }
 
-impl Words {
+impl Header {
     /// The word of this region. Of the tail see [`position`].
     pub(crate) fn word(&self, word: Word) -> &AtomicU64 {
         match word {
             Word::Tail => &self.message.0.tail,
-            Word::Cut => &self.way.0.cut,
-            Word::Base => &self.way.0.base,
-            Word::Path => &self.way.0.path,
-            Word::Recall => &self.way.0.recall,
-            Word::Opening => &self.way.0.opening,
-            Word::Plain => &self.way.0.plain,
-            Word::Given => &self.way.0.given,
+            Word::Cut => &self.writer.0.cut,
+            Word::Base => &self.writer.0.base,
+            Word::Path => &self.writer.0.path,
+            Word::Recall => &self.writer.0.recall,
+            Word::Opening => &self.writer.0.opening,
+            Word::Plain => &self.writer.0.plain,
+            Word::Given => &self.writer.0.given,
             Word::InlineAt => &self.message.0.inline_at,
             Word::WriteLock => &self.write_lock.0.holder,
             Word::Head => &self.head.0,
-            Word::Consent => &self.will.0.consent,
-            Word::Asleep => &self.will.0.asleep,
+            Word::Consent => &self.reader.0.consent,
+            Word::Asleep => &self.reader.0.asleep,
             Word::ReadLock => &self.read_lock.0.holder,
         }
     }
 
     /// What the kernel counts too many as acknowledged, where that is known.
     pub(crate) fn extra(&self) -> Option<u64> {
-        self.way.0.extra.load(Ordering::Relaxed).checked_sub(1)
+        self.writer.0.extra.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// The ring behind the words.
     pub(crate) fn ring(&self) -> *mut u8 {
         // The region is one mapping of `REGION_BYTES`, which begins with the words.
-        (&raw const *self).cast::<u8>().cast_mut().wrapping_add(WORDS_BYTES)
+        (&raw const *self).cast::<u8>().cast_mut().wrapping_add(HEADER_BYTES)
     }
 
     /// The position of the tail. Acquire: what was written before it was stored is seen.
