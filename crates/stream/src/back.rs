@@ -1,7 +1,7 @@
 //! Handing back: from the ring to the kernel.
 //!
-//! - *Recalling*: readers are asked to leave the ring alone ([`Word::Recall`], fence); once none holds their lock, none will take a byte.
-//! - *Handing back*, while no reader takes any: [`Word::Cut`] moves to where the unread bytes will have been given to the kernel, then
+//! - *Revoking*: readers are asked to leave the ring alone ([`Word::Revoke`], fence); once none holds their lock, none will take a byte.
+//! - *Handing back*, while no reader takes any: [`Word::SwitchOver`] moves to where the unread bytes will have been given to the kernel, then
 //!   [`Word::Path`] says so, then [`Word::Base`] makes them void in the ring, then the kernel gets them. How many it has got is always
 //!   `Cut` less what the kernel counts.
 
@@ -12,15 +12,15 @@ use crate::{Free, Memory, Outcome, Sent, Step, Word, Written, given, path};
 impl Write {
     /// Takes unread bytes out of the ring, and gives them to the kernel.
     #[cold]
-    pub(crate) fn recall<M: Memory>(&mut self, m: &mut M, mut own: Own) -> Result<Step, M::Stop> {
-        own.recall = 1;
-        m.store(Word::Recall, 1)?;
+    pub(crate) fn revoke<M: Memory>(&mut self, m: &mut M, mut own: Own) -> Result<Step, M::Stop> {
+        own.revoke = 1;
+        m.store(Word::Revoke, 1)?;
         m.fence()?;
         // A reader that looked before it was asked will be through at once; it takes no more after that.
         match m.wait_until_free(Word::ReadLock)? {
             Free::Free => self.hand_back(m, own),
             Free::Stopped => {
-                m.store(Word::Recall, 0)?;
+                m.store(Word::Revoke, 0)?;
                 self.excused(m)
             }
         }
@@ -31,7 +31,7 @@ impl Write {
     fn excused<M: Memory>(&mut self, m: &mut M) -> Result<Step, M::Stop> {
         match self.occasion {
             Occasion::Finish | Occasion::ShutDown => {
-                let own = Own { path: path::RING, tail: 0, base: 0, recall: 0 };
+                let own = Own { path: path::RING, tail: 0, base: 0, revoke: 0 };
                 self.leave(m, own)
             }
             _ if self.is_published => ends(m, Outcome::Moved(self.moved)),
@@ -44,7 +44,7 @@ impl Write {
     #[inline]
     fn hand_back<M: Memory>(&mut self, m: &mut M, mut own: Own) -> Result<Step, M::Stop> {
         let Written::Bytes(given) = m.written()? else { return self.stay(m, own) };
-        if given > m.load(Word::Cut)? {
+        if given > m.load(Word::SwitchOver)? {
             // Somebody wrote past the library, and the ring's bytes belong before that: they have to stay.
             return self.stay(m, own);
         }
@@ -52,18 +52,18 @@ impl Write {
         let Some(unread) = unread(head, own.base, own.tail, self.capacity) else {
             return ends(m, Outcome::Corrupt);
         };
-        let cut = given.saturating_add(unread.len());
-        m.store(Word::Cut, cut)?;
+        let switch_over = given.saturating_add(unread.len());
+        m.store(Word::SwitchOver, switch_over)?;
         // Once it is to be shut down, nobody else makes it a ring again before that is done.
         own.path = if self.occasion == Occasion::ShutDown { path::LAST } else { path::BACK };
         m.store(Word::Path, own.path)?;
-        self.give_back(m, own, cut)
+        self.give_back(m, own, switch_over)
     }
 
     /// The ring's bytes cannot go back; what is written from here on goes behind them.
     #[inline]
     fn stay<M: Memory>(&mut self, m: &mut M, own: Own) -> Result<Step, M::Stop> {
-        m.store(Word::Recall, 0)?;
+        m.store(Word::Revoke, 0)?;
         self.leave(m, own)
     }
 
@@ -74,16 +74,16 @@ impl Write {
             own.path = path::LAST;
             m.store(Word::Path, path::LAST)?;
         }
-        let cut = m.load(Word::Cut)?;
-        self.give_back(m, own, cut)
+        let switch_over = m.load(Word::SwitchOver)?;
+        self.give_back(m, own, switch_over)
     }
 
-    /// Gives to the kernel what is missing before the cut: the last bytes of the ring.
+    /// Gives to the kernel what is missing before the switch-over offset: the last bytes of the ring.
     #[inline]
-    fn give_back<M: Memory>(&mut self, m: &mut M, own: Own, cut: u64) -> Result<Step, M::Stop> {
+    fn give_back<M: Memory>(&mut self, m: &mut M, own: Own, switch_over: u64) -> Result<Step, M::Stop> {
         m.store(Word::Base, own.tail)?;
-        if own.recall != 0 {
-            m.store(Word::Recall, 0)?;
+        if own.revoke != 0 {
+            m.store(Word::Revoke, 0)?;
         }
         loop {
             let given = match m.written()? {
@@ -91,7 +91,7 @@ impl Write {
                 Written::Unknown => return self.wait_for_kernel(m),
                 Written::Broken => return self.refused(m),
             };
-            let missing = cut.saturating_sub(given);
+            let missing = switch_over.saturating_sub(given);
             let from = match own.tail.checked_sub(missing) {
                 Some(_) if missing == 0 => return self.leave(m, Own { base: own.tail, ..own }),
                 Some(from) if missing <= self.capacity => from,

@@ -6,8 +6,8 @@
 //! received, or that and a FIN; then the bytes of the ring join on, and what follows them is the end. Else bytes are lost, and it is
 //! an error.
 //!
-//! - While the ring is the path, [`Word::Cut`] says it: the kernel was given nothing since the ring was opened. Whoever takes bytes back
-//!   changes that, but recalls before, and waits for the reader's lock.
+//! - While the ring is the path, [`Word::SwitchOver`] says it: the kernel was given nothing since the ring was opened. Whoever takes bytes back
+//!   changes that, but revokes before, and waits for the reader's lock.
 //! - Else [`Word::Given`] does. It is said under the writers' lock. Others who have the writing end may go on behind it, so whoever gives
 //!   more takes it back before: with the lock, or counted in [`Word::Plain`] before the look at it. Who says it looks at that count, and
 //!   asks the kernel again, behind a fence: one of the two sees the other.
@@ -37,7 +37,7 @@ pub fn say<M: Memory>(m: &mut M, capacity: u64) -> Result<(), M::Stop> {
     m.unlock(Word::WriteLock)
 }
 
-/// Whether something is unread, and the cut does not say what the kernel was given. With the lock.
+/// Whether something is unread, and the switch-over offset does not say what the kernel was given. With the lock.
 #[inline]
 fn is_left<M: Memory>(m: &mut M, capacity: u64) -> Result<bool, M::Stop> {
     let way = m.load(Word::Path)?;
@@ -61,8 +61,8 @@ pub(crate) fn take_back<S: Shared>(shared: &mut S) -> Result<(), S::Stop> {
 #[inline]
 fn all_of<S: Shared>(shared: &mut S, received: u64) -> Result<Option<u64>, S::Stop> {
     let given = match shared.load(Word::Path)? {
-        path::RING if shared.load(Word::Recall)? != 0 => None,
-        path::RING => Some(shared.load(Word::Cut)?),
+        path::RING if shared.load(Word::Revoke)? != 0 => None,
+        path::RING => Some(shared.load(Word::SwitchOver)?),
         _ => shared.load(Word::Given)?.checked_sub(1),
     };
     Ok(given.filter(|given| matches!(received.checked_sub(*given), Some(0 | 1))))

@@ -12,7 +12,7 @@
 //!
 //! - The stream is a merge of two sequences of bytes: those that the kernel carries (positions counted by the kernel itself:
 //!   [`count`]) and those of the ring (positions from 0, never going back).
-//! - The writer publishes one number, [`Word::Cut`]: the ring's bytes are due once the reader has taken that many bytes from the
+//! - The writer publishes one number, [`Word::SwitchOver`]: the ring's bytes are due once the reader has taken that many bytes from the
 //!   kernel. It moves only while the ring is empty, or when unread bytes are handed back to the kernel.
 //! - The reader has one rule: *count what the kernel holds, then look at the ring; if nothing of the ring is due, what was counted may
 //!   be read.* End of stream and errors of the kernel obey the same rule, so they come in TCP's place.

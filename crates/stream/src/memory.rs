@@ -231,7 +231,7 @@ pub enum Wait {
     /// long enough.
     Room,
     /// The writer, who is at work, hands bytes back, or the kernel delivers what comes before the ring's bytes: a short while, spinning
-    /// or sleeping. Look at [`Word::Recall`] and [`Word::Path`] meanwhile, without the lock: a reader that takes its lock all the time
+    /// or sleeping. Look at [`Word::Revoke`] and [`Word::Path`] meanwhile, without the lock: a reader that takes its lock all the time
     /// starves the writer that waits for it. [`Woken::Timer`] when it was too long (readers take it as a reason to look).
     Return,
 }

@@ -18,7 +18,7 @@ impl Write {
         let head = m.load(Word::Head)?;
         match unread(head, own.base, own.tail, self.capacity) {
             Some(unread) if unread.is_empty() => {}
-            // Bytes before those of the kernel are unread: another cut would stand before the first.
+            // Bytes before those of the kernel are unread: another switch-over offset would stand before the first.
             Some(_) => return ends(m, Outcome::Kernel),
             None => return ends(m, Outcome::Corrupt),
         }
@@ -41,7 +41,7 @@ impl Write {
     /// Turns to the ring, unless readers have gone meanwhile.
     #[inline]
     fn turn<M: Memory>(&self, m: &mut M, given: u64) -> Result<bool, M::Stop> {
-        m.store(Word::Cut, given)?;
+        m.store(Word::SwitchOver, given)?;
         m.store(Word::Path, path::RING)?;
         m.fence()?;
         if m.load(Word::Consent)? == consent::OPEN && m.load(Word::Asleep)? == 0 {

@@ -52,7 +52,7 @@ pub fn sleep<S: Process, R>(
 fn is_empty<S: Process>(s: &mut S) -> Result<bool, S::Stop> {
     let tail = s.load(Word::Tail)?;
     let is_empty = tail == s.load(Word::Head)? || tail == s.load(Word::Base)?;
-    Ok(is_empty && s.load(Word::Recall)? == 0)
+    Ok(is_empty && s.load(Word::Revoke)? == 0)
 }
 
 /// Reads from the kernel by `call`, with no look at the ring. `None`: it is not parked over an empty ring, and nothing was read.

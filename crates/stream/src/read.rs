@@ -2,10 +2,10 @@
 //!
 //! The order of the looks is the protocol:
 //!
-//! - The lock is taken by a sequentially consistent operation, and only then [`Word::Recall`] is looked at: either the writer that
-//!   recalls sees the lock, or this reader sees the recall.
-//! - [`Word::Tail`] before [`Word::Cut`]: whoever sees a byte of the ring sees the cut that it stands behind.
-//! - While the ring is recalled the writer publishes, hands back and opens between two looks. Then of its words only [`Word::Cut`] is
+//! - The lock is taken by a sequentially consistent operation, and only then [`Word::Revoke`] is looked at: either the writer that
+//!   revokes sees the lock, or this reader sees the revoke.
+//! - [`Word::Tail`] before [`Word::SwitchOver`]: whoever sees a byte of the ring sees the switch-over offset that it stands behind.
+//! - While the ring is revoked the writer publishes, hands back and opens between two looks. Then of its words only [`Word::SwitchOver`] is
 //!   used, which was looked at last: the kernel's bytes before it come next. A withdrawn consent changes nothing for readers: whoever
 //!   reads in the library may take what is in the ring.
 //! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring before it gave the counted bytes
@@ -36,7 +36,7 @@ pub struct Read {
     purpose: Purpose,
     /// This call is seen by the library, and so may those after it be.
     opens: bool,
-    /// The highest cut that is known to have been reached. It stays true whatever happens, so it is kept between calls.
+    /// The highest switch-over offset that is known to have been reached. It stays true whatever happens, so it is kept between calls.
     reached: u64,
     /// A wait ended because the other end hung up.
     is_hung_up: bool,
@@ -52,10 +52,10 @@ pub struct Read {
 #[derive(Clone, Copy)]
 struct Look {
     head: u64,
-    recall: u64,
+    revoke: u64,
     base: u64,
     tail: u64,
-    cut: u64,
+    switch_over: u64,
 }
 
 /// What comes next of the stream.
@@ -100,7 +100,7 @@ impl Read {
         Self { purpose, ..self }
     }
 
-    /// The highest cut known to have been reached: saves the next call asking the kernel.
+    /// The highest switch-over offset known to have been reached: saves the next call asking the kernel.
     #[inline(always)]
     #[must_use]
     pub fn reached(&self) -> u64 {
@@ -142,7 +142,7 @@ impl Read {
             // Somebody is at work, who does not know whether anybody sleeps. Or bytes of the ring are unread, and those that come
             // before them are on their way in the kernel: who slept there would take more than those, or nothing once another reader
             // took them.
-            _ if look.recall != 0 || held != Held::Nothing || most < u64::MAX => self.wait_for_return(m),
+            _ if look.revoke != 0 || held != Held::Nothing || most < u64::MAX => self.wait_for_return(m),
             _ => self.sleep(m, look),
         }
     }
@@ -152,9 +152,9 @@ impl Read {
     fn next<M: Memory>(&mut self, m: &mut M, look: Look) -> Result<Next, M::Stop> {
         let is_over = matches!(self.held, Some(Held::End | Held::Error));
         // The ring is no business of readers now. A writer that has finished or is dead hands nothing back.
-        if look.recall != 0 && !self.is_hung_up && !is_over {
+        if look.revoke != 0 && !self.is_hung_up && !is_over {
             return Ok(match given::taken(m, self.is_finished)? {
-                Some(taken) => Next::Kernel { most: look.cut.saturating_sub(taken) },
+                Some(taken) => Next::Kernel { most: look.switch_over.saturating_sub(taken) },
                 // Closed by a reset, and the order of what is left cannot be told: the connection ends here.
                 None => self.not_told(),
             });
@@ -167,12 +167,12 @@ impl Read {
             return Ok(Next::Kernel { most: u64::MAX });
         }
         self.reached = m.kept(self.reached)?;
-        if look.cut > self.reached {
+        if look.switch_over > self.reached {
             let Some(taken) = given::taken(m, self.is_finished)? else { return Ok(self.not_told()) };
-            if taken < look.cut {
-                return Ok(self.before_the_cut(look, look.cut - taken));
+            if taken < look.switch_over {
+                return Ok(self.before_switch_over(look, look.switch_over - taken));
             }
-            self.reached = look.cut;
+            self.reached = look.switch_over;
         }
         Ok(if due.is_empty() { Next::Kernel { most: u64::MAX } } else { Next::Ring(due) })
     }
@@ -194,7 +194,7 @@ impl Read {
 
     /// There are bytes in the ring, and so many are `missing` before them.
     #[inline]
-    fn before_the_cut(&self, look: Look, missing: u64) -> Next {
+    fn before_switch_over(&self, look: Look, missing: u64) -> Next {
         match self.held {
             // An honest kernel delivers what was written before a FIN: the writer died while it handed back, and the last of the ring is
             // what did not get through.
@@ -259,7 +259,7 @@ impl Read {
         self.unlock(m)?;
         m.increase(Word::Asleep)?;
         // Whatever changed since the look, the next look decides.
-        let is_as_before = m.load(Word::Recall)? == look.recall && m.load(Word::Tail)? == look.tail;
+        let is_as_before = m.load(Word::Revoke)? == look.revoke && m.load(Word::Tail)? == look.tail;
         let slept = if is_as_before { m.sleep(Wait::Readable)? } else { Slept::Woken(Woken::Look) };
         m.decrease(Word::Asleep)?;
         Ok(match slept {
@@ -303,10 +303,10 @@ impl Look {
     fn now<M: Memory>(m: &mut M) -> Result<Self, M::Stop> {
         Ok(Self {
             head: m.load(Word::Head)?,
-            recall: m.load(Word::Recall)?,
+            revoke: m.load(Word::Revoke)?,
             base: m.load(Word::Base)?,
             tail: m.load(Word::Tail)?,
-            cut: m.load(Word::Cut)?,
+            switch_over: m.load(Word::SwitchOver)?,
         })
     }
 }

@@ -8,13 +8,13 @@ pub enum Word {
     /// Ring bytes that were published.
     Tail,
     /// Ring bytes that are not yet taken are due once the reader has taken so many bytes from the kernel.
-    Cut,
-    /// Ring bytes below this position went back to the kernel, as the last ones before [`Word::Cut`].
+    SwitchOver,
+    /// Ring bytes below this position went back to the kernel, as the last ones before [`Word::SwitchOver`].
     Base,
     /// Which path the writer takes: a [`path`].
     Path,
     /// Not 0: the writer takes unread ring bytes back; readers leave the ring alone.
-    Recall,
+    Revoke,
     /// Not 0: somebody is opening the ring, so writes to the kernel without the lock have to wait. Of the writing end alone.
     Opening,
     /// How many writes to the kernel without the lock are under way. Of the writing end alone.
@@ -148,10 +148,10 @@ mod tests {
     fn each_word_belongs_to_one_end() {
         let writers = [
             Word::Tail,
-            Word::Cut,
+            Word::SwitchOver,
             Word::Base,
             Word::Path,
-            Word::Recall,
+            Word::Revoke,
             Word::Opening,
             Word::Plain,
             Word::Given,

@@ -2,9 +2,9 @@
 //!
 //! What may be killed between any two steps: each word alone commits something, and whoever takes the lock next goes on from the words.
 //!
-//! - *Opening* ([`crate::open`]): the ring is empty, [`Word::Cut`] is what the kernel has got so far, then [`Word::Path`] says ring, then
+//! - *Opening* ([`crate::open`]): the ring is empty, [`Word::SwitchOver`] is what the kernel has got so far, then [`Word::Path`] says ring, then
 //!   (behind a fence) the consent is looked at once more: either this sees a withdrawal, or the withdrawer sees the path.
-//! - *Recalling* and *handing back* ([`crate::back`]): readers are asked to leave the ring alone; once none holds their lock, none will
+//! - *Revoking* and *handing back* ([`crate::back`]): readers are asked to leave the ring alone; once none holds their lock, none will
 //!   take a byte, and what is unread is given to the kernel.
 //!
 //! So whatever the kernel gets, bytes or the end, comes when nothing is unread in the ring, and a reader past the library finds the whole
@@ -12,7 +12,7 @@
 //! stay then, no bytes overtake them, and if an end does, the readers' rule keeps the order.
 //!
 //! Nobody sleeps while ring bytes are unread: readers sleep in the kernel, where only what it carries wakes them. So a writer looks at
-//! [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process sleeps it recalls.
+//! [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process sleeps it revokes.
 
 use crate::words::unread;
 use crate::{Locked, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, inline, path};
@@ -72,7 +72,7 @@ pub(crate) struct Own {
     pub(crate) path: u64,
     pub(crate) tail: u64,
     pub(crate) base: u64,
-    pub(crate) recall: u64,
+    pub(crate) revoke: u64,
 }
 
 impl Write {
@@ -148,15 +148,15 @@ impl Write {
             path: m.load(Word::Path)?,
             tail: m.load(Word::Tail)?,
             base: m.load(Word::Base)?,
-            recall: m.load(Word::Recall)?,
+            revoke: m.load(Word::Revoke)?,
         };
         if is_nested {
             return self.nested(m, own);
         }
         match own.path {
-            path::RING if own.recall == 0 => self.through_ring(m, own),
-            // Whoever recalled died over it: once more from the beginning.
-            path::RING => self.recall(m, own),
+            path::RING if own.revoke == 0 => self.through_ring(m, own),
+            // Whoever revoked died over it: once more from the beginning.
+            path::RING => self.revoke(m, own),
             path::BACK | path::LAST => self.resume(m, own),
             _ => self.kernel(m, own),
         }
@@ -171,7 +171,7 @@ impl Write {
         match own.path {
             path::RING => {
                 m.interrupts()?;
-                if self.occasion.is_write() { self.recall(m, own) } else { self.through_ring(m, own) }
+                if self.occasion.is_write() { self.revoke(m, own) } else { self.through_ring(m, own) }
             }
             path::BACK | path::LAST => self.resume(m, own),
             _ => self.kernel(m, own),
@@ -183,7 +183,7 @@ impl Write {
     pub(crate) fn through_ring<M: Memory>(&mut self, m: &mut M, own: Own) -> Result<Step, M::Stop> {
         if m.load(Word::Consent)? != consent::OPEN {
             // Withdrawn; but it may be given again at any time.
-            return self.recall(m, own);
+            return self.revoke(m, own);
         }
         let is_asleep = m.load(Word::Asleep)? != 0;
         self.with_consent(m, own, is_asleep)
@@ -217,16 +217,16 @@ impl Write {
         let room = self.limit.saturating_sub(unread.len());
         match self.occasion {
             Occasion::Finish | Occasion::ShutDown if unread.is_empty() => self.leave(m, own),
-            Occasion::Finish | Occasion::ShutDown => self.recall(m, own),
-            Occasion::Overdue if !unread.is_empty() => self.recall(m, own),
-            _ if leaves && !unread.is_empty() => self.recall(m, own),
+            Occasion::Finish | Occasion::ShutDown => self.revoke(m, own),
+            Occasion::Overdue if !unread.is_empty() => self.revoke(m, own),
+            _ if leaves && !unread.is_empty() => self.revoke(m, own),
             Occasion::Visit | Occasion::Overdue => ends(m, Outcome::Moved(0)),
             _ if leaves => self.leave(m, own),
             _ if room >= self.least() && !self.is_hung_up => {
                 self.put(m, own, self.want.min(room).min(self.piece))
             }
             Occasion::Write if !self.is_overdue => self.wait_for_room(m),
-            Occasion::Write | Occasion::WriteNow => self.recall(m, own),
+            Occasion::Write | Occasion::WriteNow => self.revoke(m, own),
         }
     }
 
@@ -259,7 +259,7 @@ impl Write {
         m.fence()?;
         // They went to sleep without having seen it: in the kernel they will. Or the consent was withdrawn.
         if m.load(Word::Asleep)? != 0 || m.load(Word::Consent)? != consent::OPEN {
-            return self.recall(m, own);
+            return self.revoke(m, own);
         }
         ends(m, Outcome::Moved(len))
     }

@@ -54,7 +54,7 @@ fn loom_without_fences_a_withdrawal_misses_a_byte() {
     open_against_withdraw(false);
 }
 
-fn recall_against_read(has_fences: bool) {
+fn revoke_against_read(has_fences: bool) {
     every(move || {
         let stream = Stream::open(2, 1, has_fences);
         let theirs = Arc::clone(&stream);
@@ -69,14 +69,14 @@ fn recall_against_read(has_fences: bool) {
 }
 
 #[test]
-fn loom_a_recalled_byte_is_read_once() {
-    recall_against_read(true);
+fn loom_a_revoked_byte_is_read_once() {
+    revoke_against_read(true);
 }
 
 #[test]
 #[should_panic = "lost or doubled"]
-fn loom_without_fences_a_recalled_byte_is_read_twice() {
-    recall_against_read(false);
+fn loom_without_fences_a_revoked_byte_is_read_twice() {
+    revoke_against_read(false);
 }
 
 fn publish_against_renewal(has_fences: bool) {
@@ -116,12 +116,12 @@ fn plain_against_opening(has_fences: bool) {
             stream.run(&[8], |call| write.attempt(call)).0
         };
         let sent = plain.join().unwrap();
-        let (cut, in_kernel) = (stream.load(Word::Cut), stream.queue().len() as u64);
+        let (switch_over, in_kernel) = (stream.load(Word::SwitchOver), stream.queue().len() as u64);
         drop(stream);
         let is_open = opened == Outcome::Moved(1);
         assert!(
-            !is_open || cut == in_kernel,
-            "{cut} is not the end of {in_kernel} after {sent:?}: a byte behind its place"
+            !is_open || switch_over == in_kernel,
+            "{switch_over} is not the end of {in_kernel} after {sent:?}: a byte behind its place"
         );
     });
 }

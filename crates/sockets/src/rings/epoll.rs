@@ -65,7 +65,7 @@ fn event(conn: &Conn, events: u32, tells: bool) -> u32 {
 fn takes_more(conn: &Conn, own: &Header) -> bool {
     let unread = own.tail().wrapping_sub(conn.kept.head.load(Ordering::Relaxed));
     own.writer.0.path.load(Ordering::Relaxed) == path::RING
-        && own.writer.0.recall.load(Ordering::Relaxed) == 0
+        && own.writer.0.revoke.load(Ordering::Relaxed) == 0
         && (unread < conn.kept.room.load(Ordering::Relaxed) || has_room(conn))
 }
 

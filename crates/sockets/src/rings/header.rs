@@ -37,10 +37,10 @@ pub(crate) struct Message {
 /// What the writer changes seldom.
 #[repr(C)]
 pub(crate) struct WriterState {
-    pub(crate) cut: AtomicU64,
+    pub(crate) switch_over: AtomicU64,
     pub(crate) base: AtomicU64,
     pub(crate) path: AtomicU64,
-    pub(crate) recall: AtomicU64,
+    pub(crate) revoke: AtomicU64,
     /// Not 0: the ring is being opened; who writes to the kernel without the lock is to stay away.
     pub(crate) opening: AtomicU64,
     /// How many are writing to the kernel without the lock.
@@ -129,10 +129,10 @@ impl Header {
     pub(crate) fn word(&self, word: Word) -> &AtomicU64 {
         match word {
             Word::Tail => &self.message.0.tail,
-            Word::Cut => &self.writer.0.cut,
+            Word::SwitchOver => &self.writer.0.switch_over,
             Word::Base => &self.writer.0.base,
             Word::Path => &self.writer.0.path,
-            Word::Recall => &self.writer.0.recall,
+            Word::Revoke => &self.writer.0.revoke,
             Word::Opening => &self.writer.0.opening,
             Word::Plain => &self.writer.0.plain,
             Word::Given => &self.writer.0.given,

@@ -83,7 +83,7 @@ pub(crate) fn is_empty(own: &Header, peer: &Header) -> bool {
 /// Whether there is something in the ring that a reader may take now: what the writer takes back comes through the kernel.
 #[inline(always)]
 pub(crate) fn offers(own: &Header, peer: &Header) -> bool {
-    !is_empty(own, peer) && peer.writer.0.recall.load(Ordering::Acquire) == 0
+    !is_empty(own, peer) && peer.writer.0.revoke.load(Ordering::Acquire) == 0
 }
 
 /// Changes a word that only holders of a lock change: between two instructions of this thread only its own signal handlers can have.

@@ -32,8 +32,8 @@ pub(crate) fn act(case: &Case, world: &mut World, who: usize, what: Do, all: boo
         }
         Do::Unlock(word) => {
             late_copy(case, world, who)?;
-            if let Some(cut) = world.processes[who].memory.cut.take() {
-                world.store(case, who, Word::Cut, cut);
+            if let Some(switch_over) = world.processes[who].memory.switch_over.take() {
+                world.store(case, who, Word::SwitchOver, switch_over);
             }
             world.store(case, who, word, 0);
             Saw::Nothing
@@ -151,8 +151,8 @@ fn store(case: &Case, world: &mut World, who: usize, word: Word, value: u64) -> 
         (Word::Given, Some(Mutant::GivenNotSaid)) => return Ok(()),
         (Word::Given, Some(Mutant::GivenNotTakenBack)) if value == 0 => return Ok(()),
         (Word::InlineAt, Some(Mutant::InlineNotVoided)) if value == inline::NOTHING => return Ok(()),
-        (Word::Cut, Some(Mutant::CutAfterTail)) => {
-            world.processes[who].memory.cut = Some(value);
+        (Word::SwitchOver, Some(Mutant::SwitchOverAfterTail)) => {
+            world.processes[who].memory.switch_over = Some(value);
             return Ok(());
         }
         _ => {}

@@ -304,7 +304,7 @@ fn who_is_not_seen() {
         ..base.clone()
     });
     holds(&Case {
-        name: "another holder reads before the cut",
+        name: "another holder reads before the switch-over offset",
         timers: false,
         overdue: false,
         writers: vec![vec![RawWrite(2), Write(2), Close]],

@@ -184,7 +184,7 @@ fn is_enabled(case: &Case, world: &World, who: usize, next: Do) -> bool {
     match next {
         Do::Lock(_) if case.mutant == Some(Mutant::NoLock) => true,
         Do::Lock(word) => world.lock_holder(who, word) == 0 || handlers::is_nested(case, world, who, word),
-        Do::WaitUntilFree(_) if case.mutant == Some(Mutant::RecallIgnoresLock) => true,
+        Do::WaitUntilFree(_) if case.mutant == Some(Mutant::RevokeIgnoresLock) => true,
         Do::WaitUntilFree(word) => world.lock_holder(who, word) == 0,
         Do::Send { .. } if may_wait(case, world, who) => wakes(case, world, who, Wait::Writable),
         Do::Sleep(wait) => wakes(case, world, who, wait),

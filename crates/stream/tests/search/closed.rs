@@ -26,11 +26,11 @@ fn read_behind(first: Held, is_dead: bool) -> (Outcome, u64) {
         let saw = match what {
             Do::Done(outcome) => return (outcome, received),
             Do::Load(Word::Consent) => Saw::Value(consent::OPEN),
-            Do::Load(Word::Recall) => Saw::Value(u64::from(!is_handed_back)),
+            Do::Load(Word::Revoke) => Saw::Value(u64::from(!is_handed_back)),
             Do::Load(Word::Path) => Saw::Value(if is_handed_back { path::SHUT } else { path::RING }),
             Do::Load(Word::Base) => Saw::Value(if is_handed_back { ALL } else { BEFORE }),
             Do::Load(Word::Tail) => Saw::Value(ALL),
-            Do::Load(Word::Cut) => Saw::Value(if is_handed_back { ALL } else { BEFORE }),
+            Do::Load(Word::SwitchOver) => Saw::Value(if is_handed_back { ALL } else { BEFORE }),
             Do::Load(_) => Saw::Value(0),
             Do::Count => {
                 counted += 1;

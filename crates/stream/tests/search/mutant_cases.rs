@@ -71,12 +71,16 @@ fn sleepers_that_are_not_looked_for_when_opening() {
 
 /// Bytes go through the kernel first, because the reader comes late or another holder writes there.
 fn cut_behind_bytes() -> Case {
-    unbuffered(case("a cut behind bytes", &[&[RawWrite(1), Write(1), Close]], &[&[ReadToEnd(2)]]))
+    unbuffered(case(
+        "a switch-over offset behind bytes",
+        &[&[RawWrite(1), Write(1), Close]],
+        &[&[ReadToEnd(2)]],
+    ))
 }
 
 #[test]
 fn a_cut_published_late() {
-    is_found(Mutant::CutAfterTail, &cut_behind_bytes());
+    is_found(Mutant::SwitchOverAfterTail, &cut_behind_bytes());
 }
 
 #[test]
@@ -115,9 +119,9 @@ fn more_is_read_than_was_counted() {
 }
 
 #[test]
-fn bytes_recalled_from_under_a_reader() {
+fn bytes_revoked_from_under_a_reader() {
     let base = case("a full ring", &[&[TryWrite(1), TryWrite(1), Close]], &[&[TryRead, ReadToEnd(1)]]);
-    is_found(Mutant::RecallIgnoresLock, &Case { ring: 1, ..unbuffered(base) });
+    is_found(Mutant::RevokeIgnoresLock, &Case { ring: 1, ..unbuffered(base) });
 }
 
 #[test]
@@ -186,9 +190,9 @@ fn a_write_to_the_kernel_beside_an_opening() {
 }
 
 #[test]
-fn a_reader_past_the_library_needs_the_recall() {
+fn a_reader_past_the_library_needs_the_revoke() {
     let base = case("unseen reader", &[&[Write(2), Close]], &[&[Read(1), RawToEnd]]);
-    is_found(Mutant::RecallIgnoresLock, &Case { timers: true, overdue: true, ..unbuffered(base) });
+    is_found(Mutant::RevokeIgnoresLock, &Case { timers: true, overdue: true, ..unbuffered(base) });
 }
 
 #[test]

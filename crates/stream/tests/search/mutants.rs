@@ -21,9 +21,9 @@ pub(crate) enum Mutant {
     NoAsleepWhenOpening,
     /// The writer never looks whether anybody sleeps.
     NoAsleep,
-    /// The cut is published after the first bytes behind it.
-    CutAfterTail,
-    /// The cut is looked at before the tail.
+    /// The switch-over offset is published after the first bytes behind it.
+    SwitchOverAfterTail,
+    /// The switch-over offset is looked at before the tail.
     CutBeforeTail,
     /// What others have read from the kernel is not counted.
     CountsOwnReadsOnly,
@@ -37,8 +37,8 @@ pub(crate) enum Mutant {
     ReadsMoreThanCounted,
     /// A withdrawal that found nothing unread does not look whether bytes are being handed back.
     WithdrawnByOldPath,
-    /// Bytes are recalled although a reader is at work.
-    RecallIgnoresLock,
+    /// Bytes are revoked although a reader is at work.
+    RevokeIgnoresLock,
     /// What was handed back stays valid in the ring.
     NoBase,
     /// The ring is opened without looking at the consent again.
@@ -87,7 +87,7 @@ pub(crate) struct Memory {
     pub(crate) has_published: bool,
     /// Its call began with the kernel's path.
     pub(crate) is_opening: bool,
-    pub(crate) cut: Option<u64>,
+    pub(crate) switch_over: Option<u64>,
     pub(crate) late: Option<(u64, u64)>,
     /// Bytes read from the kernel by this process.
     pub(crate) took: u64,
@@ -110,13 +110,15 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
     let is_writer = case.is_writer(who);
     match (mutant, word) {
         (Mutant::NoLookAfterArming, _) if world.processes[who].memory.is_armed => return old,
-        (Mutant::NoLookAfterCounting, Word::Tail | Word::Cut | Word::Base | Word::Recall) if !is_writer => {
+        (Mutant::NoLookAfterCounting, Word::Tail | Word::SwitchOver | Word::Base | Word::Revoke)
+            if !is_writer =>
+        {
             return remember(world, who, word, old);
         }
-        (Mutant::CutBeforeTail, Word::Cut) if !is_writer => return old,
-        (Mutant::CutBeforeTail, Word::Recall) => {
-            let cut = world.load(who, Word::Cut);
-            remember(world, who, Word::Cut, cut);
+        (Mutant::CutBeforeTail, Word::SwitchOver) if !is_writer => return old,
+        (Mutant::CutBeforeTail, Word::Revoke) => {
+            let switch_over = world.load(who, Word::SwitchOver);
+            remember(world, who, Word::SwitchOver, switch_over);
         }
         (Mutant::OpenWithoutRecheck, Word::Consent) if is_writer => return remember(world, who, word, old),
         (Mutant::NoAsleep, Word::Asleep) if is_writer => return 0,
@@ -136,7 +138,7 @@ pub(crate) fn load(case: &Case, world: &mut World, who: usize, word: Word) -> u6
             return world.load(who, Word::Tail);
         }
         (Mutant::GivenLookedAtEarly, Word::Given) if !is_writer => return old,
-        (Mutant::GivenLookedAtEarly, Word::Recall) if !is_writer => {
+        (Mutant::GivenLookedAtEarly, Word::Revoke) if !is_writer => {
             let given = world.load(who, Word::Given);
             remember(world, who, Word::Given, given);
         }

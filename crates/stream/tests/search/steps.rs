@@ -49,7 +49,7 @@ fn is_private(case: &Case, world: &World, who: usize) -> bool {
     let is_locked = world.words[Word::WriteLock as usize] == who as u64 + 1;
     match process.next {
         Some(
-            Do::Load(Word::Path | Word::Tail | Word::Base | Word::Cut | Word::Recall | Word::Given)
+            Do::Load(Word::Path | Word::Tail | Word::Base | Word::SwitchOver | Word::Revoke | Word::Given)
             | Do::Put { .. },
         ) => is_writer && (is_locked || is_alone),
         Some(Do::Load(Word::InlineAt)) => is_writer && (is_locked || is_alone),

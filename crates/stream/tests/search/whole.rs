@@ -18,7 +18,7 @@ fn put(occasion: Occasion, capacity: u64, unread: u64, want: u64) -> Option<u64>
             Do::Load(Word::Tail) => Saw::Value(unread),
             Do::Load(_) => Saw::Value(0),
             // It waits for room, or takes back what is unread.
-            Do::Sleep(_) | Do::Store(Word::Recall, 1) | Do::Done(_) => return None,
+            Do::Sleep(_) | Do::Store(Word::Revoke, 1) | Do::Done(_) => return None,
             _ => Saw::Nothing,
         });
     }

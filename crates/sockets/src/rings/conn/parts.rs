@@ -32,13 +32,13 @@ pub(crate) struct Kept {
     pub(crate) head: AtomicU64,
     /// The most that may be unread in the ring: what the kernel surely takes at once, should it have to go back.
     pub(crate) room: AtomicU64,
-    /// The cut around which a read has last put bytes of both ways together.
-    pub(crate) told_cut: AtomicU64,
+    /// The switch-over offset around which a read has last put bytes of both ways together.
+    pub(crate) told_switch_over: AtomicU64,
 }
 
 impl Kept {
     pub(super) fn reset(&self) {
-        zero_all_long(&[&self.reached, &self.head, &self.told_cut]);
+        zero_all_long(&[&self.reached, &self.head, &self.told_switch_over]);
     }
 }
 

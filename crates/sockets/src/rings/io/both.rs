@@ -32,12 +32,12 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
         // A read ends before an urgent byte.
         return got;
     }
-    let cut = peer.writer.0.cut.load(Ordering::Relaxed);
+    let switch_over = peer.writer.0.switch_over.load(Ordering::Relaxed);
     let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
     if flags & libc::MSG_PEEK != 0 {
         return got + peek_more(conn, fd, bytes, got as usize);
     }
-    conn.kept.told_cut.store(cut, Ordering::Relaxed);
+    conn.kept.told_switch_over.store(switch_over, Ordering::Relaxed);
     let used = bytes.slice(got as usize, usize::MAX, &mut slices);
     // SAFETY: the parts are here.
     let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return got };
@@ -65,13 +65,13 @@ fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     if !own.read_lock.0.try_take() {
         return 0;
     }
-    let recall = peer.writer.0.recall.load(Ordering::Acquire);
+    let revoke = peer.writer.0.revoke.load(Ordering::Acquire);
     let base = peer.writer.0.base.load(Ordering::Acquire);
     let tail = peer.tail();
     let from = own.head.0.load(Ordering::Relaxed).max(base);
     // Only where the bytes of the kernel end just where those of the ring begin.
-    let joins =
-        recall == 0 && taken.checked_add(got as u64) == Some(peer.writer.0.cut.load(Ordering::Acquire));
+    let joins = revoke == 0
+        && taken.checked_add(got as u64) == Some(peer.writer.0.switch_over.load(Ordering::Acquire));
     let length = match tail.checked_sub(from) {
         Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
         _ => 0,

@@ -342,7 +342,8 @@ impl Reading<'_> {
     fn with_more(&self, got: isize) -> isize {
         let Self { known, peer, fd, bytes, flags, .. } = *self;
         let is_one = peer.writer.0.path.load(Ordering::Relaxed) == path::RING
-            && peer.writer.0.cut.load(Ordering::Relaxed) <= known.kept.told_cut.load(Ordering::Relaxed);
+            && peer.writer.0.switch_over.load(Ordering::Relaxed)
+                <= known.kept.told_switch_over.load(Ordering::Relaxed);
         if is_one || got <= 0 || got as usize >= bytes.length {
             return got;
         }
@@ -369,7 +370,7 @@ fn finds_at_once(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -> bool
 fn has_nothing(own: &Header, peer: &Header, fd: c_int) -> bool {
     peer.writer.0.path.load(Ordering::Relaxed) == path::RING
         && kernel::held(fd, false) == Held::Nothing
-        && peer.writer.0.recall.load(Ordering::Acquire) == 0
+        && peer.writer.0.revoke.load(Ordering::Acquire) == 0
         && is_empty(own, peer)
 }
 
@@ -383,7 +384,7 @@ const UNKEPT: u32 = 3;
 /// expect to find none. They were in the ring when a wait `promised` them, or the kernel has the first of them already.
 #[cold]
 fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised: bool) -> bool {
-    let is_on_its_way = || peer.writer.0.recall.load(Ordering::Acquire) != 0;
+    let is_on_its_way = || peer.writer.0.revoke.load(Ordering::Acquire) != 0;
     // Another process has taken them.
     let is_taken = own.head.0.load(Ordering::Acquire) == peer.tail();
     if is_taken
