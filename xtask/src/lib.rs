@@ -3,7 +3,7 @@
 //! What it is for: `tidy` checks the text of the tree, `licences` what the dependencies may be used under, and
 //! `doc-commands` runs what the documentation tells a reader to type.
 //!
-//! `figures` and `picture` make what the documents show from real runs, `modules` the list of modules from doc comments.
+//! `test` runs all tests. `figures` and `picture` make what the documents show from real runs, `modules` the list of modules from doc comments.
 //!
 //! What it must never do: change anything else in the tree, reach the network, or be needed by a crate that users get.
 //!
@@ -18,6 +18,7 @@ pub mod licences;
 pub mod markdown;
 pub mod modules;
 pub mod picture;
+pub mod run_tests;
 pub mod rust;
 pub mod surface;
 pub mod tidy;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use xtask::doc_commands::{parse, run::Sandbox};
 use xtask::finding::Severity;
 use xtask::tree::Tree;
-use xtask::{figures, licences, modules, picture, surface, tidy};
+use xtask::{figures, licences, modules, picture, run_tests, surface, tidy};
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
 
@@ -21,6 +21,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                  (default: target/debug/tieline, and all documents)
   picture [FILE.json]
                  make docs/report.png: the report of a run of target/release/tieline, or of a saved result
+  test           build and run all tests, as many test binaries at a time as there are processors
   figures FILE   fill README.md and docs/figures.md from a report of `tieline bench acceptance --json`
 ";
 
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ["licences"] => check_licences(&mut out),
         ["picture"] => picture::make(&mut out, root(), &release_binary(), None),
         ["picture", saved] => picture::make(&mut out, root(), &release_binary(), Some(Path::new(saved))),
+        ["test"] => run_tests::run(root(), &target(), &mut out),
         ["figures", report] => fill_figures(&mut out, Path::new(report)),
         ["doc-commands", "--binary", binary, documents @ ..] => {
             check_documents(&mut out, Path::new(binary), documents)
