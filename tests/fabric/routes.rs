@@ -92,8 +92,8 @@ fn vls_that_were_dumped_end_a_credit_loop_that_one_vl_has() {
     assert_eq!((status, &report["lanes_assumed"]), (3, &true.into()), "{report:#}");
     let (_, out, _) = place.run(&fdbs);
     assert!(out.contains("assuming 1 VL"), "{out}");
-    let lanes = [&fdbs[..], &["--sl", "t/opensm.psl", "--sl2vl", "t/opensm.slvl"]].concat();
-    let (status, report) = place.json(&lanes);
+    let vls = [&fdbs[..], &["--sl", "t/opensm.psl", "--sl2vl", "t/opensm.slvl"]].concat();
+    let (status, report) = place.json(&vls);
     assert_eq!((status, &report["lanes_assumed"]), (0, &false.into()), "{report:#}");
     assert!(report["lanes"].as_u64().unwrap() > 1, "{report:#}");
     place.write("bad.psl", "0x1 1 1\n");

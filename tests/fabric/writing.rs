@@ -72,7 +72,7 @@ fn a_dump_that_is_interrupted_leaves_nothing() {
 }
 
 #[test]
-fn tables_that_need_lanes_are_said_to_be_unsafe_in_opensm() {
+fn tables_that_need_vls_are_said_to_be_unsafe_in_opensm() {
     let _watchdog = Watchdog::usual("lanes and OpenSM");
     let place = Place::new();
     place.done(&["generate", "net.toml", "torus", "5x5"]);

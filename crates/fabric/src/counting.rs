@@ -71,7 +71,7 @@ counters! {
     /// Times that buffer overruns exceeded the port's threshold.
     overrun_errors, "ExcessiveBufferOverrunErrors": 10, overrun_errors, set_overrun_errors, u8, 0xf;
     /// Subnet management packets (VL 15) that were dropped.
-    lane15_dropped, "VL15Dropped": 11, lane15_dropped, set_lane15_dropped, u16, 0xffff;
+    vl15_dropped, "VL15Dropped": 11, vl15_dropped, set_vl15_dropped, u16, 0xffff;
     /// Data sent, in units of 4 bytes.
     transmit_data, "PortXmitData": 12, transmit_data, set_transmit_data, u32, 0xffff_ffff;
     /// Data received, in units of 4 bytes.
@@ -152,7 +152,7 @@ extended! { select:
     receive_constraint_errors, set_receive_constraint_errors = 40;
     integrity_errors, set_integrity_errors = 41;
     overrun_errors, set_overrun_errors = 42;
-    lane15_dropped, set_lane15_dropped = 43;
+    vl15_dropped, set_vl15_dropped = 43;
     transmit_wait, set_transmit_wait = 44;
     queue1_dropped, set_queue1_dropped = 45;
 }

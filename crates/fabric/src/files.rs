@@ -111,7 +111,7 @@ pub fn bare(graph: Graph, source: &str) -> Snapshot {
         counters: None,
         uncounted: Vec::new(),
         tables: None,
-        lane_maps: Default::default(),
+        vl_maps: Default::default(),
         concerns: Vec::new(),
         more_concerns: 0,
     }

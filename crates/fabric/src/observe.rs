@@ -11,9 +11,9 @@ use mad::{MadTransport, TransportError};
 use topology::{Graph, Kind, NodeIx};
 
 use crate::counters::{self, Collected, Plan};
-use crate::lanes::{self, LaneMaps};
 use crate::snapshot::{Concern, PortFacts, Snapshot};
 use crate::sweep::{self, Found, SweepError};
+use crate::vls::{self, VlMaps};
 use crate::{names, tables};
 
 /// Concerns that are kept word by word.
@@ -143,13 +143,13 @@ pub fn observe<T: MadTransport + ?Sized>(
         counters: None,
         uncounted: Vec::new(),
         tables: of_switches,
-        lane_maps: LaneMaps::new(),
+        vl_maps: VlMaps::new(),
         more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64 + found.more_doubts,
         concerns,
     };
     snapshot.concerns.truncate(MOST_CONCERNS);
     if let Some(tables) = &snapshot.tables {
-        snapshot.lane_maps = lanes::read(transport, &snapshot, &ways, tables, options.limits, stop)?;
+        snapshot.vl_maps = vls::read(transport, &snapshot, &ways, tables, options.limits, stop)?;
     }
     if options.counters {
         tell("reading the counters of all ports");

@@ -8,8 +8,8 @@ use serde::Serialize;
 use topology::routing::{Checked, check};
 use topology::{Kind, NodeIx, counted, verb};
 
-use crate::lanes;
 use crate::snapshot::Snapshot;
+use crate::vls;
 
 mod errors;
 mod html;
@@ -311,7 +311,7 @@ impl Routes {
             most_switches: checked.most_hops,
             credit_loop: checked.credit_loop.iter().map(|wait| snapshot.place(wait.port)).collect(),
             loop_is_open: !checked.credit_loop.is_empty()
-                && lanes::why_open(snapshot, &checked.credit_loop).is_some(),
+                && vls::why_open(snapshot, &checked.credit_loop).is_some(),
         }
     }
 
@@ -384,7 +384,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
             counted(places.len(), "cable"),
             places.first().cloned().unwrap_or_default()
         );
-        let open = lanes::why_open(snapshot, &checked.credit_loop);
+        let open = vls::why_open(snapshot, &checked.credit_loop);
         found.push(match open {
             None => Finding::failed("credit loop", places, text),
             Some(why) => {

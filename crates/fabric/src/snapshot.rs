@@ -11,7 +11,7 @@ use topology::routing::Tables;
 use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
 
 use crate::counting::Counters;
-use crate::lanes::LaneMaps;
+use crate::vls::VlMaps;
 
 mod file;
 #[cfg(test)]
@@ -37,8 +37,8 @@ pub struct PortFacts {
     /// Where its subnet manager is; 0 if it has none.
     pub sm_lid: u16,
     /// Data VLs in use; 0 where it is not known.
-    #[serde(default)]
-    pub lanes: u8,
+    #[serde(default, rename = "lanes")]
+    pub vls: u8,
 }
 
 /// Widths by their bits, narrow ones first.
@@ -89,7 +89,7 @@ impl PortFacts {
             speed: [supported, enabled, active],
             mtu: [info.mtu_capacity(), info.neighbor_mtu()],
             sm_lid: info.sm_lid().0,
-            lanes: match info.operational_lanes() {
+            vls: match info.operational_vls() {
                 code @ 1..=4 => 1 << (code - 1),
                 5 => 15,
                 _ => 0,
@@ -162,7 +162,7 @@ pub struct Snapshot {
     /// The tables that are in the switches, where they were read.
     pub tables: Option<Tables>,
     /// VLs by level, where the tables have a cycle and the VLs decide about it.
-    pub lane_maps: LaneMaps,
+    pub vl_maps: VlMaps,
     /// What does not fit.
     pub concerns: Vec<Concern>,
     /// Concerns that are not kept word by word.
@@ -179,11 +179,11 @@ impl Snapshot {
     /// Data VLs that every port between two switches has been set to (OperationalVLs), the least of them; nothing where no active port
     /// said so.
     #[must_use]
-    pub fn operational_lanes(&self) -> Option<u8> {
+    pub fn operational_vls(&self) -> Option<u8> {
         let is_switch = |port: PortIx| self.graph.kind(self.graph.owner(port)) == Kind::Switch;
         let between = self.graph.links().filter(|(a, b)| is_switch(*a) && is_switch(*b));
         let facts = between.flat_map(|(a, b)| [a, b]).filter_map(|port| self.port(port));
-        facts.filter(|facts| facts.is_active() && facts.lanes > 0).map(|facts| facts.lanes).min()
+        facts.filter(|facts| facts.is_active() && facts.vls > 0).map(|facts| facts.vls).min()
     }
 
     /// Width and speed of a cable: as its end says, or else as the file does.

@@ -14,9 +14,9 @@ use topology::routing::{
 };
 use topology::{Graph, Kind, NodeIx, PortIx, counted, verb};
 
-use crate::lanes;
 use crate::names::{self, NameError, Named};
 use crate::snapshot::Snapshot;
+use crate::vls;
 
 #[cfg(test)]
 mod tests;
@@ -59,8 +59,8 @@ pub struct Wish {
     /// Roots of a tree, by name.
     pub roots: Vec<String>,
     /// Data VLs; 0 is as many as are operational, and eight where that is not known.
-    pub lanes: u8,
-    /// Data VLs that the ports between switches have been set to ([`Snapshot::operational_lanes`]); 0 where it is not known.
+    pub vls: u8,
+    /// Data VLs that the ports between switches have been set to ([`Snapshot::operational_vls`]); 0 where it is not known.
     pub operational: u8,
     /// LMC: two to this power LIDs per CA port.
     pub lmc: u8,
@@ -68,14 +68,14 @@ pub struct Wish {
 
 impl Wish {
     /// Data VLs that tables may use; 0 is what the engines take.
-    fn lanes(&self) -> u8 {
-        if self.lanes == 0 { self.operational } else { self.lanes }
+    fn vls(&self) -> u8 {
+        if self.vls == 0 { self.operational } else { self.vls }
     }
 
     /// What is to be said if more VLs are asked for than the fabric operates.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let (asked, have) = (self.lanes, self.operational);
+        let (asked, have) = (self.vls, self.operational);
         (have > 0 && asked > have).then(|| {
             format!(
                 "{} asked for, and ports between switches operate {have}: packets on the others are dropped: give --vls {have}, or have the subnet manager operate more (OpenSM: max_op_vls)",
@@ -105,7 +105,7 @@ struct Question {
     known: Choice,
     engine: Engine,
     roots: Vec<NodeIx>,
-    lanes: u8,
+    vls: u8,
 }
 
 impl Question {
@@ -115,12 +115,12 @@ impl Question {
             |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned(), is_whole: true };
         let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
         let engine = wish.engine.unwrap_or(known.engine);
-        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, lanes: wish.lanes() })
+        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, vls: wish.vls() })
     }
 
     fn request(&self) -> Request<'_> {
         let mut request = Request { roots: &self.roots, ..Request::by(self.engine) };
-        request.lanes = if self.lanes == 0 { request.lanes } else { self.lanes };
+        request.vls = if self.vls == 0 { request.vls } else { self.vls };
         request.grid = self.known.grid.as_ref();
         request.groups = self.known.groups.as_ref();
         request
@@ -231,7 +231,7 @@ pub fn fault_words(fault: Fault, port: u8) -> String {
         Fault::WrongEnd => format!("is forwarded to port {port}, to a CA that has another LID"),
         Fault::WrongSwitch => "is delivered to the switch itself, which has another LID".to_owned(),
         Fault::Loop => format!("is forwarded to port {port} and returns: a forwarding loop"),
-        Fault::NoLane => "arrived on a VL that the switch does not map".to_owned(),
+        Fault::NoVl => "arrived on a VL that the switch does not map".to_owned(),
     }
 }
 
@@ -251,7 +251,8 @@ pub struct Judged {
     /// Missing routes to switches, and from switches without CAs: subnet managers reach those by directed routes only.
     pub lost_switches: u64,
     /// Data VLs in use.
-    pub lanes: u8,
+    #[serde(rename = "lanes")]
+    pub vls: u8,
     /// Most switches on a route.
     pub most_switches: u32,
     /// The first of what is wrong.
@@ -267,7 +268,7 @@ impl Judged {
     /// Of tables that are there, which do not say which VLs traffic uses.
     #[must_use]
     pub fn of_snapshot(snapshot: &Snapshot, checked: &Checked) -> Self {
-        let open = || lanes::why_open(snapshot, &checked.credit_loop);
+        let open = || vls::why_open(snapshot, &checked.credit_loop);
         let not_judged = if checked.credit_loop.is_empty() { None } else { open() };
         Self { not_judged, ..Self::of(&snapshot.graph, checked) }
     }
@@ -296,14 +297,14 @@ impl Judged {
             lost_aggregation: checked.lost_aggregation,
             cut: checked.cut,
             lost_switches: checked.lost_switches,
-            lanes: checked.lanes,
+            vls: checked.vls,
             most_switches: checked.most_hops,
             findings: checked.findings.iter().map(finding).collect(),
             not_judged: None,
             credit_loop: checked
                 .credit_loop
                 .iter()
-                .map(|wait| format!("{} VL {}", names::place(graph, wait.port), wait.lane))
+                .map(|wait| format!("{} VL {}", names::place(graph, wait.port), wait.vl))
                 .collect(),
         }
     }

@@ -21,9 +21,9 @@ pub mod attribute {
     pub const OPERATION_COUNTERS: u16 = 0x17;
     /// [`FlowControlCounters`](super::FlowControlCounters).
     pub const FLOW_CONTROL_COUNTERS: u16 = 0x18;
-    /// [`LanePackets`](super::LanePackets).
+    /// [`VlPackets`](super::VlPackets).
     pub const LANE_PACKETS: u16 = 0x19;
-    /// [`LaneData`](super::LaneData).
+    /// [`VlData`](super::VlData).
     pub const LANE_DATA: u16 = 0x1a;
     /// [`LaneUpdateErrors`](super::LaneUpdateErrors).
     pub const LANE_UPDATE_ERRORS: u16 = 0x1b;
@@ -113,7 +113,7 @@ layout! {
         /// Datagrams that were dropped at queue 1.
         queue1_dropped, set_queue1_dropped: u16 = 160 + 16;
         /// Management datagrams that were dropped.
-        lane15_dropped, set_lane15_dropped: u16 = 176 + 16;
+        vl15_dropped, set_vl15_dropped: u16 = 176 + 16;
         /// Sent, in units of four bytes.
         transmit_data, set_transmit_data: u32 = 192 + 32;
         /// Received, in units of four bytes.
@@ -173,7 +173,7 @@ layout! {
         /// As in [`PortCounters`].
         overrun_errors, set_overrun_errors: u64 = 1216 + 64;
         /// As in [`PortCounters`].
-        lane15_dropped, set_lane15_dropped: u64 = 1280 + 64;
+        vl15_dropped, set_vl15_dropped: u64 = 1280 + 64;
         /// As in [`PortCounters`].
         transmit_wait, set_transmit_wait: u64 = 1344 + 64;
         /// As in [`PortCounters`].
@@ -194,8 +194,8 @@ layout! {
         overrun, set_overrun: u16 = 64 + 16;
         /// LIDs that lead nowhere.
         lid_mapping, set_lid_mapping: u16 = 80 + 16;
-        /// Levels that have no lane.
-        lane_mapping, set_lane_mapping: u16 = 96 + 16;
+        /// Levels that have no VL.
+        vl_mapping, set_vl_mapping: u16 = 96 + 16;
         /// Packets that would leave by the port that they came in.
         looping, set_looping: u16 = 112 + 16;
     }
@@ -242,57 +242,57 @@ layout! {
         received, set_received: u32 = 64 + 32;
     }
 
-    /// Packets of one operation on each lane.
-    struct LanePackets: 36 {
+    /// Packets of one operation on each VL.
+    struct VlPackets: 36 {
         /// Which operation.
         operation, set_operation: u8 = 0 + 8;
         /// Which port.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        @row /// Packets of a lane.
+        @row /// Packets of a VL.
         packets, set_packets: u16 = 32 + 16 * 16;
     }
 
-    /// Data of one operation on each lane.
-    struct LaneData: 68 {
+    /// Data of one operation on each VL.
+    struct VlData: 68 {
         /// Which operation.
         operation, set_operation: u8 = 0 + 8;
         /// Which port.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        @row /// Kilobytes of a lane.
+        @row /// Kilobytes of a VL.
         data, set_data: u32 = 32 + 32 * 16;
     }
 
-    /// Errors of flow control on each lane.
+    /// Errors of flow control on each VL.
     struct LaneUpdateErrors: 8 {
         /// Which port.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        @row /// Errors of a lane.
+        @row /// Errors of a VL.
         errors, set_errors: u8 = 32 + 2 * 16;
     }
 
-    /// Ticks of waiting on each lane.
+    /// Ticks of waiting on each VL.
     struct LaneWait: 36 {
         /// Which port.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        @row /// Ticks of a lane.
+        @row /// Ticks of a VL.
         wait, set_wait: u16 = 32 + 16 * 16;
     }
 
-    /// Congestion on each lane of a switch's port.
+    /// Congestion on each VL of a switch's port.
     struct LaneCongestion: 36 {
         /// Which port.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        @row /// Times of a lane.
+        @row /// Times of a VL.
         times, set_times: u16 = 32 + 16 * 16;
     }
 
@@ -370,11 +370,11 @@ layout! {
         lost_blocks, set_lost_blocks: u32 = 1152 + 32;
         /// With the stronger correction: symbols that it corrected.
         corrected_symbols, set_corrected_symbols: u32 = 1184 + 32;
-        @row /// Errors that were detected on a lane.
+        @row /// Errors that were detected on a VL.
         detected, set_detected: u16 = 160 + 16 * 12;
-        @row /// Blocks (or symbols) that were corrected on a lane.
+        @row /// Blocks (or symbols) that were corrected on a VL.
         correctable, set_correctable: u32 = 352 + 32 * 12;
-        @row /// Blocks that could not be corrected on a lane.
+        @row /// Blocks that could not be corrected on a VL.
         uncorrectable, set_uncorrectable: u32 = 736 + 32 * 12;
     }
 
@@ -420,13 +420,13 @@ layout! {
         time, set_time: u32 = 32 + 32;
     }
 
-    /// How long each lane was congested.
+    /// How long each VL was congested.
     struct LaneCongestionTime: 64 {
         /// Which port.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        @row /// Ticks of a lane.
+        @row /// Ticks of a VL.
         time, set_time: u32 = 32 + 32 * 15;
     }
 

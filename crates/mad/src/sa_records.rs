@@ -2,8 +2,8 @@
 
 use crate::notice::InformInfo;
 use crate::sm::{
-    GuidInfo, LaneArbitration, LaneMap, LinearTable, MulticastTable, NodeDescription, NodeInfo,
-    PartitionTable, PortInfo, RandomTable, SmInfo, SwitchInfo,
+    GuidInfo, LaneArbitration, LinearTable, MulticastTable, NodeDescription, NodeInfo, PartitionTable,
+    PortInfo, RandomTable, SmInfo, SwitchInfo, VlMap,
 };
 use crate::values::{Guid, Lid, NodeKind};
 
@@ -28,7 +28,7 @@ layout! {
         port_info, port_info_mut: PortInfo = 4;
     }
 
-    /// Lanes of service levels between two ports of a switch.
+    /// VLs of service levels between two ports of a switch.
     struct LaneMapRecord: 16 {
         /// LID of the port, or of its switch.
         lid, set_lid: Lid = 0 + 16;
@@ -37,7 +37,7 @@ layout! {
         /// Port out.
         output, set_output: u8 = 24 + 8;
         @inner /// The map.
-        map, map_mut: LaneMap = 8;
+        map, map_mut: VlMap = 8;
     }
 
     /// A switch.

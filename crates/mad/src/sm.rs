@@ -18,7 +18,7 @@ pub mod attribute {
     pub const PORT_INFO: u16 = 0x15;
     /// [`PartitionTable`](super::PartitionTable); the modifier is port and block.
     pub const PARTITION_TABLE: u16 = 0x16;
-    /// [`LaneMap`](super::LaneMap); the modifier is port in and port out.
+    /// [`VlMap`](super::VlMap); the modifier is port in and port out.
     pub const LANE_MAP: u16 = 0x17;
     /// [`LaneArbitration`](super::LaneArbitration); the modifier is block and port.
     pub const LANE_ARBITRATION: u16 = 0x18;
@@ -55,7 +55,7 @@ pub mod capability {
     pub const NOTICE: u32 = 1 << 2;
     /// Sends traps.
     pub const TRAP: u32 = 1 << 3;
-    /// Can map service levels to lanes.
+    /// Can map service levels to VLs.
     pub const LANE_MAP: u32 = 1 << 6;
     /// Knows the extended speeds (14 Gb/s a lane and up).
     pub const EXTENDED_SPEEDS: u32 = 1 << 14;
@@ -122,8 +122,8 @@ layout! {
         life_time, set_life_time: u8 = 88 + 5;
         /// A port changed its state since this was last set.
         state_change, set_state_change: bool = 93 + 1;
-        /// Can several lane maps be set at once?
-        optimized_lane_map, set_optimized_lane_map: u8 = 94 + 2;
+        /// Can several SL-to-VL maps be set at once?
+        optimized_vl_map, set_optimized_vl_map: u8 = 94 + 2;
         /// LIDs that a port may have in a random table.
         lids_per_port, set_lids_per_port: u16 = 96 + 16;
         /// Partition keys by which a port can filter.
@@ -192,12 +192,12 @@ layout! {
         neighbor_mtu, set_neighbor_mtu: u8 = 288 + 4;
         /// Service level towards the subnet manager.
         sm_service_level, set_sm_service_level: u8 = 292 + 4;
-        /// Lanes that it can: 1, 2 (two), 3 (four), 4 (eight), 5 (fifteen).
-        lane_capacity, set_lane_capacity: u8 = 296 + 4;
+        /// VLs that it can: 1, 2 (two), 3 (four), 4 (eight), 5 (fifteen).
+        vl_capacity, set_vl_capacity: u8 = 296 + 4;
         /// What is to be kept over an initialisation.
         init_type, set_init_type: u8 = 300 + 4;
         /// How much of high priority may go before low.
-        lane_high_limit, set_lane_high_limit: u8 = 304 + 8;
+        vl_high_limit, set_vl_high_limit: u8 = 304 + 8;
         /// Entries of its table of high priority.
         arbitration_high_capacity, set_arbitration_high_capacity: u8 = 312 + 8;
         /// Entries of its table of low priority.
@@ -206,12 +206,12 @@ layout! {
         init_type_reply, set_init_type_reply: u8 = 328 + 4;
         /// Longest packet that it can.
         mtu_capacity, set_mtu_capacity: u8 = 332 + 4;
-        /// Packets lost at the head of the queue before a lane stalls.
+        /// Packets lost at the head of the queue before a VL stalls.
         stall_count, set_stall_count: u8 = 336 + 3;
         /// How long a packet may stay at the head of the queue: 4.096 µs times two to this power.
         head_of_queue_life, set_head_of_queue_life: u8 = 339 + 5;
-        /// Lanes that are used.
-        operational_lanes, set_operational_lanes: u8 = 344 + 4;
+        /// VLs that are used.
+        operational_vls, set_operational_vls: u8 = 344 + 4;
         /// Filters by partition what comes in.
         inbound_enforcement, set_inbound_enforcement: bool = 348 + 1;
         /// Filters by partition what goes out.
@@ -291,14 +291,14 @@ layout! {
     }
 
     /// Lane of each service level.
-    struct LaneMap: 8 {
+    struct VlMap: 8 {
         @row /// Lane of a service level.
-        lane, set_lane: u8 = 0 + 4 * 16;
+        vl, set_vl: u8 = 0 + 4 * 16;
     }
 
     /// Who sends next: 32 entries of a table of priority.
     struct LaneArbitration: 64 {
-        @row /// Lane and weight: the lane in bits 8 to 11, the weight in units of 64 bytes in the low 8.
+        @row /// VL and weight: the VL in bits 8 to 11, the weight in units of 64 bytes in the low 8.
         entry, set_entry: u16 = 0 + 16 * 32;
     }
 

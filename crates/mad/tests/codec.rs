@@ -26,7 +26,7 @@ macro_rules! all_layouts {
             sm::PortInfo,
             sm::PortInfoExtended,
             sm::PartitionTable,
-            sm::LaneMap,
+            sm::VlMap,
             sm::LaneArbitration,
             sm::LinearTable,
             sm::RandomEntry,
@@ -74,8 +74,8 @@ macro_rules! all_layouts {
             pm::DiscardDetails,
             pm::OperationCounters,
             pm::FlowControlCounters,
-            pm::LanePackets,
-            pm::LaneData,
+            pm::VlPackets,
+            pm::VlData,
             pm::LaneUpdateErrors,
             pm::LaneWait,
             pm::LaneCongestion,
@@ -95,7 +95,7 @@ macro_rules! all_layouts {
 }
 
 /// Bits that mean one thing or another: the header's status is also a directed datagram's direction; one error correction counts
-/// blocks by lane where another has sums.
+/// blocks by VL where another has sums.
 fn one_of_two(structure: &str) -> bool {
     matches!(structure, "SmpHeader" | "ExtendedSpeedsCounters")
 }
@@ -135,9 +135,9 @@ proptest! {
     #[test]
     fn what_is_set_is_got(lid: u16, key: u64, width in 0_u8..16, state in 0_u8..16, enforce: bool, index in 0_usize..40, port: u8) {
         let mut info = sm::PortInfo::default();
-        info.set_lid(mad::Lid(lid)).set_management_key(key).set_lane_capacity(width);
+        info.set_lid(mad::Lid(lid)).set_management_key(key).set_vl_capacity(width);
         info.set_state(mad::values::PortState(state)).set_inbound_enforcement(enforce);
-        prop_assert_eq!((info.lid().0, info.management_key(), info.lane_capacity()), (lid, key, width));
+        prop_assert_eq!((info.lid().0, info.management_key(), info.vl_capacity()), (lid, key, width));
         prop_assert_eq!((info.state().0, info.inbound_enforcement()), (state, enforce));
         prop_assert_eq!(bits::get(zerocopy_bytes(&info), 128, 16), u64::from(lid));
         prop_assert_eq!(info.init_type(), 0);

@@ -160,7 +160,7 @@ fn judge(graph: &Graph, name: &str, tables: &Tables, took: f64) {
     let (loads, checked) = (loads(graph, tables), check(graph, tables));
     let random = bandwidth(graph, tables, Pattern::Bisection { count: 200, seed: 1 });
     println!(
-        "{name:16} bisection {:.4} up {:4} (mean {:.1}) down {:4} (mean {:.2}) lost {} of aggregation nodes {} switches {} loop {} lanes {} {took:.2} s",
+        "{name:16} bisection {:.4} up {:4} (mean {:.1}) down {:4} (mean {:.2}) lost {} of aggregation nodes {} switches {} loop {} VLs {} {took:.2} s",
         random.mean,
         loads.up.most,
         loads.up.mean,
@@ -170,7 +170,7 @@ fn judge(graph: &Graph, name: &str, tables: &Tables, took: f64) {
         checked.lost_aggregation,
         checked.lost_switches,
         checked.credit_loop.len(),
-        checked.lanes,
+        checked.vls,
     );
 }
 

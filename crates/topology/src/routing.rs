@@ -13,7 +13,6 @@ mod complete;
 mod destinations;
 mod fill;
 pub mod form;
-pub mod lanes;
 mod layered;
 pub mod lids;
 mod mend;
@@ -23,6 +22,7 @@ pub mod ranks;
 pub mod referee;
 pub mod tables;
 pub mod view;
+pub mod vls;
 mod ways;
 
 #[cfg(test)]
@@ -32,12 +32,12 @@ pub use account::{Account, account};
 pub use auto::{Choice, Measured, choose, route_auto, route_measured};
 pub use check::{Checked, check};
 pub use form::{Grid, Groups};
-pub use lanes::Lanes;
 pub use lids::{Lids, LidsError};
 pub use plan::Plan;
 pub use ranks::Ranks;
 pub use tables::{Changed, NO_PATH, Tables};
 pub use view::View;
+pub use vls::VlAssignment;
 
 use crate::{Graph, Kind, NodeIx, counted, printable, verb};
 use destinations::Destinations;
@@ -122,7 +122,7 @@ pub struct Request<'a> {
     /// Tables from before a fault: entries that are still as good as others are kept.
     pub prior: Option<&'a Tables>,
     /// Data virtual lanes (VLs) that may be used.
-    pub lanes: u8,
+    pub vls: u8,
     /// Coordinates, for the engine that needs them.
     pub grid: Option<&'a Grid>,
     /// Groups, for the engine that needs them.
@@ -133,7 +133,7 @@ impl Request<'_> {
     /// By an engine, and nothing else known.
     #[must_use]
     pub fn by(engine: Engine) -> Self {
-        Self { engine, roots: &[], apart: &[], plan: None, prior: None, lanes: 8, grid: None, groups: None }
+        Self { engine, roots: &[], apart: &[], plan: None, prior: None, vls: 8, grid: None, groups: None }
     }
 }
 
@@ -156,7 +156,7 @@ pub enum RouteError {
     Foreign(u16),
     /// Data VLs are 1 to 15.
     #[error("{} are not possible: give 1 to 15 data VLs", counted(*.0, "VL"))]
-    Lanes(u8),
+    VlCount(u8),
     /// A root has to be a switch of the graph.
     #[error("`{name}` is a {kind} and cannot be a root: name a switch of the fabric")]
     NoRoot {
@@ -174,7 +174,7 @@ pub enum RouteError {
         counted(*need, "VL"),
         verb(*have, "is", "are")
     )]
-    FewLanes {
+    FewVls {
         /// How many it needs.
         need: u8,
         /// How many there are.
@@ -268,8 +268,8 @@ impl Job<'_> {
             }
         }
         let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
-        let lanes = self.request.lanes;
-        let filled = layered::fill(self.view, plan.ranks(), &destinations, lanes, form, &mut tables)?;
+        let vls = self.request.vls;
+        let filled = layered::fill(self.view, plan.ranks(), &destinations, vls, form, &mut tables)?;
         if filled.rest > 0 {
             remarks.push(format!(
                 "{} {} not reached from all switches by the routes of this shape: other routes were taken",
@@ -357,7 +357,7 @@ impl Job<'_> {
         } else {
             self.fill(tables, ways, plan);
         }
-        self.mender(ways, &destinations, plan, None).mend(self.request.lanes, tables);
+        self.mender(ways, &destinations, plan, None).mend(self.request.vls, tables);
         if self.request.engine != Engine::FatTree {
             complete::between_switches(self.view, &destinations, tables);
         }

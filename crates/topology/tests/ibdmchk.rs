@@ -14,7 +14,7 @@ use topology::build::{
     with_aggregation, with_island,
 };
 use topology::routing::form::Line;
-use topology::routing::referee::{write_fdbs, write_lanes, write_levels, write_subnet};
+use topology::routing::referee::{write_fdbs, write_levels, write_subnet, write_vls};
 use topology::routing::{Engine, Grid, Groups, Lids, Request, Tables, check, route};
 use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeSpec, PortIx};
 
@@ -52,7 +52,7 @@ fn ibdmchk(name: &str, graph: &Graph, tables: &Tables) -> Option<String> {
     write(&file("fdbs"), |out| write_fdbs(graph, tables, out));
     write(&file("mcfdbs"), |_| Ok(()));
     write(&file("psl"), |out| write_levels(graph, tables, out));
-    write(&file("slvl"), |out| write_lanes(graph, tables, out));
+    write(&file("slvl"), |out| write_vls(graph, tables, out));
     let lmc = tables.lids().lmc().to_string();
     let said = Command::new("timeout")
         .args(["120", "ibdmchk", "-s", "subnet.lst", "-f", "fdbs", "-m", "mcfdbs", "-c", "psl", "-d", "slvl"])
@@ -109,7 +109,7 @@ fn tables(graph: &Graph, engine: Engine, lmc: u8) -> Tables {
 }
 
 #[test]
-fn shortest_ways_around_a_ring_wait_for_themselves_and_lanes_end_that() {
+fn shortest_paths_around_a_ring_deadlock_and_vls_end_that() {
     let graph = ring(6);
     let minhop = tables(&graph, Engine::MinHop, 0);
     let checked = check(&graph, &minhop);
@@ -213,7 +213,7 @@ fn trees_with_adapters_at_their_top_are_whole() {
             (format!("{name}-cables"), graph.without(&some_cables(&graph, 3, 23), &[])),
         ] {
             let lids = Arc::new(Lids::assign(&graph, 0, |_| None).unwrap());
-            let request = Request { lanes: 15, ..Request::by(Engine::FatTree) };
+            let request = Request { vls: 15, ..Request::by(Engine::FatTree) };
             let routing = route(&graph, &lids, &request).unwrap();
             let checked = check(&graph, &routing.tables);
             assert!(

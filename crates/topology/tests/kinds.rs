@@ -199,10 +199,10 @@ fn a_tree_is_no_worse_for_its_aggregation_nodes() {
         let (left, _) = values(&graph, &ours.routing.tables);
         assert!(left >= 0.55 && left >= without, "{left} with, {without} without");
         // With one VL too: then some pairs of aggregation nodes have none, which is said.
-        let request = Request { lanes: 1, ..Request::by(Engine::FatTree) };
+        let request = Request { vls: 1, ..Request::by(Engine::FatTree) };
         let one = route(&graph, &lids(&graph), &request).unwrap();
         let checked = check(&graph, &one.tables);
-        assert!(checked.is_good() && checked.lanes == 1, "{checked:?}");
+        assert!(checked.is_good() && checked.vls == 1, "{checked:?}");
     }
 }
 
@@ -250,7 +250,7 @@ fn aggregation_nodes_of_a_deep_tree_reach_each_other() {
         let routing = route(&graph, &lids(&graph), &Request::by(Engine::FatTree)).unwrap();
         let checked = check(&graph, &routing.tables);
         assert!(checked.is_good() && checked.lost_aggregation == 0, "{percent} %: {checked:?}");
-        assert!(checked.lanes <= 8, "{percent} %: {} lanes", checked.lanes);
+        assert!(checked.vls <= 8, "{percent} %: {} VLs", checked.vls);
     }
 }
 
@@ -259,7 +259,7 @@ fn roots_that_do_not_serve_are_said_to_be_unused() {
     let graph = tree(8, 3);
     let leaf = graph.nodes_of(Kind::Switch).next().unwrap();
     let roots = [leaf];
-    let request = Request { roots: &roots, lanes: 1, ..Request::by(Engine::FatTree) };
+    let request = Request { roots: &roots, vls: 1, ..Request::by(Engine::FatTree) };
     let routing = route(&graph, &lids(&graph), &request).unwrap();
     assert!(check(&graph, &routing.tables).is_good());
     let unused = routing.remarks.iter().filter(|one| one.contains("given roots are not used"));

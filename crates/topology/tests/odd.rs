@@ -70,14 +70,14 @@ fn sound(graph: &Graph, request: &Request<'_>, lmc: u8, auto: bool) -> Result<()
     let result = if auto { route_auto(graph, &lids, request) } else { route(graph, &lids, request) };
     let routing = match result {
         Ok(routing) => routing,
-        Err(RouteError::FewLanes { .. } | RouteError::NoShape(..)) => return Ok(()),
+        Err(RouteError::FewVls { .. } | RouteError::NoShape(..)) => return Ok(()),
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
     let checked = check(graph, &routing.tables);
     prop_assert_eq!(checked.lost, 0, "{:?} {:?}", request.engine, checked);
     prop_assert!(checked.findings.is_empty(), "{:?} {:?}", request.engine, checked);
     prop_assert!(request.engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?}", checked);
-    prop_assert!(checked.lanes <= request.lanes);
+    prop_assert!(checked.vls <= request.vls);
     let left = routing.remarks.iter().filter(|remark| remark.contains("left empty"));
     let said: usize = left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum();
     prop_assert_eq!(followed(graph, &routing.tables)?, said, "{:?} {:?}", request.engine, routing.remarks);
@@ -90,14 +90,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_engine_on_odd_graphs(graph in odd(), lanes in 1_u8..4, lmc in 0_u8..2) {
+    fn every_engine_on_odd_graphs(graph in odd(), vls in 1_u8..4, lmc in 0_u8..2) {
         for engine in [Engine::MinHop, Engine::UpDown, Engine::FatTree, Engine::Layered, Engine::Grid, Engine::Dragonfly] {
-            sound(&graph, &Request { lanes, ..Request::by(engine) }, lmc, false)?;
+            sound(&graph, &Request { vls, ..Request::by(engine) }, lmc, false)?;
         }
-        sound(&graph, &Request { lanes, ..Request::by(Engine::Layered) }, lmc, true)?;
+        sound(&graph, &Request { vls, ..Request::by(Engine::Layered) }, lmc, true)?;
         let roots: Vec<NodeIx> = graph.nodes_of(Kind::Switch).take(1).collect();
         for engine in [Engine::UpDown, Engine::FatTree, Engine::Layered] {
-            sound(&graph, &Request { lanes, roots: &roots, ..Request::by(engine) }, lmc, false)?;
+            sound(&graph, &Request { vls, roots: &roots, ..Request::by(engine) }, lmc, false)?;
         }
     }
 }

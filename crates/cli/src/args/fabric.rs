@@ -204,7 +204,7 @@ pub(crate) struct Engine {
     /// Data virtual lanes (VLs) that may be used [default: as many as the ports between switches operate, or 8 if the source
     /// does not say so]
     #[arg(long = "vls", alias = "lanes", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
-    pub lanes: Option<u8>,
+    pub vls: Option<u8>,
     /// LID mask control (LMC): 2 to the power of N LIDs per CA port, each with its own route
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: u8,

@@ -146,7 +146,7 @@ impl Agents {
         let Some(of) = of.filter(|_| !switch || self.graph.port(node, input).is_some()) else {
             return Status::BAD_FIELD;
         };
-        // Eight lanes, and levels on them in turn.
+        // Eight VLs, and levels on them in turn.
         let turn = |out: &mut [u8]| {
             for (byte, first) in out.iter_mut().take(8).zip((0_u8..).step_by(2)) {
                 *byte = ((first % 8) << 4) | ((first + 1) % 8);

@@ -40,7 +40,7 @@ impl Agents {
     fn set_port(&mut self, port: PortIx, said: &PortInfo) -> Status {
         let has_link = !self.is_switch_own(port);
         let before = self.ports[port.index()].info;
-        if said.operational_lanes() > before.lane_capacity()
+        if said.operational_vls() > before.vl_capacity()
             || said.lid() > Lid::LAST_UNICAST && said.lid() != Lid(0)
             || has_link && !allowed(before.state(), said.state())
         {
@@ -56,7 +56,7 @@ impl Agents {
             .set_mask_control(said.mask_control())
             .set_neighbor_mtu(said.neighbor_mtu())
             .set_sm_service_level(said.sm_service_level())
-            .set_lane_high_limit(said.lane_high_limit())
+            .set_vl_high_limit(said.vl_high_limit())
             .set_stall_count(said.stall_count())
             .set_head_of_queue_life(said.head_of_queue_life())
             .set_inbound_enforcement(said.inbound_enforcement())
@@ -68,8 +68,8 @@ impl Agents {
             .set_local_physical_errors(said.local_physical_errors())
             .set_overrun_errors(said.overrun_errors());
         // Zero leaves these as they are.
-        if said.operational_lanes() != 0 {
-            info.set_operational_lanes(said.operational_lanes());
+        if said.operational_vls() != 0 {
+            info.set_operational_vls(said.operational_vls());
         }
         if said.width_enabled() != 0 {
             info.set_width_enabled(enabled(said.width_enabled(), u8::MAX, before.width_supported()));

@@ -13,7 +13,7 @@ const GOOD: PortFacts = PortFacts {
     speed: [0x77, 0x77, 0x40],
     mtu: [5, 5],
     sm_lid: 1,
-    lanes: 1,
+    vls: 1,
 };
 
 fn snapshot() -> Snapshot {
@@ -244,25 +244,25 @@ fn a_cycle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_vl() {
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     assert_eq!(loop_text_of(&snapshot), "a credit loop");
     // Several, and nobody knows which levels go where; then levels that go to several; then all levels on one.
-    snapshot.ports = vec![Some(PortFacts { lanes: 8, ..GOOD }); snapshot.graph.port_total()];
+    snapshot.ports = vec![Some(PortFacts { vls: 8, ..GOOD }); snapshot.graph.port_total()];
     assert!(loop_of(&snapshot).2.contains("8 VLs are in use"));
     let turns: Vec<_> = snapshot.graph.nodes_of(Kind::Switch).collect();
     for node in &turns {
         let port = |number| snapshot.graph.port(*node, number).unwrap();
         let turn = (port(2), port(1));
-        snapshot.lane_maps.insert(turn, std::array::from_fn(|level| level as u8 % 2));
+        snapshot.vl_maps.insert(turn, std::array::from_fn(|level| level as u8 % 2));
     }
     let (verdict, _, text) = loop_of(&snapshot);
     assert_eq!(verdict, Verdict::Inconclusive);
     assert!(text.contains("VLs in use: 0, 1;") && text.contains("not judged"), "{text}");
-    snapshot.lane_maps.values_mut().for_each(|map| *map = [1; 16]);
+    snapshot.vl_maps.values_mut().for_each(|map| *map = [1; 16]);
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     // A level that is dropped takes no VL.
-    snapshot.lane_maps.values_mut().for_each(|map| map[5] = 15);
+    snapshot.vl_maps.values_mut().for_each(|map| map[5] = 15);
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     let checked = check(&snapshot.graph, snapshot.tables.as_ref().unwrap());
     let judged = crate::study::Judged::of_snapshot(&snapshot, &checked);
     assert_eq!((judged.good, judged.is_open()), (false, false));
-    snapshot.lane_maps.clear();
+    snapshot.vl_maps.clear();
     assert!(crate::study::Judged::of_snapshot(&snapshot, &checked).is_open());
 }

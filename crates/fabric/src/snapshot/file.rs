@@ -11,7 +11,7 @@ use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeIx, NodeSpec, PortIx, Sp
 
 use super::{Concern, PortFacts, Snapshot};
 use crate::counting::Counters;
-use crate::lanes::{LEVELS, LaneMaps};
+use crate::vls::{LEVELS, VlMaps};
 
 /// The form's name.
 pub const SCHEMA: &str = "tieline.fabric.snapshot/1";
@@ -47,7 +47,8 @@ struct File {
     nodes: Vec<Node>,
     links: Vec<Link>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    lane_maps: Vec<Map>,
+    #[serde(rename = "lane_maps")]
+    vl_maps: Vec<Map>,
     #[serde(default)]
     counted: bool,
     #[serde(default)]
@@ -56,13 +57,14 @@ struct File {
     more_concerns: u64,
 }
 
-/// A switch by its place in the list, ports in and out, and the lane of each level: a hexadecimal digit each.
+/// A switch by its place in the list, ports in and out, and the VL of each level: a hexadecimal digit each.
 #[derive(Serialize, Deserialize)]
 struct Map {
     node: u32,
     from: u8,
     to: u8,
-    lanes: String,
+    #[serde(rename = "lanes")]
+    vls: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -147,14 +149,14 @@ pub fn write(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
                 Link { ends: [end(a), end(b)], lanes, speed }
             })
             .collect(),
-        lane_maps: snapshot
-            .lane_maps
+        vl_maps: snapshot
+            .vl_maps
             .iter()
             .map(|((from, to), map)| Map {
                 node: graph.owner(*to).0,
                 from: graph.number(*from),
                 to: graph.number(*to),
-                lanes: map.iter().map(|lane| format!("{:x}", lane & 15)).collect(),
+                vls: map.iter().map(|vl| format!("{:x}", vl & 15)).collect(),
             })
             .collect(),
         counted: snapshot.counters.is_some(),
@@ -257,7 +259,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>, source: &str) -> Result<Snapsh
         counters: None,
         uncounted: Vec::new(),
         tables: None,
-        lane_maps: LaneMaps::new(),
+        vl_maps: VlMaps::new(),
         more_concerns: reading.doubts.total().saturating_sub(concerns.len() as u64),
         concerns,
     })
@@ -310,7 +312,7 @@ fn of_file(file: File) -> Result<Snapshot, String> {
         ports.clear();
     }
     let tables = tables_of(&file, &graph)?;
-    let lane_maps = maps_of(&file, &graph)?;
+    let vl_maps = maps_of(&file, &graph)?;
     Ok(Snapshot {
         taken: file.taken,
         source: file.source,
@@ -319,7 +321,7 @@ fn of_file(file: File) -> Result<Snapshot, String> {
         counters: file.counted.then_some(counters),
         uncounted,
         tables,
-        lane_maps,
+        vl_maps,
         concerns: file.concerns,
         more_concerns: file.more_concerns,
     })
@@ -360,17 +362,16 @@ fn graph_of(file: &File) -> Result<Graph, String> {
     Ok(builder.finish())
 }
 
-fn maps_of(file: &File, graph: &Graph) -> Result<LaneMaps, String> {
+fn maps_of(file: &File, graph: &Graph) -> Result<VlMaps, String> {
     let map = |one: &Map| {
         // Before the graph is asked, which has no ports of what is not there.
         let node = Some(NodeIx(one.node)).filter(|node| node.index() < graph.node_count())?;
         let port = |number| graph.port(node, number);
-        let lanes: Vec<u8> = one.lanes.chars().filter_map(|c| Some(c.to_digit(16)? as u8)).collect();
-        Some(((port(one.from)?, port(one.to)?), <[u8; LEVELS]>::try_from(lanes).ok()?))
+        let vls: Vec<u8> = one.vls.chars().filter_map(|c| Some(c.to_digit(16)? as u8)).collect();
+        Some(((port(one.from)?, port(one.to)?), <[u8; LEVELS]>::try_from(vls).ok()?))
     };
-    let wrong =
-        |one: &Map| format!("`{}` is not an SL-to-VL map of node {}", shortened(&one.lanes), one.node);
-    file.lane_maps.iter().map(|one| map(one).ok_or_else(|| wrong(one))).collect()
+    let wrong = |one: &Map| format!("`{}` is not an SL-to-VL map of node {}", shortened(&one.vls), one.node);
+    file.vl_maps.iter().map(|one| map(one).ok_or_else(|| wrong(one))).collect()
 }
 
 fn tables_of(file: &File, graph: &Graph) -> Result<Option<Tables>, String> {

@@ -13,7 +13,7 @@ pub(super) fn snapshot() -> Snapshot {
         speed: [0x77, 0x77, 0x40],
         mtu: [5, 5],
         sm_lid: 1,
-        lanes: 8,
+        vls: 8,
     };
     let mut ports = vec![None; graph.port_total()];
     let mut counters = BTreeMap::new();
@@ -32,7 +32,7 @@ pub(super) fn snapshot() -> Snapshot {
         counters: Some(counters),
         uncounted: vec![(silent, "does not answer".into())],
         tables: Some(tables),
-        lane_maps: [((PortIx(1), PortIx(2)), [7; 16])].into(),
+        vl_maps: [((PortIx(1), PortIx(2)), [7; 16])].into(),
         concerns: vec![Concern { grave: true, text: "a doubt".into() }],
         more_concerns: 2,
     }
@@ -51,7 +51,7 @@ fn what_is_written_is_read_the_same() {
     );
     assert_eq!((&before.ports, &before.counters), (&after.ports, &after.counters));
     assert_eq!((&before.uncounted, before.more_concerns), (&after.uncounted, after.more_concerns));
-    assert_eq!(before.lane_maps.len(), after.lane_maps.len());
+    assert_eq!(before.vl_maps.len(), after.vl_maps.len());
     assert_eq!(before.tables.unwrap().changes(&after.tables.unwrap()).count(), 0);
 }
 

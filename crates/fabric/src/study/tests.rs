@@ -116,16 +116,16 @@ fn what_is_taken_out_on_purpose_is_not_disconnected() {
 #[test]
 fn tables_use_no_more_vls_than_ports_between_switches_operate() {
     let mut snapshot = files::bare(torus(&Torus::new(&[5, 5], 1)).unwrap(), "a test");
-    assert_eq!(snapshot.operational_lanes(), None);
+    assert_eq!(snapshot.operational_vls(), None);
     let (sets, speeds) = ([2; 3], [0x20; 3]);
-    let facts = |lanes, state| PortFacts {
+    let facts = |vls, state| PortFacts {
         state,
         physical: 5,
         width: sets,
         speed: speeds,
         mtu: [5; 2],
         sm_lid: 1,
-        lanes,
+        vls,
     };
     snapshot.ports = vec![Some(facts(4, 4)); snapshot.graph.port_total()];
     let host = snapshot.graph.nodes_of(Kind::Host).next().unwrap();
@@ -136,18 +136,17 @@ fn tables_use_no_more_vls_than_ports_between_switches_operate() {
     for (port, facts) in [(end, facts(1, 4)), (switch, facts(1, 4)), (cable.0, facts(1, 2))] {
         snapshot.ports[port.index()] = Some(facts);
     }
-    assert_eq!(snapshot.operational_lanes(), Some(4));
+    assert_eq!(snapshot.operational_vls(), Some(4));
     snapshot.ports[cable.1.index()] = Some(facts(2, 4));
-    assert_eq!(snapshot.operational_lanes(), Some(2));
+    assert_eq!(snapshot.operational_vls(), Some(2));
     // Rings need three.
     let graph = &snapshot.graph;
     let lids = Arc::new(Lids::of_graph(graph, 0).unwrap());
-    let wish =
-        |lanes, operational| Wish { engine: Some(Engine::Grid), lanes, operational, ..Wish::default() };
-    let lanes = |wish: &Wish| routed(graph, &lids, wish);
-    assert!(lanes(&wish(0, 4)).is_ok());
-    assert!(lanes(&wish(0, 2)).unwrap_err().to_string().contains("needs 3 VLs"));
-    assert!(lanes(&wish(3, 2)).is_ok());
+    let wish = |vls, operational| Wish { engine: Some(Engine::Grid), vls, operational, ..Wish::default() };
+    let vls = |wish: &Wish| routed(graph, &lids, wish);
+    assert!(vls(&wish(0, 4)).is_ok());
+    assert!(vls(&wish(0, 2)).unwrap_err().to_string().contains("needs 3 VLs"));
+    assert!(vls(&wish(3, 2)).is_ok());
     assert!(wish(3, 2).warning().unwrap().contains("3 VLs asked for"));
     assert_eq!([wish(3, 4), wish(3, 0), wish(0, 2)].map(|wish| wish.warning()), [None, None, None]);
 }

@@ -29,7 +29,7 @@ pub fn judged(judged: &Judged) -> String {
         judged.pairs - judged.lost - judged.lost_aggregation - judged.cut,
         counted(judged.pairs, "pair"),
         counted(judged.most_switches, "switch"),
-        counted(judged.lanes, "VL")
+        counted(judged.vls, "VL")
     );
     if judged.pairs == 0 {
         text.push_str("FAILED nothing to check: no CA is connected to a switch\n");

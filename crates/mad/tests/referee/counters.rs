@@ -34,7 +34,7 @@ pub(crate) fn counters(pairs: &mut Vec<Pair>) {
             ("select2", "PC_COUNTER_SELECT2"),
             ("integrity_errors", "PC_ERR_LOCALINTEG"),
             ("overrun_errors", "PC_ERR_EXCESS_OVR"),
-            ("lane15_dropped", "PC_VL15_DROPPED"),
+            ("vl15_dropped", "PC_VL15_DROPPED"),
             ("transmit_data", "PC_XMT_BYTES"),
             ("receive_data", "PC_RCV_BYTES"),
             ("transmit_packets", "PC_XMT_PKTS"),
@@ -61,7 +61,7 @@ pub(crate) fn counters(pairs: &mut Vec<Pair>) {
             ("link_downed", "PC_EXT_LINK_DOWNED"),
             ("receive_errors", "PC_EXT_ERR_RCV"),
             ("discards", "PC_EXT_XMT_DISCARDS"),
-            ("lane15_dropped", "PC_EXT_VL15_DROPPED"),
+            ("vl15_dropped", "PC_EXT_VL15_DROPPED"),
             ("transmit_wait", "PC_EXT_XMT_WAIT"),
             ("queue1_dropped", "PC_EXT_QP1_DROP"),
         ],
@@ -82,7 +82,7 @@ pub(crate) fn counters(pairs: &mut Vec<Pair>) {
             ("malformed", "PC_RCV_MALFORMED_PKT_ERR"),
             ("overrun", "PC_RCV_BUF_OVR_ERR"),
             ("lid_mapping", "PC_RCV_DLID_MAP_ERR"),
-            ("lane_mapping", "PC_RCV_VL_MAP_ERR"),
+            ("vl_mapping", "PC_RCV_VL_MAP_ERR"),
             ("looping", "PC_RCV_LOOPING_ERR"),
         ],
     );
@@ -131,8 +131,8 @@ pub(crate) fn counters(pairs: &mut Vec<Pair>) {
         pairs,
         &[("sent", "PC_PORT_XMIT_FLOW_PKTS"), ("received", "PC_PORT_RCV_FLOW_PKTS")],
     );
-    add::<pm::LanePackets>(pairs, &[("packets", "PC_PORT_VL_OP_PACKETS0")]);
-    add::<pm::LaneData>(pairs, &[("data", "PC_PORT_VL_OP_DATA0")]);
+    add::<pm::VlPackets>(pairs, &[("packets", "PC_PORT_VL_OP_PACKETS0")]);
+    add::<pm::VlData>(pairs, &[("data", "PC_PORT_VL_OP_DATA0")]);
     add::<pm::LaneUpdateErrors>(pairs, &[("errors", "PC_PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS0")]);
     add::<pm::LaneWait>(pairs, &[("wait", "PC_PORT_VL_XMIT_WAIT0")]);
     add::<pm::LaneCongestion>(pairs, &[("times", "PC_SW_PORT_VL_CONGESTION0")]);

@@ -33,7 +33,7 @@ pub enum Fault {
     /// The route comes back to this switch.
     Loop,
     /// The switch does not know the VL on which it came.
-    NoLane,
+    NoVl,
 }
 
 /// Something wrong: at which switch, for which LID, by which port.
@@ -57,7 +57,7 @@ pub struct Waiting {
     /// The port that sends.
     pub port: PortIx,
     /// The VL.
-    pub lane: u8,
+    pub vl: u8,
 }
 
 /// What the checker found.
@@ -80,7 +80,7 @@ pub struct Checked {
     /// One credit loop, if there is any: each waits for the next, and the last for the first.
     pub credit_loop: Vec<Waiting>,
     /// Data VLs in use.
-    pub lanes: u8,
+    pub vls: u8,
     /// Most switches on a route between two hosts.
     pub most_hops: u32,
 }
@@ -127,7 +127,7 @@ impl Checked {
         self.lost_aggregation += part.lost_aggregation;
         self.cut += part.cut;
         self.lost_switches += part.lost_switches;
-        self.lanes = self.lanes.max(part.lanes);
+        self.vls = self.vls.max(part.vls);
         self.most_hops = self.most_hops.max(part.most_hops);
         let room = NAMED.saturating_sub(self.findings.len());
         self.findings.extend(part.findings.into_iter().take(room));

@@ -2,8 +2,8 @@
 //! dragonflies.
 
 use super::destinations::Destination;
-use super::lanes::{LEVELS, Mapping};
 use super::view::View;
+use super::vls::{LEVELS, Mapping};
 
 mod dragonfly;
 mod grid;
@@ -16,7 +16,7 @@ pub use grid::{Grid, GridError, Line};
 /// What a shape prescribes.
 pub(crate) trait Form {
     /// VLs on which its routes never wait for themselves; 0 if they fit beside others on any VL that has no cycle.
-    fn lanes(&self) -> u8;
+    fn vls(&self) -> u8;
 
     /// Service levels that its routes need.
     fn levels(&self) -> u8;
@@ -29,7 +29,7 @@ pub(crate) trait Form {
     fn level(&self, from: usize, to: usize) -> u8;
 
     /// VLs of all levels for what comes in by one port of a row and goes out by another.
-    fn lanes_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS];
+    fn vls_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS];
 }
 
 /// The mapping of a form, with one more level for what goes up and down on the VL after its own.
@@ -40,13 +40,13 @@ pub(crate) fn mapping(view: &View, form: &dyn Form) -> Mapping {
     for at in 0..view.rows() {
         for came in 0..stride {
             for goes in 1..stride {
-                let mut lanes = form.lanes_at(at, came as u8, goes as u8);
-                for lane in &mut lanes[usize::from(form.levels())..] {
-                    *lane = form.lanes();
+                let mut vls = form.vls_at(at, came as u8, goes as u8);
+                for vl in &mut vls[usize::from(form.levels())..] {
+                    *vl = form.vls();
                 }
-                let known = rows.iter().position(|known| *known == lanes);
+                let known = rows.iter().position(|known| *known == vls);
                 let index = known.unwrap_or_else(|| {
-                    rows.push(lanes);
+                    rows.push(vls);
                     rows.len() - 1
                 });
                 // There are few: a bit per direction, or one of two.

@@ -9,11 +9,11 @@
 use super::RouteError;
 use super::destinations::Destinations;
 use super::form::{self, Form};
-use super::lanes::{Lanes, MOST_LANES, Mapping, Service};
 use super::order::Order;
 use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
+use super::vls::{MAX_VLS, Mapping, Service, VlAssignment};
 use super::ways::Ways;
 
 /// Not reached.
@@ -33,18 +33,18 @@ pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
     destinations: &Destinations,
-    lanes: u8,
+    vls: u8,
     form: Option<&dyn Form>,
     tables: &mut Tables,
 ) -> Result<Filled, RouteError> {
-    let own = form.map_or(0, Form::lanes);
-    if lanes == 0 || lanes > MOST_LANES {
-        return Err(RouteError::Lanes(lanes));
+    let own = form.map_or(0, Form::vls);
+    if vls == 0 || vls > MAX_VLS {
+        return Err(RouteError::VlCount(vls));
     }
-    if own > 0 && lanes <= own {
-        return Err(RouteError::FewLanes { need: own + 1, have: lanes });
+    if own > 0 && vls <= own {
+        return Err(RouteError::FewVls { need: own + 1, have: vls });
     }
-    let mut layered = Layered::new(view, ranks, if own > 0 { 1 } else { lanes });
+    let mut layered = Layered::new(view, ranks, if own > 0 { 1 } else { vls });
     let mut levels = vec![0_u8; tables.width()];
     let mut count = own.max(1);
     let mut filled = Filled { rest: 0, up_down: vec![false; tables.width()] };
@@ -54,17 +54,17 @@ pub(crate) fn fill(
     for (row, one) in destinations.in_turn() {
         layered.breadth_first(row);
         let formed = form.is_some_and(|form| form.ports(row, one, &mut layered.port));
-        let lane = match (formed, own) {
+        let vl = match (formed, own) {
             (true, 1..) => 0,
             (formed, _) => own + layered.place(row, formed),
         };
-        filled.up_down[usize::from(one.lid)] = lane == last && (own == 0 || !formed);
+        filled.up_down[usize::from(one.lid)] = vl == last && (own == 0 || !formed);
         if form.is_some() && !formed {
             filled.rest += 1;
             unserved[row] = true;
         }
-        count = count.max(lane + 1);
-        levels[usize::from(one.lid)] = lane;
+        count = count.max(vl + 1);
+        levels[usize::from(one.lid)] = vl;
         layered.take(row);
         let width = tables.width();
         let bytes = tables.bytes_mut();
@@ -73,16 +73,18 @@ pub(crate) fn fill(
         }
         bytes[row * width + usize::from(one.lid)] = one.port;
     }
-    tables.set_lanes(match form.filter(|_| own > 0) {
-        Some(form) => lanes_of(view, form, &unserved, count),
-        None if count > 1 => Lanes { count, service: Service::Destination(levels), mapping: Mapping::Same },
-        None => Lanes::default(),
+    tables.set_vls(match form.filter(|_| own > 0) {
+        Some(form) => vls_of(view, form, &unserved, count),
+        None if count > 1 => {
+            VlAssignment { count, service: Service::Destination(levels), mapping: Mapping::Same }
+        }
+        None => VlAssignment::default(),
     });
     Ok(filled)
 }
 
 /// VLs of a form: levels pair by pair, and one more for the destinations that it does not serve.
-fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes {
+fn vls_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> VlAssignment {
     let rows = view.rows();
     let mut levels = vec![0; rows * rows];
     for from in (0..rows).filter(|row| view.hosts(*row) > 0) {
@@ -90,7 +92,7 @@ fn lanes_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> Lanes
             levels[from * rows + to] = if *unserved { form.levels() } else { form.level(from, to) };
         }
     }
-    Lanes { count, service: Service::Pair { rows, levels }, mapping: form::mapping(view, form) }
+    VlAssignment { count, service: Service::Pair { rows, levels }, mapping: form::mapping(view, form) }
 }
 
 /// The work on one destination after the other.
@@ -113,12 +115,12 @@ struct Layered<'a> {
 }
 
 impl<'a> Layered<'a> {
-    fn new(view: &'a View, ranks: &'a Ranks, lanes: u8) -> Self {
+    fn new(view: &'a View, ranks: &'a Ranks, vls: u8) -> Self {
         let rows = view.rows();
         Self {
             view,
             ranks,
-            orders: vec![Order::new(view, ranks); usize::from(lanes) - 1],
+            orders: vec![Order::new(view, ranks); usize::from(vls) - 1],
             up_down: None,
             load: vec![0; rows * view.stride()],
             hops: vec![FAR; rows],
@@ -166,9 +168,9 @@ impl<'a> Layered<'a> {
         if last > 0 {
             self.shortest(to);
             self.count();
-            for lane in 0..last {
-                if self.fits(lane) {
-                    return lane as u8;
+            for vl in 0..last {
+                if self.fits(vl) {
+                    return vl as u8;
                 }
             }
         }
@@ -252,11 +254,11 @@ impl<'a> Layered<'a> {
     }
 
     /// Puts the routes on a VL, if nothing then waits for itself there.
-    fn fits(&mut self, lane: usize) -> bool {
+    fn fits(&mut self, vl: usize) -> bool {
         let mut waits = std::mem::take(&mut self.waits);
         waits.clear();
         waits.extend(self.near[1..].iter().filter_map(|row| self.wait(*row as usize)));
-        let fits = self.orders[lane].wait_for_all(&waits);
+        let fits = self.orders[vl].wait_for_all(&waits);
         self.waits = waits;
         fits
     }

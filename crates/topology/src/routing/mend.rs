@@ -3,21 +3,21 @@
 //!
 //! A switch at the top that lost its cable to a pod still carries all traffic between hosts that needs it; but its own table can't
 //! name a way into that pod, nor the pod's a way to the switch, and managers want to talk to it. Such ways go down and up again
-//! in between. They are on lane 1, where nothing of the hosts is: what is for such a switch by its service level, and the
-//! switch's answers because they go out on the level of the question. On that lane too nothing may come to wait for itself;
+//! in between. They are on VL 1, where nothing of the hosts is: what is for such a switch by its service level, and the
+//! switch's answers because they go out on the level of the question. On that VL too nothing may come to wait for itself;
 //! what would is left out.
 //!
 //! Hosts at switches of the top (storage, aggregation nodes) can't reach each other up and down either, nor can some leaves of
-//! a damaged tree. All that is for such a host is on lane 1, or the first after it where it closes no circle, wherever it comes
-//! from. Where that fits on no lane for some hosts (an aggregation node at each switch of a deep tree), lanes are given pair by pair:
+//! a damaged tree. All that is for such a host is on VL 1, or the first after it where it closes no circle, wherever it comes
+//! from. Where that fits on no VL for some hosts (an aggregation node at each switch of a deep tree), VLs are given pair by pair:
 //! then only what goes down and up again is on one of these, and all else stays with the ways up and down.
 
 use super::destinations::{Destination, Destinations};
-use super::lanes::{Lanes, Mapping, Service};
 use super::order::Order;
 use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
+use super::vls::{Mapping, Service, VlAssignment};
 use super::ways::Ways;
 
 mod pairs;
@@ -35,7 +35,7 @@ pub(crate) struct Mender<'a> {
     pub(crate) ways: &'a Ways,
     pub(crate) destinations: &'a Destinations,
     pub(crate) prior: Option<&'a Tables>,
-    /// By identifier: those that are on this lane, if not all are.
+    /// By identifier: those that are on this VL, if not all are.
     pub(crate) only: Option<&'a [bool]>,
 }
 
@@ -52,23 +52,23 @@ struct Step {
 }
 
 impl<'a> Mender<'a> {
-    /// Adds what is missing, as far as it may: on a lane of its own, if there are two.
-    pub(crate) fn mend(&self, lanes: u8, tables: &mut Tables) {
-        let left_out = self.by_destination(lanes, tables);
-        if left_out == 0 || lanes < 2 {
+    /// Adds what is missing, as far as it may: on a VL of its own, if there are two.
+    pub(crate) fn mend(&self, vls: u8, tables: &mut Tables) {
+        let left_out = self.by_destination(vls, tables);
+        if left_out == 0 || vls < 2 {
             return;
         }
         let before = tables.clone();
-        if pairs::mend(self, lanes, tables) >= left_out {
+        if pairs::mend(self, vls, tables) >= left_out {
             *tables = before;
         }
     }
 
-    /// With a lane for each destination; how many ways from hosts' switches to hosts are left out.
-    fn by_destination(&self, lanes: u8, tables: &mut Tables) -> usize {
+    /// With a VL for each destination; how many ways from hosts' switches to hosts are left out.
+    fn by_destination(&self, vls: u8, tables: &mut Tables) -> usize {
         let pieces = self.view.pieces();
         let rows = self.view.rows();
-        // Of lane 1 and those after it; of the only one there is.
+        // Of VL 1 and those after it; of the only one there is.
         let mut apart: Vec<Order<'a>> = Vec::new();
         let mut levels = vec![0_u8; tables.width()];
         let mut left_out = 0;
@@ -88,14 +88,14 @@ impl<'a> Mender<'a> {
                 if one.port == 0 {
                     self.only_for_hosts(&mut steps);
                 }
-                if lanes < 2 || one.port != 0 && !from_ends {
-                    self.one_by_one(one, &steps, self.order(&mut apart, 0, lanes, tables), tables);
+                if vls < 2 || one.port != 0 && !from_ends {
+                    self.one_by_one(one, &steps, self.order(&mut apart, 0, vls, tables), tables);
                     continue;
                 }
-                // Answers of switches without hosts are on the lane of the question, which is then the first.
-                let last = if one.port == 0 { 1 } else { lanes - 1 };
-                let fits = (1..=last).find(|lane| {
-                    let order = self.order(&mut apart, usize::from(lane - 1), lanes, tables);
+                // Answers of switches without hosts are on the VL of the question, which is then the first.
+                let last = if one.port == 0 { 1 } else { vls - 1 };
+                let fits = (1..=last).find(|vl| {
+                    let order = self.order(&mut apart, usize::from(vl - 1), vls, tables);
                     self.questions(to, one, &steps, order, tables)
                 });
                 levels[usize::from(one.lid)] = fits.unwrap_or(0);
@@ -107,22 +107,22 @@ impl<'a> Mender<'a> {
         let count = levels.iter().copied().max().map_or(1, |level| level + 1);
         if count > 1 {
             let service = Service::Destination(levels);
-            tables.set_lanes(Lanes { count, service, mapping: Mapping::Same });
+            tables.set_vls(VlAssignment { count, service, mapping: Mapping::Same });
         }
         left_out
     }
 
-    /// What waits for what on one of the lanes that are mended on.
+    /// What waits for what on one of the VLs that are mended on.
     fn order<'b>(
         &self,
         apart: &'b mut Vec<Order<'a>>,
         at: usize,
-        lanes: u8,
+        vls: u8,
         tables: &Tables,
     ) -> &'b mut Order<'a> {
         while apart.len() <= at {
             let order = Order::new(self.view, self.ranks).with_patience(PATIENCE);
-            apart.push(if lanes < 2 { self.with_all(order, tables) } else { order });
+            apart.push(if vls < 2 { self.with_all(order, tables) } else { order });
         }
         &mut apart[at]
     }
@@ -131,7 +131,7 @@ impl<'a> Mender<'a> {
         self.only.is_none_or(|only| only[usize::from(one.lid)])
     }
 
-    /// An order with all that waits on the lane by the tables as they are.
+    /// An order with all that waits on the VL by the tables as they are.
     fn with_all(&self, mut order: Order<'a>, tables: &Tables) -> Order<'a> {
         for one in self.destinations.all().iter().filter(|one| self.is_mine(one)) {
             for row in 0..self.view.rows() {

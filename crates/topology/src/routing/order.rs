@@ -1,4 +1,4 @@
-//! The dependencies between cables on one lane, kept acyclic while they grow.
+//! The dependencies between cables on one VL, kept acyclic while they grow.
 //!
 //! Every cable has a place in an order in which it only waits for later ones. A new wait that contradicts the order is either
 //! put right by moving what lies between (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",
@@ -7,7 +7,7 @@
 use super::ranks::Ranks;
 use super::view::View;
 
-/// Waits between the cables of one lane. A cable's number is row × stride + port where it begins.
+/// Waits between the cables of one VL. A cable's number is row × stride + port where it begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Order<'a> {
     view: &'a View,

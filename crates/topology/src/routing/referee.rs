@@ -1,6 +1,6 @@
 //! Reads and writes OpenSM's dumps of tables and the input files of `ibdmchk`.
 //!
-//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d lanes.slvl` reads what this module writes, and
+//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d vls.slvl` reads what this module writes, and
 //! `opensm -R file -U lfts.dump` what [`write_lfts`] does.
 
 use std::io::{self, Write};
@@ -10,13 +10,13 @@ use super::view::View;
 use crate::read::subnet_speed;
 use crate::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
-mod lanes;
 mod lfts;
 mod read;
+mod vls;
 
-pub use lanes::{read_lanes, read_levels};
 pub use lfts::write_lfts;
 pub use read::{ReadError, read_fdbs, read_guid2lid, read_lids};
+pub use vls::{read_levels, read_vls};
 
 /// Writes the cables as OpenSM's `opensm-subnet.lst`: a line for each end of each cable.
 ///
@@ -182,7 +182,7 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
         // One line a node and destination is all that the format has; a host with two ports sends by the first.
         let Some(source) = graph.ports(node).find_map(|port| view.attachment(graph, port)) else { continue };
         for (lid, row) in &hosts {
-            let level = tables.lanes().level(source.0, *lid, *row);
+            let level = tables.vls().level(source.0, *lid, *row);
             writeln!(out, "0x{:016x} {lid} {level}", node_guid(graph, node))?;
         }
     }
@@ -193,14 +193,14 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
 ///
 /// # Errors
 /// Of the writer.
-pub fn write_lanes(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
+pub fn write_vls(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
     let view = View::of(graph);
     for row in (0..view.rows()).filter(|row| is_there(graph, view.switch(*row))) {
         let switch = view.switch(row);
         for came in 0..=graph.port_count(switch) {
             for goes in 1..=graph.port_count(switch) {
                 write!(out, "0x{:016x} {came} {goes}", node_guid(graph, switch))?;
-                for pair in tables.lanes().row(row, came, goes).chunks(2) {
+                for pair in tables.vls().row(row, came, goes).chunks(2) {
                     write!(out, " 0x{:x}{:x}", pair[0], pair[1])?;
                 }
                 writeln!(out)?;

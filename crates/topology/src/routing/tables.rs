@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::lanes::Lanes;
 use super::lids::Lids;
+use super::vls::VlAssignment;
 use crate::NodeIx;
 
 /// No route: what a switch's table says of a LID that it can't reach.
@@ -18,7 +18,7 @@ pub struct Tables {
     switches: Arc<[NodeIx]>,
     width: usize,
     ports: Vec<u8>,
-    lanes: Lanes,
+    vls: VlAssignment,
 }
 
 /// An entry that is not the same in two sets of tables.
@@ -40,7 +40,7 @@ impl Tables {
     pub fn empty(lids: Arc<Lids>, switches: &[NodeIx]) -> Self {
         let width = (usize::from(lids.top()) + 1).next_multiple_of(BLOCK);
         let ports = vec![NO_PATH; width * switches.len()];
-        Self { lids, switches: switches.into(), width, ports, lanes: Lanes::default() }
+        Self { lids, switches: switches.into(), width, ports, vls: VlAssignment::default() }
     }
 
     /// Which port answers to which LID.
@@ -88,13 +88,13 @@ impl Tables {
 
     /// VLs of the paths.
     #[must_use]
-    pub fn lanes(&self) -> &Lanes {
-        &self.lanes
+    pub fn vls(&self) -> &VlAssignment {
+        &self.vls
     }
 
     /// Sets the VLs of the paths.
-    pub fn set_lanes(&mut self, lanes: Lanes) {
-        self.lanes = lanes;
+    pub fn set_vls(&mut self, vls: VlAssignment) {
+        self.vls = vls;
     }
 
     /// Sets one entry: for tables that are read from elsewhere. Does nothing for a switch or LID that is not there.
@@ -151,6 +151,6 @@ impl Tables {
     /// Bytes in memory, LIDs and VLs too.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.ports.capacity() + self.switches.len() * 4 + self.lids.memory() + self.lanes.memory()
+        self.ports.capacity() + self.switches.len() * 4 + self.lids.memory() + self.vls.memory()
     }
 }

@@ -216,9 +216,9 @@ fn engines_say_why_they_refuse() {
     assert!(why(&Request::by(Engine::Grid)).contains("coordinates"));
     assert!(why(&Request::by(Engine::Dragonfly)).contains("groups"));
     let grid = Grid::in_order(&graph, &[4, 4], Line::Ring).unwrap();
-    let few = Request { grid: Some(&grid), lanes: 2, ..Request::by(Engine::Grid) };
+    let few = Request { grid: Some(&grid), vls: 2, ..Request::by(Engine::Grid) };
     assert!(why(&few).contains("needs 3 VLs, and 2 are given"));
-    assert!(why(&Request { lanes: 0, ..Request::by(Engine::Layered) }).contains("0 VLs"));
+    assert!(why(&Request { vls: 0, ..Request::by(Engine::Layered) }).contains("0 VLs"));
     let wrong = Grid::in_order(&graph, &[2, 8], Line::Ring).unwrap_err();
     assert!(wrong.to_string().contains("are connected"), "{wrong}");
 }
@@ -234,8 +234,8 @@ fn what_is_recognised_gets_its_engine() {
     for (graph, engine) in shapes {
         let choice = choose(&graph);
         assert_eq!(choice.engine, engine, "{}", choice.why);
-        for lanes in [1, 8] {
-            let request = Request { lanes, ..Request::by(Engine::Layered) };
+        for vls in [1, 8] {
+            let request = Request { vls, ..Request::by(Engine::Layered) };
             let routing = route_auto(&graph, &lids(&graph, 0), &request).unwrap();
             let checked = check(&graph, &routing.tables);
             assert!(checked.is_good(), "{checked:?}");
@@ -307,48 +307,48 @@ fn the_checker_names_a_credit_loop_that_is_one() {
         assert_eq!(graph.neighbour(waiting.port), Some(graph.owner(next.port)));
     }
     let layered = check(&graph, &routed(&graph, &Request::by(Engine::Layered)).tables);
-    assert!(layered.is_good() && layered.lanes == 2, "{layered:?}");
+    assert!(layered.is_good() && layered.vls == 2, "{layered:?}");
     // With one VL there is only up and down.
-    let one = Request { lanes: 1, ..Request::by(Engine::Layered) };
+    let one = Request { vls: 1, ..Request::by(Engine::Layered) };
     let one = check(&graph, &routed(&graph, &one).tables);
-    assert!(one.is_good() && one.lanes == 1, "{one:?}");
+    assert!(one.is_good() && one.vls == 1, "{one:?}");
 }
 
 #[test]
 fn levels_and_vls_that_were_written_are_read_and_end_a_credit_loop() {
-    use super::lanes::{Mapping, Service};
-    use super::referee::{read_lanes, read_levels, write_lanes, write_levels};
+    use super::referee::{read_levels, read_vls, write_levels, write_vls};
+    use super::vls::{Mapping, Service};
     let ring = wired(&[1; 6], &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)]);
     let torus = torus(&Torus::new(&[5, 5], 1)).unwrap();
     let grid = route_auto(&torus, &lids(&torus, 0), &Request::by(Engine::Layered)).unwrap().tables;
-    assert!(matches!(grid.lanes().mapping, Mapping::Ports { .. }));
+    assert!(matches!(grid.vls().mapping, Mapping::Ports { .. }));
     for (graph, good) in [(&ring, routed(&ring, &Request::by(Engine::Layered)).tables), (&torus, grid)] {
         let mut plain = good.clone();
-        plain.set_lanes(Lanes::default());
-        let (mut levels, mut lanes) = (Vec::new(), Vec::new());
+        plain.set_vls(VlAssignment::default());
+        let (mut levels, mut vls) = (Vec::new(), Vec::new());
         write_levels(graph, &good, &mut levels).unwrap();
-        write_lanes(graph, &good, &mut lanes).unwrap();
-        let (levels, lanes) = (String::from_utf8(levels).unwrap(), String::from_utf8(lanes).unwrap());
+        write_vls(graph, &good, &mut vls).unwrap();
+        let (levels, vls) = (String::from_utf8(levels).unwrap(), String::from_utf8(vls).unwrap());
         assert!(!check(graph, &plain).credit_loop.is_empty());
         let service = read_levels(graph, &plain, &levels).unwrap();
-        plain.set_lanes(Lanes::of(service.clone(), read_lanes(graph, &lanes).unwrap()));
+        plain.set_vls(VlAssignment::of(service.clone(), read_vls(graph, &vls).unwrap()));
         let (read, known) = (check(graph, &plain), check(graph, &good));
-        assert_eq!((read.lost, read.lanes, &read.credit_loop), (0, known.lanes, &known.credit_loop));
+        assert_eq!((read.lost, read.vls, &read.credit_loop), (0, known.vls, &known.credit_loop));
         // What is put on the VL of management goes nowhere.
         let dropped: String =
-            lanes.lines().map(|row| format!("{} {}\n", &row[..row.len() - 40], "0xff ".repeat(8))).collect();
-        plain.set_lanes(Lanes::of(service, read_lanes(graph, &dropped).unwrap()));
+            vls.lines().map(|row| format!("{} {}\n", &row[..row.len() - 40], "0xff ".repeat(8))).collect();
+        plain.set_vls(VlAssignment::of(service, read_vls(graph, &dropped).unwrap()));
         assert!(check(graph, &plain).lost > 0);
         for bad in ["x", "0x1 1 1", "0x1 1 99", "0x1"] {
             let why = read_levels(graph, &plain, &format!("{levels}{bad}\n")).unwrap_err();
             assert_eq!(why.line, levels.lines().count() + 1, "{why}");
-            assert!(read_lanes(graph, &format!("{bad}\n")).is_err());
+            assert!(read_vls(graph, &format!("{bad}\n")).is_err());
         }
         let first = levels.lines().next().unwrap();
         let (start, _) = first.rsplit_once(' ').unwrap();
         assert!(read_levels(graph, &plain, &format!("{start} 14\n{start} 13\n")).is_err());
     }
-    assert!(matches!(Lanes::of(Service::One, Mapping::Same), Lanes { count: 1, .. }));
+    assert!(matches!(VlAssignment::of(Service::One, Mapping::Same), VlAssignment { count: 1, .. }));
 }
 
 /// Entries that are empty though cables lead there.
@@ -377,12 +377,12 @@ fn tables_are_whole_or_say_what_they_lack() {
     broken = broken.without(&some, &[]);
     for graph in [fat_tree(&FatTree::new(8, 2)).unwrap(), fat_tree(&FatTree::new(4, 3)).unwrap(), broken] {
         for engine in [Engine::UpDown, Engine::Layered, Engine::MinHop, Engine::FatTree] {
-            for lanes in [1, 2, 8] {
-                let routing = routed(&graph, &Request { lanes, ..Request::by(engine) });
+            for vls in [1, 2, 8] {
+                let routing = routed(&graph, &Request { vls, ..Request::by(engine) });
                 assert_eq!(
                     empty(&graph, &routing.tables),
                     remarked(&routing),
-                    "{engine:?} {lanes} {:?}",
+                    "{engine:?} {vls} {:?}",
                     routing.remarks
                 );
                 let checked = check(&graph, &routing.tables);
@@ -392,7 +392,7 @@ fn tables_are_whole_or_say_what_they_lack() {
     }
     let whole = fat_tree(&FatTree::new(8, 2)).unwrap();
     for engine in [Engine::UpDown, Engine::Layered] {
-        let routing = routed(&whole, &Request { lanes: 1, ..Request::by(engine) });
+        let routing = routed(&whole, &Request { vls: 1, ..Request::by(engine) });
         assert_eq!((empty(&whole, &routing.tables), routing.remarks.len()), (0, 0), "{engine:?}");
     }
 }
@@ -422,17 +422,17 @@ proptest! {
     fn any_graph(
         hosts in prop::collection::vec(0_u8..4, 1..14),
         ends in prop::collection::vec((0_usize..14, 0_usize..14), 0..30),
-        lanes in 1_u8..5,
+        vls in 1_u8..5,
     ) {
         let count = hosts.len();
         let ends: Vec<_> = ends.into_iter().map(|(a, b)| (a % count, b % count)).collect();
         let graph = wired(&hosts, &ends);
         for engine in ALL {
-            let routing = routed(&graph, &Request { lanes, ..Request::by(engine) });
+            let routing = routed(&graph, &Request { vls, ..Request::by(engine) });
             let checked = check(&graph, &routing.tables);
             prop_assert_eq!(checked.lost, 0, "{:?} {:?}", engine, checked);
             prop_assert!(engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?} {:?}", engine, checked);
-            prop_assert!(checked.lanes <= lanes.max(1));
+            prop_assert!(checked.vls <= vls.max(1));
             prop_assert_eq!(empty(&graph, &routing.tables), remarked(&routing), "{:?} {:?}", engine, routing.remarks);
         }
     }

@@ -317,7 +317,7 @@ fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<A
     if tables.is_none() && (stop() || is_slowest) {
         return Ok(Asks::Ends);
     }
-    // What may come to a halt is no rival; the lanes of dfsssp are not in its dump.
+    // What may come to a halt is no rival; the VLs of dfsssp are not in its dump.
     let halts = |tables: &Tables| {
         let checked = check(&tree.graph, tables);
         checked.lost > 0 || engine != "dfsssp" && !checked.credit_loop.is_empty()

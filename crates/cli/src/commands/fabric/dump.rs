@@ -26,11 +26,11 @@ pub(super) fn prepare(dir: &Path) -> Result<Folder, Failure> {
     Ok(Folder::prepare(&TABLES, dir, &FILES, SUMS)?)
 }
 
-/// Writes them, all or none. `lanes` are the VLs that the tables need.
+/// Writes them, all or none. `vls` are the VLs that the tables need.
 pub(super) fn write(
     graph: &Graph,
     tables: &Tables,
-    lanes: u8,
+    vls: u8,
     folder: &Folder,
     output: Shown,
 ) -> Result<(), Failure> {
@@ -40,8 +40,8 @@ pub(super) fn write(
             "opensm-subnet.lst" => referee::write_subnet(graph, tables, &mut out),
             "opensm.fdbs" => referee::write_fdbs(graph, tables, &mut out),
             "opensm.psl" => referee::write_levels(graph, tables, &mut out),
-            "opensm.slvl" => referee::write_lanes(graph, tables, &mut out),
-            "opensm-lfts.dump" => referee::write_lfts(graph, tables, lanes, &mut out),
+            "opensm.slvl" => referee::write_vls(graph, tables, &mut out),
+            "opensm-lfts.dump" => referee::write_lfts(graph, tables, vls, &mut out),
             // There are no groups, and ibdmchk wants the file.
             _ => Ok(()),
         }
@@ -49,11 +49,11 @@ pub(super) fn write(
     let is_written = folder.write(file, &interrupt::has_arrived)?;
     if !is_written {
         output.note("interrupted: no file of the dump was written");
-    } else if lanes > 1 {
+    } else if vls > 1 {
         output.note(&format!(
             "the tables need {}, and OpenSM's routing engine `file` knows no SLs: loaded from opensm-lfts.dump they can \
              deadlock: for OpenSM, route with --engine updown",
-            counted(lanes, "VL")
+            counted(vls, "VL")
         ));
     }
     Ok(())

@@ -8,8 +8,8 @@ use ::fabric::names;
 use ::fabric::snapshot::Snapshot;
 use ::fabric::study::{self, ENGINES, Judged, Wish, text};
 use serde_json::json;
-use topology::routing::lanes::{Mapping, Service};
-use topology::routing::{Engine as RoutingEngine, Lanes, Lids, Tables, referee};
+use topology::routing::vls::{Mapping, Service};
+use topology::routing::{Engine as RoutingEngine, Lids, Tables, VlAssignment, referee};
 use topology::{Graph, counted, verb};
 
 use super::super::usage;
@@ -57,13 +57,13 @@ fn wish(engine: &Engine) -> Result<Wish, Failure> {
             ),
         }));
     }
-    let lanes = engine.lanes.unwrap_or(0);
-    Ok(Wish { engine: known, roots: engine.root.clone(), lanes, operational: 0, lmc: engine.lmc })
+    let vls = engine.vls.unwrap_or(0);
+    Ok(Wish { engine: known, roots: engine.root.clone(), vls, operational: 0, lmc: engine.lmc })
 }
 
 /// A wish about a fabric, of whose VLs something may be known; and the warning, as a line, if it wants more of them.
 fn on(mut wish: Wish, snapshot: &Snapshot) -> (Wish, String) {
-    wish.operational = snapshot.operational_lanes().unwrap_or(0);
+    wish.operational = snapshot.operational_vls().unwrap_or(0);
     let warning = wish.warning().map_or_else(String::new, |warning| format!("WARNING {warning}\n"));
     (wish, warning)
 }
@@ -87,7 +87,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let quality = study::quality(&graph, tables, SEED);
     output.progress_done();
     if let Some(folder) = &folder {
-        dump::write(&graph, tables, judged.lanes, folder, output)?;
+        dump::write(&graph, tables, judged.vls, folder, output)?;
     }
     let identifiers = lids.iter().count();
     let json = || {
@@ -196,23 +196,23 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
     Ok(PASS)
 }
 
-/// Lanes as files say them. Says whether nothing is known of lanes, and all traffic is taken to be on one.
-fn lanes(arguments: &Check, graph: &Graph, tables: &mut Tables) -> Result<bool, Failure> {
+/// VLs as files say them. Says whether nothing is known of VLs, and all traffic is taken to be on one.
+fn vls(arguments: &Check, graph: &Graph, tables: &mut Tables) -> Result<bool, Failure> {
     let service = match &arguments.sl {
         Some(path) => referee::read_levels(graph, tables, &read_text(path)?)
             .map_err(|error| usage(format!("{}: {error}: give SLs as in opensm.psl", path.display())))?,
         None => Service::One,
     };
     let mapping = match &arguments.sl2vl {
-        Some(path) => referee::read_lanes(graph, &read_text(path)?).map_err(|error| {
+        Some(path) => referee::read_vls(graph, &read_text(path)?).map_err(|error| {
             usage(format!("{}: {error}: give SL-to-VL maps as in opensm.slvl", path.display()))
         })?,
         None => Mapping::Same,
     };
     if arguments.sl.is_some() || arguments.sl2vl.is_some() {
-        tables.set_lanes(Lanes::of(service, mapping));
+        tables.set_vls(VlAssignment::of(service, mapping));
     }
-    Ok(*tables.lanes() == Lanes::default())
+    Ok(*tables.vls() == VlAssignment::default())
 }
 
 pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
@@ -224,10 +224,10 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
         )));
     };
     let graph = &snapshot.graph;
-    let assumed = lanes(arguments, graph, &mut tables)? && arguments.sl.is_none();
+    let assumed = vls(arguments, graph, &mut tables)? && arguments.sl.is_none();
     output.progress("checking the forwarding tables (LFTs)");
     let checked = topology::routing::check(graph, &tables);
-    // What files say of lanes is all; without, more may be known of the fabric.
+    // What files say of VLs is all; without, more may be known of the fabric.
     let judged = if assumed { Judged::of_snapshot(&snapshot, &checked) } else { Judged::of(graph, &checked) };
     output.progress_done();
     // Tables that somebody else made are to be whole.
@@ -244,13 +244,13 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
             INCONCLUSIVE => "INCONCLUSIVE",
             _ => "FAILED",
         };
-        // Without a loop on one lane there is none on several.
-        let lanes = if assumed && !judged.credit_loop.is_empty() {
+        // Without a loop on one VL there is none on several.
+        let vls = if assumed && !judged.credit_loop.is_empty() {
             "VLs: not known, assuming 1 VL: give --sl and --sl2vl, as VLs may break a credit loop\n"
         } else {
             ""
         };
-        format!("{lanes}{}RESULT: {word}\n", text::judged(&judged))
+        format!("{vls}{}RESULT: {word}\n", text::judged(&judged))
     })?;
     Ok(status)
 }

@@ -8,7 +8,7 @@ use crate::routing::view::View;
 /// leave it.
 #[derive(Debug, Clone)]
 pub(super) struct Waits {
-    lanes: usize,
+    vls: usize,
     stride: usize,
     /// Words of bits a cable and VL.
     words: usize,
@@ -16,18 +16,18 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    pub(super) fn new(view: &View, lanes: u8) -> Self {
-        let lanes = usize::from(lanes.max(1));
-        let words = (view.stride() * lanes).div_ceil(64);
-        let bits = vec![0; view.rows() * view.stride() * lanes * words];
-        Self { lanes, stride: view.stride(), words, bits }
+    pub(super) fn new(view: &View, vls: u8) -> Self {
+        let vls = usize::from(vls.max(1));
+        let words = (view.stride() * vls).div_ceil(64);
+        let bits = vec![0; view.rows() * view.stride() * vls * words];
+        Self { vls, stride: view.stride(), words, bits }
     }
 
     /// Packets that came over a cable (numbered by where it begins) on a VL leave by a port on a VL.
     #[inline]
-    pub(super) fn note(&mut self, came: usize, lane: u8, port: u8, next: u8) {
-        let bit = usize::from(port) * self.lanes + usize::from(next);
-        let at = (came * self.lanes + usize::from(lane)) * self.words + bit / 64;
+    pub(super) fn note(&mut self, came: usize, vl: u8, port: u8, next: u8) {
+        let bit = usize::from(port) * self.vls + usize::from(next);
+        let at = (came * self.vls + usize::from(vl)) * self.words + bit / 64;
         self.bits[at] |= 1 << (bit % 64);
     }
 
@@ -82,16 +82,16 @@ impl Waits {
             rest = *words.get(word)?;
         }
         let bit = word * 64 + rest.trailing_zeros() as usize;
-        let channel = node / self.lanes;
+        let channel = node / self.vls;
         let (row, _) = view.beyond(channel / self.stride, (channel % self.stride) as u8)?;
-        let next = (row * self.stride + bit / self.lanes) * self.lanes + bit % self.lanes;
+        let next = (row * self.stride + bit / self.vls) * self.vls + bit % self.vls;
         Some((next, bit))
     }
 
     fn waiting(&self, graph: &Graph, view: &View, node: usize) -> Option<Waiting> {
-        let channel = node / self.lanes;
+        let channel = node / self.vls;
         let switch = view.switch(channel / self.stride);
         let port = graph.port(switch, (channel % self.stride) as u8)?;
-        Some(Waiting { port, lane: (node % self.lanes) as u8 })
+        Some(Waiting { port, vl: (node % self.vls) as u8 })
     }
 }

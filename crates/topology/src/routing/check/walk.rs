@@ -2,9 +2,9 @@
 
 use super::cycle::Waits;
 use super::{Checked, Fault, Finding, NAMED, is_host};
-use crate::routing::lanes::{Lanes, Mapping, Service};
 use crate::routing::tables::{BLOCK, NO_PATH, Tables};
 use crate::routing::view::{END, NOWHERE, View};
+use crate::routing::vls::{Mapping, Service, VlAssignment};
 use crate::{Graph, PortIx};
 
 /// Not walked over yet.
@@ -56,16 +56,16 @@ struct Scratch {
 impl Walker<'_> {
     /// Walks to all LIDs of some blocks.
     pub(super) fn walk(&self, blocks: &[&[(u16, PortIx)]]) -> (Checked, Waits) {
-        let lanes = self.tables.lanes();
+        let vls = self.tables.vls();
         let rows = self.view.rows();
-        let plain = matches!((&lanes.service, &lanes.mapping), (Service::One, Mapping::Same));
-        let channels = if plain { 0 } else { rows * self.view.stride() * usize::from(lanes.count.max(1)) };
+        let plain = matches!((&vls.service, &vls.mapping), (Service::One, Mapping::Same));
+        let channels = if plain { 0 } else { rows * self.view.stride() * usize::from(vls.count.max(1)) };
         let mut scratch = Scratch {
             block: vec![NO_PATH; rows * BLOCK],
             hops: vec![FRESH; rows],
             way: Vec::new(),
-            waits: Waits::new(self.view, lanes.count),
-            checked: Checked { lanes: 1, ..Checked::default() },
+            waits: Waits::new(self.view, vls.count),
+            checked: Checked { vls: 1, ..Checked::default() },
             sources: self.sources(true),
             others: self.sources(false),
             seen: vec![0; channels],
@@ -86,7 +86,7 @@ impl Walker<'_> {
                 let end = End { lid: *lid, column: usize::from(*lid) % BLOCK, row, port, host, aggregation };
                 self.reach(&mut scratch, &end, host && plain);
                 if host && !plain {
-                    self.lanes(&mut scratch, &end, lanes);
+                    self.vls(&mut scratch, &end, vls);
                 }
             }
         }
@@ -234,25 +234,25 @@ impl Walker<'_> {
     }
 
     /// Follows the routes from all sources again, each on its VL.
-    fn lanes(&self, scratch: &mut Scratch, end: &End, lanes: &Lanes) {
+    fn vls(&self, scratch: &mut Scratch, end: &End, vls: &VlAssignment) {
         // Sources of one level share what they have walked.
         let mut levels = 0_u16;
         for source in &scratch.sources {
-            levels |= 1 << (lanes.level(*source as usize, end.lid, end.row) % 16);
+            levels |= 1 << (vls.level(*source as usize, end.lid, end.row) % 16);
         }
         for level in (0..16_u8).filter(|level| levels & 1 << level != 0) {
             scratch.walk += 1;
             for index in 0..scratch.sources.len() {
                 let source = scratch.sources[index] as usize;
-                let own = lanes.level(source, end.lid, end.row) == level;
+                let own = vls.level(source, end.lid, end.row) == level;
                 if own && scratch.hops[source] < WALKING {
-                    self.follow_lane(scratch, end, lanes, source, level);
+                    self.follow_vl(scratch, end, vls, source, level);
                 }
             }
         }
     }
 
-    fn follow_lane(&self, scratch: &mut Scratch, end: &End, lanes: &Lanes, source: usize, level: u8) {
+    fn follow_vl(&self, scratch: &mut Scratch, end: &End, vls: &VlAssignment, source: usize, level: u8) {
         let stride = self.view.stride();
         // Hosts send on the VL that their own table says; it is the switches' that wait for each other.
         let (mut row, mut came) = (source, None::<(usize, u8)>);
@@ -262,23 +262,23 @@ impl Walker<'_> {
             let Some((there, far_port)) = self.view.beyond(row, port).filter(|_| row != end.row) else {
                 return;
             };
-            let lane = lanes.lane(row, entry, port, level);
-            if lane >= lanes.count {
-                self.name(scratch, Fault::NoLane, row, end, port, source);
+            let vl = vls.vl(row, entry, port, level);
+            if vl >= vls.count {
+                self.name(scratch, Fault::NoVl, row, end, port, source);
                 scratch.checked.lost += 1;
                 return;
             }
-            scratch.checked.lanes = scratch.checked.lanes.max(lane + 1);
+            scratch.checked.vls = scratch.checked.vls.max(vl + 1);
             let channel = row * stride + usize::from(port);
             if let Some((came, before)) = came {
-                scratch.waits.note(came, before, port, lane);
+                scratch.waits.note(came, before, port, vl);
             }
-            let seen = &mut scratch.seen[channel * usize::from(lanes.count) + usize::from(lane)];
+            let seen = &mut scratch.seen[channel * usize::from(vls.count) + usize::from(vl)];
             if *seen == scratch.walk {
                 return;
             }
             *seen = scratch.walk;
-            came = Some((channel, lane));
+            came = Some((channel, vl));
             entry = far_port;
             row = there;
         }

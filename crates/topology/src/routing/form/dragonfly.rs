@@ -8,9 +8,9 @@ use std::cell::RefCell;
 
 use super::Form;
 use crate::routing::destinations::Destination;
-use crate::routing::lanes::LEVELS;
 use crate::routing::tables::NO_PATH;
 use crate::routing::view::View;
+use crate::routing::vls::LEVELS;
 
 /// Which group each switch is in, by rows: by the place among the graph's switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl<'a> DragonflyForm<'a> {
 }
 
 impl Form for DragonflyForm<'_> {
-    fn lanes(&self) -> u8 {
+    fn vls(&self) -> u8 {
         2
     }
 
@@ -107,7 +107,7 @@ impl Form for DragonflyForm<'_> {
         0
     }
 
-    fn lanes_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
+    fn vls_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
         let global = |port: u8| self.view.beyond(row, port).map(|(there, _)| !self.local(row, there));
         [u8::from(global(came) == Some(true) && global(goes) == Some(false)); LEVELS]
     }

@@ -7,9 +7,9 @@
 
 use super::Form;
 use crate::routing::destinations::Destination;
-use crate::routing::lanes::LEVELS;
 use crate::routing::tables::NO_PATH;
 use crate::routing::view::{Neighbour, View};
+use crate::routing::vls::LEVELS;
 use crate::{Graph, NodeIx};
 
 /// Rings that a grid may have: a bit of the service level each, and one level is left for what can't go this way.
@@ -252,7 +252,7 @@ fn next(here: u32, size: u32, forward: bool) -> u32 {
 }
 
 impl Form for GridForm<'_> {
-    fn lanes(&self) -> u8 {
+    fn vls(&self) -> u8 {
         // Without a ring nothing forbids to share a VL with other routes.
         if self.rings() == 0 { 0 } else { 2 }
     }
@@ -298,7 +298,7 @@ impl Form for GridForm<'_> {
         level
     }
 
-    fn lanes_at(&self, row: usize, _: u8, goes: u8) -> [u8; LEVELS] {
+    fn vls_at(&self, row: usize, _: u8, goes: u8) -> [u8; LEVELS] {
         let there = self.view.beyond(row, goes).and_then(|(there, _)| self.grid.direction(row, there));
         match there.and_then(|direction| self.bit[direction]) {
             Some(bit) => std::array::from_fn(|level| (level >> bit & 1) as u8),

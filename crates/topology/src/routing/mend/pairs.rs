@@ -1,20 +1,20 @@
 //! VLs by pairs of a source switch and a LID, where one VL for all that goes to a LID does not suffice.
 //!
-//! A pair that a way up and down joins stays on lane 0 with all others of its kind. Any other has the first lane after it where
-//! nothing comes to wait for itself. So the lanes are not filled by ways that need none of them.
+//! A pair that a way up and down joins stays on VL 0 with all others of its kind. Any other has the first VL after it where
+//! nothing comes to wait for itself. So the VLs are not filled by ways that need none of them.
 
-use super::super::lanes::{Lanes, Mapping, Service};
 use super::super::order::Order;
 use super::super::tables::{NO_PATH, Tables};
+use super::super::vls::{Mapping, Service, VlAssignment};
 use super::{Destination, Mender, Step};
 
 /// Fills what has no way up and down anew; how many ways from hosts' switches to hosts are left out.
-pub(super) fn mend(mender: &Mender<'_>, lanes: u8, tables: &mut Tables) -> usize {
+pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
     let (view, width) = (mender.view, tables.width());
     let pieces = view.pieces();
     let mut pairs = Pairs {
         mender,
-        orders: vec![Order::down_first(view, mender.ranks); usize::from(lanes) - 1],
+        orders: vec![Order::down_first(view, mender.ranks); usize::from(vls) - 1],
         levels: vec![0; view.rows() * width],
         waits: Vec::new(),
     };
@@ -35,7 +35,7 @@ pub(super) fn mend(mender: &Mender<'_>, lanes: u8, tables: &mut Tables) -> usize
             left_out += pairs.host(one, &steps, tables);
         }
     }
-    // Managers' questions to switches, and answers, have the first lane, next to what is there.
+    // Managers' questions to switches, and answers, have the first VL, next to what is there.
     for (to, missing) in gaps.iter().enumerate() {
         if missing.iter().all(|row| view.programs(*row) == 0) {
             continue;
@@ -51,17 +51,17 @@ pub(super) fn mend(mender: &Mender<'_>, lanes: u8, tables: &mut Tables) -> usize
     }
     let count = pairs.levels.iter().copied().max().unwrap_or(0) + 1;
     let service = Service::Each { width, levels: pairs.levels };
-    tables.set_lanes(if count > 1 {
-        Lanes { count, service, mapping: Mapping::Same }
+    tables.set_vls(if count > 1 {
+        VlAssignment { count, service, mapping: Mapping::Same }
     } else {
-        Lanes::default()
+        VlAssignment::default()
     });
     left_out
 }
 
 struct Pairs<'a> {
     mender: &'a Mender<'a>,
-    /// Of lane 1 and those after it.
+    /// Of VL 1 and those after it.
     orders: Vec<Order<'a>>,
     /// By row and identifier.
     levels: Vec<u8>,
@@ -91,12 +91,12 @@ impl Pairs<'_> {
             tables.bytes_mut()[step.row * width + lid] = step.port;
             let carries = self.mender.view.hosts(step.row) > 0;
             let whole = self.follow(step.row, one, tables);
-            let lane = match (whole, carries) {
-                (true, true) => self.lane(),
+            let vl = match (whole, carries) {
+                (true, true) => self.vl(),
                 (whole, _) => whole.then_some(0),
             };
-            match lane {
-                Some(lane) => self.levels[step.row * width + lid] = lane,
+            match vl {
+                Some(vl) => self.levels[step.row * width + lid] = vl,
                 None => {
                     tables.bytes_mut()[step.row * width + lid] = NO_PATH;
                     left_out += usize::from(carries);
@@ -120,8 +120,8 @@ impl Pairs<'_> {
         }
     }
 
-    /// The first lane on which the way at hand has a place.
-    fn lane(&mut self) -> Option<u8> {
+    /// The first VL on which the way at hand has a place.
+    fn vl(&mut self) -> Option<u8> {
         let at = self.orders.iter_mut().position(|order| order.wait_for_all(&self.waits))?;
         Some(at as u8 + 1)
     }

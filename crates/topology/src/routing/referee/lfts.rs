@@ -10,16 +10,16 @@ use crate::{Graph, Kind, NodeIx, PortIx};
 const NAME_CHARS: usize = 64;
 
 /// Writes the tables for `opensm -R file -U FILE`. Each entry names the port that has the LID, by which OpenSM finds the LID that
-/// it gave that port. `lanes` are the VLs that the tables need: OpenSM's engine knows no SLs, and a comment says what that means.
+/// it gave that port. `vls` are the VLs that the tables need: OpenSM's engine knows no SLs, and a comment says what that means.
 ///
 /// # Errors
 /// Of the writer.
-pub fn write_lfts(graph: &Graph, tables: &Tables, lanes: u8, out: &mut impl Write) -> io::Result<()> {
+pub fn write_lfts(graph: &Graph, tables: &Tables, vls: u8, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "# Forwarding tables of tieline for OpenSM: opensm -R file -U opensm-lfts.dump")?;
-    if lanes > 1 {
+    if vls > 1 {
         writeln!(
             out,
-            "# WARNING: these tables need {lanes} VLs, and this engine of OpenSM knows no SLs: all traffic would be on one VL, \
+            "# WARNING: these tables need {vls} VLs, and this engine of OpenSM knows no SLs: all traffic would be on one VL, \
              where it can deadlock"
         )?;
     }
@@ -71,12 +71,12 @@ mod tests {
     use crate::build::{FatTree, Torus, fat_tree, torus};
     use crate::routing::{Engine, Lids, Request, check, route};
 
-    fn written(graph: &Graph, engine: Engine, lanes: u8) -> String {
+    fn written(graph: &Graph, engine: Engine, vls: u8) -> String {
         let lids = Arc::new(Lids::assign(graph, 0, |_| None).unwrap());
         let tables = route(graph, &lids, &Request::by(engine)).unwrap().tables;
-        assert!(check(graph, &tables).lanes >= lanes.min(2));
+        assert!(check(graph, &tables).vls >= vls.min(2));
         let mut bytes = Vec::new();
-        write_lfts(graph, &tables, lanes, &mut bytes).unwrap();
+        write_lfts(graph, &tables, vls, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_need_lanes_say_that_they_are_not_safe_there() {
+    fn tables_that_need_vls_say_that_they_are_not_safe_there() {
         let text = written(&torus(&Torus::new(&[5, 5], 1)).unwrap(), Engine::Layered, 2);
         let warning = text.lines().nth(1).unwrap();
         assert!(warning.starts_with("# WARNING") && warning.contains("2 VLs"), "{warning}");

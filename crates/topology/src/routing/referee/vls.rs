@@ -1,12 +1,12 @@
-//! Reads service levels and VLs, as [`super::write_levels`] and [`super::write_lanes`] write
+//! Reads service levels and VLs, as [`super::write_levels`] and [`super::write_vls`] write
 //! them.
 
 use std::collections::HashMap;
 
 use super::read::ReadError;
 use super::{View, node_guid};
-use crate::routing::lanes::{LEVELS, Mapping, Service};
 use crate::routing::tables::Tables;
+use crate::routing::vls::{LEVELS, Mapping, Service};
 use crate::{Graph, Kind, NodeIx};
 
 /// Different rows of VLs that are told apart.
@@ -66,7 +66,7 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
 ///
 /// # Errors
 /// A line that is none of that, or of a switch or port that the fabric lacks; more different rows than are told apart.
-pub fn read_lanes(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
+pub fn read_vls(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
     let view = View::of(graph);
     let (stride, switches) = (view.stride(), by_guid(graph, |kind| kind == Kind::Switch));
     let mut rows: Vec<[u8; LEVELS]> = vec![std::array::from_fn(|level| level as u8)];
@@ -76,7 +76,7 @@ pub fn read_lanes(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
         let guid = hex(words.next());
         let mut port = || words.next().and_then(|word| word.parse::<u8>().ok());
         let (came, goes) = (port(), port());
-        let (Some(guid), Some(came), Some(goes), Some(lanes)) = (guid, came, goes, pairs(words)) else {
+        let (Some(guid), Some(came), Some(goes), Some(vls)) = (guid, came, goes, pairs(words)) else {
             return Err(wrong(line, row, "not a GUID, two ports and eight pairs of VLs"));
         };
         let switch = switches.get(&guid).ok_or_else(|| wrong(line, row, "the fabric has no such switch"))?;
@@ -84,12 +84,12 @@ pub fn read_lanes(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
         let Some(at) = view.row(*switch).filter(|_| came <= count && goes <= count) else {
             return Err(wrong(line, row, "the switch has no such port"));
         };
-        let found = rows.iter().position(|known| *known == lanes).unwrap_or(rows.len());
+        let found = rows.iter().position(|known| *known == vls).unwrap_or(rows.len());
         if found == rows.len() {
             if rows.len() == MOST_ROWS {
                 return Err(wrong(line, row, "more than 255 different SL2VL maps"));
             }
-            rows.push(lanes);
+            rows.push(vls);
         }
         // There are at most 256 rows.
         index[(at * stride + usize::from(came)) * stride + usize::from(goes)] = found as u8;
@@ -99,10 +99,10 @@ pub fn read_lanes(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
 
 /// `0x01 0x23 …`: sixteen digits.
 fn pairs<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<[u8; LEVELS]> {
-    let mut lanes = [0; LEVELS];
-    for pair in lanes.chunks_mut(2) {
+    let mut vls = [0; LEVELS];
+    for pair in vls.chunks_mut(2) {
         let both = hex(words.next()).filter(|both| *both <= 0xFF)?;
         pair.copy_from_slice(&[(both >> 4) as u8, (both & 0xF) as u8]);
     }
-    words.next().is_none().then_some(lanes)
+    words.next().is_none().then_some(vls)
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mad::header::{Path, Smp};
-use mad::sm::{LaneMap, attribute};
+use mad::sm::{VlMap, attribute};
 use mad::values::Method;
 use mad::windowed::{Done, Limits, Outcome, Windowed};
 use mad::{Address, MadTransport, TransportError};
@@ -24,7 +24,7 @@ pub const LEVELS: usize = 16;
 const MANAGEMENT: u8 = 15;
 
 /// VLs by level, of ports in and out of one switch.
-pub type LaneMaps = BTreeMap<(PortIx, PortIx), [u8; LEVELS]>;
+pub type VlMaps = BTreeMap<(PortIx, PortIx), [u8; LEVELS]>;
 
 /// Ports that a cycle goes through: in and out of one switch each.
 fn turns(graph: &Graph, cycle: &[Waiting]) -> Vec<(PortIx, PortIx)> {
@@ -43,11 +43,11 @@ pub fn read<T: MadTransport + ?Sized>(
     tables: &Tables,
     limits: Limits,
     stop: &dyn Fn() -> bool,
-) -> Result<LaneMaps, TransportError> {
+) -> Result<VlMaps, TransportError> {
     let graph = &snapshot.graph;
-    let mut maps = LaneMaps::new();
+    let mut maps = VlMaps::new();
     // Where no port uses several VLs, no map is needed, and no cycle has to be looked for.
-    if snapshot.ports.iter().flatten().all(|facts| facts.lanes <= 1) {
+    if snapshot.ports.iter().flatten().all(|facts| facts.vls <= 1) {
         return Ok(maps);
     }
     let mut client: Windowed<(PortIx, PortIx)> = Windowed::new(limits);
@@ -62,8 +62,8 @@ pub fn read<T: MadTransport + ?Sized>(
         client.drive(transport, std::time::Duration::from_millis(100), &mut done)?;
         for Done { key, outcome } in done.drain(..) {
             if let Outcome::Answer(mad) = outcome {
-                let map: &LaneMap = mad.data();
-                maps.insert(key, std::array::from_fn(|level| map.lane(level).unwrap_or(MANAGEMENT)));
+                let map: &VlMap = mad.data();
+                maps.insert(key, std::array::from_fn(|level| map.vl(level).unwrap_or(MANAGEMENT)));
             }
         }
     }
@@ -73,15 +73,15 @@ pub fn read<T: MadTransport + ?Sized>(
 /// Why a cycle in tables could not be judged; `None`: it is one, whatever levels are used.
 #[must_use]
 pub fn why_open(snapshot: &Snapshot, cycle: &[Waiting]) -> Option<String> {
-    let mut lanes = BTreeSet::new();
+    let mut vls = BTreeSet::new();
     let mut open = false;
     for (from, to) in turns(&snapshot.graph, cycle) {
-        let used = snapshot.port(to).map_or(0, |facts| facts.lanes);
+        let used = snapshot.port(to).map_or(0, |facts| facts.vls);
         if used == 1 {
-            lanes.insert(0);
+            vls.insert(0);
             continue;
         }
-        let Some(map) = snapshot.lane_maps.get(&(from, to)) else {
+        let Some(map) = snapshot.vl_maps.get(&(from, to)) else {
             return Some(match used {
                 0 => "the number of VLs in use is not known".to_owned(),
                 used => format!(
@@ -91,11 +91,11 @@ pub fn why_open(snapshot: &Snapshot, cycle: &[Waiting]) -> Option<String> {
             });
         };
         let own: BTreeSet<u8> =
-            map.iter().copied().filter(|lane| *lane < MANAGEMENT && (used == 0 || *lane < used)).collect();
+            map.iter().copied().filter(|vl| *vl < MANAGEMENT && (used == 0 || *vl < used)).collect();
         open |= own.len() != 1;
-        lanes.extend(own);
+        vls.extend(own);
     }
-    let words: Vec<String> = lanes.iter().map(u8::to_string).collect();
+    let words: Vec<String> = vls.iter().map(u8::to_string).collect();
     open.then(|| {
         format!(
             "VLs in use: {}; no switch holds which SL, and so which VL, a pair of CAs uses",

@@ -3,7 +3,7 @@
 /// Service levels there are.
 pub const LEVELS: usize = 16;
 /// Data VLs there can be (VL 15 is for management).
-pub const MOST_LANES: u8 = 15;
+pub const MAX_VLS: u8 = 15;
 
 /// Which service level a path has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ pub enum Mapping {
 
 /// VLs of a routing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lanes {
+pub struct VlAssignment {
     /// Data VLs in use, from 0 on.
     pub count: u8,
     /// Which service level a path has.
@@ -57,13 +57,13 @@ pub struct Lanes {
     pub mapping: Mapping,
 }
 
-impl Default for Lanes {
+impl Default for VlAssignment {
     fn default() -> Self {
         Self { count: 1, service: Service::One, mapping: Mapping::Same }
     }
 }
 
-impl Lanes {
+impl VlAssignment {
     /// VLs of which the levels and their VLs are known: their number follows.
     #[must_use]
     pub fn of(service: Service, mapping: Mapping) -> Self {
@@ -79,11 +79,11 @@ impl Lanes {
             Mapping::Same => levels.max().map(|level| level as u8),
             // What is put on the VL of management is thrown away.
             Mapping::Ports { rows, .. } => {
-                let lanes = levels.flat_map(|level| rows.iter().map(move |row| row[level]));
-                lanes.filter(|lane| *lane < MOST_LANES).max()
+                let vls = levels.flat_map(|level| rows.iter().map(move |row| row[level]));
+                vls.filter(|vl| *vl < MAX_VLS).max()
             }
         };
-        Self { count: most.map_or(1, |most| (most + 1).min(MOST_LANES)), service, mapping }
+        Self { count: most.map_or(1, |most| (most + 1).min(MAX_VLS)), service, mapping }
     }
 
     /// Service level of the path from a switch's hosts to a LID at another switch.
@@ -99,9 +99,9 @@ impl Lanes {
         }
     }
 
-    /// Lane on which a switch sends on what came in at one port and goes out at another.
+    /// VL on which a switch sends on what came in at one port and goes out at another.
     #[must_use]
-    pub fn lane(&self, row: usize, came: u8, goes: u8, level: u8) -> u8 {
+    pub fn vl(&self, row: usize, came: u8, goes: u8, level: u8) -> u8 {
         match &self.mapping {
             Mapping::Same => level,
             Mapping::Ports { stride, rows, row: index } => {
@@ -116,7 +116,7 @@ impl Lanes {
     pub fn row(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
         std::array::from_fn(|level| match &self.mapping {
             Mapping::Same => (level as u8).min(self.count.saturating_sub(1)),
-            Mapping::Ports { .. } => self.lane(row, came, goes, level as u8),
+            Mapping::Ports { .. } => self.vl(row, came, goes, level as u8),
         })
     }
 
