@@ -1,7 +1,7 @@
 //! Routing: forwarding tables for every switch.
 //!
-//! [`route`] turns a graph into [`Tables`] by an [`Engine`]; [`fn@check`] looks at tables of whatever origin and says what is wrong
-//! with them. The checker knows nothing of the engines. What each engine does is told in `docs/routing.md`.
+//! [`route`] turns a graph into [`Tables`] by an [`Engine`]; [`fn@check`] finds what is wrong with tables of any origin. The
+//! checker knows nothing of the engines. `docs/routing.md` describes each engine.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ mod balanced;
 pub mod check;
 mod complete;
 mod destinations;
+mod distances;
 mod fill;
 pub mod form;
 mod layered;
@@ -23,7 +24,6 @@ pub mod referee;
 pub mod tables;
 pub mod view;
 pub mod vls;
-mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -41,10 +41,10 @@ pub use vls::VlAssignment;
 
 use crate::{Graph, Kind, NodeIx, counted, printable, verb};
 use destinations::Destinations;
+use distances::{Distances, Missing};
 use fill::Filler;
 use form::{DragonflyForm, Form, GridForm};
 use mend::Mender;
-use ways::{Missing, Ways};
 
 /// How routes are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub enum Engine {
     UpDown,
     /// Fat trees, damaged ones too.
     FatTree,
-    /// Up first, then down, one destination after the other where least is: trees whose trunks differ.
+    /// Up first, then down, one destination after the other over the least loaded ports: trees whose trunks differ.
     Balanced,
     /// Any graph: shortest routes, free of deadlock by virtual lanes (VLs).
     Layered,
@@ -228,7 +228,7 @@ pub fn route(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<R
     }
 }
 
-/// Share of cables between equal ranks above which leaves say nothing about which direction is up.
+/// Share of cables between equal ranks above which leaves do not tell which direction is up.
 const NO_TREE: f64 = 0.02;
 
 /// What all engines need.
@@ -242,7 +242,7 @@ struct Job<'a> {
 impl Job<'_> {
     fn shortest(&self, mut tables: Tables) -> Routing {
         let plan = self.plan();
-        self.fill(&mut tables, &Ways::shortest(self.view), &plan);
+        self.fill(&mut tables, &Distances::shortest(self.view), &plan);
         let given = !self.request.roots.is_empty();
         let unused = || "the given roots are not used: the engine minhop has none".to_owned();
         Routing { tables, plan, remarks: given.then(unused).into_iter().collect() }
@@ -255,11 +255,11 @@ impl Job<'_> {
 
     fn layered(&self, mut tables: Tables, form: Option<&dyn Form>) -> Result<Routing, RouteError> {
         let mut plan = self.plan();
-        let mut ways = Ways::up_down(self.view, plan.ranks());
+        let mut distances = Distances::up_down(self.view, plan.ranks());
         let mut remarks = self.of_roots();
-        if self.missing(&ways, plan.ranks()) {
+        if self.missing(&distances, plan.ranks()) {
             plan = self.plan_of(&Ranks::of_centre(self.view));
-            ways = Ways::up_down(self.view, plan.ranks());
+            distances = Distances::up_down(self.view, plan.ranks());
             if !self.request.roots.is_empty() {
                 remarks.push(
                     "up/down routes from the given roots do not reach all switches: other roots were chosen"
@@ -277,7 +277,7 @@ impl Job<'_> {
                 verb(filled.rest, "is", "are")
             ));
         }
-        let mender = self.mender(&ways, &destinations, &plan, Some(&filled.up_down));
+        let mender = self.mender(&distances, &destinations, &plan, Some(&filled.up_down));
         mender.mend(1, &mut tables);
         complete::between_switches(self.view, &destinations, &mut tables);
         remarks.extend(self.empty(&destinations, &tables));
@@ -286,22 +286,29 @@ impl Job<'_> {
 
     fn mender<'b>(
         &'b self,
-        ways: &'b Ways,
+        distances: &'b Distances,
         destinations: &'b Destinations,
         plan: &'b Plan,
         only: Option<&'b [bool]>,
     ) -> Mender<'b> {
-        Mender { view: self.view, ranks: plan.ranks(), ways, destinations, prior: self.request.prior, only }
+        Mender {
+            view: self.view,
+            ranks: plan.ranks(),
+            distances,
+            destinations,
+            prior: self.request.prior,
+            only,
+        }
     }
 
-    /// What is said of roots that are gone.
+    /// Notes on roots that are gone.
     fn of_roots(&self) -> Vec<String> {
         let gone = self.request.roots.iter().filter(|root| self.graph.is_dead(**root));
         gone.map(|root| format!("the root `{}` is not in the fabric", printable(self.graph.name(*root))))
             .collect()
     }
 
-    /// What is said of entries that are left empty though cables lead there.
+    /// Notes on entries that are left empty though cables lead there.
     fn empty(&self, destinations: &Destinations, tables: &Tables) -> Vec<String> {
         let empty = complete::empty(self.view, destinations, tables);
         let of_hosts = format!(
@@ -319,19 +326,18 @@ impl Job<'_> {
     fn up_down(&self, mut tables: Tables) -> Routing {
         let mut remarks = self.of_roots();
         let mut plan = self.plan();
-        // A former plan, or given roots, may be of no use for what is left of the fabric; and leaves may be wired in ways that no
-        // tree has.
+        // A former plan, or given roots, may not fit a damaged fabric; and leaves may be wired as in no tree.
         let others: [fn(&View) -> Ranks; 2] = [Ranks::of_leaves, Ranks::of_centre];
         let mut others = others.into_iter().enumerate();
         loop {
-            let ways = Ways::up_down(self.view, plan.ranks());
-            let missing = Missing::of(self.view, plan.ranks(), &ways, &self.view.pieces());
+            let distances = Distances::up_down(self.view, plan.ranks());
+            let missing = Missing::of(self.view, plan.ranks(), &distances, &self.view.pieces());
             let few = missing.of_leaves as f64 <= missing.leaves as f64 * NO_TREE;
-            let whole = few && self.tree(&ways, &plan, &missing, &mut tables);
+            let whole = few && self.tree(&distances, &plan, &missing, &mut tables);
             let other = if whole { None } else { others.by_ref().find_map(|one| self.other(one, &plan)) };
             let Some((ranks, last)) = other else {
                 if !few {
-                    self.tree(&ways, &plan, &missing, &mut tables);
+                    self.tree(&distances, &plan, &missing, &mut tables);
                 }
                 let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
                 remarks.extend(self.of_missing(&missing));
@@ -348,23 +354,24 @@ impl Job<'_> {
         Some((ranks(self.view), at > 0)).filter(|(ranks, _)| ranks != plan.ranks())
     }
 
-    /// Tables by up/down routes, and by others between the few hosts that these do not join. False if there are none for some.
-    fn tree(&self, ways: &Ways, plan: &Plan, missing: &Missing, tables: &mut Tables) -> bool {
+    /// Tables with up/down routes, and other routes between the few hosts that these do not join. False if some hosts have no
+    /// route.
+    fn tree(&self, distances: &Distances, plan: &Plan, missing: &Missing, tables: &mut Tables) -> bool {
         let destinations = Destinations::of(self.graph, self.view, self.lids, plan);
         *tables = Tables::empty(Arc::clone(tables.lids()), self.view.switches());
         if self.request.engine == Engine::Balanced {
-            balanced::fill(self.view, plan.ranks(), ways, &destinations, tables);
+            balanced::fill(self.view, plan.ranks(), distances, &destinations, tables);
         } else {
-            self.fill(tables, ways, plan);
+            self.fill(tables, distances, plan);
         }
-        self.mender(ways, &destinations, plan, None).mend(self.request.vls, tables);
+        self.mender(distances, &destinations, plan, None).mend(self.request.vls, tables);
         if self.request.engine != Engine::FatTree {
             complete::between_switches(self.view, &destinations, tables);
         }
         missing.pairs == 0 || complete::lost(self.graph, self.view, self.lids, &destinations, tables) == 0
     }
 
-    /// What is said of hosts between which no up/down route leads.
+    /// The note on hosts without an up/down route between them.
     fn of_missing(&self, missing: &Missing) -> Option<String> {
         let (from, to) = missing.first?;
         let name = |row| printable(self.graph.name(self.view.switch(row)));
@@ -377,7 +384,7 @@ impl Job<'_> {
         ))
     }
 
-    /// What is said when ranks are given up: once, with where they led.
+    /// The note on ranks that are given up: once, with the reason.
     fn of_change(&self, first: Option<(usize, usize)>, last: bool, remarks: &mut Vec<String>) {
         let name = |row| printable(self.graph.name(self.view.switch(row)));
         let why = first.map_or_else(String::new, |(from, to)| {
@@ -392,8 +399,8 @@ impl Job<'_> {
         }
     }
 
-    fn missing(&self, ways: &Ways, ranks: &Ranks) -> bool {
-        Missing::of(self.view, ranks, ways, &self.view.pieces()).pairs > 0
+    fn missing(&self, distances: &Distances, ranks: &Ranks) -> bool {
+        Missing::of(self.view, ranks, distances, &self.view.pieces()).pairs > 0
     }
 
     /// The plan from before, or one of the ranks that the engine begins with.
@@ -418,10 +425,10 @@ impl Job<'_> {
         if wanted { of_leaves } else { Ranks::of_centre(self.view) }
     }
 
-    fn fill(&self, tables: &mut Tables, ways: &Ways, plan: &Plan) {
+    fn fill(&self, tables: &mut Tables, distances: &Distances, plan: &Plan) {
         let filler = Filler {
             view: self.view,
-            ways,
+            distances,
             plan,
             destinations: &Destinations::of(self.graph, self.view, self.lids, plan),
             planned: self.request.engine == Engine::FatTree,

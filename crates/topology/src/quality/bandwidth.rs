@@ -106,25 +106,25 @@ fn flows(pattern: Pattern, index: u32, hosts: usize) -> Vec<(u32, u32)> {
 
 fn one(paths: &Paths<'_>, flows: &[(u32, u32)]) -> One {
     let mut crowd = vec![0_u16; paths.view.rows() * paths.view.stride()];
-    let mut ways: Vec<u32> = Vec::with_capacity(flows.len() * 6);
+    let mut channels: Vec<u32> = Vec::with_capacity(flows.len() * 6);
     let mut ends = Vec::with_capacity(flows.len());
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     let mut result = One { sum: 0.0, flows: flows.len() as u64, lost: 0, crowd: 0, pair: None };
     for (from, to) in flows {
         let (from, to) = (&paths.hosts[*from as usize], &paths.hosts[*to as usize]);
-        if paths.trace(from, to, to.lid, &mut way).is_none() {
+        if paths.trace(from, to, to.lid, &mut path).is_none() {
             result.lost += 1;
             continue;
         }
-        for channel in &way {
+        for channel in &path {
             crowd[*channel as usize] = crowd[*channel as usize].saturating_add(1);
         }
-        ways.extend_from_slice(&way);
-        ends.push((ways.len(), from.end, to.end));
+        channels.extend_from_slice(&path);
+        ends.push((channels.len(), from.end, to.end));
     }
     let mut begin = 0;
     for (end, from, to) in ends {
-        let most = ways[begin..end].iter().map(|channel| crowd[*channel as usize]).max().unwrap_or(1);
+        let most = channels[begin..end].iter().map(|channel| crowd[*channel as usize]).max().unwrap_or(1);
         begin = end;
         result.sum += 1.0 / f64::from(most);
         if u32::from(most) > result.crowd {

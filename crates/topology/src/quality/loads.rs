@@ -87,13 +87,13 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
         Counted { through: vec![0; rows * paths.view.stride()], hops: Vec::new(), lost: 0, longest: None };
     let sources = sources(&paths.hosts);
     let mut hops = vec![0_u32; rows];
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     for host in hosts {
         for offset in 0..1_u16 << tables.lids().lmc() {
             let lid = host.lid + offset;
             hops.fill(0);
             for Source { row, ports, first, last } in &sources {
-                let far = follow(paths, host, lid, *row, &mut hops, &mut way, &mut counted.through);
+                let far = follow(paths, host, lid, *row, &mut hops, &mut path, &mut counted.through);
                 // No route from a port to itself.
                 let pairs = u64::from(*ports) - u64::from(*row == host.row);
                 let Some(far) = far else {
@@ -148,10 +148,10 @@ fn follow(
     lid: u16,
     from: usize,
     hops: &mut [u32],
-    way: &mut Vec<u32>,
+    path: &mut Vec<u32>,
     through: &mut [u32],
 ) -> Option<u32> {
-    way.clear();
+    path.clear();
     let mut row = from;
     let mut far = loop {
         if hops[row] != 0 {
@@ -160,7 +160,7 @@ fn follow(
         let port = paths.port(row, lid);
         // Until it is known the route from here counts as lost, which ends a loop.
         hops[row] = LOST;
-        way.push(row as u32);
+        path.push(row as u32);
         if row == host.row && port == host.port {
             break 0;
         }
@@ -172,7 +172,7 @@ fn follow(
             None => break LOST,
         }
     };
-    for row in way.drain(..).rev() {
+    for row in path.drain(..).rev() {
         far = if far == LOST { LOST } else { far + 1 };
         hops[row as usize] = far;
     }

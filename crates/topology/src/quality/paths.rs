@@ -47,15 +47,15 @@ impl<'a> Paths<'a> {
 
     /// Writes down the cables (numbered by row and port where they begin) from the switch of `from` to that of `to`. Nothing
     /// if the tables do not lead there.
-    pub(crate) fn trace(&self, from: &Host, to: &Host, lid: u16, way: &mut Vec<u32>) -> Option<()> {
-        way.clear();
+    pub(crate) fn trace(&self, from: &Host, to: &Host, lid: u16, path: &mut Vec<u32>) -> Option<()> {
+        path.clear();
         let mut row = from.row;
         while row != to.row {
             let port = self.port(row, lid);
             let (there, _) = self.view.beyond(row, port)?;
-            way.push(self.view.channel(row, port) as u32);
+            path.push(self.view.channel(row, port) as u32);
             row = there;
-            if way.len() > LONGEST.min(self.tables.len() + 1) {
+            if path.len() > LONGEST.min(self.tables.len() + 1) {
                 return None;
             }
         }

@@ -75,14 +75,14 @@ impl Search<'_> {
     }
 
     fn from(&mut self, root: usize) {
-        let mut way = vec![Visit { row: root, parent: usize::MAX, to_parent: 0, next: 0 }];
+        let mut path = vec![Visit { row: root, parent: usize::MAX, to_parent: 0, next: 0 }];
         self.enter(root);
-        while let Some(visit) = way.last_mut() {
+        while let Some(visit) = path.last_mut() {
             let row = visit.row;
             let Some(near) = self.view.neighbours(row).get(visit.next) else {
-                let Some(done) = way.pop() else { break };
-                if let Some(parent) = way.last() {
-                    self.leave(done.row, parent.row, done.to_parent, way.len() == 1);
+                let Some(done) = path.pop() else { break };
+                if let Some(parent) = path.last() {
+                    self.leave(done.row, parent.row, done.to_parent, path.len() == 1);
                 }
                 continue;
             };
@@ -95,7 +95,7 @@ impl Search<'_> {
             }
             if self.entered[there] == 0 {
                 self.enter(there);
-                way.push(Visit { row: there, parent: row, to_parent: 0, next: 0 });
+                path.push(Visit { row: there, parent: row, to_parent: 0, next: 0 });
             } else {
                 self.low[row] = self.low[row].min(self.entered[there]);
             }

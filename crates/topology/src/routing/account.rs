@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Routing;
 use super::destinations::Destinations;
+use super::distances::Distances;
 use super::fill::Filler;
 use super::mend::{Bridge, Mender};
 use super::tables::{Changed, NO_PATH};
 use super::view::View;
-use super::ways::Ways;
 use crate::Graph;
 
 /// Changed entries by the first reason that applies to each.
@@ -17,7 +17,7 @@ pub struct Account {
     /// The port led over a cable that is gone, or to an end that does not answer to the LID (any more).
     pub dead: usize,
     /// The port still leads to a switch, but no legal route of the least hops goes on from there.
-    pub no_way: usize,
+    pub no_route: usize,
     /// There was no entry, and now there is.
     pub new: usize,
     /// There was an entry and now there is none: no route is left, none that could not cause a deadlock, or none that a manager on
@@ -37,7 +37,7 @@ impl Account {
     /// How many entries changed.
     #[must_use]
     pub fn changes(&self) -> usize {
-        self.dead + self.no_way + self.new + self.left_out + self.back + self.free
+        self.dead + self.no_route + self.new + self.left_out + self.back + self.free
     }
 }
 
@@ -47,8 +47,8 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
     let view = View::of(graph);
     let lids = after.tables.lids();
     let destinations = Destinations::of(graph, &view, lids, &after.plan);
-    let ways = Ways::up_down(&view, after.plan.ranks());
-    let gaps = ways.gaps(view.rows());
+    let distances = Distances::up_down(&view, after.plan.ranks());
+    let gaps = distances.gaps(view.rows());
     let pieces = view.pieces();
     let prior = Some(&before.tables);
     let ranks = after.plan.ranks();
@@ -57,13 +57,20 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
         after,
         filler: Filler {
             view: &view,
-            ways: &ways,
+            distances: &distances,
             plan: &after.plan,
             destinations: &destinations,
             planned: true,
             prior,
         },
-        mender: Mender { view: &view, ranks, ways: &ways, destinations: &destinations, prior, only: None },
+        mender: Mender {
+            view: &view,
+            ranks,
+            distances: &distances,
+            destinations: &destinations,
+            prior,
+            only: None,
+        },
         missing: &|to| {
             gaps[to].iter().map(|row| *row as usize).filter(|row| pieces[*row] == pieces[to]).collect()
         },
@@ -103,10 +110,10 @@ impl Judge<'_> {
         let row = view.row(change.switch);
         let (Some((to, _)), Some(row)) = (home, row) else { return &mut account.dead };
         let Some((over, _)) = view.beyond(row, change.before) else { return &mut account.dead };
-        if self.filler.ways.hops(row, to).is_some() {
-            let leads = self.filler.ways.leads(self.after.plan.ranks(), row, over, to);
+        if self.filler.distances.hops(row, to).is_some() {
+            let leads = self.filler.distances.leads(self.after.plan.ranks(), row, over, to);
             return match leads {
-                false => &mut account.no_way,
+                false => &mut account.no_route,
                 true if self.is_planned(row, to, change) => &mut account.back,
                 true => &mut account.free,
             };
@@ -114,7 +121,7 @@ impl Judge<'_> {
         if change.after == NO_PATH {
             return &mut account.left_out;
         }
-        if self.is_near(row, to, change.before) { &mut account.free } else { &mut account.no_way }
+        if self.is_near(row, to, change.before) { &mut account.free } else { &mut account.no_route }
     }
 
     fn is_planned(&self, row: usize, to: usize, change: &Changed) -> bool {

@@ -8,21 +8,21 @@
 //! stays as it is, and fewer routes meet further on. It is sequential.
 
 use super::destinations::{Destination, Destinations};
+use super::distances::Distances;
 use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
-use super::ways::Ways;
 
 /// Times that each destination chooses by the next cable: the first did not know what the last would use.
 const BY_CABLE: usize = 2;
 /// And by the whole route.
-const BY_WAY: usize = 2;
+const BY_PATH: usize = 2;
 
 /// Fills tables. Rows from which no route goes up and down have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
-    ways: &Ways,
+    distances: &Distances,
     destinations: &Destinations,
     tables: &mut Tables,
 ) {
@@ -30,7 +30,7 @@ pub(crate) fn fill(
     let mut balance = Balance {
         view,
         ranks,
-        ways,
+        distances,
         load: vec![0; rows * view.stride()],
         count: vec![0; rows * view.stride()],
         most: Vec::new(),
@@ -40,7 +40,7 @@ pub(crate) fn fill(
     };
     let near: Vec<Vec<u32>> = (0..rows).map(|to| balance.near(to)).collect();
     let (width, turns) = (tables.width(), destinations.in_turn());
-    for round in 0..BY_CABLE + BY_WAY {
+    for round in 0..BY_CABLE + BY_PATH {
         if round == BY_CABLE {
             balance.keep_fullest();
         }
@@ -63,7 +63,7 @@ pub(crate) fn fill(
 struct Balance<'a> {
     view: &'a View,
     ranks: &'a Ranks,
-    ways: &'a Ways,
+    distances: &'a Distances,
     /// Routes that use each cable, weighed by the hosts that they come from.
     load: Vec<u64>,
     /// Destinations by each port.
@@ -79,7 +79,7 @@ struct Balance<'a> {
 impl Balance<'_> {
     /// Rows that have a route to one, near ones first.
     fn near(&self, to: usize) -> Vec<u32> {
-        let hops = |row: &u32| self.ways.hops(*row as usize, to);
+        let hops = |row: &u32| self.distances.hops(*row as usize, to);
         let mut near: Vec<u32> =
             (0..self.view.rows() as u32).filter(|row| *row as usize != to && hops(row).is_some()).collect();
         near.sort_by_key(|row| (hops(row), *row));
@@ -103,7 +103,7 @@ impl Balance<'_> {
         self.cost[to] = 0;
         for row in near.iter().map(|row| *row as usize) {
             let mut best = ((u64::MAX, u64::MAX), NO_PATH, u64::MAX);
-            for over in self.ways.over(self.view, self.ranks, row, to) {
+            for over in self.distances.over(self.view, self.ranks, row, to) {
                 let behind = self.cost[over.row as usize];
                 let is_uplink = self.ranks.is_up(row, over.row as usize);
                 let most = self.most.get(row).filter(|_| is_uplink && is_counted(one));
@@ -112,9 +112,9 @@ impl Balance<'_> {
                     if most.is_some_and(|most| self.count[at] >= *most) {
                         continue;
                     }
-                    let (load, way) = (self.load[at], self.load[at].saturating_add(behind));
-                    let order = if self.most.is_empty() { (load, behind) } else { (way, load) };
-                    best = best.min((order, port, way));
+                    let (load, total) = (self.load[at], self.load[at].saturating_add(behind));
+                    let order = if self.most.is_empty() { (load, behind) } else { (total, load) };
+                    best = best.min((order, port, total));
                 }
             }
             (self.port[row], self.cost[row]) = (best.1, best.2);

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::destinations::{Destination, Destinations};
+use super::distances::{Distances, WIDTH};
 use super::plan::{CLASSES, Plan};
 use super::tables::{NO_PATH, Tables};
 use super::view::{Neighbour, View};
-use super::ways::{WIDTH, Ways};
 
 /// Times that what is spread over ports is spread anew.
 const AGAIN: usize = 2;
@@ -25,7 +25,7 @@ const AGAIN: usize = 2;
 /// All that an entry depends on.
 pub(crate) struct Filler<'a> {
     pub(crate) view: &'a View,
-    pub(crate) ways: &'a Ways,
+    pub(crate) distances: &'a Distances,
     pub(crate) plan: &'a Plan,
     pub(crate) destinations: &'a Destinations,
     /// Take what the plan says? Otherwise every entry goes where least is.
@@ -122,7 +122,7 @@ impl Filler<'_> {
         let mut left = Vec::new();
         for begin in (0..self.view.rows()).step_by(WIDTH) {
             let chunk = begin / WIDTH;
-            let onward = self.ways.onward(self.view, self.plan.ranks(), row, chunk, &above.over);
+            let onward = self.distances.onward(self.view, self.plan.ranks(), row, chunk, &above.over);
             for there in begin..(begin + WIDTH).min(self.view.rows()) {
                 let (destinations, column) = (self.destinations.at(there), there - begin);
                 if there == row {
@@ -131,10 +131,10 @@ impl Filler<'_> {
                     }
                     continue;
                 }
-                if destinations.is_empty() || self.ways.hops(row, there).is_none() {
+                if destinations.is_empty() || self.distances.hops(row, there).is_none() {
                     continue;
                 }
-                let up = self.ways.is_up(row, there);
+                let up = self.distances.is_up(row, there);
                 if up && self.planned {
                     self.up(row, there, &above, onward.climb[column], table, &mut left);
                 } else {
@@ -167,7 +167,7 @@ impl Filler<'_> {
         };
         for (one, place) in destinations.iter().zip(places) {
             let port = above.ports.get(*place as usize).copied().unwrap_or(0);
-            let leads = |over| self.ways.climbs(row, over, there);
+            let leads = |over| self.distances.climbs(row, over, there);
             if port != 0 && above.whole && all_climb || self.beyond_up(row, port).is_some_and(leads) {
                 table[usize::from(one.lid)] = port;
             } else {
@@ -197,7 +197,7 @@ impl Filler<'_> {
             // Nearly always; and then there is nothing to remember.
             Some(near) if near.cables == 1 => Vec::new(),
             Some(near) => vec![near],
-            None => self.ways.over(self.view, self.plan.ranks(), row, there).collect(),
+            None => self.distances.over(self.view, self.plan.ranks(), row, there).collect(),
         };
         if let Some(near) = only.or(over.first().copied()).filter(|near| over.len() < 2 && near.cables == 1) {
             for one in destinations {
@@ -225,14 +225,15 @@ impl Filler<'_> {
 
     /// The port that the plan names for one entry, if it leads on.
     pub(crate) fn plan_says(&self, row: usize, there: usize, one: &Destination) -> Option<u8> {
-        if !self.ways.is_up(row, there) {
-            let over: Vec<Neighbour> = self.ways.over(self.view, self.plan.ranks(), row, there).collect();
+        if !self.distances.is_up(row, there) {
+            let over: Vec<Neighbour> =
+                self.distances.over(self.view, self.plan.ranks(), row, there).collect();
             return self.down_by_plan(row, &over, one);
         }
         let kind = self.plan.kind(row);
         let place = (kind.1 > 0).then(|| self.plan.place(kind, one))?;
         let port = *self.plan.ports_up(row).get(place as usize)?;
-        self.beyond_up(row, port).is_some_and(|over| self.ways.climbs(row, over, there)).then_some(port)
+        self.beyond_up(row, port).is_some_and(|over| self.distances.climbs(row, over, there)).then_some(port)
     }
 
     /// What the plan does not place goes where least is.
@@ -280,7 +281,7 @@ impl Filler<'_> {
     fn kept(&self, row: usize, left: &Left, prior: Option<&[u8]>) -> Option<u8> {
         let port = *prior?.get(usize::from(left.destination.lid)).filter(|port| **port != NO_PATH)?;
         let (over, _) = self.view.beyond(row, port)?;
-        self.ways.leads(self.plan.ranks(), row, over, left.row as usize).then_some(port)
+        self.distances.leads(self.plan.ranks(), row, over, left.row as usize).then_some(port)
     }
 
     /// The port that carries least, and of those the one next to where the plan points.
@@ -288,7 +289,7 @@ impl Filler<'_> {
         if choice.row != left.row {
             choice.row = left.row;
             choice.ports.clear();
-            for near in self.ways.over(self.view, self.plan.ranks(), row, left.row as usize) {
+            for near in self.distances.over(self.view, self.plan.ranks(), row, left.row as usize) {
                 choice.ports.extend(self.view.cables(row, near).map(|port| (near.row, port)));
             }
         }

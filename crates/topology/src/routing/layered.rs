@@ -8,13 +8,13 @@
 
 use super::RouteError;
 use super::destinations::Destinations;
+use super::distances::Distances;
 use super::form::{self, Form};
 use super::order::Order;
 use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use super::vls::{MAX_VLS, Mapping, Service, VlAssignment};
-use super::ways::Ways;
 
 /// Not reached.
 const FAR: u16 = u16::MAX;
@@ -101,7 +101,7 @@ struct Layered<'a> {
     ranks: &'a Ranks,
     /// One for each VL but the last; with one VL there is none.
     orders: Vec<Order<'a>>,
-    up_down: Option<Ways>,
+    up_down: Option<Distances>,
     /// Routes that use each cable, weighed by hosts.
     load: Vec<u64>,
     /// Of the destination at hand: hops, rows from near to far, load of the best route, port, hosts behind.
@@ -210,23 +210,23 @@ impl<'a> Layered<'a> {
 
     /// Routes that go up and then down.
     fn up_and_down(&mut self, to: usize) {
-        let ways = self.up_down.get_or_insert_with(|| Ways::up_down(self.view, self.ranks));
-        let ways = std::mem::replace(ways, Ways::none());
-        self.near.sort_by_key(|row| (ways.hops(*row as usize, to).unwrap_or(FAR), *row));
+        let distances = self.up_down.get_or_insert_with(|| Distances::up_down(self.view, self.ranks));
+        let distances = std::mem::replace(distances, Distances::none());
+        self.near.sort_by_key(|row| (distances.hops(*row as usize, to).unwrap_or(FAR), *row));
         self.port.fill(NO_PATH);
         self.cost[to] = 0;
         for at in 0..self.near.len() {
             let row = self.near[at] as usize;
-            if row == to || ways.hops(row, to).is_none() {
+            if row == to || distances.hops(row, to).is_none() {
                 continue;
             }
             let mut best = (u64::MAX, NO_PATH);
-            for near in ways.over(self.view, self.ranks, row, to) {
+            for near in distances.over(self.view, self.ranks, row, to) {
                 best = self.cheapest(row, near, self.cost[near.row as usize], best);
             }
             (self.cost[row], self.port[row]) = best;
         }
-        self.up_down = Some(ways);
+        self.up_down = Some(distances);
     }
 
     /// Hosts behind each row, far ones first.
@@ -302,7 +302,7 @@ mod tests {
             layered.take(row);
         }
         // Without a memory each refusal is a search of its own.
-        let searches: u32 = layered.orders.iter().map(|order| order.circles).sum();
+        let searches: u32 = layered.orders.iter().map(|order| order.cycles).sum();
         assert!(refusals > 100 && searches < refusals, "{searches} searches, {refusals} refusals");
     }
 }

@@ -1,58 +1,57 @@
 //! Repairs tables: routes to and from switches without an up-down route, and between the few hosts
 //! without one.
 //!
-//! A switch at the top that lost its cable to a pod still carries all traffic between hosts that needs it; but its own table can't
-//! name a way into that pod, nor the pod's a way to the switch, and managers want to talk to it. Such ways go down and up again
-//! in between. They are on VL 1, where nothing of the hosts is: what is for such a switch by its service level, and the
-//! switch's answers because they go out on the level of the question. On that VL too nothing may come to wait for itself;
-//! what would is left out.
+//! A top switch that lost its cable to a pod still carries the traffic of the hosts. But it has no up-down route into that
+//! pod, the pod has none to the switch, and managers have to reach it. Its routes go down and up again in between. They use
+//! VL 1, which the hosts' traffic does not use: requests to the switch by their service level, and its responses because they
+//! have the service level of the request. A route that would close a credit loop on VL 1 is left out.
 //!
-//! Hosts at switches of the top (storage, aggregation nodes) can't reach each other up and down either, nor can some leaves of
-//! a damaged tree. All that is for such a host is on VL 1, or the first after it where it closes no circle, wherever it comes
-//! from. Where that fits on no VL for some hosts (an aggregation node at each switch of a deep tree), VLs are given pair by pair:
-//! then only what goes down and up again is on one of these, and all else stays with the ways up and down.
+//! Hosts at top switches (storage, aggregation nodes) have no up-down route to each other, nor have some leaves of a damaged
+//! tree. All traffic to such a host uses VL 1, or the first VL after it where the routes close no credit loop. Where that
+//! fits on no VL for some hosts (an aggregation node at each switch of a deep tree), VLs are assigned by pairs: then only
+//! the routes that go down and up again use one of these VLs, and the up-down routes stay on VL 0.
 
 use super::destinations::{Destination, Destinations};
+use super::distances::Distances;
 use super::order::Order;
 use super::ranks::Ranks;
 use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use super::vls::{Mapping, Service, VlAssignment};
-use super::ways::Ways;
 
 mod pairs;
 
 /// Not reached yet.
 const FAR: u16 = u16::MAX;
 
-/// Cables to look at for one entry: a fabric with many dead cables has many circles, and each is found anew.
-const PATIENCE: usize = 200;
+/// Cables that are searched for one entry: a fabric with many dead cables has many cycles, and each is found anew.
+const MAX_SEARCHED: usize = 200;
 
-/// What ways are mended with.
+/// What a repair needs to know.
 pub(crate) struct Mender<'a> {
     pub(crate) view: &'a View,
     pub(crate) ranks: &'a Ranks,
-    pub(crate) ways: &'a Ways,
+    pub(crate) distances: &'a Distances,
     pub(crate) destinations: &'a Destinations,
     pub(crate) prior: Option<&'a Tables>,
-    /// By identifier: those that are on this VL, if not all are.
+    /// By LID: whether it is on this VL; `None` if all are.
     pub(crate) only: Option<&'a [bool]>,
 }
 
-/// A row without a way, and the ports by which it would soonest get to one.
+/// A switch without a route, and its ports to the nearest neighbours that have one.
 pub(crate) struct Bridge {
     pub(crate) row: usize,
     pub(crate) ports: Vec<u8>,
 }
 
-/// A way that is missing: from a row, by a port.
+/// A missing entry: the switch, and the port to enter.
 struct Step {
     row: usize,
     port: u8,
 }
 
 impl<'a> Mender<'a> {
-    /// Adds what is missing, as far as it may: on a VL of its own, if there are two.
+    /// Adds the missing routes that close no credit loop: on a VL of their own, if there are two.
     pub(crate) fn mend(&self, vls: u8, tables: &mut Tables) {
         let left_out = self.by_destination(vls, tables);
         if left_out == 0 || vls < 2 {
@@ -64,7 +63,7 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// With a VL for each destination; how many ways from hosts' switches to hosts are left out.
+    /// With a VL for each destination. Returns how many routes from hosts' switches to hosts are left out.
     fn by_destination(&self, vls: u8, tables: &mut Tables) -> usize {
         let pieces = self.view.pieces();
         let rows = self.view.rows();
@@ -72,7 +71,7 @@ impl<'a> Mender<'a> {
         let mut apart: Vec<Order<'a>> = Vec::new();
         let mut levels = vec![0_u8; tables.width()];
         let mut left_out = 0;
-        for (to, gaps) in self.ways.gaps(rows).into_iter().enumerate() {
+        for (to, gaps) in self.distances.gaps(rows).into_iter().enumerate() {
             let gaps = gaps.into_iter().map(|row| row as usize);
             let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
             // Managers are on hosts: no switch talks to another, and no aggregation node to a switch.
@@ -92,11 +91,11 @@ impl<'a> Mender<'a> {
                     self.one_by_one(one, &steps, self.order(&mut apart, 0, vls, tables), tables);
                     continue;
                 }
-                // Answers of switches without hosts are on the VL of the question, which is then the first.
+                // Responses of switches without hosts are on the VL of the request, which is the first.
                 let last = if one.port == 0 { 1 } else { vls - 1 };
                 let fits = (1..=last).find(|vl| {
                     let order = self.order(&mut apart, usize::from(vl - 1), vls, tables);
-                    self.questions(to, one, &steps, order, tables)
+                    self.all_or_none(to, one, &steps, order, tables)
                 });
                 levels[usize::from(one.lid)] = fits.unwrap_or(0);
                 if fits.is_none() && one.port != 0 {
@@ -112,7 +111,7 @@ impl<'a> Mender<'a> {
         left_out
     }
 
-    /// What waits for what on one of the VLs that are mended on.
+    /// The dependencies on one of the VLs that are used for repairs.
     fn order<'b>(
         &self,
         apart: &'b mut Vec<Order<'a>>,
@@ -121,7 +120,7 @@ impl<'a> Mender<'a> {
         tables: &Tables,
     ) -> &'b mut Order<'a> {
         while apart.len() <= at {
-            let order = Order::new(self.view, self.ranks).with_patience(PATIENCE);
+            let order = Order::new(self.view, self.ranks).with_search_limit(MAX_SEARCHED);
             apart.push(if vls < 2 { self.with_all(order, tables) } else { order });
         }
         &mut apart[at]
@@ -131,13 +130,13 @@ impl<'a> Mender<'a> {
         self.only.is_none_or(|only| only[usize::from(one.lid)])
     }
 
-    /// An order with all that waits on the VL by the tables as they are.
+    /// An order with all dependencies on the VL by the present tables.
     fn with_all(&self, mut order: Order<'a>, tables: &Tables) -> Order<'a> {
         for one in self.destinations.all().iter().filter(|one| self.is_mine(one)) {
             for row in 0..self.view.rows() {
                 let port = tables.table(row)[usize::from(one.lid)];
                 if let Some((cable, next)) = self.wait(row, port, one, tables) {
-                    // Ways up and down never close a circle.
+                    // Up-down routes never close a cycle.
                     let kept = order.wait(cable, next);
                     debug_assert!(kept.is_ok());
                 }
@@ -146,21 +145,21 @@ impl<'a> Mender<'a> {
         order
     }
 
-    /// For rows that have no way, near ones first: the ports that lead to the nearest that has one.
+    /// For switches that have no route, near ones first: the ports that lead to the nearest switch that has one.
     pub(crate) fn bridges(&self, to: usize, missing: &[usize]) -> Vec<Bridge> {
         let mut far = vec![0_u16; self.view.rows()];
         for row in missing {
             far[*row] = FAR;
         }
         for (row, far) in far.iter_mut().enumerate().filter(|(_, far)| **far != FAR) {
-            *far = self.ways.hops(row, to).unwrap_or(FAR);
+            *far = self.distances.hops(row, to).unwrap_or(FAR);
         }
         let mut bridges = Vec::with_capacity(missing.len());
         let mut rest: Vec<usize> = missing.to_vec();
         while !rest.is_empty() {
             let found: Vec<(usize, u16)> =
                 rest.iter().filter_map(|row| Some((*row, self.nearest(*row, &far)?))).collect();
-            // Only the nearest are sure that no later one would have been nearer.
+            // For the nearest alone it is certain that no later one is nearer.
             let Some(least) = found.iter().map(|(_, hops)| *hops).min() else { break };
             let nearest = found.into_iter().filter(|(_, hops)| *hops == least).map(|(row, _)| row);
             let begin = bridges.len();
@@ -177,13 +176,13 @@ impl<'a> Mender<'a> {
         bridges
     }
 
-    /// One hop more than the nearest neighbour that has a way.
+    /// One hop more than the nearest neighbour that has a route.
     fn nearest(&self, row: usize, far: &[u16]) -> Option<u16> {
         let near = self.view.neighbours(row).iter().map(|near| far[near.row as usize]);
         near.filter(|hops| *hops < FAR - 1).min().map(|hops| hops + 1)
     }
 
-    /// The steps of one identifier: by the port of former tables if it is as good as any; else they are spread.
+    /// The steps to one LID: by the port of the former tables if it is among the best; else they are spread.
     fn steps(&self, one: &Destination, bridges: &[Bridge], tables: &Tables) -> Vec<Step> {
         let step = |bridge: &Bridge| {
             let before = self.prior.and_then(|prior| prior.port(tables.switches()[bridge.row], one.lid));
@@ -195,7 +194,7 @@ impl<'a> Mender<'a> {
         bridges.iter().filter_map(step).collect()
     }
 
-    /// Of steps that follow each other keeps those that ways from hosts need.
+    /// Keeps the steps that routes from hosts need.
     fn only_for_hosts(&self, steps: &mut Vec<Step>) {
         let mut needed = vec![false; self.view.rows()];
         for step in steps.iter().rev() {
@@ -207,8 +206,8 @@ impl<'a> Mender<'a> {
         steps.retain(|step| needed[step.row]);
     }
 
-    /// All ways to a switch or host, with what was missing.
-    fn questions(
+    /// Enters all steps to one LID if the routes close no cycle, else none.
+    fn all_or_none(
         &self,
         to: usize,
         one: &Destination,
@@ -233,7 +232,7 @@ impl<'a> Mender<'a> {
         fits
     }
 
-    /// What the first cable of a way waits for: nothing if the way ends there.
+    /// The first cable of a route and the cable that it waits for; `None` if the route ends there.
     fn wait(&self, row: usize, port: u8, one: &Destination, tables: &Tables) -> Option<(usize, usize)> {
         let (over, _) = self.view.beyond(row, port)?;
         let next = tables.table(over)[usize::from(one.lid)];
@@ -241,7 +240,7 @@ impl<'a> Mender<'a> {
         Some((self.view.channel(row, port), self.view.channel(over, next)))
     }
 
-    /// What was missing on ways to one identifier, each entry with the rest of its way. What would close a circle stays empty.
+    /// The missing entries of one LID, each with the rest of its route. An entry that would close a cycle stays empty.
     fn one_by_one(&self, one: &Destination, steps: &[Step], order: &mut Order<'a>, tables: &mut Tables) {
         let width = tables.width();
         let lid = usize::from(one.lid);
@@ -249,7 +248,7 @@ impl<'a> Mender<'a> {
             tables.bytes_mut()[step.row * width + lid] = step.port;
             let mut added = Vec::new();
             let mut row = step.row;
-            // A step follows steps that were taken, and those a table without loops.
+            // A step leads to earlier steps, and those to tables without loops.
             let whole = loop {
                 let port = tables.table(row)[lid];
                 let Some((over, _)) = self.view.beyond(row, port) else { break port == one.port };

@@ -1,8 +1,8 @@
 //! The dependencies between cables on one VL, kept acyclic while they grow.
 //!
-//! Every cable has a place in an order in which it only waits for later ones. A new wait that contradicts the order is either
-//! put right by moving what lies between (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",
-//! 2006), or it closes a circle and is refused.
+//! Every cable has a place in an order in which it only waits for later cables. If a new wait contradicts the order, either
+//! the cables in between are moved (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",
+//! 2006), or the wait closes a cycle and is refused.
 
 use super::ranks::Ranks;
 use super::view::View;
@@ -12,28 +12,28 @@ use super::view::View;
 pub(crate) struct Order<'a> {
     view: &'a View,
     words: usize,
-    /// Per cable: the ports of the switch where it ends that it waits for.
+    /// Per cable: the ports that it waits for, of the switch where it ends.
     bits: Vec<u64>,
-    /// As that: those that it can never wait for, as they wait for it. Waits stay, so a circle does too.
+    /// Per cable: the ports that it can never wait for, because they wait for it. Waits stay, so the cycle does too.
     never: Vec<u64>,
     place: Vec<u32>,
-    /// Searches that have seen a cable, to begin the next without forgetting all.
+    /// Per cable: the last search that has seen it, so that a new search need not clear anything.
     seen: Vec<u32>,
     search: u32,
-    /// Cables that a search may look at before the wait is refused without knowing.
-    patience: usize,
-    /// Searches that found a circle.
+    /// Cables that a search may visit before the wait is refused without a result.
+    search_limit: usize,
+    /// Searches that found a cycle.
     #[cfg(test)]
-    pub(crate) circles: u32,
+    pub(crate) cycles: u32,
 }
 
 impl<'a> Order<'a> {
-    /// Without any wait; cables that lead up are first, so that ways up and down fit from the beginning.
+    /// An order without any wait. Cables that lead up are first, so that up-down routes fit without a search.
     pub(crate) fn new(view: &'a View, ranks: &Ranks) -> Self {
         Self::with_first(view, ranks, true)
     }
 
-    /// The same with those that lead down first, for ways that go down and then up.
+    /// An order in which cables that lead down are first, for routes that go down and then up.
     pub(crate) fn down_first(view: &'a View, ranks: &Ranks) -> Self {
         Self::with_first(view, ranks, false)
     }
@@ -63,15 +63,15 @@ impl<'a> Order<'a> {
             place,
             seen: vec![0; cables],
             search: 0,
-            patience: usize::MAX,
+            search_limit: usize::MAX,
             #[cfg(test)]
-            circles: 0,
+            cycles: 0,
         }
     }
 
-    /// Refuses what would take long to find out.
-    pub(crate) fn with_patience(mut self, patience: usize) -> Self {
-        self.patience = patience;
+    /// Refuses a wait if its search would visit more cables than this.
+    pub(crate) fn with_search_limit(mut self, search_limit: usize) -> Self {
+        self.search_limit = search_limit;
         self
     }
 
@@ -79,15 +79,15 @@ impl<'a> Order<'a> {
         (cable * self.words + port / 64, 1 << (port % 64))
     }
 
-    /// Lets one cable wait for the next on a way. Says whether that was new; refuses what closes a circle.
+    /// Lets one cable wait for the next of a route. Returns whether the wait is new; refuses it if it closes a cycle.
     #[inline]
-    pub(crate) fn wait(&mut self, cable: usize, next: usize) -> Result<bool, Circle> {
+    pub(crate) fn wait(&mut self, cable: usize, next: usize) -> Result<bool, Cycle> {
         let (word, bit) = self.word(cable, next % self.view.stride());
         if self.bits[word] & bit != 0 {
             return Ok(false);
         }
         if self.never[word] & bit != 0 {
-            return Err(Circle);
+            return Err(Cycle);
         }
         if self.place[cable] >= self.place[next] {
             self.reorder(cable, next)?;
@@ -96,9 +96,9 @@ impl<'a> Order<'a> {
         Ok(true)
     }
 
-    /// Lets all of some waits be, or none: false if one of them closes a circle.
+    /// Adds all of some waits, or none: false if one of them closes a cycle.
     pub(crate) fn wait_for_all(&mut self, waits: &[(usize, usize)]) -> bool {
-        // Most of what has no place has a wait that was refused before: then nothing need be tried and taken back.
+        // Most routes that do not fit have a wait that was refused before: then nothing is tried and taken back.
         if waits.iter().any(|(cable, next)| self.is_refused(*cable, *next)) {
             return false;
         }
@@ -117,17 +117,17 @@ impl<'a> Order<'a> {
         true
     }
 
-    /// Is it known that the wait closes a circle?
+    /// Is it known that the wait closes a cycle?
     #[inline]
     fn is_refused(&self, cable: usize, next: usize) -> bool {
         let (word, bit) = self.word(cable, next % self.view.stride());
         self.never[word] & bit != 0
     }
 
-    /// Remembers a wait that was refused, if it closes a circle with those that stay: whoever asks again need not search again.
-    /// What was tried and [taken back](Self::forget) is not to count.
+    /// Remembers a wait that was refused, if it closes a cycle with the waits that stay, so that it is not searched again.
+    /// Waits that were tried and [taken back](Self::forget) do not count.
     fn remember_refused(&mut self, cable: usize, next: usize) {
-        if self.place[cable] >= self.place[next] && self.after(next, cable) == Err(Refused::Circle) {
+        if self.place[cable] >= self.place[next] && self.after(next, cable) == Err(Refused::Cycle) {
             let (word, bit) = self.word(cable, next % self.view.stride());
             self.never[word] |= bit;
         }
@@ -139,10 +139,10 @@ impl<'a> Order<'a> {
         self.bits[word] &= !bit;
     }
 
-    /// Puts `cable` before `next`, and all that must move with them.
-    fn reorder(&mut self, cable: usize, next: usize) -> Result<(), Circle> {
+    /// Moves `cable` before `next`, with all cables that must move with them.
+    fn reorder(&mut self, cable: usize, next: usize) -> Result<(), Cycle> {
         let low = self.place[next];
-        let mut after = self.after(next, cable).map_err(|_| Circle)?;
+        let mut after = self.after(next, cable).map_err(|_| Cycle)?;
         let mut before = vec![cable];
         self.search += 1;
         self.seen[cable] = self.search;
@@ -163,7 +163,7 @@ impl<'a> Order<'a> {
         Ok(())
     }
 
-    /// A cable with all that it comes to wait for up to the place of another, which must not be among them.
+    /// A cable with all cables that it waits for, directly or not, up to the place of another, which must not be among them.
     fn after(&mut self, next: usize, cable: usize) -> Result<Vec<usize>, Refused> {
         let high = self.place[cable];
         let mut after = vec![next];
@@ -176,20 +176,20 @@ impl<'a> Order<'a> {
             if after[begin..].contains(&cable) {
                 #[cfg(test)]
                 {
-                    self.circles += 1;
+                    self.cycles += 1;
                 }
-                return Err(Refused::Circle);
+                return Err(Refused::Cycle);
             }
             self.keep_new(&mut after, begin, |place| place <= high);
             at += 1;
-            if after.len() > self.patience {
+            if after.len() > self.search_limit {
                 return Err(Refused::Long);
             }
         }
         Ok(after)
     }
 
-    /// Of what was found from `begin` on keeps what this search has not seen and what lies between.
+    /// Of the cables found from `begin` on, keeps those that this search has not seen and that lie between.
     fn keep_new(&mut self, found: &mut Vec<usize>, begin: usize, between: impl Fn(u32) -> bool) {
         let mut kept = begin;
         for index in begin..found.len() {
@@ -231,18 +231,18 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Why a wait has no place.
+/// Why a wait is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
-    /// It would close a circle.
-    Circle,
-    /// It would take long to find out.
+    /// It would close a cycle.
+    Cycle,
+    /// The search was given up.
     Long,
 }
 
-/// It would close a circle.
+/// It would close a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Circle;
+pub(crate) struct Cycle;
 
 #[cfg(test)]
 mod tests {
@@ -261,24 +261,24 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_remembered_and_one_of_waits_that_were_taken_back_is_not() {
+    fn a_cycle_is_remembered_and_one_of_waits_that_were_taken_back_is_not() {
         let view = ring();
         let ranks = Ranks::of_centre(&view);
         let [a, b, c] = [0, 1, 2].map(|row| view.channel(row, 1));
         let mut order = Order::new(&view, &ranks);
         assert_eq!(order.wait(a, b), Ok(true));
         assert_eq!(order.wait(b, c), Ok(true));
-        assert_eq!(order.wait(c, a), Err(Circle));
+        assert_eq!(order.wait(c, a), Err(Cycle));
         assert!(!order.is_refused(c, a));
-        // The circle needs what is taken back.
+        // The cycle needs the wait that is taken back.
         order.forget(b, c);
         order.remember_refused(c, a);
         assert!(!order.is_refused(c, a));
         assert_eq!(order.wait(b, c), Ok(true));
-        assert_eq!(order.wait(c, a), Err(Circle));
+        assert_eq!(order.wait(c, a), Err(Cycle));
         order.remember_refused(c, a);
         assert!(order.is_refused(c, a) && !order.is_refused(a, b));
-        let circles = order.circles;
-        assert_eq!((order.wait(c, a), order.circles), (Err(Circle), circles));
+        let cycles = order.cycles;
+        assert_eq!((order.wait(c, a), order.cycles), (Err(Cycle), cycles));
     }
 }

@@ -109,53 +109,53 @@ pub fn write_fdbs(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::R
 /// Cables on the paths of tables.
 struct Hops {
     width: usize,
-    /// Of each switch and LID; [`NO_WAY`] where there is none.
+    /// Of each switch and LID; [`UNREACHED`] where there is none.
     cables: Vec<u8>,
 }
 
 /// More cables than a dump can say.
-const NO_WAY: u8 = 255;
+const UNREACHED: u8 = 255;
 
 impl Hops {
     fn of(graph: &Graph, tables: &Tables) -> Self {
         let (view, width) = (View::of(graph), tables.width());
         let rows = tables.switches().len();
-        let mut hops = Self { width, cables: vec![NO_WAY; rows * width] };
-        let mut way = Vec::new();
+        let mut hops = Self { width, cables: vec![UNREACHED; rows * width] };
+        let mut path = Vec::new();
         for (lid, _) in tables.lids().iter() {
             for from in 0..rows {
-                hops.follow(&view, tables, usize::from(lid), from, &mut way);
+                hops.follow(&view, tables, usize::from(lid), from, &mut path);
             }
         }
         hops
     }
 
     /// Follows one way until it ends or joins one that is known.
-    fn follow(&mut self, view: &View, tables: &Tables, lid: usize, from: usize, way: &mut Vec<usize>) {
-        way.clear();
+    fn follow(&mut self, view: &View, tables: &Tables, lid: usize, from: usize, path: &mut Vec<usize>) {
+        path.clear();
         let mut row = from;
         let mut far = loop {
             let known = self.cables[row * self.width + lid];
             let port = tables.table(row)[lid];
-            if known != NO_WAY || port == NO_PATH || way.len() > tables.switches().len() {
+            if known != UNREACHED || port == NO_PATH || path.len() > tables.switches().len() {
                 break known;
             }
             if port == 0 {
                 self.cables[row * self.width + lid] = 0;
                 break 0;
             }
-            way.push(row);
+            path.push(row);
             let beyond = view.row(tables.switches()[row]).map(|at| (at, view.beyond(at, port)));
             match beyond {
                 Some((_, Some((there, _)))) => match tables.row(view.switch(there)) {
                     Some(there) => row = there,
-                    None => break NO_WAY,
+                    None => break UNREACHED,
                 },
                 Some((at, None)) if view.is_end(at, port) => break 0,
-                _ => break NO_WAY,
+                _ => break UNREACHED,
             }
         };
-        for row in way.drain(..).rev() {
+        for row in path.drain(..).rev() {
             far = far.saturating_add(1);
             self.cables[row * self.width + lid] = far;
         }

@@ -63,7 +63,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
             Request { plan: Some(&first.plan), prior: Some(&first.tables), ..Request::by(Engine::FatTree) };
         let after = route(&graph, first.tables.lids(), &again).unwrap();
         let view = View::of(&graph);
-        let ways = Ways::up_down(&view, after.plan.ranks());
+        let distances = Distances::up_down(&view, after.plan.ranks());
         let mut changes = 0;
         for change in first.tables.changes(&after.tables) {
             changes += 1;
@@ -71,7 +71,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
             let (to, _) = view.attachment(&graph, after.tables.lids().port(change.lid).unwrap()).unwrap();
             let good = view
                 .beyond(row, change.before)
-                .is_some_and(|(over, _)| ways.leads(after.plan.ranks(), row, over, to));
+                .is_some_and(|(over, _)| distances.leads(after.plan.ranks(), row, over, to));
             assert!(!good, "{change:?} of {} was still good", whole.name(change.switch));
         }
         assert!(changes > 0);

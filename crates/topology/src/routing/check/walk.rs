@@ -41,7 +41,7 @@ struct Scratch {
     /// Hops from each row to the end.
     hops: Vec<u32>,
     /// Rows on the path that is being walked.
-    way: Vec<u32>,
+    path: Vec<u32>,
     waits: Waits,
     checked: Checked,
     /// Rows that carry hosts.
@@ -63,7 +63,7 @@ impl Walker<'_> {
         let mut scratch = Scratch {
             block: vec![NO_PATH; rows * BLOCK],
             hops: vec![FRESH; rows],
-            way: Vec::new(),
+            path: Vec::new(),
             waits: Waits::new(self.view, vls.count),
             checked: Checked { vls: 1, ..Checked::default() },
             sources: self.sources(true),
@@ -169,7 +169,7 @@ impl Walker<'_> {
     fn follow(&self, scratch: &mut Scratch, end: &End, source: usize, note: bool) {
         let far = self.view.far();
         let stride = self.view.stride();
-        scratch.way.clear();
+        scratch.path.clear();
         let mut row = source;
         let mut came = usize::MAX;
         let outcome = loop {
@@ -194,7 +194,7 @@ impl Walker<'_> {
                 break hops;
             }
             scratch.hops[row] = WALKING;
-            scratch.way.push(row as u32);
+            scratch.path.push(row as u32);
             if beyond >= END {
                 match self.arrival(end, row, port) {
                     None => break 0,
@@ -208,7 +208,7 @@ impl Walker<'_> {
             row = (beyond >> 8) as usize;
         };
         let mut hops = outcome;
-        for row in scratch.way.drain(..).rev() {
+        for row in scratch.path.drain(..).rev() {
             hops = if hops == LOST { LOST } else { hops + 1 };
             scratch.hops[row as usize] = hops;
         }

@@ -1,14 +1,14 @@
-//! VLs by pairs of a source switch and a LID, where one VL for all that goes to a LID does not suffice.
+//! VLs by pairs of a source switch and a LID, where one VL for all traffic to a LID does not suffice.
 //!
-//! A pair that a way up and down joins stays on VL 0 with all others of its kind. Any other has the first VL after it where
-//! nothing comes to wait for itself. So the VLs are not filled by ways that need none of them.
+//! Pairs with an up-down route stay on VL 0. Any other pair gets the first VL after it where its route closes no credit loop.
+//! So up-down routes take no place on these VLs.
 
 use super::super::order::Order;
 use super::super::tables::{NO_PATH, Tables};
 use super::super::vls::{Mapping, Service, VlAssignment};
 use super::{Destination, Mender, Step};
 
-/// Fills what has no way up and down anew; how many ways from hosts' switches to hosts are left out.
+/// Fills the entries without an up-down route anew. Returns how many routes from hosts' switches to hosts are left out.
 pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
     let (view, width) = (mender.view, tables.width());
     let pieces = view.pieces();
@@ -19,7 +19,7 @@ pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
         waits: Vec::new(),
     };
     let gaps: Vec<Vec<usize>> = mender
-        .ways
+        .distances
         .gaps(view.rows())
         .into_iter()
         .enumerate()
@@ -35,7 +35,7 @@ pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
             left_out += pairs.host(one, &steps, tables);
         }
     }
-    // Managers' questions to switches, and answers, have the first VL, next to what is there.
+    // Requests of managers to switches, and the responses, use the first VL, beside what is there.
     for (to, missing) in gaps.iter().enumerate() {
         if missing.iter().all(|row| view.programs(*row) == 0) {
             continue;
@@ -44,7 +44,7 @@ pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
         for one in mender.destinations.at(to).iter().filter(|one| one.port == 0 && mender.is_mine(one)) {
             let mut steps = pairs.taken_back(one, missing, &bridges, tables);
             mender.only_for_hosts(&mut steps);
-            if mender.questions(to, one, &steps, &mut pairs.orders[0], tables) {
+            if mender.all_or_none(to, one, &steps, &mut pairs.orders[0], tables) {
                 (0..view.rows()).for_each(|row| pairs.levels[row * width + usize::from(one.lid)] = 1);
             }
         }
@@ -63,14 +63,14 @@ struct Pairs<'a> {
     mender: &'a Mender<'a>,
     /// Of VL 1 and those after it.
     orders: Vec<Order<'a>>,
-    /// By row and identifier.
+    /// By switch and LID.
     levels: Vec<u8>,
-    /// Of the way at hand.
+    /// The dependencies of the present route.
     waits: Vec<(usize, usize)>,
 }
 
 impl Pairs<'_> {
-    /// The steps to an identifier, and its entries as they were without any.
+    /// Clears the missing entries of a LID, and returns the steps that fill them.
     fn taken_back(
         &self,
         one: &Destination,
@@ -83,7 +83,7 @@ impl Pairs<'_> {
         self.mender.steps(one, bridges, tables)
     }
 
-    /// The ways to a host, near ones first: each goes on by those before it.
+    /// Adds the routes to a host, near switches first: each route continues by those before it. Returns how many are left out.
     fn host(&mut self, one: &Destination, steps: &[Step], tables: &mut Tables) -> usize {
         let (width, lid) = (tables.width(), usize::from(one.lid));
         let mut left_out = 0;
@@ -106,12 +106,12 @@ impl Pairs<'_> {
         left_out
     }
 
-    /// What waits for what on the way from a row; false if it does not arrive.
+    /// Collects the dependencies of the route from a switch; false if the route does not arrive.
     fn follow(&mut self, row: usize, one: &Destination, tables: &Tables) -> bool {
         let lid = usize::from(one.lid);
         self.waits.clear();
         let mut row = row;
-        // A step follows steps that were taken, and those a table without loops.
+        // A step leads to earlier steps, and those to tables without loops.
         loop {
             let port = tables.table(row)[lid];
             let Some((over, _)) = self.mender.view.beyond(row, port) else { return port == one.port };
@@ -120,7 +120,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// The first VL on which the way at hand has a place.
+    /// The first VL on which the present route closes no cycle.
     fn vl(&mut self) -> Option<u8> {
         let at = self.orders.iter_mut().position(|order| order.wait_for_all(&self.waits))?;
         Some(at as u8 + 1)

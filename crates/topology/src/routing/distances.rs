@@ -29,12 +29,12 @@ const NONE: u16 = HOPS;
 
 /// Hops of the legal routes between all switches.
 #[derive(Debug, Clone)]
-pub(crate) struct Ways {
+pub(crate) struct Distances {
     chunks: Vec<Vec<u16>>,
     ruled: bool,
 }
 
-impl Ways {
+impl Distances {
     /// Routes that go up first and then only down. Who is above the destination goes down at once, even if a route over the top
     /// were shorter: tables do not know where a packet came from.
     pub(crate) fn up_down(view: &View, ranks: &Ranks) -> Self {
@@ -200,7 +200,7 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    pub(crate) fn of(view: &View, ranks: &Ranks, ways: &Ways, pieces: &[u32]) -> Self {
+    pub(crate) fn of(view: &View, ranks: &Ranks, distances: &Distances, pieces: &[u32]) -> Self {
         let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
         let mut missing = Self::default();
         let mut of_leaf = None;
@@ -208,7 +208,7 @@ impl Missing {
             for to in &carries {
                 let leaves = ranks.is_leaf(*from) && ranks.is_leaf(*to);
                 missing.leaves += usize::from(leaves);
-                if pieces[*from] == pieces[*to] && ways.hops(*from, *to).is_none() {
+                if pieces[*from] == pieces[*to] && distances.hops(*from, *to).is_none() {
                     missing.pairs += 1;
                     missing.of_leaves += usize::from(leaves);
                     missing.first = missing.first.or(Some((*from, *to)));
