@@ -11,10 +11,10 @@ use topology::{Kind, NodeIx, counted, verb};
 use crate::snapshot::Snapshot;
 use crate::vls;
 
+mod components;
 mod errors;
 mod html;
 mod links;
-mod pieces;
 mod plan;
 mod since;
 #[cfg(test)]
@@ -23,10 +23,10 @@ mod text;
 pub mod watch;
 mod way;
 
+pub use components::lost_switches;
 pub use errors::{Category, Thresholds, Worst, worst};
 pub use html::page;
 pub use links::{LinkLine, links};
-pub use pieces::lost_switches;
 pub use text::render;
 pub use way::{Step, Way, way};
 
@@ -239,7 +239,7 @@ impl Report {
     pub fn of(snapshot: &Snapshot, wanted: &Wanted<'_>) -> Result<Self, ReportError> {
         let mut findings: Vec<Finding> = concerns(snapshot);
         findings.extend(links::findings(snapshot));
-        findings.extend(pieces::findings(snapshot));
+        findings.extend(components::findings(snapshot));
         findings.extend(errors::findings(snapshot, wanted.since, &wanted.thresholds));
         let mut routes = None;
         if let Some(tables) = &snapshot.tables {

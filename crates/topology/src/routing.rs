@@ -16,11 +16,11 @@ mod fill;
 pub mod form;
 mod layered;
 pub mod lids;
-mod mend;
 mod order;
 pub mod plan;
 pub mod ranks;
 pub mod referee;
+mod repair;
 pub mod tables;
 pub mod view;
 pub mod vls;
@@ -44,7 +44,7 @@ use destinations::Destinations;
 use distances::{Distances, Missing};
 use fill::Filler;
 use form::{DragonflyForm, Form, GridForm};
-use mend::Mender;
+use repair::Repairer;
 
 /// How routes are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -277,21 +277,21 @@ impl Job<'_> {
                 verb(filled.rest, "is", "are")
             ));
         }
-        let mender = self.mender(&distances, &destinations, &plan, Some(&filled.up_down));
-        mender.mend(1, &mut tables);
+        let repairer = self.repairer(&distances, &destinations, &plan, Some(&filled.up_down));
+        repairer.repair(1, &mut tables);
         complete::between_switches(self.view, &destinations, &mut tables);
         remarks.extend(self.empty(&destinations, &tables));
         Ok(Routing { tables, plan, remarks })
     }
 
-    fn mender<'b>(
+    fn repairer<'b>(
         &'b self,
         distances: &'b Distances,
         destinations: &'b Destinations,
         plan: &'b Plan,
         only: Option<&'b [bool]>,
-    ) -> Mender<'b> {
-        Mender {
+    ) -> Repairer<'b> {
+        Repairer {
             view: self.view,
             ranks: plan.ranks(),
             distances,
@@ -331,7 +331,7 @@ impl Job<'_> {
         let mut others = others.into_iter().enumerate();
         loop {
             let distances = Distances::up_down(self.view, plan.ranks());
-            let missing = Missing::of(self.view, plan.ranks(), &distances, &self.view.pieces());
+            let missing = Missing::of(self.view, plan.ranks(), &distances, &self.view.components());
             let few = missing.of_leaves as f64 <= missing.leaves as f64 * NO_TREE;
             let whole = few && self.tree(&distances, &plan, &missing, &mut tables);
             let other = if whole { None } else { others.by_ref().find_map(|one| self.other(one, &plan)) };
@@ -364,7 +364,7 @@ impl Job<'_> {
         } else {
             self.fill(tables, distances, plan);
         }
-        self.mender(distances, &destinations, plan, None).mend(self.request.vls, tables);
+        self.repairer(distances, &destinations, plan, None).repair(self.request.vls, tables);
         if self.request.engine != Engine::FatTree {
             complete::between_switches(self.view, &destinations, tables);
         }
@@ -400,7 +400,7 @@ impl Job<'_> {
     }
 
     fn missing(&self, distances: &Distances, ranks: &Ranks) -> bool {
-        Missing::of(self.view, ranks, distances, &self.view.pieces()).pairs > 0
+        Missing::of(self.view, ranks, distances, &self.view.components()).pairs > 0
     }
 
     /// The plan from before, or one of the ranks that the engine begins with.

@@ -43,7 +43,7 @@ fn odd() -> impl Strategy<Value = Graph> {
 /// Follows each entry by itself: does it arrive? Says how many are empty though cables lead there.
 fn followed(graph: &Graph, tables: &Tables) -> Result<usize, TestCaseError> {
     let view = View::of(graph);
-    let pieces = view.pieces();
+    let components = view.components();
     let mut empty = 0;
     for (lid, end) in tables.lids().iter() {
         let Some((to, port)) = view.attachment(graph, end) else { continue };
@@ -58,7 +58,7 @@ fn followed(graph: &Graph, tables: &Tables) -> Result<usize, TestCaseError> {
                 prop_assert!(hops <= view.rows(), "{lid} from {from}: a loop");
             }
             prop_assert!(row == to || row == from, "{lid} from {from}: ends at {row}");
-            empty += usize::from(row != to && pieces[from] == pieces[to]);
+            empty += usize::from(row != to && components[from] == components[to]);
         }
         prop_assert_eq!(tables.port(view.switch(to), lid).unwrap_or(NO_PATH), port);
     }

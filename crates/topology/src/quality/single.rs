@@ -31,7 +31,7 @@ struct Search<'a> {
     low: Vec<u32>,
     /// Hosts at or behind a row.
     hosts: Vec<u64>,
-    /// Hosts that a row's loss would part from the rest, piece by piece.
+    /// Hosts that a row's loss would disconnect from the rest, by component.
     parted: Vec<Vec<u64>>,
     bridges: Vec<(usize, usize)>,
     clock: u32,
@@ -114,7 +114,7 @@ impl Search<'_> {
         self.low[parent] = self.low[parent].min(self.low[row]);
     }
 
-    /// What was found in the piece that was entered after `seen`, and has so many hosts.
+    /// What was found in the component that was entered after `seen`, and has so many hosts.
     fn tell(&mut self, graph: &Graph, seen: u32, all: u64, result: &mut SinglePoints) {
         for row in (0..self.view.rows()).filter(|row| self.entered[*row] > seen) {
             let parted = std::mem::take(&mut self.parted[row]);

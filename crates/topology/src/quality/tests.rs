@@ -156,19 +156,19 @@ fn single_points_are_those_that_part_hosts_when_they_are_taken_away() {
             .filter(|(a, b)| a != b)
             .collect();
         let (graph, switches) = wired(&hosts, &cables);
-        let pieces_with_hosts = |graph: &Graph| {
+        let components_with_hosts = |graph: &Graph| {
             let view = crate::routing::View::of(graph);
-            let pieces = view.pieces();
+            let components = view.components();
             let with: std::collections::BTreeSet<u32> =
-                (0..view.rows()).filter(|row| view.hosts(*row) > 0).map(|row| pieces[row]).collect();
+                (0..view.rows()).filter(|row| view.hosts(*row) > 0).map(|row| components[row]).collect();
             with.len()
         };
         let found = single_points(&graph);
         for (at, switch) in switches.iter().enumerate() {
             let own = usize::from(hosts[at] > 0);
             let alone = graph.cabled(*switch).all(|(_, far)| graph.kind(graph.owner(far)) == Kind::Host);
-            let parts = pieces_with_hosts(&graph.without(&[], &[*switch])) + own
-                > pieces_with_hosts(&graph) + if alone { 0 } else { own };
+            let parts = components_with_hosts(&graph.without(&[], &[*switch])) + own
+                > components_with_hosts(&graph) + if alone { 0 } else { own };
             assert_eq!(
                 found.switches.iter().any(|(node, _)| node == switch),
                 parts,
@@ -179,7 +179,7 @@ fn single_points_are_those_that_part_hosts_when_they_are_taken_away() {
             if graph.kind(graph.owner(a)) == Kind::Host || graph.kind(graph.owner(b)) == Kind::Host {
                 continue;
             }
-            let parts = pieces_with_hosts(&graph.without(&[a], &[])) > pieces_with_hosts(&graph);
+            let parts = components_with_hosts(&graph.without(&[a], &[])) > components_with_hosts(&graph);
             let named = found.cables.iter().any(|(port, _)| *port == a || *port == b);
             assert_eq!(named, parts, "{hosts:?} {cables:?}");
         }

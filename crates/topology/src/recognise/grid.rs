@@ -226,7 +226,7 @@ fn square(switches: &Switches<'_>, at: usize, v: usize, w: usize) -> Option<usiz
 /// Compares what is there with the grid that the layers make.
 fn weigh(switches: &Switches<'_>, mut layers: Vec<(Vec<u32>, u32)>) -> Option<Opinion> {
     for which in 0..layers.len() {
-        repair::join_pieces(switches, &mut layers, which);
+        repair::join_components(switches, &mut layers, which);
     }
     layers.iter_mut().for_each(repair::drop_crumbs);
     layers.sort_by_key(|layer| layer.1);

@@ -6,7 +6,7 @@ use super::Routing;
 use super::destinations::Destinations;
 use super::distances::Distances;
 use super::fill::Filler;
-use super::mend::{Bridge, Mender};
+use super::repair::{Bridge, Repairer};
 use super::tables::{Changed, NO_PATH};
 use super::view::View;
 use crate::Graph;
@@ -49,7 +49,7 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
     let destinations = Destinations::of(graph, &view, lids, &after.plan);
     let distances = Distances::up_down(&view, after.plan.ranks());
     let gaps = distances.gaps(view.rows());
-    let pieces = view.pieces();
+    let components = view.components();
     let prior = Some(&before.tables);
     let ranks = after.plan.ranks();
     let mut judge = Judge {
@@ -63,7 +63,7 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
             planned: true,
             prior,
         },
-        mender: Mender {
+        repairer: Repairer {
             view: &view,
             ranks,
             distances: &distances,
@@ -72,7 +72,11 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
             only: None,
         },
         missing: &|to| {
-            gaps[to].iter().map(|row| *row as usize).filter(|row| pieces[*row] == pieces[to]).collect()
+            gaps[to]
+                .iter()
+                .map(|row| *row as usize)
+                .filter(|row| components[*row] == components[to])
+                .collect()
         },
         bridges: BTreeMap::new(),
     };
@@ -92,7 +96,7 @@ struct Judge<'a> {
     graph: &'a Graph,
     after: &'a Routing,
     filler: Filler<'a>,
-    mender: Mender<'a>,
+    repairer: Repairer<'a>,
     /// Rows that have no up/down route to a row.
     missing: &'a dyn Fn(usize) -> Vec<usize>,
     /// What the rows without a route are near to, for the rows that were asked about.
@@ -131,8 +135,8 @@ impl Judge<'_> {
 
     /// Of a row without a route: does the port lead to where it would soonest get to one?
     fn is_near(&mut self, row: usize, to: usize, port: u8) -> bool {
-        let (mender, missing) = (&self.mender, self.missing);
-        let bridges = self.bridges.entry(to).or_insert_with(|| mender.bridges(to, &missing(to)));
+        let (repairer, missing) = (&self.repairer, self.missing);
+        let bridges = self.bridges.entry(to).or_insert_with(|| repairer.bridges(to, &missing(to)));
         bridges.iter().any(|bridge| bridge.row == row && bridge.ports.contains(&port))
     }
 }

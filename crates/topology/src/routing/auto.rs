@@ -232,16 +232,16 @@ pub struct Least {
 pub fn least_loads(graph: &Graph) -> Least {
     let view = View::of(graph);
     let ranks = Ranks::of_leaves(&view);
-    let whole = view.pieces();
-    let hosts_of = |piece: &[u32]| {
+    let whole = view.components();
+    let hosts_of = |component: &[u32]| {
         let mut hosts = vec![0_u32; view.rows()];
-        (0..view.rows()).for_each(|row| hosts[piece[row] as usize] += view.programs(row));
+        (0..view.rows()).for_each(|row| hosts[component[row] as usize] += view.programs(row));
         hosts
     };
     let all = hosts_of(&whole);
     let (mut least, mut entered, mut cables) = (0, 0_u64, 0_u64);
     for top in 0..ranks.top() {
-        let parts = view.pieces_of(|row| ranks.rank(row) <= top);
+        let parts = view.components_of(|row| ranks.rank(row) <= top);
         let mut up = vec![0_u32; view.rows()];
         for row in (0..view.rows()).filter(|row| ranks.rank(*row) <= top) {
             let above = view.neighbours(row).iter().filter(|near| ranks.rank(near.row as usize) > top);

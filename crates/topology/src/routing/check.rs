@@ -97,9 +97,9 @@ impl Checked {
 #[must_use]
 pub fn check(graph: &Graph, tables: &Tables) -> Checked {
     let view = View::of(graph);
-    let pieces = view.pieces();
+    let components = view.components();
     let ends: Vec<(u16, PortIx)> = tables.lids().iter().collect();
-    let walker = Walker { graph, view: &view, tables, pieces: &pieces };
+    let walker = Walker { graph, view: &view, tables, components: &components };
     // LIDs go in blocks: their entries stand side by side in every table.
     let blocks: Vec<&[(u16, PortIx)]> = ends.chunk_by(|a, b| a.0 / 64 == b.0 / 64).collect();
     let parts = rayon::current_num_threads().max(1) * 2;

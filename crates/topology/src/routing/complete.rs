@@ -11,7 +11,7 @@ use crate::Graph;
 
 /// Fills entries from switches without hosts to switches, by the nearest neighbour that has a route.
 pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables: &mut Tables) {
-    let (width, pieces) = (tables.width(), view.pieces());
+    let (width, components) = (tables.width(), view.components());
     let mut has = vec![false; view.rows()];
     for to in 0..view.rows() {
         for one in destinations.at(to).iter().filter(|one| one.port == 0) {
@@ -20,7 +20,7 @@ pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables:
                 *has = tables.table(row)[lid] != NO_PATH;
             }
             let mut rest: Vec<usize> = (0..view.rows())
-                .filter(|row| !has[*row] && view.programs(*row) == 0 && pieces[*row] == pieces[to])
+                .filter(|row| !has[*row] && view.programs(*row) == 0 && components[*row] == components[to])
                 .collect();
             loop {
                 // A round goes one hop further: what is found in it is not built upon in it.
@@ -48,12 +48,13 @@ pub(crate) fn lost(
     destinations: &Destinations,
     tables: &Tables,
 ) -> usize {
-    let pieces = view.pieces();
+    let components = view.components();
     let is_host = |lid| lids.port(lid).is_some_and(|end| !graph.is_aggregation(graph.owner(end)));
     let mut lost = 0;
     for to in 0..view.rows() {
         for one in destinations.at(to).iter().filter(|one| one.port != 0 && is_host(one.lid)) {
-            let from = (0..view.rows()).filter(|row| pieces[*row] == pieces[to] && view.programs(*row) > 0);
+            let from =
+                (0..view.rows()).filter(|row| components[*row] == components[to] && view.programs(*row) > 0);
             lost += from.filter(|row| tables.table(*row)[usize::from(one.lid)] == NO_PATH).count();
         }
     }
@@ -71,17 +72,17 @@ pub(crate) struct Empty {
 
 /// Counts the entries that are empty.
 pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -> Empty {
-    let pieces = view.pieces();
+    let components = view.components();
     // Where each LID is, and whether it is a host's.
     let mut of_lid: Vec<Option<(u32, bool)>> = vec![None; tables.width()];
-    for (row, piece) in pieces.iter().enumerate() {
+    for (row, component) in components.iter().enumerate() {
         for one in destinations.at(row) {
-            of_lid[usize::from(one.lid)] = Some((*piece, one.port != 0));
+            of_lid[usize::from(one.lid)] = Some((*component, one.port != 0));
         }
     }
     let unused = of_lid.iter().filter(|one| one.is_none()).count();
     let mut empty = Empty::default();
-    for (row, piece) in pieces.iter().enumerate() {
+    for (row, component) in components.iter().enumerate() {
         let table = tables.table(row);
         // Most tables lack nothing, which counting finds out fastest.
         if table.iter().filter(|port| **port == NO_PATH).count() == unused {
@@ -89,7 +90,7 @@ pub(crate) fn empty(view: &View, destinations: &Destinations, tables: &Tables) -
         }
         for one in table.iter().zip(&of_lid).filter(|(port, _)| **port == NO_PATH).filter_map(|(_, one)| *one)
         {
-            let here = one.0 == *piece;
+            let here = one.0 == *component;
             let of_hosts = one.1 || view.programs(row) > 0;
             empty.of_hosts += usize::from(here && of_hosts);
             empty.between_switches += usize::from(here && !of_hosts);

@@ -200,7 +200,7 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    pub(crate) fn of(view: &View, ranks: &Ranks, distances: &Distances, pieces: &[u32]) -> Self {
+    pub(crate) fn of(view: &View, ranks: &Ranks, distances: &Distances, components: &[u32]) -> Self {
         let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
         let mut missing = Self::default();
         let mut of_leaf = None;
@@ -208,7 +208,7 @@ impl Missing {
             for to in &carries {
                 let leaves = ranks.is_leaf(*from) && ranks.is_leaf(*to);
                 missing.leaves += usize::from(leaves);
-                if pieces[*from] == pieces[*to] && distances.hops(*from, *to).is_none() {
+                if components[*from] == components[*to] && distances.hops(*from, *to).is_none() {
                     missing.pairs += 1;
                     missing.of_leaves += usize::from(leaves);
                     missing.first = missing.first.or(Some((*from, *to)));

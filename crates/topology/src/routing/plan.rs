@@ -303,10 +303,10 @@ impl Shape {
     fn of(view: &View, ranks: &Ranks) -> Self {
         let mut shape = Self::none(view.rows());
         let pods: Vec<Vec<u32>> =
-            (0..=ranks.top()).map(|top| view.pieces_of(|row| ranks.rank(row) <= top)).collect();
-        let mut parents = view.pieces();
+            (0..=ranks.top()).map(|top| view.components_of(|row| ranks.rank(row) <= top)).collect();
+        let mut parents = view.components();
         for rank in 1..=ranks.top() {
-            let planes = view.pieces_of(|row| ranks.rank(row) >= rank && !hangs_high(ranks, row));
+            let planes = view.components_of(|row| ranks.rank(row) >= rank && !hangs_high(ranks, row));
             shape.place(ranks, rank, &parents, &planes, &pods[usize::from(rank)]);
             parents = planes;
         }

@@ -354,11 +354,11 @@ fn levels_and_vls_that_were_written_are_read_and_end_a_credit_loop() {
 /// Entries that are empty though cables lead there.
 fn empty(graph: &Graph, tables: &Tables) -> usize {
     let view = View::of(graph);
-    let pieces = view.pieces();
+    let components = view.components();
     let mut empty = 0;
     for (lid, end) in tables.lids().iter() {
         let Some((to, _)) = view.attachment(graph, end) else { continue };
-        let rows = (0..view.rows()).filter(|row| pieces[*row] == pieces[to]);
+        let rows = (0..view.rows()).filter(|row| components[*row] == components[to]);
         empty += rows.filter(|row| tables.port(view.switch(*row), lid).is_none()).count();
     }
     empty

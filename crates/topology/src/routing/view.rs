@@ -178,35 +178,35 @@ impl View {
         Some((self.row(graph.owner(far))?, graph.number(far)))
     }
 
-    /// Which rows hang together: the lowest row of the piece, for each.
+    /// Connected components: for each row the lowest row of its component.
     #[must_use]
-    pub fn pieces(&self) -> Vec<u32> {
-        self.pieces_of(|_| true)
+    pub fn components(&self) -> Vec<u32> {
+        self.components_of(|_| true)
     }
 
-    /// Which of some rows hang together by cables between them; any other row is a piece of its own.
-    pub(crate) fn pieces_of(&self, in_it: impl Fn(usize) -> bool) -> Vec<u32> {
-        let mut piece = vec![u32::MAX; self.rows()];
+    /// Connected components of some rows, by cables between them; any other row is a component of its own.
+    pub(crate) fn components_of(&self, in_it: impl Fn(usize) -> bool) -> Vec<u32> {
+        let mut component = vec![u32::MAX; self.rows()];
         let mut stack = Vec::new();
         for first in 0..self.rows() {
-            if piece[first] != u32::MAX {
+            if component[first] != u32::MAX {
                 continue;
             }
-            piece[first] = first as u32;
+            component[first] = first as u32;
             if in_it(first) {
                 stack.push(first);
             }
             while let Some(row) = stack.pop() {
                 for near in self.neighbours(row) {
                     let near = near.row as usize;
-                    if piece[near] == u32::MAX && in_it(near) {
-                        piece[near] = first as u32;
+                    if component[near] == u32::MAX && in_it(near) {
+                        component[near] = first as u32;
                         stack.push(near);
                     }
                 }
             }
         }
-        piece
+        component
     }
 
     /// Number of a channel: of the cable that leaves a row by a port.

@@ -4,32 +4,32 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Switches;
 
-/// Puts the pieces of a direction's layers together. Two are of one layer if they are wired to the same third in this
+/// Puts the components of a direction's layers together. Two are of one layer if they are wired to the same third in this
 /// direction, not to each other, and have no place in the other directions in common: whole layers have all in common.
-pub(super) fn join_pieces(switches: &Switches<'_>, layers: &mut [(Vec<u32>, u32)], which: usize) {
+pub(super) fn join_components(switches: &Switches<'_>, layers: &mut [(Vec<u32>, u32)], which: usize) {
     if layers.len() < 2 {
         return;
     }
-    let mut pieces = pieces(switches, layers, which);
-    while let Some((keep, drop)) = pair(&pieces) {
-        let Some(dropped) = pieces.remove(&drop) else { return };
-        for piece in pieces.values_mut() {
-            if piece.beside.remove(&drop) {
-                piece.beside.insert(keep);
+    let mut components = components(switches, layers, which);
+    while let Some((keep, drop)) = pair(&components) {
+        let Some(dropped) = components.remove(&drop) else { return };
+        for component in components.values_mut() {
+            if component.beside.remove(&drop) {
+                component.beside.insert(keep);
             }
         }
-        if let Some(kept) = pieces.get_mut(&keep) {
+        if let Some(kept) = components.get_mut(&keep) {
             kept.places.extend(dropped.places);
             kept.beside.extend(dropped.beside);
             kept.names.extend(dropped.names);
         }
     }
     let mut number = BTreeMap::new();
-    for (next, piece) in (0_u32..).zip(pieces.values()) {
-        number.extend(piece.names.iter().map(|name| (*name, next)));
+    for (next, component) in (0_u32..).zip(components.values()) {
+        number.extend(component.names.iter().map(|name| (*name, next)));
     }
     let layer = &mut layers[which];
-    layer.1 = pieces.len() as u32;
+    layer.1 = components.len() as u32;
     layer.0.iter_mut().for_each(|of| *of = number[of]);
 }
 
@@ -53,38 +53,38 @@ pub(super) fn drop_crumbs(layer: &mut (Vec<u32>, u32)) {
     layer.1 = next;
 }
 
-struct Piece {
+struct Component {
     /// Where its switches stand in the other directions.
     places: BTreeSet<Vec<u32>>,
     beside: BTreeSet<u32>,
-    /// What it was called, alone or in pieces.
+    /// What it was called, alone or in components.
     names: Vec<u32>,
 }
 
-fn pieces(switches: &Switches<'_>, layers: &[(Vec<u32>, u32)], which: usize) -> BTreeMap<u32, Piece> {
+fn components(switches: &Switches<'_>, layers: &[(Vec<u32>, u32)], which: usize) -> BTreeMap<u32, Component> {
     let of = &layers[which].0;
-    let mut pieces: BTreeMap<u32, Piece> = BTreeMap::new();
+    let mut components: BTreeMap<u32, Component> = BTreeMap::new();
     for at in 0..switches.len() {
         let others = layers.iter().enumerate().filter(|(one, _)| *one != which);
         let place = others.map(|(_, layer)| layer.0[at]).collect();
-        let piece = pieces.entry(of[at]).or_insert_with(|| Piece {
+        let component = components.entry(of[at]).or_insert_with(|| Component {
             places: BTreeSet::new(),
             beside: BTreeSet::new(),
             names: vec![of[at]],
         });
-        piece.places.insert(place);
+        component.places.insert(place);
         let beside = switches.beside[at].iter().map(|other| of[*other as usize]);
-        piece.beside.extend(beside.filter(|other| *other != of[at]));
+        component.beside.extend(beside.filter(|other| *other != of[at]));
     }
-    pieces
+    components
 }
 
-/// Two pieces of one layer, if there are any.
-fn pair(pieces: &BTreeMap<u32, Piece>) -> Option<(u32, u32)> {
-    for piece in pieces.values() {
-        for a in &piece.beside {
-            for b in piece.beside.range(a + 1..) {
-                let (first, second) = (&pieces[a], &pieces[b]);
+/// Two components of one layer, if there are any.
+fn pair(components: &BTreeMap<u32, Component>) -> Option<(u32, u32)> {
+    for component in components.values() {
+        for a in &component.beside {
+            for b in component.beside.range(a + 1..) {
+                let (first, second) = (&components[a], &components[b]);
                 if !first.beside.contains(b) && first.places.is_disjoint(&second.places) {
                     return Some((*a, *b));
                 }

@@ -19,7 +19,7 @@ pub(super) struct Walker<'a> {
     pub(super) graph: &'a Graph,
     pub(super) view: &'a View,
     pub(super) tables: &'a Tables,
-    pub(super) pieces: &'a [u32],
+    pub(super) components: &'a [u32],
 }
 
 /// Where a LID is.
@@ -130,7 +130,7 @@ impl Walker<'_> {
                 scratch.checked.findings.truncate(named);
             }
             let hops = scratch.hops[source];
-            let whole = self.pieces[source] == self.pieces[end.row];
+            let whole = self.components[source] == self.components[end.row];
             let checked = &mut scratch.checked;
             checked.pairs += u64::from(end.host);
             match (hops == LOST, end.host) {
@@ -152,7 +152,7 @@ impl Walker<'_> {
         }
         for index in 0..scratch.others.len() {
             let source = scratch.others[index] as usize;
-            if self.pieces[source] != self.pieces[end.row] {
+            if self.components[source] != self.components[end.row] {
                 continue;
             }
             // Entries that no host's route uses are nobody's fault: they are counted, not named.
@@ -226,7 +226,7 @@ impl Walker<'_> {
     }
 
     fn name(&self, scratch: &mut Scratch, fault: Fault, row: usize, end: &End, port: u8, from: usize) {
-        let cut = self.pieces[row] != self.pieces[end.row] && fault == Fault::NoEntry;
+        let cut = self.components[row] != self.components[end.row] && fault == Fault::NoEntry;
         if scratch.checked.findings.len() < NAMED && end.host && !cut {
             let (switch, from) = (self.view.switch(row), self.view.switch(from));
             scratch.checked.findings.push(Finding { fault, switch, lid: end.lid, port, from });

@@ -23,7 +23,7 @@ const FAR: u32 = u32::MAX;
 pub(crate) struct DragonflyForm<'a> {
     groups: &'a Groups,
     view: &'a View,
-    pieces: Vec<u32>,
+    components: Vec<u32>,
     /// Routes that each cable carries so far.
     load: RefCell<Vec<u32>>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct DragonflyForm<'a> {
 impl<'a> DragonflyForm<'a> {
     pub(crate) fn of(groups: &'a Groups, view: &'a View) -> Self {
         let load = RefCell::new(vec![0; view.rows() * view.stride()]);
-        Self { groups, view, pieces: view.pieces(), load }
+        Self { groups, view, components: view.components(), load }
     }
 
     fn local(&self, a: usize, b: usize) -> bool {
@@ -92,7 +92,7 @@ impl Form for DragonflyForm<'_> {
             |row: usize| self.view.beyond(row, port[row]).is_some_and(|(there, _)| !self.local(row, there));
         let mut good = true;
         let mut load = self.load.borrow_mut();
-        for row in (0..rows).filter(|row| *row != to && self.pieces[*row] == self.pieces[to]) {
+        for row in (0..rows).filter(|row| *row != to && self.components[*row] == self.components[to]) {
             let Some((over, _)) = self.view.beyond(row, port[row]) else {
                 good = false;
                 continue;

@@ -175,7 +175,7 @@ impl Grid {
 pub(crate) struct GridForm<'a> {
     grid: &'a Grid,
     view: &'a View,
-    pieces: Vec<u32>,
+    components: Vec<u32>,
     /// Which bit of the level is a direction's.
     bit: Vec<Option<u32>>,
 }
@@ -188,7 +188,7 @@ impl<'a> GridForm<'a> {
             next += u32::from(ring);
             ring.then(|| next - 1)
         });
-        Self { bit: bits.collect(), grid, view, pieces: view.pieces() }
+        Self { bit: bits.collect(), grid, view, components: view.components() }
     }
 
     fn rings(&self) -> u32 {
@@ -265,7 +265,7 @@ impl Form for GridForm<'_> {
         port.fill(NO_PATH);
         let mut good = true;
         for from in (0..self.view.rows()).filter(|from| *from != to) {
-            if self.pieces[from] != self.pieces[to] {
+            if self.components[from] != self.components[to] {
                 continue;
             }
             let (here, there) = (self.grid.of(from), self.grid.of(to));

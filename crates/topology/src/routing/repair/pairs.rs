@@ -6,31 +6,34 @@
 use super::super::order::Order;
 use super::super::tables::{NO_PATH, Tables};
 use super::super::vls::{Mapping, Service, VlAssignment};
-use super::{Destination, Mender, Step};
+use super::{Destination, Repairer, Step};
 
 /// Fills the entries without an up-down route anew. Returns how many routes from hosts' switches to hosts are left out.
-pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
-    let (view, width) = (mender.view, tables.width());
-    let pieces = view.pieces();
+pub(super) fn repair(repairer: &Repairer<'_>, vls: u8, tables: &mut Tables) -> usize {
+    let (view, width) = (repairer.view, tables.width());
+    let components = view.components();
     let mut pairs = Pairs {
-        mender,
-        orders: vec![Order::down_first(view, mender.ranks); usize::from(vls) - 1],
+        repairer,
+        orders: vec![Order::down_first(view, repairer.ranks); usize::from(vls) - 1],
         levels: vec![0; view.rows() * width],
         waits: Vec::new(),
     };
-    let gaps: Vec<Vec<usize>> = mender
+    let gaps: Vec<Vec<usize>> = repairer
         .distances
         .gaps(view.rows())
         .into_iter()
         .enumerate()
         .map(|(to, gaps)| {
-            gaps.into_iter().map(|row| row as usize).filter(|row| pieces[*row] == pieces[to]).collect()
+            gaps.into_iter()
+                .map(|row| row as usize)
+                .filter(|row| components[*row] == components[to])
+                .collect()
         })
         .collect();
     let mut left_out = 0;
     for (to, missing) in gaps.iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
-        let bridges = mender.bridges(to, missing);
-        for one in mender.destinations.at(to).iter().filter(|one| one.port != 0 && mender.is_mine(one)) {
+        let bridges = repairer.bridges(to, missing);
+        for one in repairer.destinations.at(to).iter().filter(|one| one.port != 0 && repairer.is_mine(one)) {
             let steps = pairs.taken_back(one, missing, &bridges, tables);
             left_out += pairs.host(one, &steps, tables);
         }
@@ -40,11 +43,11 @@ pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
         if missing.iter().all(|row| view.programs(*row) == 0) {
             continue;
         }
-        let bridges = mender.bridges(to, missing);
-        for one in mender.destinations.at(to).iter().filter(|one| one.port == 0 && mender.is_mine(one)) {
+        let bridges = repairer.bridges(to, missing);
+        for one in repairer.destinations.at(to).iter().filter(|one| one.port == 0 && repairer.is_mine(one)) {
             let mut steps = pairs.taken_back(one, missing, &bridges, tables);
-            mender.only_for_hosts(&mut steps);
-            if mender.all_or_none(to, one, &steps, &mut pairs.orders[0], tables) {
+            repairer.only_for_hosts(&mut steps);
+            if repairer.all_or_none(to, one, &steps, &mut pairs.orders[0], tables) {
                 (0..view.rows()).for_each(|row| pairs.levels[row * width + usize::from(one.lid)] = 1);
             }
         }
@@ -60,7 +63,7 @@ pub(super) fn mend(mender: &Mender<'_>, vls: u8, tables: &mut Tables) -> usize {
 }
 
 struct Pairs<'a> {
-    mender: &'a Mender<'a>,
+    repairer: &'a Repairer<'a>,
     /// Of VL 1 and those after it.
     orders: Vec<Order<'a>>,
     /// By switch and LID.
@@ -80,7 +83,7 @@ impl Pairs<'_> {
     ) -> Vec<Step> {
         let width = tables.width();
         missing.iter().for_each(|row| tables.bytes_mut()[row * width + usize::from(one.lid)] = NO_PATH);
-        self.mender.steps(one, bridges, tables)
+        self.repairer.steps(one, bridges, tables)
     }
 
     /// Adds the routes to a host, near switches first: each route continues by those before it. Returns how many are left out.
@@ -89,7 +92,7 @@ impl Pairs<'_> {
         let mut left_out = 0;
         for step in steps {
             tables.bytes_mut()[step.row * width + lid] = step.port;
-            let carries = self.mender.view.hosts(step.row) > 0;
+            let carries = self.repairer.view.hosts(step.row) > 0;
             let whole = self.follow(step.row, one, tables);
             let vl = match (whole, carries) {
                 (true, true) => self.vl(),
@@ -114,8 +117,8 @@ impl Pairs<'_> {
         // A step leads to earlier steps, and those to tables without loops.
         loop {
             let port = tables.table(row)[lid];
-            let Some((over, _)) = self.mender.view.beyond(row, port) else { return port == one.port };
-            self.waits.extend(self.mender.wait(row, port, one, tables));
+            let Some((over, _)) = self.repairer.view.beyond(row, port) else { return port == one.port };
+            self.waits.extend(self.repairer.wait(row, port, one, tables));
             row = over;
         }
     }

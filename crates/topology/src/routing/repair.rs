@@ -28,7 +28,7 @@ const FAR: u16 = u16::MAX;
 const MAX_SEARCHED: usize = 200;
 
 /// What a repair needs to know.
-pub(crate) struct Mender<'a> {
+pub(crate) struct Repairer<'a> {
     pub(crate) view: &'a View,
     pub(crate) ranks: &'a Ranks,
     pub(crate) distances: &'a Distances,
@@ -50,22 +50,22 @@ struct Step {
     port: u8,
 }
 
-impl<'a> Mender<'a> {
+impl<'a> Repairer<'a> {
     /// Adds the missing routes that close no credit loop: on a VL of their own, if there are two.
-    pub(crate) fn mend(&self, vls: u8, tables: &mut Tables) {
+    pub(crate) fn repair(&self, vls: u8, tables: &mut Tables) {
         let left_out = self.by_destination(vls, tables);
         if left_out == 0 || vls < 2 {
             return;
         }
         let before = tables.clone();
-        if pairs::mend(self, vls, tables) >= left_out {
+        if pairs::repair(self, vls, tables) >= left_out {
             *tables = before;
         }
     }
 
     /// With a VL for each destination. Returns how many routes from hosts' switches to hosts are left out.
     fn by_destination(&self, vls: u8, tables: &mut Tables) -> usize {
-        let pieces = self.view.pieces();
+        let components = self.view.components();
         let rows = self.view.rows();
         // Of VL 1 and those after it; of the only one there is.
         let mut apart: Vec<Order<'a>> = Vec::new();
@@ -73,7 +73,7 @@ impl<'a> Mender<'a> {
         let mut left_out = 0;
         for (to, gaps) in self.distances.gaps(rows).into_iter().enumerate() {
             let gaps = gaps.into_iter().map(|row| row as usize);
-            let missing: Vec<usize> = gaps.filter(|row| pieces[*row] == pieces[to]).collect();
+            let missing: Vec<usize> = gaps.filter(|row| components[*row] == components[to]).collect();
             // Managers are on hosts: no switch talks to another, and no aggregation node to a switch.
             let from_programs = missing.iter().any(|row| self.view.programs(*row) > 0);
             let from_ends = missing.iter().any(|row| self.view.hosts(*row) > 0);

@@ -9,85 +9,88 @@ use super::Finding;
 use crate::names;
 use crate::snapshot::Snapshot;
 
-/// Pieces that are named.
+/// Components that are named.
 const NAMED: usize = 6;
-/// Nodes of a piece, and pairs of switches, that are named.
+/// Nodes of a component, and pairs of switches, that are named.
 const FEW: usize = 3;
 
 /// What cables and switches hold together.
-struct Piece {
+struct Component {
     hosts: Vec<NodeIx>,
     switches: Vec<NodeIx>,
 }
 
-/// Number of a port's piece. Switches pass on from any port to any other, hosts and routers from none.
+/// Number of a port's component. Switches pass on from any port to any other, hosts and routers from none.
 fn numbered(graph: &Graph) -> Vec<Option<u32>> {
-    let mut piece = vec![None; graph.port_total()];
-    let mut pieces = 0;
+    let mut component = vec![None; graph.port_total()];
+    let mut components = 0;
     for start in graph.nodes().flat_map(|node| graph.cabled(node)).map(|(near, _)| near) {
-        if piece[start.index()].is_some() {
+        if component[start.index()].is_some() {
             continue;
         }
-        let number = pieces;
-        pieces += 1;
+        let number = components;
+        components += 1;
         let mut open = vec![start];
         while let Some(port) = open.pop() {
-            if piece[port.index()].replace(number).is_some() {
+            if component[port.index()].replace(number).is_some() {
                 continue;
             }
-            open.extend(graph.peer(port).filter(|peer| piece[peer.index()].is_none()));
+            open.extend(graph.peer(port).filter(|peer| component[peer.index()].is_none()));
             let node = graph.owner(port);
             if graph.kind(node) == Kind::Switch {
                 let others = graph.cabled(node).map(|(near, _)| near);
-                open.extend(others.filter(|port| piece[port.index()].is_none()));
+                open.extend(others.filter(|port| component[port.index()].is_none()));
             }
         }
     }
-    piece
+    component
 }
 
-/// The pieces; largest first.
-fn pieces(graph: &Graph) -> Vec<Piece> {
+/// The components; largest first.
+fn components(graph: &Graph) -> Vec<Component> {
     let number = numbered(graph);
-    let mut pieces: BTreeMap<u32, Piece> = BTreeMap::new();
+    let mut components: BTreeMap<u32, Component> = BTreeMap::new();
     for node in graph.nodes() {
         let mut own: Vec<u32> =
             graph.cabled(node).filter_map(|(near, _): (PortIx, PortIx)| number[near.index()]).collect();
         own.sort_unstable();
         own.dedup();
         for number in own {
-            let piece =
-                pieces.entry(number).or_insert_with(|| Piece { hosts: Vec::new(), switches: Vec::new() });
-            let kind = if graph.kind(node) == Kind::Switch { &mut piece.switches } else { &mut piece.hosts };
+            let component = components
+                .entry(number)
+                .or_insert_with(|| Component { hosts: Vec::new(), switches: Vec::new() });
+            let kind =
+                if graph.kind(node) == Kind::Switch { &mut component.switches } else { &mut component.hosts };
             kind.push(node);
         }
     }
-    let mut pieces: Vec<Piece> = pieces.into_values().collect();
-    pieces.sort_by_key(|piece| std::cmp::Reverse((piece.hosts.len(), piece.switches.len())));
-    pieces
+    let mut components: Vec<Component> = components.into_values().collect();
+    components.sort_by_key(|component| std::cmp::Reverse((component.hosts.len(), component.switches.len())));
+    components
 }
 
-/// Pieces of which not all have the same hosts: two rails that share all their hosts are a fabric with two of everything.
-fn apart(pieces: &[Piece]) -> bool {
-    pieces.windows(2).any(|two| two[0].hosts != two[1].hosts || two[0].hosts.is_empty())
+/// Components of which not all have the same hosts: two rails that share all their hosts are a fabric with two of everything.
+fn apart(components: &[Component]) -> bool {
+    components.windows(2).any(|two| two[0].hosts != two[1].hosts || two[0].hosts.is_empty())
 }
 
-/// A fabric in pieces; nodes without a cable.
+/// A fabric in components; nodes without a cable.
 pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let graph = &snapshot.graph;
     let mut found = Vec::new();
-    let pieces = pieces(graph);
-    if pieces.len() > 1 && apart(&pieces) {
+    let components = components(graph);
+    if components.len() > 1 && apart(&components) {
         let mut words: Vec<String> =
-            pieces.iter().take(NAMED).map(|piece| piece_words(graph, piece)).collect();
-        if pieces.len() > NAMED {
-            words.push(format!("and {} more", pieces.len() - NAMED));
+            components.iter().take(NAMED).map(|component| component_words(graph, component)).collect();
+        if components.len() > NAMED {
+            words.push(format!("and {} more", components.len() - NAMED));
         }
-        let places = pieces.iter().filter_map(|piece| piece.switches.first().or(piece.hosts.first()));
+        let places =
+            components.iter().filter_map(|component| component.switches.first().or(component.hosts.first()));
         let places = places.take(NAMED).map(|node| names::label(graph, *node)).collect();
         let text = format!(
             "the fabric is in {} components that no cable connects: {}",
-            pieces.len(),
+            components.len(),
             words.join("; ")
         );
         found.push(Finding::failed("cut", places, text));
@@ -107,9 +110,9 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found
 }
 
-fn piece_words(graph: &Graph, piece: &Piece) -> String {
-    let (hosts, switches) = (piece.hosts.len(), piece.switches.len());
-    let named = if switches > 0 { &piece.switches } else { &piece.hosts };
+fn component_words(graph: &Graph, component: &Component) -> String {
+    let (hosts, switches) = (component.hosts.len(), component.switches.len());
+    let named = if switches > 0 { &component.switches } else { &component.hosts };
     format!("{} and {} with {}", counted(hosts, "CA"), counted(switches, "switch"), few(graph, named))
 }
 
