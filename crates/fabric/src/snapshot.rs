@@ -201,7 +201,7 @@ impl Snapshot {
         let mut moved = Tables::empty(lids, &switches);
         for switch in switches {
             let mine = self.graph.node_by_guid(graph.node_guid(switch));
-            let Some(row) = mine.and_then(|node| tables.row(node)) else { continue };
+            let Some(row) = mine.and_then(|node| tables.index_of(node)) else { continue };
             for (lid, port) in tables.table(row).iter().enumerate() {
                 moved.set(switch, lid as u16, *port);
             }

@@ -249,8 +249,8 @@ impl Job<'_> {
     }
 
     fn sized(&self, shape: usize) -> Result<(), RouteError> {
-        let rows = self.view.rows();
-        if shape == rows { Ok(()) } else { Err(RouteError::ForeignShape(shape, rows)) }
+        let switches = self.view.switch_count();
+        if shape == switches { Ok(()) } else { Err(RouteError::ForeignShape(shape, switches)) }
     }
 
     fn layered(&self, mut tables: Tables, form: Option<&dyn Form>) -> Result<Routing, RouteError> {
@@ -374,7 +374,7 @@ impl Job<'_> {
     /// The note on hosts without an up/down route between them.
     fn of_missing(&self, missing: &Missing) -> Option<String> {
         let (from, to) = missing.first?;
-        let name = |row| printable(self.graph.name(self.view.switch(row)));
+        let name = |sw| printable(self.graph.name(self.view.switch(sw)));
         Some(format!(
             "{} of switches with CAs {} no up/down route, for example from `{}` to `{}`: other routes were taken, on a VL of their own if one is free",
             counted(missing.pairs, "pair"),
@@ -386,7 +386,7 @@ impl Job<'_> {
 
     /// The note on ranks that are given up: once, with the reason.
     fn of_change(&self, first: Option<(usize, usize)>, last: bool, remarks: &mut Vec<String>) {
-        let name = |row| printable(self.graph.name(self.view.switch(row)));
+        let name = |sw| printable(self.graph.name(self.view.switch(sw)));
         let why = first.map_or_else(String::new, |(from, to)| {
             format!("no up/down route leads from switch `{}` to `{}`: ", name(from), name(to))
         });
@@ -406,7 +406,7 @@ impl Job<'_> {
     /// The plan from before, or one of the ranks that the engine begins with.
     fn plan(&self) -> Plan {
         match self.request.plan {
-            Some(plan) if plan.rows() == self.view.rows() => plan.clone(),
+            Some(plan) if plan.switch_count() == self.view.switch_count() => plan.clone(),
             _ => self.plan_of(&self.ranks()),
         }
     }

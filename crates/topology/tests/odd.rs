@@ -47,18 +47,18 @@ fn followed(graph: &Graph, tables: &Tables) -> Result<usize, TestCaseError> {
     let mut empty = 0;
     for (lid, end) in tables.lids().iter() {
         let Some((to, port)) = view.attachment(graph, end) else { continue };
-        for from in 0..view.rows() {
-            let (mut row, mut hops) = (from, 0);
-            while row != to {
-                let Some(port) = tables.port(view.switch(row), lid) else { break };
-                let next = view.beyond(row, port);
-                prop_assert!(next.is_some(), "{lid} from {from}: dead port {port} at {row}");
-                row = next.unwrap().0;
+        for from in 0..view.switch_count() {
+            let (mut sw, mut hops) = (from, 0);
+            while sw != to {
+                let Some(port) = tables.port(view.switch(sw), lid) else { break };
+                let next = view.beyond(sw, port);
+                prop_assert!(next.is_some(), "{lid} from {from}: dead port {port} at {sw}");
+                sw = next.unwrap().0;
                 hops += 1;
-                prop_assert!(hops <= view.rows(), "{lid} from {from}: a loop");
+                prop_assert!(hops <= view.switch_count(), "{lid} from {from}: a loop");
             }
-            prop_assert!(row == to || row == from, "{lid} from {from}: ends at {row}");
-            empty += usize::from(row != to && components[from] == components[to]);
+            prop_assert!(sw == to || sw == from, "{lid} from {from}: ends at {sw}");
+            empty += usize::from(sw != to && components[from] == components[to]);
         }
         prop_assert_eq!(tables.port(view.switch(to), lid).unwrap_or(NO_PATH), port);
     }

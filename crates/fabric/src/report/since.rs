@@ -99,8 +99,8 @@ fn tables(before: &Snapshot, now: &Snapshot, found: &mut Vec<Finding>) {
     let (mut changed, mut switches) = (0_u64, 0_u64);
     for switch in new.switches() {
         let guid = now.graph.node_guid(*switch);
-        let Some(row) = by_guid(before, guid).and_then(|node| old.row(node)) else { continue };
-        let Some(mine) = new.row(*switch) else { continue };
+        let Some(row) = by_guid(before, guid).and_then(|node| old.index_of(node)) else { continue };
+        let Some(mine) = new.index_of(*switch) else { continue };
         let (a, b) = (old.table(row), new.table(mine));
         let differ = a.iter().zip(b).filter(|(a, b)| a != b).count() + a.len().abs_diff(b.len());
         changed += differ as u64;

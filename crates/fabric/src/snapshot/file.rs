@@ -171,7 +171,7 @@ pub fn write(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
 
 fn node_of(snapshot: &Snapshot, node: NodeIx) -> Node {
     let graph = &snapshot.graph;
-    let table = snapshot.tables.as_ref().and_then(|tables| Some(table(tables, tables.row(node)?)));
+    let table = snapshot.tables.as_ref().and_then(|tables| Some(table(tables, tables.index_of(node)?)));
     Node {
         kind: graph.kind(node).word().to_owned(),
         name: graph.name(node).to_owned(),

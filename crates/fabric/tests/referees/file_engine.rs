@@ -37,7 +37,7 @@ fn opensm_loads_the_tables_that_are_written_for_it() {
     let lid = |graph: &Graph, node: NodeIx| graph.lid(PortIx(graph.ports(node).next_back().unwrap().0));
     let mut entries = 0;
     for (row, switch) in tables.switches().iter().enumerate() {
-        let theirs = loaded.table(loaded.row(there(*switch)).unwrap());
+        let theirs = loaded.table(loaded.index_of(there(*switch)).unwrap());
         for host in graph.nodes_of(topology::Kind::Host) {
             let ours = usize::from(lids.base(graph.ports(host).next_back().unwrap()).unwrap());
             let lid = usize::from(lid(&seen.graph, there(host)));

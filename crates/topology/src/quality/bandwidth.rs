@@ -105,7 +105,7 @@ fn flows(pattern: Pattern, index: u32, hosts: usize) -> Vec<(u32, u32)> {
 }
 
 fn one(paths: &Paths<'_>, flows: &[(u32, u32)]) -> One {
-    let mut crowd = vec![0_u16; paths.view.rows() * paths.view.stride()];
+    let mut crowd = vec![0_u16; paths.view.switch_count() * paths.view.stride()];
     let mut channels: Vec<u32> = Vec::with_capacity(flows.len() * 6);
     let mut ends = Vec::with_capacity(flows.len());
     let mut path = Vec::new();

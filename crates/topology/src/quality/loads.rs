@@ -66,7 +66,7 @@ pub fn loads(graph: &Graph, tables: &Tables) -> Loads {
     let each = paths.hosts.len().div_ceil(parts).max(1);
     let counted: Vec<Counted> =
         paths.hosts.par_chunks(each).map(|hosts| count(&paths, tables, hosts)).collect();
-    let channels = view.rows() * view.stride();
+    let channels = view.switch_count() * view.stride();
     let mut all = Counted { through: vec![0; channels], hops: Vec::new(), lost: 0, longest: None };
     for part in counted {
         all.through.iter_mut().zip(part.through).for_each(|(all, part)| *all += part);
@@ -82,20 +82,24 @@ pub fn loads(graph: &Graph, tables: &Tables) -> Loads {
 
 /// The cables and hops of all routes to some hosts.
 fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
-    let rows = paths.view.rows();
-    let mut counted =
-        Counted { through: vec![0; rows * paths.view.stride()], hops: Vec::new(), lost: 0, longest: None };
+    let switches = paths.view.switch_count();
+    let mut counted = Counted {
+        through: vec![0; switches * paths.view.stride()],
+        hops: Vec::new(),
+        lost: 0,
+        longest: None,
+    };
     let sources = sources(&paths.hosts);
-    let mut hops = vec![0_u32; rows];
+    let mut hops = vec![0_u32; switches];
     let mut path = Vec::new();
     for host in hosts {
         for offset in 0..1_u16 << tables.lids().lmc() {
             let lid = host.lid + offset;
             hops.fill(0);
-            for Source { row, ports, first, last } in &sources {
-                let far = follow(paths, host, lid, *row, &mut hops, &mut path, &mut counted.through);
+            for Source { sw, ports, first, last } in &sources {
+                let far = follow(paths, host, lid, *sw, &mut hops, &mut path, &mut counted.through);
                 // No route from a port to itself.
-                let pairs = u64::from(*ports) - u64::from(*row == host.row);
+                let pairs = u64::from(*ports) - u64::from(*sw == host.sw);
                 let Some(far) = far else {
                     counted.lost += pairs;
                     continue;
@@ -113,23 +117,23 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
     counted
 }
 
-/// A row with hosts, whose routes are the same: how many ports it has that they are at, the first and the last of them.
+/// A switch with hosts, whose routes are the same: how many ports it has that they are at, the first and the last of them.
 #[derive(Debug, Clone, Copy)]
 struct Source {
-    row: usize,
+    sw: usize,
     ports: u32,
     first: PortIx,
     last: PortIx,
 }
 
-/// Rows with hosts, each once, wherever its hosts stand in the file.
+/// Switches with hosts, each once, wherever its hosts stand in the file.
 fn sources(hosts: &[Host]) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     let mut place = HashMap::new();
     for host in hosts {
-        let at = *place.entry(host.row).or_insert(sources.len());
+        let at = *place.entry(host.sw).or_insert(sources.len());
         if at == sources.len() {
-            sources.push(Source { row: host.row, ports: 0, first: host.end, last: host.end });
+            sources.push(Source { sw: host.sw, ports: 0, first: host.end, last: host.end });
         }
         sources[at].ports += 1;
         sources[at].last = host.end;
@@ -140,7 +144,7 @@ fn sources(hosts: &[Host]) -> Vec<Source> {
 /// Hops that mean that there is no route.
 const LOST: u32 = u32::MAX;
 
-/// Follows the route from a row until it joins one that is known; `hops` are switches on the path to the host, 0 where nothing is
+/// Follows the route from a switch until it joins one that is known; `hops` are switches on the path to the host, 0 where nothing is
 /// known yet. Every cable on it carries the LID.
 fn follow(
     paths: &Paths<'_>,
@@ -152,29 +156,29 @@ fn follow(
     through: &mut [u32],
 ) -> Option<u32> {
     path.clear();
-    let mut row = from;
+    let mut sw = from;
     let mut far = loop {
-        if hops[row] != 0 {
-            break hops[row];
+        if hops[sw] != 0 {
+            break hops[sw];
         }
-        let port = paths.port(row, lid);
+        let port = paths.port(sw, lid);
         // Until it is known the route from here counts as lost, which ends a loop.
-        hops[row] = LOST;
-        path.push(row as u32);
-        if row == host.row && port == host.port {
+        hops[sw] = LOST;
+        path.push(sw as u32);
+        if sw == host.sw && port == host.port {
             break 0;
         }
-        match paths.view.beyond(row, port) {
+        match paths.view.beyond(sw, port) {
             Some((there, _)) => {
-                through[paths.view.channel(row, port)] += 1;
-                row = there;
+                through[paths.view.channel(sw, port)] += 1;
+                sw = there;
             }
             None => break LOST,
         }
     };
-    for row in path.drain(..).rev() {
+    for sw in path.drain(..).rev() {
         far = if far == LOST { LOST } else { far + 1 };
-        hops[row as usize] = far;
+        hops[sw as usize] = far;
     }
     (far != LOST).then_some(far)
 }
@@ -186,17 +190,17 @@ fn summary(graph: &Graph, view: &View, counted: &Counted) -> Loads {
     let mut sums = [0_u64; 2];
     let most = counted.through.iter().copied().max().unwrap_or(0);
     let mut histogram = vec![0_u32; most as usize + 1];
-    for row in 0..view.rows() {
+    for sw in 0..view.switch_count() {
         for port in 1..view.stride() as u8 {
-            let Some((there, _)) = view.beyond(row, port) else { continue };
-            let count = counted.through[view.channel(row, port)];
-            let side = usize::from(!ranks.is_up(row, there));
+            let Some((there, _)) = view.beyond(sw, port) else { continue };
+            let count = counted.through[view.channel(sw, port)];
+            let side = usize::from(!ranks.is_up(sw, there));
             histogram[count as usize] += 1;
             ports[side] += 1;
             sums[side] += u64::from(count);
             if count > sides[side].most {
                 sides[side].most = count;
-                sides[side].port = graph.port(view.switch(row), port);
+                sides[side].port = graph.port(view.switch(sw), port);
             }
         }
     }

@@ -11,54 +11,54 @@ const LONGEST: usize = 1 << 14;
 pub(crate) struct Host {
     pub(crate) end: PortIx,
     pub(crate) lid: u16,
-    pub(crate) row: usize,
+    pub(crate) sw: usize,
     pub(crate) port: u8,
 }
 
-/// Hosts and tables by rows of the graph.
+/// Hosts and tables by switches of the graph.
 pub(crate) struct Paths<'a> {
     pub(crate) view: &'a View,
-    /// The table of each row; nothing if the tables lack the switch.
+    /// The table of each switch; nothing if the tables lack the switch.
     pub(crate) tables: Vec<&'a [u8]>,
     pub(crate) hosts: Vec<Host>,
 }
 
 impl<'a> Paths<'a> {
     pub(crate) fn of(graph: &Graph, view: &'a View, tables: &'a Tables) -> Self {
-        let table = |row| tables.row(view.switch(row)).map_or(&[][..], |row| tables.table(row));
+        let table = |sw| tables.index_of(view.switch(sw)).map_or(&[][..], |sw| tables.table(sw));
         let mut hosts = Vec::new();
         let is_host = |node: &NodeIx| graph.kind(*node) != Kind::Switch && !graph.is_aggregation(*node);
         for node in graph.nodes().filter(is_host) {
             for end in graph.ports(node) {
                 let lid = tables.lids().base(end);
-                if let (Some(lid), Some((row, port))) = (lid, view.attachment(graph, end)) {
-                    hosts.push(Host { end, lid, row, port });
+                if let (Some(lid), Some((sw, port))) = (lid, view.attachment(graph, end)) {
+                    hosts.push(Host { end, lid, sw, port });
                 }
             }
         }
-        Self { view, tables: (0..view.rows()).map(table).collect(), hosts }
+        Self { view, tables: (0..view.switch_count()).map(table).collect(), hosts }
     }
 
-    /// Port by which a row sends to a LID.
+    /// Port by which a switch sends to a LID.
     #[inline]
-    pub(crate) fn port(&self, row: usize, lid: u16) -> u8 {
-        self.tables[row].get(usize::from(lid)).copied().unwrap_or(NO_PATH)
+    pub(crate) fn port(&self, sw: usize, lid: u16) -> u8 {
+        self.tables[sw].get(usize::from(lid)).copied().unwrap_or(NO_PATH)
     }
 
-    /// Writes down the cables (numbered by row and port where they begin) from the switch of `from` to that of `to`. Nothing
+    /// Writes down the cables (numbered by switch and port where they begin) from the switch of `from` to that of `to`. Nothing
     /// if the tables do not lead there.
     pub(crate) fn trace(&self, from: &Host, to: &Host, lid: u16, path: &mut Vec<u32>) -> Option<()> {
         path.clear();
-        let mut row = from.row;
-        while row != to.row {
-            let port = self.port(row, lid);
-            let (there, _) = self.view.beyond(row, port)?;
-            path.push(self.view.channel(row, port) as u32);
-            row = there;
+        let mut sw = from.sw;
+        while sw != to.sw {
+            let port = self.port(sw, lid);
+            let (there, _) = self.view.beyond(sw, port)?;
+            path.push(self.view.channel(sw, port) as u32);
+            sw = there;
             if path.len() > LONGEST.min(self.tables.len() + 1) {
                 return None;
             }
         }
-        (self.port(row, lid) == to.port).then_some(())
+        (self.port(sw, lid) == to.port).then_some(())
     }
 }

@@ -15,9 +15,9 @@ pub struct SinglePoints {
     pub hosts_with_one_cable: u32,
 }
 
-/// A row on the path of the search.
+/// A switch on the path of the search.
 struct Visit {
-    row: usize,
+    sw: usize,
     parent: usize,
     /// How many of the cables to the parent were seen: only the second leads back.
     to_parent: u32,
@@ -29,9 +29,9 @@ struct Search<'a> {
     view: &'a View,
     entered: Vec<u32>,
     low: Vec<u32>,
-    /// Hosts at or behind a row.
+    /// Hosts at or behind a switch.
     hosts: Vec<u64>,
-    /// Hosts that a row's loss would disconnect from the rest, by component.
+    /// Hosts that a switch's loss would disconnect from the rest, by component.
     parted: Vec<Vec<u64>>,
     bridges: Vec<(usize, usize)>,
     clock: u32,
@@ -41,18 +41,18 @@ struct Search<'a> {
 #[must_use]
 pub fn single_points(graph: &Graph) -> SinglePoints {
     let view = View::of(graph);
-    let rows = view.rows();
+    let switches = view.switch_count();
     let mut search = Search {
         view: &view,
-        entered: vec![0; rows],
-        low: vec![0; rows],
-        hosts: (0..rows).map(|row| u64::from(view.programs(row))).collect(),
-        parted: vec![Vec::new(); rows],
+        entered: vec![0; switches],
+        low: vec![0; switches],
+        hosts: (0..switches).map(|sw| u64::from(view.programs(sw))).collect(),
+        parted: vec![Vec::new(); switches],
         bridges: Vec::new(),
         clock: 0,
     };
     let mut result = SinglePoints::default();
-    for root in 0..rows {
+    for root in 0..switches {
         if search.entered[root] == 0 {
             let seen = search.clock;
             search.from(root);
@@ -68,26 +68,26 @@ pub fn single_points(graph: &Graph) -> SinglePoints {
 }
 
 impl Search<'_> {
-    fn enter(&mut self, row: usize) {
+    fn enter(&mut self, sw: usize) {
         self.clock += 1;
-        self.entered[row] = self.clock;
-        self.low[row] = self.clock;
+        self.entered[sw] = self.clock;
+        self.low[sw] = self.clock;
     }
 
     fn from(&mut self, root: usize) {
-        let mut path = vec![Visit { row: root, parent: usize::MAX, to_parent: 0, next: 0 }];
+        let mut path = vec![Visit { sw: root, parent: usize::MAX, to_parent: 0, next: 0 }];
         self.enter(root);
         while let Some(visit) = path.last_mut() {
-            let row = visit.row;
-            let Some(near) = self.view.neighbours(row).get(visit.next) else {
+            let sw = visit.sw;
+            let Some(near) = self.view.neighbours(sw).get(visit.next) else {
                 let Some(done) = path.pop() else { break };
                 if let Some(parent) = path.last() {
-                    self.leave(done.row, parent.row, done.to_parent, path.len() == 1);
+                    self.leave(done.sw, parent.sw, done.to_parent, path.len() == 1);
                 }
                 continue;
             };
             visit.next += 1;
-            let there = near.row as usize;
+            let there = near.sw as usize;
             if there == visit.parent {
                 visit.to_parent = u32::from(near.cables);
                 // Two cables to the parent are a way around each of them, not around the parent.
@@ -95,43 +95,43 @@ impl Search<'_> {
             }
             if self.entered[there] == 0 {
                 self.enter(there);
-                path.push(Visit { row: there, parent: row, to_parent: 0, next: 0 });
+                path.push(Visit { sw: there, parent: sw, to_parent: 0, next: 0 });
             } else {
-                self.low[row] = self.low[row].min(self.entered[there]);
+                self.low[sw] = self.low[sw].min(self.entered[there]);
             }
         }
     }
 
-    /// All behind `row` is known; `parent` is before it.
-    fn leave(&mut self, row: usize, parent: usize, cables: u32, at_root: bool) {
-        self.hosts[parent] += self.hosts[row];
-        if self.low[row] > self.entered[parent] && cables < 2 {
-            self.bridges.push((row, parent));
+    /// All behind `sw` is known; `parent` is before it.
+    fn leave(&mut self, sw: usize, parent: usize, cables: u32, at_root: bool) {
+        self.hosts[parent] += self.hosts[sw];
+        if self.low[sw] > self.entered[parent] && cables < 2 {
+            self.bridges.push((sw, parent));
         }
-        if at_root || self.low[row] >= self.entered[parent] {
-            self.parted[parent].push(self.hosts[row]);
+        if at_root || self.low[sw] >= self.entered[parent] {
+            self.parted[parent].push(self.hosts[sw]);
         }
-        self.low[parent] = self.low[parent].min(self.low[row]);
+        self.low[parent] = self.low[parent].min(self.low[sw]);
     }
 
     /// What was found in the component that was entered after `seen`, and has so many hosts.
     fn tell(&mut self, graph: &Graph, seen: u32, all: u64, result: &mut SinglePoints) {
-        for row in (0..self.view.rows()).filter(|row| self.entered[*row] > seen) {
-            let parted = std::mem::take(&mut self.parted[row]);
+        for sw in (0..self.view.switch_count()).filter(|sw| self.entered[*sw] > seen) {
+            let parted = std::mem::take(&mut self.parted[sw]);
             let behind: u64 = parted.iter().sum();
-            let others = all - behind - u64::from(self.view.programs(row));
+            let others = all - behind - u64::from(self.view.programs(sw));
             let sides = parted.iter().copied().chain([others]).filter(|hosts| *hosts > 0);
             let (count, sum, most) = sides.fold((0, 0, 0), |(n, sum, most): (u32, u64, u64), hosts| {
                 (n + 1, sum + hosts, most.max(hosts))
             });
             if count > 1 {
-                result.switches.push((self.view.switch(row), (sum - most) as u32));
+                result.switches.push((self.view.switch(sw), (sum - most) as u32));
             }
         }
-        for (row, parent) in std::mem::take(&mut self.bridges) {
-            let smaller = self.hosts[row].min(all - self.hosts[row]);
-            let near = self.view.neighbours(row).iter().find(|near| near.row as usize == parent);
-            let port = near.and_then(|near| graph.port(self.view.switch(row), near.port));
+        for (sw, parent) in std::mem::take(&mut self.bridges) {
+            let smaller = self.hosts[sw].min(all - self.hosts[sw]);
+            let near = self.view.neighbours(sw).iter().find(|near| near.sw as usize == parent);
+            let port = near.and_then(|near| graph.port(self.view.switch(sw), near.port));
             if let Some(port) = port.filter(|_| smaller > 0) {
                 result.cables.push((port, smaller as u32));
             }

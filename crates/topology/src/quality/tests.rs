@@ -160,7 +160,7 @@ fn single_points_are_those_that_part_hosts_when_they_are_taken_away() {
             let view = crate::routing::View::of(graph);
             let components = view.components();
             let with: std::collections::BTreeSet<u32> =
-                (0..view.rows()).filter(|row| view.hosts(*row) > 0).map(|row| components[row]).collect();
+                (0..view.switch_count()).filter(|sw| view.hosts(*sw) > 0).map(|sw| components[sw]).collect();
             with.len()
         };
         let found = single_points(&graph);

@@ -48,7 +48,7 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
     let lids = after.tables.lids();
     let destinations = Destinations::of(graph, &view, lids, &after.plan);
     let distances = Distances::up_down(&view, after.plan.ranks());
-    let gaps = distances.gaps(view.rows());
+    let gaps = distances.gaps(view.switch_count());
     let components = view.components();
     let prior = Some(&before.tables);
     let ranks = after.plan.ranks();
@@ -72,11 +72,7 @@ pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
             only: None,
         },
         missing: &|to| {
-            gaps[to]
-                .iter()
-                .map(|row| *row as usize)
-                .filter(|row| components[*row] == components[to])
-                .collect()
+            gaps[to].iter().map(|sw| *sw as usize).filter(|sw| components[*sw] == components[to]).collect()
         },
         bridges: BTreeMap::new(),
     };
@@ -97,9 +93,9 @@ struct Judge<'a> {
     after: &'a Routing,
     filler: Filler<'a>,
     repairer: Repairer<'a>,
-    /// Rows that have no up/down route to a row.
+    /// Switches that have no up/down route to a switch.
     missing: &'a dyn Fn(usize) -> Vec<usize>,
-    /// What the rows without a route are near to, for the rows that were asked about.
+    /// What the switches without a route are near to, for the switches that were asked about.
     bridges: BTreeMap<usize, Vec<Bridge>>,
 }
 
@@ -111,32 +107,32 @@ impl Judge<'_> {
         let view = self.filler.view;
         let end = self.after.tables.lids().port(change.lid);
         let home = end.and_then(|end| view.attachment(self.graph, end));
-        let row = view.row(change.switch);
-        let (Some((to, _)), Some(row)) = (home, row) else { return &mut account.dead };
-        let Some((over, _)) = view.beyond(row, change.before) else { return &mut account.dead };
-        if self.filler.distances.hops(row, to).is_some() {
-            let leads = self.filler.distances.leads(self.after.plan.ranks(), row, over, to);
+        let sw = view.index_of(change.switch);
+        let (Some((to, _)), Some(sw)) = (home, sw) else { return &mut account.dead };
+        let Some((over, _)) = view.beyond(sw, change.before) else { return &mut account.dead };
+        if self.filler.distances.hops(sw, to).is_some() {
+            let leads = self.filler.distances.leads(self.after.plan.ranks(), sw, over, to);
             return match leads {
                 false => &mut account.no_route,
-                true if self.is_planned(row, to, change) => &mut account.back,
+                true if self.is_planned(sw, to, change) => &mut account.back,
                 true => &mut account.free,
             };
         }
         if change.after == NO_PATH {
             return &mut account.left_out;
         }
-        if self.is_near(row, to, change.before) { &mut account.free } else { &mut account.no_route }
+        if self.is_near(sw, to, change.before) { &mut account.free } else { &mut account.no_route }
     }
 
-    fn is_planned(&self, row: usize, to: usize, change: &Changed) -> bool {
+    fn is_planned(&self, sw: usize, to: usize, change: &Changed) -> bool {
         let one = self.filler.destinations.at(to).iter().find(|one| one.lid == change.lid);
-        one.and_then(|one| self.filler.plan_says(row, to, one)) == Some(change.after)
+        one.and_then(|one| self.filler.plan_says(sw, to, one)) == Some(change.after)
     }
 
-    /// Of a row without a route: does the port lead to where it would soonest get to one?
-    fn is_near(&mut self, row: usize, to: usize, port: u8) -> bool {
+    /// Of a switch without a route: does the port lead to where it would soonest get to one?
+    fn is_near(&mut self, sw: usize, to: usize, port: u8) -> bool {
         let (repairer, missing) = (&self.repairer, self.missing);
         let bridges = self.bridges.entry(to).or_insert_with(|| repairer.bridges(to, &missing(to)));
-        bridges.iter().any(|bridge| bridge.row == row && bridge.ports.contains(&port))
+        bridges.iter().any(|bridge| bridge.sw == sw && bridge.ports.contains(&port))
     }
 }

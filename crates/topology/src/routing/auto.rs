@@ -58,7 +58,7 @@ pub fn choose(graph: &Graph) -> Choice {
         Shape::Tree { .. } => Choice { engine: Engine::FatTree, grid: None, groups: None, why, is_whole },
         Shape::Grid { sizes, lines, coordinates } => {
             let lines: Vec<Line> = lines.into_iter().map(line).collect();
-            let at = |node: crate::NodeIx| coordinates.iter().map(|row| row[node.index()]).collect();
+            let at = |node: crate::NodeIx| coordinates.iter().map(|axis| axis[node.index()]).collect();
             match Grid::new(graph, &sizes, &lines, at) {
                 Ok(grid) => Choice { engine: Engine::Grid, grid: Some(grid), groups: None, why, is_whole },
                 Err(error) => any(format!("{why}, but {error}")),
@@ -188,9 +188,9 @@ fn trunks_differ(graph: &Graph) -> bool {
     let view = View::of(graph);
     let ranks = Ranks::of_leaves(&view);
     let mut trunks = vec![BTreeMap::<u32, usize>::new(); usize::from(ranks.top()) + 1];
-    for row in 0..view.rows() {
-        for near in view.neighbours(row).iter().filter(|near| ranks.is_up(row, near.row as usize)) {
-            *trunks[usize::from(ranks.rank(row))].entry(u32::from(near.cables)).or_default() += 1;
+    for sw in 0..view.switch_count() {
+        for near in view.neighbours(sw).iter().filter(|near| ranks.is_up(sw, near.sw as usize)) {
+            *trunks[usize::from(ranks.rank(sw))].entry(u32::from(near.cables)).or_default() += 1;
         }
     }
     trunks.iter().any(|of_level| {
@@ -234,26 +234,26 @@ pub fn least_loads(graph: &Graph) -> Least {
     let ranks = Ranks::of_leaves(&view);
     let whole = view.components();
     let hosts_of = |component: &[u32]| {
-        let mut hosts = vec![0_u32; view.rows()];
-        (0..view.rows()).for_each(|row| hosts[component[row] as usize] += view.programs(row));
+        let mut hosts = vec![0_u32; view.switch_count()];
+        (0..view.switch_count()).for_each(|sw| hosts[component[sw] as usize] += view.programs(sw));
         hosts
     };
     let all = hosts_of(&whole);
     let (mut least, mut entered, mut cables) = (0, 0_u64, 0_u64);
     for top in 0..ranks.top() {
-        let parts = view.components_of(|row| ranks.rank(row) <= top);
-        let mut up = vec![0_u32; view.rows()];
-        for row in (0..view.rows()).filter(|row| ranks.rank(*row) <= top) {
-            let above = view.neighbours(row).iter().filter(|near| ranks.rank(near.row as usize) > top);
-            up[parts[row] as usize] += above.map(|near| u32::from(near.cables)).sum::<u32>();
+        let parts = view.components_of(|sw| ranks.rank(sw) <= top);
+        let mut up = vec![0_u32; view.switch_count()];
+        for sw in (0..view.switch_count()).filter(|sw| ranks.rank(*sw) <= top) {
+            let above = view.neighbours(sw).iter().filter(|near| ranks.rank(near.sw as usize) > top);
+            up[parts[sw] as usize] += above.map(|near| u32::from(near.cables)).sum::<u32>();
         }
         let inside = hosts_of(&parts);
         let of_part = |part: usize| {
             let outside = all[whole[part] as usize] - inside[part];
             if up[part] == 0 || inside[part] == 0 { 0 } else { outside.div_ceil(up[part]) }
         };
-        least = least.max((0..view.rows()).map(of_part).max().unwrap_or(0));
-        for part in (0..view.rows()).filter(|part| up[*part] > 0) {
+        least = least.max((0..view.switch_count()).map(of_part).max().unwrap_or(0));
+        for part in (0..view.switch_count()).filter(|part| up[*part] > 0) {
             entered += u64::from(inside[part]);
             cables += u64::from(up[part]);
         }

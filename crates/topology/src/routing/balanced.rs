@@ -18,7 +18,7 @@ const BY_CABLE: usize = 2;
 /// And by the whole route.
 const BY_PATH: usize = 2;
 
-/// Fills tables. Rows from which no route goes up and down have no entry.
+/// Fills tables. Switches from which no route goes up and down have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
@@ -26,19 +26,19 @@ pub(crate) fn fill(
     destinations: &Destinations,
     tables: &mut Tables,
 ) {
-    let rows = view.rows();
+    let switches = view.switch_count();
     let mut balance = Balance {
         view,
         ranks,
         distances,
-        load: vec![0; rows * view.stride()],
-        count: vec![0; rows * view.stride()],
+        load: vec![0; switches * view.stride()],
+        count: vec![0; switches * view.stride()],
         most: Vec::new(),
-        cost: vec![0; rows],
-        port: vec![NO_PATH; rows],
-        behind: vec![0_u64; rows],
+        cost: vec![0; switches],
+        port: vec![NO_PATH; switches],
+        behind: vec![0_u64; switches],
     };
-    let near: Vec<Vec<u32>> = (0..rows).map(|to| balance.near(to)).collect();
+    let near: Vec<Vec<u32>> = (0..switches).map(|to| balance.near(to)).collect();
     let (width, turns) = (tables.width(), destinations.in_turn());
     for round in 0..BY_CABLE + BY_PATH {
         if round == BY_CABLE {
@@ -48,13 +48,13 @@ pub(crate) fn fill(
             let (lid, near) = (usize::from(one.lid), &near[*to]);
             let bytes = tables.bytes_mut();
             if round > 0 {
-                near.iter().for_each(|row| balance.port[*row as usize] = bytes[*row as usize * width + lid]);
+                near.iter().for_each(|sw| balance.port[*sw as usize] = bytes[*sw as usize * width + lid]);
                 balance.count(*to, one, near, false);
             }
             balance.choose(*to, one, near);
             balance.count(*to, one, near, true);
             bytes[to * width + lid] = one.port;
-            near.iter().for_each(|row| bytes[*row as usize * width + lid] = balance.port[*row as usize]);
+            near.iter().for_each(|sw| bytes[*sw as usize * width + lid] = balance.port[*sw as usize]);
         }
     }
 }
@@ -68,47 +68,48 @@ struct Balance<'a> {
     load: Vec<u64>,
     /// Destinations by each port.
     count: Vec<u32>,
-    /// By row, the most destinations that an uplink may have while routes are chosen as a whole; empty before.
+    /// By switch, the most destinations that an uplink may have while routes are chosen as a whole; empty before.
     most: Vec<u32>,
-    /// Of the destination at hand: what the route from a row on carries, its port, and hosts behind the row.
+    /// Of the destination at hand: what the route from a switch on carries, its port, and hosts behind the switch.
     cost: Vec<u64>,
     port: Vec<u8>,
     behind: Vec<u64>,
 }
 
 impl Balance<'_> {
-    /// Rows that have a route to one, near ones first.
+    /// Switches that have a route to one, near ones first.
     fn near(&self, to: usize) -> Vec<u32> {
-        let hops = |row: &u32| self.distances.hops(*row as usize, to);
-        let mut near: Vec<u32> =
-            (0..self.view.rows() as u32).filter(|row| *row as usize != to && hops(row).is_some()).collect();
-        near.sort_by_key(|row| (hops(row), *row));
+        let hops = |sw: &u32| self.distances.hops(*sw as usize, to);
+        let mut near: Vec<u32> = (0..self.view.switch_count() as u32)
+            .filter(|sw| *sw as usize != to && hops(sw).is_some())
+            .collect();
+        near.sort_by_key(|sw| (hops(sw), *sw));
         near
     }
 
     /// From here on routes are chosen as a whole, and no uplink gets more destinations than the fullest one of its switch has.
     fn keep_fullest(&mut self) {
         let (view, ranks, stride) = (self.view, self.ranks, self.view.stride());
-        let fullest = |row: usize| {
-            let above = view.neighbours(row).iter().filter(|near| ranks.is_up(row, near.row as usize));
-            let ports = above.flat_map(|near| view.cables(row, *near));
-            ports.map(|port| self.count[row * stride + usize::from(port)]).max().unwrap_or(0)
+        let fullest = |sw: usize| {
+            let above = view.neighbours(sw).iter().filter(|near| ranks.is_up(sw, near.sw as usize));
+            let ports = above.flat_map(|near| view.cables(sw, *near));
+            ports.map(|port| self.count[sw * stride + usize::from(port)]).max().unwrap_or(0)
         };
-        self.most = (0..view.rows()).map(fullest).collect();
+        self.most = (0..view.switch_count()).map(fullest).collect();
     }
 
-    /// The port of each row. One that [is not counted](is_counted) may go by any.
+    /// The port of each switch. One that [is not counted](is_counted) may go by any.
     fn choose(&mut self, to: usize, one: &Destination, near: &[u32]) {
         let stride = self.view.stride();
         self.cost[to] = 0;
-        for row in near.iter().map(|row| *row as usize) {
+        for sw in near.iter().map(|sw| *sw as usize) {
             let mut best = ((u64::MAX, u64::MAX), NO_PATH, u64::MAX);
-            for over in self.distances.over(self.view, self.ranks, row, to) {
-                let behind = self.cost[over.row as usize];
-                let is_uplink = self.ranks.is_up(row, over.row as usize);
-                let most = self.most.get(row).filter(|_| is_uplink && is_counted(one));
-                for port in self.view.cables(row, over) {
-                    let at = row * stride + usize::from(port);
+            for over in self.distances.over(self.view, self.ranks, sw, to) {
+                let behind = self.cost[over.sw as usize];
+                let is_uplink = self.ranks.is_up(sw, over.sw as usize);
+                let most = self.most.get(sw).filter(|_| is_uplink && is_counted(one));
+                for port in self.view.cables(sw, over) {
+                    let at = sw * stride + usize::from(port);
                     if most.is_some_and(|most| self.count[at] >= *most) {
                         continue;
                     }
@@ -117,7 +118,7 @@ impl Balance<'_> {
                     best = best.min((order, port, total));
                 }
             }
-            (self.port[row], self.cost[row]) = (best.1, best.2);
+            (self.port[sw], self.cost[sw]) = (best.1, best.2);
         }
     }
 
@@ -127,15 +128,15 @@ impl Balance<'_> {
             return;
         }
         let stride = self.view.stride();
-        near.iter().for_each(|row| self.behind[*row as usize] = u64::from(self.view.programs(*row as usize)));
+        near.iter().for_each(|sw| self.behind[*sw as usize] = u64::from(self.view.programs(*sw as usize)));
         self.behind[to] = 0;
-        for row in near.iter().rev().map(|row| *row as usize) {
-            let port = self.port[row];
-            let count = &mut self.count[row * stride + usize::from(port)];
+        for sw in near.iter().rev().map(|sw| *sw as usize) {
+            let port = self.port[sw];
+            let count = &mut self.count[sw * stride + usize::from(port)];
             *count = if taken { *count + 1 } else { *count - 1 };
-            let (load, behind) = (&mut self.load[row * stride + usize::from(port)], self.behind[row]);
+            let (load, behind) = (&mut self.load[sw * stride + usize::from(port)], self.behind[sw]);
             *load = if taken { *load + behind } else { *load - behind };
-            if let Some((over, _)) = self.view.beyond(row, port) {
+            if let Some((over, _)) = self.view.beyond(sw, port) {
                 self.behind[over] += behind;
             }
         }

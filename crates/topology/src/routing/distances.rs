@@ -1,20 +1,20 @@
 //! The distances between all switches, and whether the route begins downwards.
 //!
 //! One matrix, in chunks of columns that fit a processor's cache and are computed side by side: a row of a chunk is the
-//! minimum of its neighbours' rows plus one, which compilers turn into vector instructions.
+//! minimum of the neighbours' rows plus one, which compilers turn into vector instructions.
 
 use rayon::prelude::*;
 
 use super::ranks::Ranks;
 use super::view::{Neighbour, View};
 
-/// How a row goes on to each destination of a chunk.
+/// The next hops of a switch to each destination of a chunk.
 pub(crate) struct Onward {
-    /// Do all neighbours that the plan knows above the row lead there? (Only said of routes that begin upwards.)
+    /// Do all neighbours that the plan knows above the switch lead there? (Only for routes that begin upwards.)
     pub(crate) climb: [bool; WIDTH],
     /// Over how many neighbours a route leads there that does not begin upwards.
     pub(crate) below: [u16; WIDTH],
-    /// The last of those, by its place among the row's neighbours.
+    /// The last of those, by its place among the switch's neighbours.
     pub(crate) only: [u16; WIDTH],
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Distances {
 }
 
 impl Distances {
-    /// Routes that go up first and then only down. Who is above the destination goes down at once, even if a route over the top
-    /// were shorter: tables do not know where a packet came from.
+    /// Routes that go up first and then only down. A switch above the destination goes down at once, even if a route over the
+    /// top were shorter: tables do not know where a packet came from.
     pub(crate) fn up_down(view: &View, ranks: &Ranks) -> Self {
         let halves = Halves::of(view, ranks);
         Self { chunks: chunks(view, |at, hops| halves.fill(ranks, at, hops)), ruled: true }
@@ -47,66 +47,66 @@ impl Distances {
         Self { chunks: chunks(view, |at, hops| breadth_first(view, at, hops)), ruled: false }
     }
 
-    /// Of nothing.
+    /// An empty matrix.
     pub(crate) fn none() -> Self {
         Self { chunks: Vec::new(), ruled: false }
     }
 
-    fn at(&self, row: usize, destination: usize) -> u16 {
-        self.chunks[destination / WIDTH][row * WIDTH + destination % WIDTH]
+    fn at(&self, sw: usize, destination: usize) -> u16 {
+        self.chunks[destination / WIDTH][sw * WIDTH + destination % WIDTH]
     }
 
-    /// Hops from a row to another, if there is a route.
-    pub(crate) fn hops(&self, row: usize, destination: usize) -> Option<u16> {
-        let hops = self.at(row, destination) & HOPS;
+    /// Hops from a switch to another, if there is a route.
+    pub(crate) fn hops(&self, sw: usize, destination: usize) -> Option<u16> {
+        let hops = self.at(sw, destination) & HOPS;
         (hops != NONE).then_some(hops)
     }
 
     /// Does the route begin upwards? (Only of routes that have a direction.)
-    pub(crate) fn is_up(&self, row: usize, destination: usize) -> bool {
-        self.at(row, destination) & UP != 0
+    pub(crate) fn is_up(&self, sw: usize, destination: usize) -> bool {
+        self.at(sw, destination) & UP != 0
     }
 
-    /// Does a route from `row` to `destination` lead over this neighbour?
+    /// Does a route from `sw` to `destination` lead over this neighbour?
     #[inline]
-    pub(crate) fn leads(&self, ranks: &Ranks, row: usize, over: usize, destination: usize) -> bool {
+    pub(crate) fn leads(&self, ranks: &Ranks, sw: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
         let column = destination % WIDTH;
-        let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
+        let (here, there) = (chunk[sw * WIDTH + column], chunk[over * WIDTH + column]);
         if here & HOPS == NONE || (there & HOPS) + 1 != here & HOPS {
             return false;
         }
-        let up = self.ruled && ranks.is_up(row, over);
+        let up = self.ruled && ranks.is_up(sw, over);
         !self.ruled || up == (here & UP != 0) && (up || there & UP == 0)
     }
 
-    /// Is a neighbour that is above a row one hop nearer to where the row's route, which begins upwards, leads?
+    /// Is a neighbour that is above a switch one hop nearer to where the switch's route, which begins upwards, leads?
     #[inline]
-    pub(crate) fn climbs(&self, row: usize, over: usize, destination: usize) -> bool {
+    pub(crate) fn climbs(&self, sw: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
         let column = destination % WIDTH;
-        let (here, there) = (chunk[row * WIDTH + column], chunk[over * WIDTH + column]);
+        let (here, there) = (chunk[sw * WIDTH + column], chunk[over * WIDTH + column]);
         (there & HOPS) + 1 == here & HOPS
     }
 
-    /// How a row goes on to the [`WIDTH`] destinations of a chunk. `up` are the neighbours that a plan knows above it.
-    pub(crate) fn onward(&self, view: &View, ranks: &Ranks, row: usize, chunk: usize, up: &[u32]) -> Onward {
+    /// The next hops of a switch to the [`WIDTH`] destinations of a chunk. `up` are the neighbours that a plan knows above it.
+    pub(crate) fn onward(&self, view: &View, ranks: &Ranks, sw: usize, chunk: usize, up: &[u32]) -> Onward {
         let hops = &self.chunks[chunk];
         let mut onward = Onward { climb: [true; WIDTH], below: [0; WIDTH], only: [0; WIDTH] };
-        let here: &[u16] = &hops[row * WIDTH..][..WIDTH];
+        let here: &[u16] = &hops[sw * WIDTH..][..WIDTH];
         for over in up {
             let there = &hops[*over as usize * WIDTH..][..WIDTH];
             for ((all, here), there) in onward.climb.iter_mut().zip(here).zip(there) {
                 *all &= (there & HOPS) + 1 == here & HOPS;
             }
         }
-        for (place, near) in view.neighbours(row).iter().enumerate() {
-            let over = near.row as usize;
-            if self.ruled && ranks.is_up(row, over) {
+        for (place, near) in view.neighbours(sw).iter().enumerate() {
+            let over = near.sw as usize;
+            if self.ruled && ranks.is_up(sw, over) {
                 continue;
             }
             let there = &hops[over * WIDTH..][..WIDTH];
-            // With the flags: who goes down at once goes over those who do.
+            // With the flags: a route that goes down at once leads over neighbours that do so, too.
             let each = onward.below.iter_mut().zip(&mut onward.only).zip(here.iter().zip(there));
             for ((below, only), (here, there)) in each {
                 let leads = there + 1 == *here;
@@ -117,42 +117,42 @@ impl Distances {
         onward
     }
 
-    /// For each destination the rows that have no route to it, in rising order.
-    pub(crate) fn gaps(&self, rows: usize) -> Vec<Vec<u32>> {
+    /// For each destination the switches that have no route to it, in rising order.
+    pub(crate) fn gaps(&self, switches: usize) -> Vec<Vec<u32>> {
         let of_chunk = |chunk: &Vec<u16>| {
             let mut gaps = vec![Vec::new(); WIDTH];
-            for (row, hops) in chunk.chunks(WIDTH).enumerate() {
-                // Mostly there is none.
+            for (sw, hops) in chunk.chunks(WIDTH).enumerate() {
+                // Most rows have no gap.
                 if hops.iter().fold(false, |any, hops| any | (hops & HOPS == NONE)) {
                     let none = hops.iter().enumerate().filter(|(_, hops)| **hops & HOPS == NONE);
-                    none.for_each(|(column, _)| gaps[column].push(row as u32));
+                    none.for_each(|(column, _)| gaps[column].push(sw as u32));
                 }
             }
             gaps
         };
         let mut gaps: Vec<Vec<u32>> = self.chunks.par_iter().flat_map_iter(of_chunk).collect();
-        gaps.truncate(rows);
+        gaps.truncate(switches);
         gaps
     }
 
-    /// The neighbours over which routes from `row` to `destination` lead.
+    /// The neighbours over which routes from `sw` to `destination` lead.
     pub(crate) fn over<'a>(
         &'a self,
         view: &'a View,
         ranks: &'a Ranks,
-        row: usize,
+        sw: usize,
         destination: usize,
     ) -> impl Iterator<Item = Neighbour> + 'a {
-        let leads = move |near: &Neighbour| self.leads(ranks, row, near.row as usize, destination);
-        view.neighbours(row).iter().copied().filter(leads)
+        let leads = move |near: &Neighbour| self.leads(ranks, sw, near.sw as usize, destination);
+        view.neighbours(sw).iter().copied().filter(leads)
     }
 }
 
 /// Fills all chunks of columns; a chunk begins at a column and is full of [`NONE`].
 fn chunks(view: &View, fill: impl Fn(usize, &mut [u16]) + Sync) -> Vec<Vec<u16>> {
-    let count = view.rows().div_ceil(WIDTH);
+    let count = view.switch_count().div_ceil(WIDTH);
     let chunk = |index: usize| {
-        let mut hops = vec![NONE; view.rows() * WIDTH];
+        let mut hops = vec![NONE; view.switch_count() * WIDTH];
         fill(index * WIDTH, &mut hops);
         hops
     };
@@ -160,36 +160,36 @@ fn chunks(view: &View, fill: impl Fn(usize, &mut [u16]) + Sync) -> Vec<Vec<u16>>
 }
 
 fn breadth_first(view: &View, at: usize, hops: &mut [u16]) {
-    let mut queue: Vec<u32> = Vec::with_capacity(view.rows());
-    let mut column_hops = vec![NONE; view.rows()];
-    for column in 0..WIDTH.min(view.rows() - at) {
+    let mut queue: Vec<u32> = Vec::with_capacity(view.switch_count());
+    let mut column_hops = vec![NONE; view.switch_count()];
+    for column in 0..WIDTH.min(view.switch_count() - at) {
         column_hops.fill(NONE);
         queue.clear();
         queue.push((at + column) as u32);
         column_hops[at + column] = 0;
         let mut next = 0;
         while next < queue.len() {
-            let row = queue[next] as usize;
+            let sw = queue[next] as usize;
             next += 1;
-            let further = (column_hops[row] + 1).min(NONE - 1);
-            for near in view.neighbours(row) {
-                let there = &mut column_hops[near.row as usize];
+            let further = (column_hops[sw] + 1).min(NONE - 1);
+            for near in view.neighbours(sw) {
+                let there = &mut column_hops[near.sw as usize];
                 if *there == NONE {
                     *there = further;
-                    queue.push(near.row);
+                    queue.push(near.sw);
                 }
             }
         }
-        for row in queue.drain(..) {
-            hops[row as usize * WIDTH + column] = column_hops[row as usize];
+        for sw in queue.drain(..) {
+            hops[sw as usize * WIDTH + column] = column_hops[sw as usize];
         }
     }
 }
 
-/// Pairs of rows between which cables lead, but no legal route.
+/// Pairs of switches between which cables lead, but no legal route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Missing {
-    /// Of rows that carry ends of traffic.
+    /// Of switches that carry ends of traffic.
     pub(crate) pairs: usize,
     /// Of leaves that carry them.
     pub(crate) of_leaves: usize,
@@ -201,7 +201,7 @@ pub(crate) struct Missing {
 
 impl Missing {
     pub(crate) fn of(view: &View, ranks: &Ranks, distances: &Distances, components: &[u32]) -> Self {
-        let carries: Vec<usize> = (0..view.rows()).filter(|row| view.hosts(*row) > 0).collect();
+        let carries: Vec<usize> = (0..view.switch_count()).filter(|sw| view.hosts(*sw) > 0).collect();
         let mut missing = Self::default();
         let mut of_leaf = None;
         for from in &carries {
@@ -221,7 +221,7 @@ impl Missing {
     }
 }
 
-/// Neighbours above and below, each in compressed rows.
+/// Neighbours above and below each switch.
 struct Halves {
     above: Vec<Vec<u32>>,
     below: Vec<Vec<u32>>,
@@ -230,29 +230,29 @@ struct Halves {
 impl Halves {
     fn of(view: &View, ranks: &Ranks) -> Self {
         let side = |up: bool| -> Vec<Vec<u32>> {
-            let of_row = |row: usize| {
-                let all = view.neighbours(row).iter().map(|near| near.row);
-                all.filter(|near| ranks.is_up(row, *near as usize) == up).collect()
+            let of_switch = |sw: usize| {
+                let all = view.neighbours(sw).iter().map(|near| near.sw);
+                all.filter(|near| ranks.is_up(sw, *near as usize) == up).collect()
             };
-            (0..view.rows()).map(of_row).collect()
+            (0..view.switch_count()).map(of_switch).collect()
         };
         Self { above: side(true), below: side(false) }
     }
 
     fn fill(&self, ranks: &Ranks, at: usize, hops: &mut [u16]) {
-        let rows = hops.len() / WIDTH;
-        for row in ranks.order().iter().rev() {
-            let row = *row as usize;
-            let mut best = further(hops, &self.below[row]);
-            if (at..(at + WIDTH).min(rows)).contains(&row) {
-                best[row - at] = 0;
+        let switches = hops.len() / WIDTH;
+        for sw in ranks.order().iter().rev() {
+            let sw = *sw as usize;
+            let mut best = further(hops, &self.below[sw]);
+            if (at..(at + WIDTH).min(switches)).contains(&sw) {
+                best[sw - at] = 0;
             }
-            hops[row * WIDTH..][..WIDTH].copy_from_slice(&best);
+            hops[sw * WIDTH..][..WIDTH].copy_from_slice(&best);
         }
-        for row in ranks.order() {
-            let row = *row as usize;
-            let best = further(hops, &self.above[row]);
-            for (own, over) in hops[row * WIDTH..][..WIDTH].iter_mut().zip(best) {
+        for sw in ranks.order() {
+            let sw = *sw as usize;
+            let best = further(hops, &self.above[sw]);
+            for (own, over) in hops[sw * WIDTH..][..WIDTH].iter_mut().zip(best) {
                 *own = if *own == NONE && over != NONE { over | UP } else { *own };
             }
         }

@@ -36,12 +36,12 @@ pub(crate) struct Filler<'a> {
 /// An entry for which the plan names no good port.
 struct Left {
     destination: Destination,
-    row: u32,
+    sw: u32,
 }
 
-/// The ports that lead to a row, kept for the next destination there.
+/// The ports that lead to a switch, kept for the next destination there.
 struct Choice {
-    row: u32,
+    sw: u32,
     /// The neighbour that a port leads to, and the port.
     ports: Vec<(u32, u8)>,
 }
@@ -49,7 +49,7 @@ struct Choice {
 /// Where all destinations find their route up, by the kind of switch: in the order of destinations.
 type Places = BTreeMap<(u16, u32), Vec<u32>>;
 
-/// What a row has above it, as the plan says.
+/// What a switch has above it, as the plan says.
 struct Above<'a> {
     ports: &'a [u8],
     /// Where each destination's port is among them.
@@ -88,13 +88,14 @@ impl Filler<'_> {
     /// Fills all tables.
     pub(crate) fn fill(&self, tables: &mut Tables) {
         let places = self.places();
-        let rows: Vec<&mut [u8]> = tables.rows_mut().collect();
-        rows.into_par_iter().enumerate().for_each(|(row, table)| self.row(row, table, &places));
+        let switches: Vec<&mut [u8]> = tables.rows_mut().collect();
+        switches.into_par_iter().enumerate().for_each(|(sw, table)| self.sw(sw, table, &places));
     }
 
     fn places(&self) -> Places {
-        let rows = if self.planned { self.view.rows() } else { 0 };
-        let mut kinds: Vec<_> = (0..rows).map(|row| self.plan.kind(row)).filter(|kind| kind.1 > 0).collect();
+        let switches = if self.planned { self.view.switch_count() } else { 0 };
+        let mut kinds: Vec<_> =
+            (0..switches).map(|sw| self.plan.kind(sw)).filter(|kind| kind.1 > 0).collect();
         kinds.sort_unstable();
         kinds.dedup();
         let of_kind = |kind| {
@@ -104,48 +105,48 @@ impl Filler<'_> {
         kinds.into_iter().map(of_kind).collect()
     }
 
-    fn above<'b>(&'b self, row: usize, places: &'b Places) -> Above<'b> {
-        let Some(places) = places.get(&self.plan.kind(row)) else {
+    fn above<'b>(&'b self, sw: usize, places: &'b Places) -> Above<'b> {
+        let Some(places) = places.get(&self.plan.kind(sw)) else {
             return Above { ports: &[], places: &[], over: Vec::new(), whole: false };
         };
-        let ports = self.plan.ports_up(row);
+        let ports = self.plan.ports_up(sw);
         let mut over: Vec<u32> =
-            ports.iter().filter_map(|port| self.beyond_up(row, *port)).map(|over| over as u32).collect();
+            ports.iter().filter_map(|port| self.beyond_up(sw, *port)).map(|over| over as u32).collect();
         let whole = over.len() == ports.len();
         over.sort_unstable();
         over.dedup();
         Above { ports, places, over, whole }
     }
 
-    fn row(&self, row: usize, table: &mut [u8], places: &Places) {
-        let above = self.above(row, places);
+    fn sw(&self, sw: usize, table: &mut [u8], places: &Places) {
+        let above = self.above(sw, places);
         let mut left = Vec::new();
-        for begin in (0..self.view.rows()).step_by(WIDTH) {
+        for begin in (0..self.view.switch_count()).step_by(WIDTH) {
             let chunk = begin / WIDTH;
-            let onward = self.distances.onward(self.view, self.plan.ranks(), row, chunk, &above.over);
-            for there in begin..(begin + WIDTH).min(self.view.rows()) {
+            let onward = self.distances.onward(self.view, self.plan.ranks(), sw, chunk, &above.over);
+            for there in begin..(begin + WIDTH).min(self.view.switch_count()) {
                 let (destinations, column) = (self.destinations.at(there), there - begin);
-                if there == row {
+                if there == sw {
                     for one in destinations {
                         table[usize::from(one.lid)] = one.port;
                     }
                     continue;
                 }
-                if destinations.is_empty() || self.distances.hops(row, there).is_none() {
+                if destinations.is_empty() || self.distances.hops(sw, there).is_none() {
                     continue;
                 }
-                let up = self.distances.is_up(row, there);
+                let up = self.distances.is_up(sw, there);
                 if up && self.planned {
-                    self.up(row, there, &above, onward.climb[column], table, &mut left);
+                    self.up(sw, there, &above, onward.climb[column], table, &mut left);
                 } else {
                     let only = (!up && onward.below[column] == 1)
-                        .then(|| self.view.neighbours(row)[usize::from(onward.only[column])]);
-                    self.other(row, there, only, table, &mut left);
+                        .then(|| self.view.neighbours(sw)[usize::from(onward.only[column])]);
+                    self.other(sw, there, only, table, &mut left);
                 }
             }
         }
         if !left.is_empty() {
-            self.spread(row, table, left);
+            self.spread(sw, table, left);
         }
     }
 
@@ -153,7 +154,7 @@ impl Filler<'_> {
     #[inline]
     fn up(
         &self,
-        row: usize,
+        sw: usize,
         there: usize,
         above: &Above<'_>,
         all_climb: bool,
@@ -162,31 +163,31 @@ impl Filler<'_> {
     ) {
         let destinations = self.destinations.at(there);
         let Some(places) = above.places.get(self.destinations.range(there)) else {
-            left.extend(destinations.iter().map(|one| Left { destination: *one, row: there as u32 }));
+            left.extend(destinations.iter().map(|one| Left { destination: *one, sw: there as u32 }));
             return;
         };
         for (one, place) in destinations.iter().zip(places) {
             let port = above.ports.get(*place as usize).copied().unwrap_or(0);
-            let leads = |over| self.distances.climbs(row, over, there);
-            if port != 0 && above.whole && all_climb || self.beyond_up(row, port).is_some_and(leads) {
+            let leads = |over| self.distances.climbs(sw, over, there);
+            if port != 0 && above.whole && all_climb || self.beyond_up(sw, port).is_some_and(leads) {
                 table[usize::from(one.lid)] = port;
             } else {
-                left.push(Left { destination: *one, row: there as u32 });
+                left.push(Left { destination: *one, sw: there as u32 });
             }
         }
     }
 
     /// The neighbour above to which a port of the plan leads. All do, unless a cable was cut or moved since the plan was made.
-    fn beyond_up(&self, row: usize, port: u8) -> Option<usize> {
-        let (over, _) = self.view.beyond(row, port).filter(|_| port != 0)?;
-        self.plan.ranks().is_up(row, over).then_some(over)
+    fn beyond_up(&self, sw: usize, port: u8) -> Option<usize> {
+        let (over, _) = self.view.beyond(sw, port).filter(|_| port != 0)?;
+        self.plan.ranks().is_up(sw, over).then_some(over)
     }
 
     /// Routes down, and all where there is no plan: the only port, or the plan's among several. `only` is the one neighbour that
     /// leads there, if that is known.
     fn other(
         &self,
-        row: usize,
+        sw: usize,
         there: usize,
         only: Option<Neighbour>,
         table: &mut [u8],
@@ -197,7 +198,7 @@ impl Filler<'_> {
             // Nearly always; and then there is nothing to remember.
             Some(near) if near.cables == 1 => Vec::new(),
             Some(near) => vec![near],
-            None => self.distances.over(self.view, self.plan.ranks(), row, there).collect(),
+            None => self.distances.over(self.view, self.plan.ranks(), sw, there).collect(),
         };
         if let Some(near) = only.or(over.first().copied()).filter(|near| over.len() < 2 && near.cables == 1) {
             for one in destinations {
@@ -206,45 +207,44 @@ impl Filler<'_> {
             return;
         }
         for one in destinations {
-            match self.down_by_plan(row, &over, one).filter(|_| self.planned) {
+            match self.down_by_plan(sw, &over, one).filter(|_| self.planned) {
                 Some(port) => table[usize::from(one.lid)] = port,
-                None => left.push(Left { destination: *one, row: there as u32 }),
+                None => left.push(Left { destination: *one, sw: there as u32 }),
             }
         }
     }
 
-    fn down_by_plan(&self, row: usize, over: &[Neighbour], one: &Destination) -> Option<u8> {
+    fn down_by_plan(&self, sw: usize, over: &[Neighbour], one: &Destination) -> Option<u8> {
         let near = match over {
             [only] => *only,
-            several => *several.iter().find(|near| self.plan.distance(near.row as usize, one) == 0)?,
+            several => *several.iter().find(|near| self.plan.distance(near.sw as usize, one) == 0)?,
         };
         let cables = u32::from(near.cables);
-        let cable = self.plan.cable(row, near.row as usize, one, cables);
-        self.view.cables(row, near).nth(cable as usize)
+        let cable = self.plan.cable(sw, near.sw as usize, one, cables);
+        self.view.cables(sw, near).nth(cable as usize)
     }
 
     /// The port that the plan names for one entry, if it leads on.
-    pub(crate) fn plan_says(&self, row: usize, there: usize, one: &Destination) -> Option<u8> {
-        if !self.distances.is_up(row, there) {
-            let over: Vec<Neighbour> =
-                self.distances.over(self.view, self.plan.ranks(), row, there).collect();
-            return self.down_by_plan(row, &over, one);
+    pub(crate) fn plan_says(&self, sw: usize, there: usize, one: &Destination) -> Option<u8> {
+        if !self.distances.is_up(sw, there) {
+            let over: Vec<Neighbour> = self.distances.over(self.view, self.plan.ranks(), sw, there).collect();
+            return self.down_by_plan(sw, &over, one);
         }
-        let kind = self.plan.kind(row);
+        let kind = self.plan.kind(sw);
         let place = (kind.1 > 0).then(|| self.plan.place(kind, one))?;
-        let port = *self.plan.ports_up(row).get(place as usize)?;
-        self.beyond_up(row, port).is_some_and(|over| self.distances.climbs(row, over, there)).then_some(port)
+        let port = *self.plan.ports_up(sw).get(place as usize)?;
+        self.beyond_up(sw, port).is_some_and(|over| self.distances.climbs(sw, over, there)).then_some(port)
     }
 
     /// What the plan does not place goes where least is.
-    fn spread(&self, row: usize, table: &mut [u8], mut left: Vec<Left>) {
-        let mut load = self.load(row, table);
+    fn spread(&self, sw: usize, table: &mut [u8], mut left: Vec<Left>) {
+        let mut load = self.load(sw, table);
         left.sort_by_key(|left| (left.destination.class, left.destination.number, left.destination.lid));
-        let prior = self.prior.and_then(|tables| Some(tables.table(tables.row(self.view.switch(row))?)));
-        let mut choice = Choice { row: u32::MAX, ports: Vec::new() };
+        let prior = self.prior.and_then(|tables| Some(tables.table(tables.index_of(self.view.switch(sw))?)));
+        let mut choice = Choice { sw: u32::MAX, ports: Vec::new() };
         left.retain(|left| {
-            let kept = self.kept(row, left, prior);
-            let port = kept.or_else(|| self.least(row, left, &load, &mut choice));
+            let kept = self.kept(sw, left, prior);
+            let port = kept.or_else(|| self.least(sw, left, &load, &mut choice));
             if let Some(port) = port {
                 table[usize::from(left.destination.lid)] = port;
                 load.add(left.destination.class, port);
@@ -256,17 +256,17 @@ impl Filler<'_> {
             for left in &left {
                 let (class, entry) = (left.destination.class, &mut table[usize::from(left.destination.lid)]);
                 load.remove(class, *entry);
-                *entry = self.least(row, left, &load, &mut choice).unwrap_or(*entry);
+                *entry = self.least(sw, left, &load, &mut choice).unwrap_or(*entry);
                 load.add(class, *entry);
             }
         }
     }
 
     /// What is placed already.
-    fn load(&self, row: usize, table: &[u8]) -> Load {
+    fn load(&self, sw: usize, table: &[u8]) -> Load {
         let stride = self.view.stride();
         let mut load = Load { stride, of_class: vec![0; CLASSES * stride], all: vec![0; stride] };
-        let own = self.destinations.range(row);
+        let own = self.destinations.range(sw);
         let all = self.destinations.all();
         for one in all[..own.start].iter().chain(&all[own.end..]) {
             let port = table[usize::from(one.lid)];
@@ -278,19 +278,19 @@ impl Filler<'_> {
     }
 
     /// The port of former tables, if it is still good.
-    fn kept(&self, row: usize, left: &Left, prior: Option<&[u8]>) -> Option<u8> {
+    fn kept(&self, sw: usize, left: &Left, prior: Option<&[u8]>) -> Option<u8> {
         let port = *prior?.get(usize::from(left.destination.lid)).filter(|port| **port != NO_PATH)?;
-        let (over, _) = self.view.beyond(row, port)?;
-        self.distances.leads(self.plan.ranks(), row, over, left.row as usize).then_some(port)
+        let (over, _) = self.view.beyond(sw, port)?;
+        self.distances.leads(self.plan.ranks(), sw, over, left.sw as usize).then_some(port)
     }
 
     /// The port that carries least, and of those the one next to where the plan points.
-    fn least(&self, row: usize, left: &Left, load: &Load, choice: &mut Choice) -> Option<u8> {
-        if choice.row != left.row {
-            choice.row = left.row;
+    fn least(&self, sw: usize, left: &Left, load: &Load, choice: &mut Choice) -> Option<u8> {
+        if choice.sw != left.sw {
+            choice.sw = left.sw;
             choice.ports.clear();
-            for near in self.distances.over(self.view, self.plan.ranks(), row, left.row as usize) {
-                choice.ports.extend(self.view.cables(row, near).map(|port| (near.row, port)));
+            for near in self.distances.over(self.view, self.plan.ranks(), sw, left.sw as usize) {
+                choice.ports.extend(self.view.cables(sw, near).map(|port| (near.sw, port)));
             }
         }
         let one = &left.destination;

@@ -28,7 +28,7 @@ pub(crate) struct Filled {
 }
 
 /// Fills tables and sets the VLs. Where there is a form, its routes are taken for all destinations that it serves; the rest goes
-/// up and down on a VL after its own. Rows from which no route goes up and down have no entry.
+/// up and down on a VL after its own. Switches from which no route goes up and down have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
@@ -49,29 +49,29 @@ pub(crate) fn fill(
     let mut count = own.max(1);
     let mut filled = Filled { rest: 0, up_down: vec![false; tables.width()] };
     let last = own + layered.orders.len() as u8;
-    // Rows that the form does not serve.
-    let mut unserved = vec![false; view.rows()];
-    for (row, one) in destinations.in_turn() {
-        layered.breadth_first(row);
-        let formed = form.is_some_and(|form| form.ports(row, one, &mut layered.port));
+    // Switches that the form does not serve.
+    let mut unserved = vec![false; view.switch_count()];
+    for (sw, one) in destinations.in_turn() {
+        layered.breadth_first(sw);
+        let formed = form.is_some_and(|form| form.ports(sw, one, &mut layered.port));
         let vl = match (formed, own) {
             (true, 1..) => 0,
-            (formed, _) => own + layered.place(row, formed),
+            (formed, _) => own + layered.place(sw, formed),
         };
         filled.up_down[usize::from(one.lid)] = vl == last && (own == 0 || !formed);
         if form.is_some() && !formed {
             filled.rest += 1;
-            unserved[row] = true;
+            unserved[sw] = true;
         }
         count = count.max(vl + 1);
         levels[usize::from(one.lid)] = vl;
-        layered.take(row);
+        layered.take(sw);
         let width = tables.width();
         let bytes = tables.bytes_mut();
         for (at, port) in layered.port.iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
             bytes[at * width + usize::from(one.lid)] = *port;
         }
-        bytes[row * width + usize::from(one.lid)] = one.port;
+        bytes[sw * width + usize::from(one.lid)] = one.port;
     }
     tables.set_vls(match form.filter(|_| own > 0) {
         Some(form) => vls_of(view, form, &unserved, count),
@@ -85,14 +85,14 @@ pub(crate) fn fill(
 
 /// VLs of a form: levels pair by pair, and one more for the destinations that it does not serve.
 fn vls_of(view: &View, form: &dyn Form, unserved: &[bool], count: u8) -> VlAssignment {
-    let rows = view.rows();
-    let mut levels = vec![0; rows * rows];
-    for from in (0..rows).filter(|row| view.hosts(*row) > 0) {
+    let switches = view.switch_count();
+    let mut levels = vec![0; switches * switches];
+    for from in (0..switches).filter(|sw| view.hosts(*sw) > 0) {
         for (to, unserved) in unserved.iter().enumerate() {
-            levels[from * rows + to] = if *unserved { form.levels() } else { form.level(from, to) };
+            levels[from * switches + to] = if *unserved { form.levels() } else { form.level(from, to) };
         }
     }
-    VlAssignment { count, service: Service::Pair { rows, levels }, mapping: form::mapping(view, form) }
+    VlAssignment { count, service: Service::Pair { switches, levels }, mapping: form::mapping(view, form) }
 }
 
 /// The work on one destination after the other.
@@ -104,7 +104,7 @@ struct Layered<'a> {
     up_down: Option<Distances>,
     /// Routes that use each cable, weighed by hosts.
     load: Vec<u64>,
-    /// Of the destination at hand: hops, rows from near to far, load of the best route, port, hosts behind.
+    /// Of the destination at hand: hops, switches from near to far, load of the best route, port, hosts behind.
     hops: Vec<u16>,
     near: Vec<u32>,
     cost: Vec<u64>,
@@ -116,18 +116,18 @@ struct Layered<'a> {
 
 impl<'a> Layered<'a> {
     fn new(view: &'a View, ranks: &'a Ranks, vls: u8) -> Self {
-        let rows = view.rows();
+        let switches = view.switch_count();
         Self {
             view,
             ranks,
             orders: vec![Order::new(view, ranks); usize::from(vls) - 1],
             up_down: None,
-            load: vec![0; rows * view.stride()],
-            hops: vec![FAR; rows],
-            near: Vec::with_capacity(rows),
-            cost: vec![0; rows],
-            port: vec![NO_PATH; rows],
-            behind: vec![0; rows],
+            load: vec![0; switches * view.stride()],
+            hops: vec![FAR; switches],
+            near: Vec::with_capacity(switches),
+            cost: vec![0; switches],
+            port: vec![NO_PATH; switches],
+            behind: vec![0; switches],
             waits: Vec::new(),
         }
     }
@@ -139,18 +139,18 @@ impl<'a> Layered<'a> {
         self.near.push(from as u32);
         let mut at = 0;
         while at < self.near.len() {
-            let row = self.near[at] as usize;
+            let sw = self.near[at] as usize;
             at += 1;
-            for near in self.view.neighbours(row) {
-                let hops = &mut self.hops[near.row as usize];
+            for near in self.view.neighbours(sw) {
+                let hops = &mut self.hops[near.sw as usize];
                 if *hops == FAR {
                     *hops = u16::MAX - 1;
-                    self.near.push(near.row);
+                    self.near.push(near.sw);
                 }
             }
-            for near in self.view.neighbours(row) {
-                let further = self.hops[row] + 1;
-                let hops = &mut self.hops[near.row as usize];
+            for near in self.view.neighbours(sw) {
+                let further = self.hops[sw] + 1;
+                let hops = &mut self.hops[near.sw as usize];
                 *hops = (*hops).min(further);
             }
         }
@@ -179,32 +179,32 @@ impl<'a> Layered<'a> {
         last as u8
     }
 
-    /// The shortest routes of least load to a row.
+    /// The shortest routes of least load to a switch.
     fn shortest(&mut self, to: usize) {
         self.port.fill(NO_PATH);
         self.cost[to] = 0;
         for at in 1..self.near.len() {
-            let row = self.near[at] as usize;
-            let hops = self.hops[row];
+            let sw = self.near[at] as usize;
+            let hops = self.hops[sw];
             let mut best = (u64::MAX, NO_PATH);
-            for near in self.view.neighbours(row) {
-                let over = near.row as usize;
+            for near in self.view.neighbours(sw) {
+                let over = near.sw as usize;
                 if self.hops[over] + 1 == hops {
-                    best = self.cheapest(row, *near, self.cost[over], best);
+                    best = self.cheapest(sw, *near, self.cost[over], best);
                 }
             }
-            (self.cost[row], self.port[row]) = best;
+            (self.cost[sw], self.port[sw]) = best;
         }
     }
 
     #[inline]
-    fn cheapest(&self, row: usize, near: super::view::Neighbour, behind: u64, best: (u64, u8)) -> (u64, u8) {
-        let load = |port: u8| self.load[row * self.view.stride() + usize::from(port)];
+    fn cheapest(&self, sw: usize, near: super::view::Neighbour, behind: u64, best: (u64, u8)) -> (u64, u8) {
+        let load = |port: u8| self.load[sw * self.view.stride() + usize::from(port)];
         if near.cables == 1 {
             let cost = behind + load(near.port);
             return if cost < best.0 { (cost, near.port) } else { best };
         }
-        let cables = self.view.cables(row, near).map(|port| (behind + load(port), port));
+        let cables = self.view.cables(sw, near).map(|port| (behind + load(port), port));
         cables.fold(best, |best, one| if one.0 < best.0 { one } else { best })
     }
 
@@ -212,52 +212,52 @@ impl<'a> Layered<'a> {
     fn up_and_down(&mut self, to: usize) {
         let distances = self.up_down.get_or_insert_with(|| Distances::up_down(self.view, self.ranks));
         let distances = std::mem::replace(distances, Distances::none());
-        self.near.sort_by_key(|row| (distances.hops(*row as usize, to).unwrap_or(FAR), *row));
+        self.near.sort_by_key(|sw| (distances.hops(*sw as usize, to).unwrap_or(FAR), *sw));
         self.port.fill(NO_PATH);
         self.cost[to] = 0;
         for at in 0..self.near.len() {
-            let row = self.near[at] as usize;
-            if row == to || distances.hops(row, to).is_none() {
+            let sw = self.near[at] as usize;
+            if sw == to || distances.hops(sw, to).is_none() {
                 continue;
             }
             let mut best = (u64::MAX, NO_PATH);
-            for near in distances.over(self.view, self.ranks, row, to) {
-                best = self.cheapest(row, near, self.cost[near.row as usize], best);
+            for near in distances.over(self.view, self.ranks, sw, to) {
+                best = self.cheapest(sw, near, self.cost[near.sw as usize], best);
             }
-            (self.cost[row], self.port[row]) = best;
+            (self.cost[sw], self.port[sw]) = best;
         }
         self.up_down = Some(distances);
     }
 
-    /// Hosts behind each row, far ones first.
+    /// Hosts behind each switch, far ones first.
     fn count(&mut self) {
-        for row in &self.near {
-            self.behind[*row as usize] = self.view.hosts(*row as usize);
+        for sw in &self.near {
+            self.behind[*sw as usize] = self.view.hosts(*sw as usize);
         }
         for at in (1..self.near.len()).rev() {
-            let row = self.near[at] as usize;
-            if let Some((over, _)) = self.view.beyond(row, self.port[row]) {
-                self.behind[over] += self.behind[row];
+            let sw = self.near[at] as usize;
+            if let Some((over, _)) = self.view.beyond(sw, self.port[sw]) {
+                self.behind[over] += self.behind[sw];
             }
         }
     }
 
-    /// What the cable of a row waits for on the routes at hand: nothing if no host is behind it, or the route ends there.
+    /// What the cable of a switch waits for on the routes at hand: nothing if no host is behind it, or the route ends there.
     #[inline]
-    fn wait(&self, row: usize) -> Option<(usize, usize)> {
-        if self.behind[row] == 0 {
+    fn wait(&self, sw: usize) -> Option<(usize, usize)> {
+        if self.behind[sw] == 0 {
             return None;
         }
-        let (over, _) = self.view.beyond(row, self.port[row])?;
+        let (over, _) = self.view.beyond(sw, self.port[sw])?;
         self.view.beyond(over, self.port[over])?;
-        Some((self.view.channel(row, self.port[row]), self.view.channel(over, self.port[over])))
+        Some((self.view.channel(sw, self.port[sw]), self.view.channel(over, self.port[over])))
     }
 
     /// Puts the routes on a VL, if nothing then waits for itself there.
     fn fits(&mut self, vl: usize) -> bool {
         let mut waits = std::mem::take(&mut self.waits);
         waits.clear();
-        waits.extend(self.near[1..].iter().filter_map(|row| self.wait(*row as usize)));
+        waits.extend(self.near[1..].iter().filter_map(|sw| self.wait(*sw as usize)));
         let fits = self.orders[vl].wait_for_all(&waits);
         self.waits = waits;
         fits
@@ -266,10 +266,10 @@ impl<'a> Layered<'a> {
     /// Counts the routes as taken.
     fn take(&mut self, to: usize) {
         let stride = self.view.stride();
-        for row in &self.near {
-            let row = *row as usize;
-            if row != to && self.port[row] != NO_PATH {
-                self.load[row * stride + usize::from(self.port[row])] += u64::from(self.behind[row]);
+        for sw in &self.near {
+            let sw = *sw as usize;
+            if sw != to && self.port[sw] != NO_PATH {
+                self.load[sw * stride + usize::from(self.port[sw])] += u64::from(self.behind[sw]);
             }
         }
     }
@@ -296,10 +296,10 @@ mod tests {
         let destinations = Destinations::of(&graph, &view, &lids, &plan);
         let mut layered = Layered::new(&view, &ranks, 4);
         let mut refusals = 0;
-        for (row, _) in destinations.in_turn() {
-            layered.breadth_first(row);
-            refusals += u32::from(layered.place(row, false));
-            layered.take(row);
+        for (sw, _) in destinations.in_turn() {
+            layered.breadth_first(sw);
+            refusals += u32::from(layered.place(sw, false));
+            layered.take(sw);
         }
         // Without a memory each refusal is a search of its own.
         let searches: u32 = layered.orders.iter().map(|order| order.cycles).sum();

@@ -7,7 +7,7 @@
 use super::ranks::Ranks;
 use super::view::View;
 
-/// Waits between the cables of one VL. A cable's number is row × stride + port where it begins.
+/// Waits between the cables of one VL. A cable's number is switch × stride + port where it begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Order<'a> {
     view: &'a View,
@@ -39,16 +39,16 @@ impl<'a> Order<'a> {
     }
 
     fn with_first(view: &'a View, ranks: &Ranks, up_first: bool) -> Self {
-        let cables = view.rows() * view.stride();
+        let cables = view.switch_count() * view.stride();
         let words = view.stride().div_ceil(64);
         let mut sorted: Vec<u32> = (0..cables as u32).collect();
         sorted.sort_by_cached_key(|cable| {
-            let (row, port) = (*cable as usize / view.stride(), *cable as usize % view.stride());
-            let Some((there, _)) = view.beyond(row, port as u8) else { return (2, 0, 0) };
-            let rank = i32::from(ranks.rank(row));
-            // Between equal ranks the lower row is above.
-            let is_up = ranks.is_up(row, there);
-            let of_group = if is_up { (rank, -(row as i64)) } else { (-rank, row as i64) };
+            let (sw, port) = (*cable as usize / view.stride(), *cable as usize % view.stride());
+            let Some((there, _)) = view.beyond(sw, port as u8) else { return (2, 0, 0) };
+            let rank = i32::from(ranks.rank(sw));
+            // Between equal ranks the lower switch is above.
+            let is_up = ranks.is_up(sw, there);
+            let of_group = if is_up { (rank, -(sw as i64)) } else { (-rank, sw as i64) };
             (u8::from(is_up != up_first), of_group.0, of_group.1)
         });
         let mut place = vec![0; cables];
@@ -206,11 +206,11 @@ impl<'a> Order<'a> {
     /// The cables that a cable waits for.
     fn waited_for(&self, cable: usize, found: &mut Vec<usize>) {
         let stride = self.view.stride();
-        let Some((row, _)) = self.view.beyond(cable / stride, (cable % stride) as u8) else { return };
+        let Some((sw, _)) = self.view.beyond(cable / stride, (cable % stride) as u8) else { return };
         for word in 0..self.words {
             let mut bits = self.bits[cable * self.words + word];
             while bits != 0 {
-                found.push(row * stride + word * 64 + bits.trailing_zeros() as usize);
+                found.push(sw * stride + word * 64 + bits.trailing_zeros() as usize);
                 bits &= bits - 1;
             }
         }
@@ -219,9 +219,9 @@ impl<'a> Order<'a> {
     /// The cables that wait for a cable.
     fn waiting(&self, cable: usize, found: &mut Vec<usize>) {
         let stride = self.view.stride();
-        let (row, port) = (cable / stride, cable % stride);
+        let (sw, port) = (cable / stride, cable % stride);
         for entry in 0..stride {
-            let Some((there, number)) = self.view.beyond(row, entry as u8) else { continue };
+            let Some((there, number)) = self.view.beyond(sw, entry as u8) else { continue };
             let before = there * stride + usize::from(number);
             let (word, bit) = self.word(before, port);
             if self.bits[word] & bit != 0 {
@@ -264,7 +264,7 @@ mod tests {
     fn a_cycle_is_remembered_and_one_of_waits_that_were_taken_back_is_not() {
         let view = ring();
         let ranks = Ranks::of_centre(&view);
-        let [a, b, c] = [0, 1, 2].map(|row| view.channel(row, 1));
+        let [a, b, c] = [0, 1, 2].map(|sw| view.channel(sw, 1));
         let mut order = Order::new(&view, &ranks);
         assert_eq!(order.wait(a, b), Ok(true));
         assert_eq!(order.wait(b, c), Ok(true));

@@ -31,9 +31,9 @@ pub(crate) const CLASSES: usize = 3;
 /// Positions in the tree, and the numbers of all destinations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Position of a row among the planes that its lower neighbours choose from.
+    /// Position of a switch among the planes that its lower neighbours choose from.
     label: Vec<u32>,
-    /// How many positions a row's lower neighbours choose from.
+    /// How many positions a switch's lower neighbours choose from.
     among: Vec<u32>,
     /// By class, rank and number: the destination's place among those that share its positions of all ranks below. Its digit for
     /// the rank is taken of that.
@@ -43,14 +43,14 @@ pub struct Plan {
     /// What trunks have beyond that in the mean, in parts of a cable ([`PART`]).
     beyond: Vec<u32>,
     ranks: Ranks,
-    /// Per row: how many positions it chooses from when it goes up, and where its ports begin in `ports`.
+    /// Per switch: how many positions it chooses from when it goes up, and where its ports begin in `ports`.
     up: Vec<(u32, u32)>,
     /// Ports by position and cable; 0 is none.
     ports: Vec<u8>,
     /// Number of the destination that answers to a LID.
     number: Vec<u32>,
     class: Vec<u8>,
-    /// Rows along the leaves.
+    /// Switches along the leaves.
     along: Vec<u32>,
 }
 
@@ -59,14 +59,14 @@ impl Plan {
     #[must_use]
     pub fn of(graph: &Graph, view: &View, ranks: &Ranks, lids: &Lids, apart: &[NodeIx]) -> Self {
         let tree = ranks.top() <= MOST_LEVELS && ranks.top() > 0;
-        let shape = if tree { Shape::of(view, ranks) } else { Shape::none(view.rows()) };
+        let shape = if tree { Shape::of(view, ranks) } else { Shape::none(view.switch_count()) };
         let levels = usize::from(ranks.top()) + 1;
         let mut plan = Self {
             index: Default::default(),
             cables: vec![1; levels],
             beyond: vec![0; levels],
             ranks: ranks.clone(),
-            up: Vec::with_capacity(view.rows()),
+            up: Vec::with_capacity(view.switch_count()),
             ports: Vec::new(),
             number: vec![0; usize::from(lids.top()) + 1],
             class: vec![0; usize::from(lids.top()) + 1],
@@ -86,12 +86,12 @@ impl Plan {
         let levels = self.cables.len();
         let mut cables = vec![BTreeMap::<u32, usize>::new(); levels];
         let mut widest = vec![1; levels];
-        for row in 0..view.rows() {
-            let rank = usize::from(ranks.rank(row));
-            if self.label[row] != NONE {
-                widest[rank - 1] = self.among[row].max(widest[rank - 1]);
+        for sw in 0..view.switch_count() {
+            let rank = usize::from(ranks.rank(sw));
+            if self.label[sw] != NONE {
+                widest[rank - 1] = self.among[sw].max(widest[rank - 1]);
             }
-            let above = view.neighbours(row).iter().filter(|near| ranks.is_up(row, near.row as usize));
+            let above = view.neighbours(sw).iter().filter(|near| ranks.is_up(sw, near.sw as usize));
             for near in above {
                 *cables[rank].entry(u32::from(near.cables)).or_default() += 1;
             }
@@ -103,23 +103,22 @@ impl Plan {
     }
 
     fn collect_ports(&mut self, view: &View, ranks: &Ranks) {
-        for row in 0..view.rows() {
+        for sw in 0..view.switch_count() {
             let begin = self.ports.len() as u32;
             let planned = |near: u32| {
                 let near = near as usize;
-                ranks.rank(near) == ranks.rank(row) + 1 && self.label[near] != NONE
+                ranks.rank(near) == ranks.rank(sw) + 1 && self.label[near] != NONE
             };
-            let above: Vec<_> =
-                view.neighbours(row).iter().copied().filter(|near| planned(near.row)).collect();
+            let above: Vec<_> = view.neighbours(sw).iter().copied().filter(|near| planned(near.sw)).collect();
             // A leaf that hangs from the top is beside all planes: its hosts' routes go where least is.
-            let above = if hangs_high(ranks, row) { Vec::new() } else { above };
-            let among = above.first().map_or(0, |near| self.among[near.row as usize]);
+            let above = if hangs_high(ranks, sw) { Vec::new() } else { above };
+            let among = above.first().map_or(0, |near| self.among[near.sw as usize]);
             self.up.push((among, begin));
-            let cables = self.cables[usize::from(ranks.rank(row))];
+            let cables = self.cables[usize::from(ranks.rank(sw))];
             self.ports.resize(self.ports.len() + (among * cables) as usize, 0);
             for near in above {
-                let label = self.label[near.row as usize];
-                for (cable, port) in view.cables(row, near).enumerate().take(cables as usize) {
+                let label = self.label[near.sw as usize];
+                for (cable, port) in view.cables(sw, near).enumerate().take(cables as usize) {
                     if label < among {
                         self.ports[begin as usize + (label * cables) as usize + cable] = port;
                     }
@@ -135,8 +134,8 @@ impl Plan {
             special[node.index()] = true;
         }
         let mut next = [0_u32; CLASSES];
-        for row in self.along.clone() {
-            let switch = view.switch(row as usize);
+        for sw in self.along.clone() {
+            let switch = view.switch(sw as usize);
             for near in graph.ports(switch) {
                 let end = if graph.number(near) == 0 { Some(near) } else { graph.peer(near) };
                 let Some(end) = end else { continue };
@@ -181,23 +180,23 @@ impl Plan {
 
     /// How many switches it places.
     #[must_use]
-    pub fn rows(&self) -> usize {
+    pub fn switch_count(&self) -> usize {
         self.label.len()
     }
 
-    /// The ports by which a row may go up, by their places; 0 where one is missing. Which of them a number takes is its
+    /// The ports by which a switch may go up, by their places; 0 where one is missing. Which of them a number takes is its
     /// [`place`](Self::place).
     #[inline]
-    pub(crate) fn ports_up(&self, row: usize) -> &[u8] {
-        let (among, begin) = self.up[row];
-        let cables = self.cables[usize::from(self.ranks.rank(row))];
+    pub(crate) fn ports_up(&self, sw: usize) -> &[u8] {
+        let (among, begin) = self.up[sw];
+        let cables = self.cables[usize::from(self.ranks.rank(sw))];
         &self.ports[begin as usize..][..(among * cables) as usize]
     }
 
-    /// All rows of the same answer find a number at the same place among their [`ports_up`](Self::ports_up).
+    /// Switches of one kind find a number at the same place among their [`ports_up`](Self::ports_up).
     #[inline]
-    pub(crate) fn kind(&self, row: usize) -> (u16, u32) {
-        (self.ranks.rank(row), self.up[row].0)
+    pub(crate) fn kind(&self, sw: usize) -> (u16, u32) {
+        (self.ranks.rank(sw), self.up[sw].0)
     }
 
     /// A destination's place among those of its class that share its positions of all lower ranks.
@@ -207,13 +206,13 @@ impl Plan {
         of_rank.and_then(|index| index.get(one.number as usize)).copied().unwrap_or(0)
     }
 
-    /// How many numbers go up from a row before a port has the next: one for each cable, those beyond the usual ones too.
+    /// How many numbers go up from a switch before a port has the next: one for each cable, those beyond the usual ones too.
     fn round(&self, rank: usize, among: u32) -> u32 {
         let usual = among.saturating_mul(self.cables[rank]);
         usual.saturating_add(among.saturating_mul(self.beyond[rank]).saturating_add(PART / 2) / PART)
     }
 
-    /// The place of a number among the [`ports_up`](Self::ports_up) of rows of a [`kind`](Self::kind) that has any. Past their end
+    /// The place of a number among the [`ports_up`](Self::ports_up) of switches of a [`kind`](Self::kind) that has any. Past their end
     /// are numbers for cables that some trunks have and others lack.
     pub(crate) fn place(&self, (rank, among): (u16, u32), one: &Destination) -> u32 {
         let rank = usize::from(rank);
@@ -224,18 +223,18 @@ impl Plan {
 
     /// How far a switch of the rank below, or of the same plane, is from where the number's digit points: 0 is the right one.
     #[inline]
-    pub(crate) fn distance(&self, row: usize, one: &Destination) -> u32 {
-        let label = self.label[row];
+    pub(crate) fn distance(&self, sw: usize, one: &Destination) -> u32 {
+        let label = self.label[sw];
         if label == NONE {
             return 0;
         }
-        let among = self.among[row];
-        let rank = usize::from(self.ranks.rank(row)) - 1;
+        let among = self.among[sw];
+        let rank = usize::from(self.ranks.rank(sw)) - 1;
         let digit = self.index(rank, one) % self.round(rank, among) % among;
         (label + among - digit) % among
     }
 
-    /// Which of several cables between two rows a number takes.
+    /// Which of several cables between two switches a number takes.
     #[inline]
     pub(crate) fn cable(&self, a: usize, b: usize, one: &Destination, cables: u32) -> u32 {
         let rank = usize::from(self.ranks.rank(a).min(self.ranks.rank(b)));
@@ -284,8 +283,8 @@ pub(crate) fn usual_cables(trunks: &BTreeMap<u32, usize>) -> (u32, u32) {
 }
 
 /// Is it a leaf above the lowest rank? No route leads through it, so it joins no planes.
-fn hangs_high(ranks: &Ranks, row: usize) -> bool {
-    ranks.rank(row) > 0 && ranks.is_leaf(row)
+fn hangs_high(ranks: &Ranks, sw: usize) -> bool {
+    ranks.rank(sw) > 0 && ranks.is_leaf(sw)
 }
 
 /// Positions of switches in planes.
@@ -296,25 +295,25 @@ struct Shape {
 }
 
 impl Shape {
-    fn none(rows: usize) -> Self {
-        Self { label: vec![NONE; rows], among: vec![1; rows], along: (0..rows as u32).collect() }
+    fn none(switches: usize) -> Self {
+        Self { label: vec![NONE; switches], among: vec![1; switches], along: (0..switches as u32).collect() }
     }
 
     fn of(view: &View, ranks: &Ranks) -> Self {
-        let mut shape = Self::none(view.rows());
+        let mut shape = Self::none(view.switch_count());
         let pods: Vec<Vec<u32>> =
-            (0..=ranks.top()).map(|top| view.components_of(|row| ranks.rank(row) <= top)).collect();
+            (0..=ranks.top()).map(|top| view.components_of(|sw| ranks.rank(sw) <= top)).collect();
         let mut parents = view.components();
         for rank in 1..=ranks.top() {
-            let planes = view.components_of(|row| ranks.rank(row) >= rank && !hangs_high(ranks, row));
+            let planes = view.components_of(|sw| ranks.rank(sw) >= rank && !hangs_high(ranks, sw));
             shape.place(ranks, rank, &parents, &planes, &pods[usize::from(rank)]);
             parents = planes;
         }
         let mut along: Vec<u32> = shape.along.clone();
         // Within the largest pod first by the smaller ones that it is made of.
-        along.sort_by_key(|row| {
-            let of_row: Vec<u32> = pods.iter().rev().map(|pod| pod[*row as usize]).collect();
-            (ranks.rank(*row as usize), of_row, *row)
+        along.sort_by_key(|sw| {
+            let of_switch: Vec<u32> = pods.iter().rev().map(|pod| pod[*sw as usize]).collect();
+            (ranks.rank(*sw as usize), of_switch, *sw)
         });
         shape.along = along;
         shape
@@ -323,12 +322,12 @@ impl Shape {
     /// Gives the switches of a rank their positions: plane by plane within what hangs together one level below, and within a
     /// plane one after the other in each pod.
     fn place(&mut self, ranks: &Ranks, rank: u16, parents: &[u32], planes: &[u32], pods: &[u32]) {
-        let rows = (0..planes.len()).filter(|row| ranks.rank(*row) == rank && !hangs_high(ranks, *row));
-        // (parent, plane) → (switches, pod → rows)
+        let switches = (0..planes.len()).filter(|sw| ranks.rank(*sw) == rank && !hangs_high(ranks, *sw));
+        // (parent, plane) → (switches, pod → switches)
         let mut members: BTreeMap<(u32, u32), BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
-        for row in rows {
-            let plane = members.entry((parents[row], planes[row])).or_default();
-            plane.entry(pods[row]).or_default().push(row as u32);
+        for sw in switches {
+            let plane = members.entry((parents[sw], planes[sw])).or_default();
+            plane.entry(pods[sw]).or_default().push(sw as u32);
         }
         let mut largest: BTreeMap<u32, usize> = BTreeMap::new();
         for ((parent, _), pods) in &members {
@@ -343,14 +342,14 @@ impl Shape {
                 continue;
             }
             let base = next.entry(*parent).or_default();
-            for row_and_place in pods.values().flat_map(|rows| rows.iter().enumerate()) {
-                self.label[*row_and_place.1 as usize] = *base + row_and_place.0 as u32;
+            for switch_and_place in pods.values().flat_map(|switches| switches.iter().enumerate()) {
+                self.label[*switch_and_place.1 as usize] = *base + switch_and_place.0 as u32;
             }
             *base += pods.values().map(Vec::len).max().unwrap_or(0) as u32;
         }
         for ((parent, _), pods) in &members {
-            for row in pods.values().flatten() {
-                self.among[*row as usize] = next[parent];
+            for sw in pods.values().flatten() {
+                self.among[*sw as usize] = next[parent];
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Ranks of switches: which direction is up.
 //!
-//! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower row. So there is no
+//! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower switch. So there is no
 //! cycle of ups, and a path that goes up first and then only down can't wait for itself (Schroeder et al., "Autonet", 1991).
 
 use std::collections::VecDeque;
@@ -16,9 +16,9 @@ const FAR: u16 = u16::MAX;
 pub struct Ranks {
     rank: Vec<u16>,
     top: u16,
-    /// Rows from the highest down.
+    /// Switches from the highest down.
     order: Vec<u32>,
-    /// Rows that carry the hosts, where that is known: then a leaf is one also if it hangs from the top.
+    /// Switches that carry the hosts, where that is known: then a leaf is one also if it hangs from the top.
     leaf: Vec<bool>,
     /// Cables between switches of one rank, among all cables between switches.
     level: (usize, usize),
@@ -29,9 +29,9 @@ impl Ranks {
     /// own, from their best-connected switch.
     #[must_use]
     pub fn of_roots(view: &View, roots: &[NodeIx]) -> Self {
-        let rows: Vec<usize> = roots.iter().filter_map(|root| view.row(*root)).collect();
-        let mut distance = vec![FAR; view.rows()];
-        spread(view, &mut distance, &rows);
+        let switches: Vec<usize> = roots.iter().filter_map(|root| view.index_of(*root)).collect();
+        let mut distance = vec![FAR; view.switch_count()];
+        spread(view, &mut distance, &switches);
         while let Some(rest) = best_connected(view, &distance) {
             spread(view, &mut distance, &[rest]);
         }
@@ -43,9 +43,10 @@ impl Ranks {
     /// A switch of the top with a few hosts (storage, an aggregation node) is no leaf.
     #[must_use]
     pub fn of_leaves(view: &View) -> Self {
-        let hosts: Vec<u32> = (0..view.rows()).map(|row| view.programs(row)).collect();
-        let beside = |row| view.neighbours(row).iter().map(|near| near.row).collect();
-        let (rank, leaf) = crate::leaves::ranks(&hosts, &(0..view.rows()).map(beside).collect::<Vec<_>>());
+        let hosts: Vec<u32> = (0..view.switch_count()).map(|sw| view.programs(sw)).collect();
+        let beside = |sw| view.neighbours(sw).iter().map(|near| near.sw).collect();
+        let (rank, leaf) =
+            crate::leaves::ranks(&hosts, &(0..view.switch_count()).map(beside).collect::<Vec<_>>());
         let mut distance: Vec<u16> =
             rank.into_iter().map(|rank| u16::try_from(rank).unwrap_or(FAR)).collect();
         // What no leaf reaches has no hosts behind it either, or very few.
@@ -58,45 +59,45 @@ impl Ranks {
     /// From a switch in the middle: one with the least sum of hops to all others, as far as a sample shows.
     #[must_use]
     pub fn of_centre(view: &View) -> Self {
-        let rows = view.rows();
-        let step = (rows / 64).max(1);
-        let sum = |row: usize| -> (usize, u64) {
-            let mut distance = vec![FAR; rows];
-            spread(view, &mut distance, &[row]);
+        let switches = view.switch_count();
+        let step = (switches / 64).max(1);
+        let sum = |sw: usize| -> (usize, u64) {
+            let mut distance = vec![FAR; switches];
+            spread(view, &mut distance, &[sw]);
             let reached = distance.iter().filter(|hops| **hops != FAR);
             let (count, sum) = reached.fold((0, 0), |(count, sum), hops| (count + 1, sum + u64::from(*hops)));
-            (rows - count, sum)
+            (switches - count, sum)
         };
-        let centre = (0..rows).step_by(step).min_by_key(|row| (sum(*row), *row));
-        let roots: Vec<NodeIx> = centre.map(|row| view.switch(row)).into_iter().collect();
+        let centre = (0..switches).step_by(step).min_by_key(|sw| (sum(*sw), *sw));
+        let roots: Vec<NodeIx> = centre.map(|sw| view.switch(sw)).into_iter().collect();
         Self::of_roots(view, &roots)
     }
 
     fn of_rank(view: &View, rank: Vec<u16>) -> Self {
         let mut order: Vec<u32> = (0..rank.len() as u32).collect();
-        order.sort_by_key(|row| (std::cmp::Reverse(rank[*row as usize]), *row));
+        order.sort_by_key(|sw| (std::cmp::Reverse(rank[*sw as usize]), *sw));
         let mut level = (0, 0);
-        for row in 0..rank.len() {
-            for near in view.neighbours(row) {
+        for sw in 0..rank.len() {
+            for near in view.neighbours(sw) {
                 let cables = usize::from(near.cables);
                 level.1 += cables;
-                level.0 += if rank[near.row as usize] == rank[row] { cables } else { 0 };
+                level.0 += if rank[near.sw as usize] == rank[sw] { cables } else { 0 };
             }
         }
         let leaf = rank.iter().map(|rank| *rank == 0).collect();
         Self { top: rank.iter().copied().max().unwrap_or(0), rank, order, leaf, level }
     }
 
-    /// The rank of a row: 0 is lowest.
+    /// The rank of a switch: 0 is lowest.
     #[must_use]
-    pub fn rank(&self, row: usize) -> u16 {
-        self.rank[row]
+    pub fn rank(&self, sw: usize) -> u16 {
+        self.rank[sw]
     }
 
     /// Is it a leaf: a switch that carries hosts and that no route leads through?
     #[must_use]
-    pub fn is_leaf(&self, row: usize) -> bool {
-        self.leaf[row]
+    pub fn is_leaf(&self, sw: usize) -> bool {
+        self.leaf[sw]
     }
 
     /// The highest rank.
@@ -105,13 +106,13 @@ impl Ranks {
         self.top
     }
 
-    /// Rows from the highest down: each comes after all that are above it.
+    /// Switches from the highest down: each comes after all that are above it.
     #[must_use]
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// Does a cable from one row to another lead up?
+    /// Does a cable from one switch to another lead up?
     #[must_use]
     pub fn is_up(&self, from: usize, to: usize) -> bool {
         (self.rank[to], std::cmp::Reverse(to)) > (self.rank[from], std::cmp::Reverse(from))
@@ -124,27 +125,27 @@ impl Ranks {
     }
 }
 
-/// Sets the hops from the nearest of some rows, where there is no smaller number yet.
+/// Sets the hops from the nearest of some switches, where there is no smaller number yet.
 fn spread(view: &View, distance: &mut [u16], from: &[usize]) {
     let mut queue = VecDeque::new();
-    for row in from {
-        distance[*row] = 0;
-        queue.push_back(*row);
+    for sw in from {
+        distance[*sw] = 0;
+        queue.push_back(*sw);
     }
-    while let Some(row) = queue.pop_front() {
-        let further = distance[row].saturating_add(1).min(FAR - 1);
-        for near in view.neighbours(row) {
-            let there = &mut distance[near.row as usize];
+    while let Some(sw) = queue.pop_front() {
+        let further = distance[sw].saturating_add(1).min(FAR - 1);
+        for near in view.neighbours(sw) {
+            let there = &mut distance[near.sw as usize];
             if *there == FAR {
                 *there = further;
-                queue.push_back(near.row as usize);
+                queue.push_back(near.sw as usize);
             }
         }
     }
 }
 
-/// Of the rows without a distance the one with the most neighbours.
+/// Of the switches without a distance the one with the most neighbours.
 fn best_connected(view: &View, distance: &[u16]) -> Option<usize> {
-    let rest = (0..view.rows()).filter(|row| distance[*row] == FAR);
-    rest.max_by_key(|row| (view.neighbours(*row).len(), std::cmp::Reverse(*row)))
+    let rest = (0..view.switch_count()).filter(|sw| distance[*sw] == FAR);
+    rest.max_by_key(|sw| (view.neighbours(*sw).len(), std::cmp::Reverse(*sw)))
 }

@@ -95,12 +95,11 @@ fn port_guid(graph: &Graph, port: PortIx) -> u64 {
 /// Of the writer.
 pub fn write_fdbs(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
     let hops = Hops::of(graph, tables);
-    for (row, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch))
-    {
+    for (sw, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch)) {
         writeln!(out, "dump_ucast_routes: Switch 0x{:016x}", node_guid(graph, *switch))?;
         writeln!(out, "LID    : Port : Hops : Optimal")?;
-        for (lid, port) in tables.table(row).iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
-            writeln!(out, "0x{lid:04X} : {port:03}  : {:02}   : yes", hops.to(row, lid))?;
+        for (lid, port) in tables.table(sw).iter().enumerate().filter(|(_, port)| **port != NO_PATH) {
+            writeln!(out, "0x{lid:04X} : {port:03}  : {:02}   : yes", hops.to(sw, lid))?;
         }
     }
     Ok(())
@@ -119,50 +118,50 @@ const UNREACHED: u8 = 255;
 impl Hops {
     fn of(graph: &Graph, tables: &Tables) -> Self {
         let (view, width) = (View::of(graph), tables.width());
-        let rows = tables.switches().len();
-        let mut hops = Self { width, cables: vec![UNREACHED; rows * width] };
+        let switches = tables.switches().len();
+        let mut hops = Self { width, cables: vec![UNREACHED; switches * width] };
         let mut path = Vec::new();
         for (lid, _) in tables.lids().iter() {
-            for from in 0..rows {
+            for from in 0..switches {
                 hops.follow(&view, tables, usize::from(lid), from, &mut path);
             }
         }
         hops
     }
 
-    /// Follows one way until it ends or joins one that is known.
+    /// Follows one path until it ends or joins one that is known.
     fn follow(&mut self, view: &View, tables: &Tables, lid: usize, from: usize, path: &mut Vec<usize>) {
         path.clear();
-        let mut row = from;
+        let mut sw = from;
         let mut far = loop {
-            let known = self.cables[row * self.width + lid];
-            let port = tables.table(row)[lid];
+            let known = self.cables[sw * self.width + lid];
+            let port = tables.table(sw)[lid];
             if known != UNREACHED || port == NO_PATH || path.len() > tables.switches().len() {
                 break known;
             }
             if port == 0 {
-                self.cables[row * self.width + lid] = 0;
+                self.cables[sw * self.width + lid] = 0;
                 break 0;
             }
-            path.push(row);
-            let beyond = view.row(tables.switches()[row]).map(|at| (at, view.beyond(at, port)));
+            path.push(sw);
+            let beyond = view.index_of(tables.switches()[sw]).map(|at| (at, view.beyond(at, port)));
             match beyond {
-                Some((_, Some((there, _)))) => match tables.row(view.switch(there)) {
-                    Some(there) => row = there,
+                Some((_, Some((there, _)))) => match tables.index_of(view.switch(there)) {
+                    Some(there) => sw = there,
                     None => break UNREACHED,
                 },
                 Some((at, None)) if view.is_end(at, port) => break 0,
                 _ => break UNREACHED,
             }
         };
-        for row in path.drain(..).rev() {
+        for sw in path.drain(..).rev() {
             far = far.saturating_add(1);
-            self.cables[row * self.width + lid] = far;
+            self.cables[sw * self.width + lid] = far;
         }
     }
 
-    fn to(&self, row: usize, lid: usize) -> u8 {
-        self.cables[row * self.width + lid]
+    fn to(&self, sw: usize, lid: usize) -> u8 {
+        self.cables[sw * self.width + lid]
     }
 }
 
@@ -181,8 +180,8 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
     for node in graph.nodes().filter(|node| graph.kind(*node) != Kind::Switch) {
         // One line a node and destination is all that the format has; a host with two ports sends by the first.
         let Some(source) = graph.ports(node).find_map(|port| view.attachment(graph, port)) else { continue };
-        for (lid, row) in &hosts {
-            let level = tables.vls().level(source.0, *lid, *row);
+        for (lid, sw) in &hosts {
+            let level = tables.vls().level(source.0, *lid, *sw);
             writeln!(out, "0x{:016x} {lid} {level}", node_guid(graph, node))?;
         }
     }
@@ -195,12 +194,12 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
 /// Of the writer.
 pub fn write_vls(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io::Result<()> {
     let view = View::of(graph);
-    for row in (0..view.rows()).filter(|row| is_there(graph, view.switch(*row))) {
-        let switch = view.switch(row);
+    for sw in (0..view.switch_count()).filter(|sw| is_there(graph, view.switch(*sw))) {
+        let switch = view.switch(sw);
         for came in 0..=graph.port_count(switch) {
             for goes in 1..=graph.port_count(switch) {
                 write!(out, "0x{:016x} {came} {goes}", node_guid(graph, switch))?;
-                for pair in tables.vls().row(row, came, goes).chunks(2) {
+                for pair in tables.vls().map(sw, came, goes).chunks(2) {
                     write!(out, " 0x{:x}{:x}", pair[0], pair[1])?;
                 }
                 writeln!(out)?;

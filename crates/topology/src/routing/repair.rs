@@ -40,13 +40,13 @@ pub(crate) struct Repairer<'a> {
 
 /// A switch without a route, and its ports to the nearest neighbours that have one.
 pub(crate) struct Bridge {
-    pub(crate) row: usize,
+    pub(crate) sw: usize,
     pub(crate) ports: Vec<u8>,
 }
 
 /// A missing entry: the switch, and the port to enter.
 struct Step {
-    row: usize,
+    sw: usize,
     port: u8,
 }
 
@@ -66,17 +66,17 @@ impl<'a> Repairer<'a> {
     /// With a VL for each destination. Returns how many routes from hosts' switches to hosts are left out.
     fn by_destination(&self, vls: u8, tables: &mut Tables) -> usize {
         let components = self.view.components();
-        let rows = self.view.rows();
+        let switches = self.view.switch_count();
         // Of VL 1 and those after it; of the only one there is.
         let mut apart: Vec<Order<'a>> = Vec::new();
         let mut levels = vec![0_u8; tables.width()];
         let mut left_out = 0;
-        for (to, gaps) in self.distances.gaps(rows).into_iter().enumerate() {
-            let gaps = gaps.into_iter().map(|row| row as usize);
-            let missing: Vec<usize> = gaps.filter(|row| components[*row] == components[to]).collect();
+        for (to, gaps) in self.distances.gaps(switches).into_iter().enumerate() {
+            let gaps = gaps.into_iter().map(|sw| sw as usize);
+            let missing: Vec<usize> = gaps.filter(|sw| components[*sw] == components[to]).collect();
             // Managers are on hosts: no switch talks to another, and no aggregation node to a switch.
-            let from_programs = missing.iter().any(|row| self.view.programs(*row) > 0);
-            let from_ends = missing.iter().any(|row| self.view.hosts(*row) > 0);
+            let from_programs = missing.iter().any(|sw| self.view.programs(*sw) > 0);
+            let from_ends = missing.iter().any(|sw| self.view.hosts(*sw) > 0);
             let wanted = |one: &&Destination| {
                 (if one.port == 0 { from_programs } else { !missing.is_empty() }) && self.is_mine(one)
             };
@@ -99,7 +99,7 @@ impl<'a> Repairer<'a> {
                 });
                 levels[usize::from(one.lid)] = fits.unwrap_or(0);
                 if fits.is_none() && one.port != 0 {
-                    left_out += missing.iter().filter(|row| self.view.hosts(**row) > 0).count();
+                    left_out += missing.iter().filter(|sw| self.view.hosts(**sw) > 0).count();
                 }
             }
         }
@@ -133,9 +133,9 @@ impl<'a> Repairer<'a> {
     /// An order with all dependencies on the VL by the present tables.
     fn with_all(&self, mut order: Order<'a>, tables: &Tables) -> Order<'a> {
         for one in self.destinations.all().iter().filter(|one| self.is_mine(one)) {
-            for row in 0..self.view.rows() {
-                let port = tables.table(row)[usize::from(one.lid)];
-                if let Some((cable, next)) = self.wait(row, port, one, tables) {
+            for sw in 0..self.view.switch_count() {
+                let port = tables.table(sw)[usize::from(one.lid)];
+                if let Some((cable, next)) = self.wait(sw, port, one, tables) {
                     // Up-down routes never close a cycle.
                     let kept = order.wait(cable, next);
                     debug_assert!(kept.is_ok());
@@ -147,63 +147,62 @@ impl<'a> Repairer<'a> {
 
     /// For switches that have no route, near ones first: the ports that lead to the nearest switch that has one.
     pub(crate) fn bridges(&self, to: usize, missing: &[usize]) -> Vec<Bridge> {
-        let mut far = vec![0_u16; self.view.rows()];
-        for row in missing {
-            far[*row] = FAR;
+        let mut far = vec![0_u16; self.view.switch_count()];
+        for sw in missing {
+            far[*sw] = FAR;
         }
-        for (row, far) in far.iter_mut().enumerate().filter(|(_, far)| **far != FAR) {
-            *far = self.distances.hops(row, to).unwrap_or(FAR);
+        for (sw, far) in far.iter_mut().enumerate().filter(|(_, far)| **far != FAR) {
+            *far = self.distances.hops(sw, to).unwrap_or(FAR);
         }
         let mut bridges = Vec::with_capacity(missing.len());
         let mut rest: Vec<usize> = missing.to_vec();
         while !rest.is_empty() {
             let found: Vec<(usize, u16)> =
-                rest.iter().filter_map(|row| Some((*row, self.nearest(*row, &far)?))).collect();
+                rest.iter().filter_map(|sw| Some((*sw, self.nearest(*sw, &far)?))).collect();
             // For the nearest alone it is certain that no later one is nearer.
             let Some(least) = found.iter().map(|(_, hops)| *hops).min() else { break };
-            let nearest = found.into_iter().filter(|(_, hops)| *hops == least).map(|(row, _)| row);
+            let nearest = found.into_iter().filter(|(_, hops)| *hops == least).map(|(sw, _)| sw);
             let begin = bridges.len();
-            bridges.extend(nearest.map(|row| {
-                let near =
-                    self.view.neighbours(row).iter().filter(|near| far[near.row as usize] == least - 1);
-                Bridge { row, ports: near.flat_map(|near| self.view.cables(row, *near)).collect() }
+            bridges.extend(nearest.map(|sw| {
+                let near = self.view.neighbours(sw).iter().filter(|near| far[near.sw as usize] == least - 1);
+                Bridge { sw, ports: near.flat_map(|near| self.view.cables(sw, *near)).collect() }
             }));
             for bridge in &bridges[begin..] {
-                far[bridge.row] = least;
+                far[bridge.sw] = least;
             }
-            rest.retain(|row| far[*row] == FAR);
+            rest.retain(|sw| far[*sw] == FAR);
         }
         bridges
     }
 
     /// One hop more than the nearest neighbour that has a route.
-    fn nearest(&self, row: usize, far: &[u16]) -> Option<u16> {
-        let near = self.view.neighbours(row).iter().map(|near| far[near.row as usize]);
+    fn nearest(&self, sw: usize, far: &[u16]) -> Option<u16> {
+        let near = self.view.neighbours(sw).iter().map(|near| far[near.sw as usize]);
         near.filter(|hops| *hops < FAR - 1).min().map(|hops| hops + 1)
     }
 
     /// The steps to one LID: by the port of the former tables if it is among the best; else they are spread.
     fn steps(&self, one: &Destination, bridges: &[Bridge], tables: &Tables) -> Vec<Step> {
         let step = |bridge: &Bridge| {
-            let before = self.prior.and_then(|prior| prior.port(tables.switches()[bridge.row], one.lid));
+            let before = self.prior.and_then(|prior| prior.port(tables.switches()[bridge.sw], one.lid));
             let spread = |port: u8| (u32::from(port) + one.number) % 251;
             let port =
                 bridge.ports.iter().min_by_key(|port| (Some(**port) != before, spread(**port), **port));
-            port.map(|port| Step { row: bridge.row, port: *port })
+            port.map(|port| Step { sw: bridge.sw, port: *port })
         };
         bridges.iter().filter_map(step).collect()
     }
 
     /// Keeps the steps that routes from hosts need.
     fn only_for_hosts(&self, steps: &mut Vec<Step>) {
-        let mut needed = vec![false; self.view.rows()];
+        let mut needed = vec![false; self.view.switch_count()];
         for step in steps.iter().rev() {
-            needed[step.row] |= self.view.programs(step.row) > 0;
-            if let Some((over, _)) = self.view.beyond(step.row, step.port).filter(|_| needed[step.row]) {
+            needed[step.sw] |= self.view.programs(step.sw) > 0;
+            if let Some((over, _)) = self.view.beyond(step.sw, step.port).filter(|_| needed[step.sw]) {
                 needed[over] = true;
             }
         }
-        steps.retain(|step| needed[step.row]);
+        steps.retain(|step| needed[step.sw]);
     }
 
     /// Enters all steps to one LID if the routes close no cycle, else none.
@@ -218,26 +217,26 @@ impl<'a> Repairer<'a> {
         let width = tables.width();
         let lid = usize::from(one.lid);
         for step in steps {
-            tables.bytes_mut()[step.row * width + lid] = step.port;
+            tables.bytes_mut()[step.sw * width + lid] = step.port;
         }
-        let rows = (0..self.view.rows()).filter(|row| *row != to);
+        let switches = (0..self.view.switch_count()).filter(|sw| *sw != to);
         let waits: Vec<_> =
-            rows.filter_map(|row| self.wait(row, tables.table(row)[lid], one, tables)).collect();
+            switches.filter_map(|sw| self.wait(sw, tables.table(sw)[lid], one, tables)).collect();
         let fits = order.wait_for_all(&waits);
         if !fits {
             for step in steps {
-                tables.bytes_mut()[step.row * width + lid] = NO_PATH;
+                tables.bytes_mut()[step.sw * width + lid] = NO_PATH;
             }
         }
         fits
     }
 
     /// The first cable of a route and the cable that it waits for; `None` if the route ends there.
-    fn wait(&self, row: usize, port: u8, one: &Destination, tables: &Tables) -> Option<(usize, usize)> {
-        let (over, _) = self.view.beyond(row, port)?;
+    fn wait(&self, sw: usize, port: u8, one: &Destination, tables: &Tables) -> Option<(usize, usize)> {
+        let (over, _) = self.view.beyond(sw, port)?;
         let next = tables.table(over)[usize::from(one.lid)];
         self.view.beyond(over, next)?;
-        Some((self.view.channel(row, port), self.view.channel(over, next)))
+        Some((self.view.channel(sw, port), self.view.channel(over, next)))
     }
 
     /// The missing entries of one LID, each with the rest of its route. An entry that would close a cycle stays empty.
@@ -245,23 +244,23 @@ impl<'a> Repairer<'a> {
         let width = tables.width();
         let lid = usize::from(one.lid);
         for step in steps {
-            tables.bytes_mut()[step.row * width + lid] = step.port;
+            tables.bytes_mut()[step.sw * width + lid] = step.port;
             let mut added = Vec::new();
-            let mut row = step.row;
+            let mut sw = step.sw;
             // A step leads to earlier steps, and those to tables without loops.
             let whole = loop {
-                let port = tables.table(row)[lid];
-                let Some((over, _)) = self.view.beyond(row, port) else { break port == one.port };
-                match self.wait(row, port, one, tables).map(|wait| (wait, order.wait(wait.0, wait.1))) {
+                let port = tables.table(sw)[lid];
+                let Some((over, _)) = self.view.beyond(sw, port) else { break port == one.port };
+                match self.wait(sw, port, one, tables).map(|wait| (wait, order.wait(wait.0, wait.1))) {
                     Some((wait, Ok(true))) => added.push(wait),
                     Some((_, Err(_))) => break false,
                     _ => {}
                 }
-                row = over;
+                sw = over;
             };
             if !whole {
                 added.into_iter().for_each(|(cable, next)| order.forget(cable, next));
-                tables.bytes_mut()[step.row * width + lid] = NO_PATH;
+                tables.bytes_mut()[step.sw * width + lid] = NO_PATH;
             }
         }
     }

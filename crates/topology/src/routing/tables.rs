@@ -49,35 +49,35 @@ impl Tables {
         &self.lids
     }
 
-    /// Whose tables there are: a switch's place is its row.
+    /// The switches that have a table; a switch's index is its place here.
     #[must_use]
     pub fn switches(&self) -> &[NodeIx] {
         &self.switches
     }
 
-    /// The row of a switch.
+    /// The index of a switch.
     #[must_use]
-    pub fn row(&self, switch: NodeIx) -> Option<usize> {
+    pub fn index_of(&self, switch: NodeIx) -> Option<usize> {
         self.switches.binary_search(&switch).ok()
     }
 
     /// The port by which a switch sends to a LID; 0 is the switch itself.
     #[must_use]
     pub fn port(&self, switch: NodeIx, lid: u16) -> Option<u8> {
-        let table = self.table(self.row(switch)?);
+        let table = self.table(self.index_of(switch)?);
         table.get(usize::from(lid)).copied().filter(|port| *port != NO_PATH)
     }
 
-    /// The table of a row: a port for each LID from 0 on, in whole [`BLOCK`]s.
+    /// The table of a switch: a port for each LID from 0 on, in whole [`BLOCK`]s.
     #[must_use]
-    pub fn table(&self, row: usize) -> &[u8] {
-        &self.ports[row * self.width..(row + 1) * self.width]
+    pub fn table(&self, sw: usize) -> &[u8] {
+        &self.ports[sw * self.width..(sw + 1) * self.width]
     }
 
-    /// One [`BLOCK`] of a row's table, as a datagram carries it.
+    /// One [`BLOCK`] of a switch's table, as a datagram carries it.
     #[must_use]
-    pub fn block(&self, row: usize, block: usize) -> Option<&[u8]> {
-        self.table(row).get(block * BLOCK..(block + 1) * BLOCK)
+    pub fn block(&self, sw: usize, block: usize) -> Option<&[u8]> {
+        self.table(sw).get(block * BLOCK..(block + 1) * BLOCK)
     }
 
     /// LIDs a table, in whole [`BLOCK`]s.
@@ -99,10 +99,10 @@ impl Tables {
 
     /// Sets one entry: for tables that are read from elsewhere. Does nothing for a switch or LID that is not there.
     pub fn set(&mut self, switch: NodeIx, lid: u16, port: u8) {
-        if let Some(row) = self.row(switch)
+        if let Some(sw) = self.index_of(switch)
             && usize::from(lid) < self.width
         {
-            self.ports[row * self.width + usize::from(lid)] = port;
+            self.ports[sw * self.width + usize::from(lid)] = port;
         }
     }
 
@@ -111,7 +111,7 @@ impl Tables {
         self.ports.chunks_mut(self.width.max(1))
     }
 
-    /// All bytes, row after row.
+    /// The bytes of all tables, switch by switch.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.ports
     }
@@ -123,7 +123,7 @@ impl Tables {
         all.sort_unstable();
         all.dedup();
         all.into_iter().flat_map(move |switch| {
-            let table = |of: &'a Self| of.row(switch).map_or(&[][..], |row| of.table(row));
+            let table = |of: &'a Self| of.index_of(switch).map_or(&[][..], |sw| of.table(sw));
             let (old, new) = (table(self), table(after));
             // Whole tables are mostly equal, which comparing memory finds out fastest.
             let lids = if old == new { 0 } else { old.len().max(new.len()) };
@@ -135,11 +135,11 @@ impl Tables {
         })
     }
 
-    /// The blocks that must be written to turn these tables into `after`: row and block.
+    /// The blocks that must be written to turn these tables into `after`: switch and block.
     pub fn blocks_to_write<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = (NodeIx, usize)> + 'a {
-        after.switches.iter().enumerate().flat_map(move |(row, switch)| {
-            let old = self.row(*switch).map_or(&[][..], |row| self.table(row));
-            let new = after.table(row);
+        after.switches.iter().enumerate().flat_map(move |(sw, switch)| {
+            let old = self.index_of(*switch).map_or(&[][..], |sw| self.table(sw));
+            let new = after.table(sw);
             let blocks = if old == new { 0 } else { new.len() / BLOCK };
             (0..blocks).filter_map(move |block| {
                 let at = block * BLOCK..(block + 1) * BLOCK;

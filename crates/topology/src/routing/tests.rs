@@ -67,11 +67,11 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
         let mut changes = 0;
         for change in first.tables.changes(&after.tables) {
             changes += 1;
-            let row = view.row(change.switch).unwrap();
+            let sw = view.index_of(change.switch).unwrap();
             let (to, _) = view.attachment(&graph, after.tables.lids().port(change.lid).unwrap()).unwrap();
             let good = view
-                .beyond(row, change.before)
-                .is_some_and(|(over, _)| distances.leads(after.plan.ranks(), row, over, to));
+                .beyond(sw, change.before)
+                .is_some_and(|(over, _)| distances.leads(after.plan.ranks(), sw, over, to));
             assert!(!good, "{change:?} of {} was still good", whole.name(change.switch));
         }
         assert!(changes > 0);
@@ -80,7 +80,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
         // Without former tables the same comes of it for all routes between hosts.
         let fresh = route(&graph, first.tables.lids(), &Request { prior: None, ..again }).unwrap();
         let is_host = |lid| graph.kind(graph.owner(first.tables.lids().port(lid).unwrap())) == Kind::Host;
-        let carries = |switch| view.hosts(view.row(switch).unwrap()) > 0;
+        let carries = |switch| view.hosts(view.index_of(switch).unwrap()) > 0;
         assert_eq!(
             fresh.tables.changes(&after.tables).find(|one| is_host(one.lid) && carries(one.switch)),
             None
@@ -260,8 +260,8 @@ fn the_checker_sees_every_planted_mistake() {
         good.lids().iter().filter(|(_, end)| graph.kind(graph.owner(*end)) == Kind::Host).collect();
     for (lid, end) in hosts {
         let (home, _) = view.attachment(&graph, end).unwrap();
-        for row in (0..view.rows()).filter(|row| view.hosts(*row) > 0) {
-            let switch = view.switch(row);
+        for sw in (0..view.switch_count()).filter(|sw| view.hosts(*sw) > 0) {
+            let switch = view.switch(sw);
             let found = |port: u8| {
                 let mut bad = good.clone();
                 bad.set(switch, lid, port);
@@ -276,16 +276,16 @@ fn the_checker_sees_every_planted_mistake() {
             };
             assert!(named(&found(NO_PATH), Fault::NoEntry));
             assert!(named(&found(200), Fault::DeadPort));
-            if row == home {
+            if sw == home {
                 assert!(named(&found(0), Fault::WrongSwitch));
                 continue;
             }
             assert!(named(&found(0), Fault::WrongSwitch));
             let other =
-                graph.ports(switch).map(|port| graph.number(port)).find(|port| view.is_end(row, *port));
+                graph.ports(switch).map(|port| graph.number(port)).find(|port| view.is_end(sw, *port));
             assert!(named(&found(other.unwrap()), Fault::WrongEnd));
             // The switch above sends it back.
-            let (above, back) = view.beyond(row, good.port(switch, lid).unwrap()).unwrap();
+            let (above, back) = view.beyond(sw, good.port(switch, lid).unwrap()).unwrap();
             let mut bad = good.clone();
             bad.set(view.switch(above), lid, back);
             let checked = check(&graph, &bad);
@@ -336,7 +336,7 @@ fn levels_and_vls_that_were_written_are_read_and_end_a_credit_loop() {
         assert_eq!((read.lost, read.vls, &read.credit_loop), (0, known.vls, &known.credit_loop));
         // What is put on the VL of management goes nowhere.
         let dropped: String =
-            vls.lines().map(|row| format!("{} {}\n", &row[..row.len() - 40], "0xff ".repeat(8))).collect();
+            vls.lines().map(|sw| format!("{} {}\n", &sw[..sw.len() - 40], "0xff ".repeat(8))).collect();
         plain.set_vls(VlAssignment::of(service, read_vls(graph, &dropped).unwrap()));
         assert!(check(graph, &plain).lost > 0);
         for bad in ["x", "0x1 1 1", "0x1 1 99", "0x1"] {
@@ -358,8 +358,8 @@ fn empty(graph: &Graph, tables: &Tables) -> usize {
     let mut empty = 0;
     for (lid, end) in tables.lids().iter() {
         let Some((to, _)) = view.attachment(graph, end) else { continue };
-        let rows = (0..view.rows()).filter(|row| components[*row] == components[to]);
-        empty += rows.filter(|row| tables.port(view.switch(*row), lid).is_none()).count();
+        let switches = (0..view.switch_count()).filter(|sw| components[*sw] == components[to]);
+        empty += switches.filter(|sw| tables.port(view.switch(*sw), lid).is_none()).count();
     }
     empty
 }

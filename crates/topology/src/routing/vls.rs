@@ -5,7 +5,7 @@ pub const LEVELS: usize = 16;
 /// Data VLs there can be (VL 15 is for management).
 pub const MAX_VLS: u8 = 15;
 
-/// Which service level a path has.
+/// The service level of each path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Service {
     /// All have level 0.
@@ -13,14 +13,14 @@ pub enum Service {
     One,
     /// By the destination: one per LID.
     Destination(Vec<u8>),
-    /// By the switches at both ends: row of the source × rows + row of the destination.
+    /// By the switches at both ends: index of the source × switches + index of the destination.
     Pair {
         /// Switches in all.
-        rows: usize,
+        switches: usize,
         /// The levels.
         levels: Vec<u8>,
     },
-    /// By the switch of the source and the LID, as files say it: row of the source × width + LID.
+    /// By the switch of the source and the LID, as files give it: index of the source × width + LID.
     Each {
         /// LIDs in all.
         width: usize,
@@ -29,7 +29,7 @@ pub enum Service {
     },
 }
 
-/// Which VL a switch puts a level on.
+/// The VL that a switch maps a level to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Mapping {
     /// The VL of the same number, everywhere.
@@ -39,10 +39,10 @@ pub enum Mapping {
     Ports {
         /// Port numbers a switch, 0 too.
         stride: usize,
-        /// Rows of VLs, one VL a level.
-        rows: Vec<[u8; LEVELS]>,
-        /// Which row: (switch × stride + in) × stride + out.
-        row: Vec<u8>,
+        /// The different maps: a VL for each level.
+        maps: Vec<[u8; LEVELS]>,
+        /// Which map: (switch × stride + in) × stride + out.
+        map: Vec<u8>,
     },
 }
 
@@ -51,7 +51,7 @@ pub enum Mapping {
 pub struct VlAssignment {
     /// Data VLs in use, from 0 on.
     pub count: u8,
-    /// Which service level a path has.
+    /// The service level of each path.
     pub service: Service,
     /// Which VL a switch puts it on.
     pub mapping: Mapping,
@@ -64,7 +64,7 @@ impl Default for VlAssignment {
 }
 
 impl VlAssignment {
-    /// VLs of which the levels and their VLs are known: their number follows.
+    /// From levels and their VLs: the number of VLs follows from them.
     #[must_use]
     pub fn of(service: Service, mapping: Mapping) -> Self {
         let mut used = [false; LEVELS];
@@ -77,9 +77,9 @@ impl VlAssignment {
         let levels = (0..LEVELS).filter(|level| used[*level]);
         let most = match &mapping {
             Mapping::Same => levels.max().map(|level| level as u8),
-            // What is put on the VL of management is thrown away.
-            Mapping::Ports { rows, .. } => {
-                let vls = levels.flat_map(|level| rows.iter().map(move |row| row[level]));
+            // A packet that is put on the VL of management is dropped.
+            Mapping::Ports { maps, .. } => {
+                let vls = levels.flat_map(|level| maps.iter().map(move |map| map[level]));
                 vls.filter(|vl| *vl < MAX_VLS).max()
             }
         };
@@ -92,31 +92,31 @@ impl VlAssignment {
         match &self.service {
             Service::One => 0,
             Service::Destination(levels) => levels.get(usize::from(lid)).copied().unwrap_or(0),
-            Service::Pair { rows, levels } => levels[source * rows + destination],
+            Service::Pair { switches, levels } => levels[source * switches + destination],
             Service::Each { width, levels } => {
                 levels.get(source * width + usize::from(lid)).copied().unwrap_or(0)
             }
         }
     }
 
-    /// VL on which a switch sends on what came in at one port and goes out at another.
+    /// The VL on which a switch forwards a packet that came in at one port and goes out at another.
     #[must_use]
-    pub fn vl(&self, row: usize, came: u8, goes: u8, level: u8) -> u8 {
+    pub fn vl(&self, sw: usize, came: u8, goes: u8, level: u8) -> u8 {
         match &self.mapping {
             Mapping::Same => level,
-            Mapping::Ports { stride, rows, row: index } => {
-                let at = (row * stride + usize::from(came)) * stride + usize::from(goes);
-                rows[usize::from(index[at])][usize::from(level) % LEVELS]
+            Mapping::Ports { stride, maps, map } => {
+                let at = (sw * stride + usize::from(came)) * stride + usize::from(goes);
+                maps[usize::from(map[at])][usize::from(level) % LEVELS]
             }
         }
     }
 
-    /// The whole row of a pair of ports: one VL a level.
+    /// The map of a pair of ports: a VL for each level.
     #[must_use]
-    pub fn row(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
+    pub fn map(&self, sw: usize, came: u8, goes: u8) -> [u8; LEVELS] {
         std::array::from_fn(|level| match &self.mapping {
             Mapping::Same => (level as u8).min(self.count.saturating_sub(1)),
-            Mapping::Ports { .. } => self.vl(row, came, goes, level as u8),
+            Mapping::Ports { .. } => self.vl(sw, came, goes, level as u8),
         })
     }
 
@@ -131,7 +131,7 @@ impl VlAssignment {
         };
         let mapping = match &self.mapping {
             Mapping::Same => 0,
-            Mapping::Ports { rows, row, .. } => rows.capacity() * LEVELS + row.capacity(),
+            Mapping::Ports { maps, map, .. } => maps.capacity() * LEVELS + map.capacity(),
         };
         service + mapping
     }

@@ -19,7 +19,7 @@ impl Waits {
     pub(super) fn new(view: &View, vls: u8) -> Self {
         let vls = usize::from(vls.max(1));
         let words = (view.stride() * vls).div_ceil(64);
-        let bits = vec![0; view.rows() * view.stride() * vls * words];
+        let bits = vec![0; view.switch_count() * view.stride() * vls * words];
         Self { vls, stride: view.stride(), words, bits }
     }
 
@@ -83,8 +83,8 @@ impl Waits {
         }
         let bit = word * 64 + rest.trailing_zeros() as usize;
         let channel = node / self.vls;
-        let (row, _) = view.beyond(channel / self.stride, (channel % self.stride) as u8)?;
-        let next = (row * self.stride + bit / self.vls) * self.vls + bit % self.vls;
+        let (sw, _) = view.beyond(channel / self.stride, (channel % self.stride) as u8)?;
+        let next = (sw * self.stride + bit / self.vls) * self.vls + bit % self.vls;
         Some((next, bit))
     }
 

@@ -26,8 +26,8 @@ pub(super) struct Walker<'a> {
 struct End {
     lid: u16,
     column: usize,
-    /// The row where it hangs, and the port there.
-    row: usize,
+    /// The switch where it hangs, and the port there.
+    sw: usize,
     port: u8,
     host: bool,
     /// Is it an aggregation node's?
@@ -36,17 +36,17 @@ struct End {
 
 /// What a walk needs, made once.
 struct Scratch {
-    /// The entries of one block of LIDs, row after row.
+    /// The entries of one block of LIDs, switch after switch.
     block: Vec<u8>,
-    /// Hops from each row to the end.
+    /// Hops from each switch to the end.
     hops: Vec<u32>,
-    /// Rows on the path that is being walked.
+    /// Switches on the path that is being walked.
     path: Vec<u32>,
     waits: Waits,
     checked: Checked,
-    /// Rows that carry hosts.
+    /// Switches that carry hosts.
     sources: Vec<u32>,
-    /// Rows that carry none.
+    /// Switches that carry none.
     others: Vec<u32>,
     /// Per cable, VL: the walk that last went over it.
     seen: Vec<u32>,
@@ -57,12 +57,12 @@ impl Walker<'_> {
     /// Walks to all LIDs of some blocks.
     pub(super) fn walk(&self, blocks: &[&[(u16, PortIx)]]) -> (Checked, Waits) {
         let vls = self.tables.vls();
-        let rows = self.view.rows();
+        let switches = self.view.switch_count();
         let plain = matches!((&vls.service, &vls.mapping), (Service::One, Mapping::Same));
-        let channels = if plain { 0 } else { rows * self.view.stride() * usize::from(vls.count.max(1)) };
+        let channels = if plain { 0 } else { switches * self.view.stride() * usize::from(vls.count.max(1)) };
         let mut scratch = Scratch {
-            block: vec![NO_PATH; rows * BLOCK],
-            hops: vec![FRESH; rows],
+            block: vec![NO_PATH; switches * BLOCK],
+            hops: vec![FRESH; switches],
             path: Vec::new(),
             waits: Waits::new(self.view, vls.count),
             checked: Checked { vls: 1, ..Checked::default() },
@@ -75,7 +75,7 @@ impl Walker<'_> {
             self.load(&mut scratch, block);
             // Nobody sends to what was taken out of the fabric on purpose.
             for (lid, end) in block.iter().filter(|(_, end)| !self.graph.is_dead(self.graph.owner(*end))) {
-                let Some((row, port)) = self.view.attachment(self.graph, *end) else {
+                let Some((sw, port)) = self.view.attachment(self.graph, *end) else {
                     let lost = scratch.sources.len() as u64 * u64::from(is_host(self.graph, *end));
                     scratch.checked.pairs += lost;
                     scratch.checked.cut += lost;
@@ -83,7 +83,7 @@ impl Walker<'_> {
                 };
                 let host = is_host(self.graph, *end);
                 let aggregation = self.graph.is_aggregation(self.graph.owner(*end));
-                let end = End { lid: *lid, column: usize::from(*lid) % BLOCK, row, port, host, aggregation };
+                let end = End { lid: *lid, column: usize::from(*lid) % BLOCK, sw, port, host, aggregation };
                 self.reach(&mut scratch, &end, host && plain);
                 if host && !plain {
                     self.vls(&mut scratch, &end, vls);
@@ -93,22 +93,24 @@ impl Walker<'_> {
         (scratch.checked, scratch.waits)
     }
 
-    /// Rows that carry hosts, or those that do not.
+    /// Switches that carry hosts, or those that do not.
     fn sources(&self, hosts: bool) -> Vec<u32> {
-        (0..self.view.rows() as u32).filter(|row| (self.view.hosts(*row as usize) > 0) == hosts).collect()
+        (0..self.view.switch_count() as u32)
+            .filter(|sw| (self.view.hosts(*sw as usize) > 0) == hosts)
+            .collect()
     }
 
     fn load(&self, scratch: &mut Scratch, block: &[(u16, PortIx)]) {
         let Some((lid, _)) = block.first() else { return };
-        for (row, own) in scratch.block.chunks_mut(BLOCK).enumerate() {
-            let switch = self.view.switch(row);
+        for (sw, own) in scratch.block.chunks_mut(BLOCK).enumerate() {
+            let switch = self.view.switch(sw);
             // Tables that were read from elsewhere may lack switches.
-            let table = if self.tables.switches().get(row) == Some(&switch) {
-                Some(row)
+            let table = if self.tables.switches().get(sw) == Some(&switch) {
+                Some(sw)
             } else {
-                self.tables.row(switch)
+                self.tables.index_of(switch)
             };
-            match table.and_then(|row| self.tables.block(row, usize::from(*lid) / BLOCK)) {
+            match table.and_then(|sw| self.tables.block(sw, usize::from(*lid) / BLOCK)) {
                 Some(entries) => own.copy_from_slice(entries),
                 None => own.fill(NO_PATH),
             }
@@ -130,7 +132,7 @@ impl Walker<'_> {
                 scratch.checked.findings.truncate(named);
             }
             let hops = scratch.hops[source];
-            let whole = self.components[source] == self.components[end.row];
+            let whole = self.components[source] == self.components[end.sw];
             let checked = &mut scratch.checked;
             checked.pairs += u64::from(end.host);
             match (hops == LOST, end.host) {
@@ -152,7 +154,7 @@ impl Walker<'_> {
         }
         for index in 0..scratch.others.len() {
             let source = scratch.others[index] as usize;
-            if self.components[source] != self.components[end.row] {
+            if self.components[source] != self.components[end.sw] {
                 continue;
             }
             // Entries that no host's route uses are nobody's fault: they are counted, not named.
@@ -170,22 +172,22 @@ impl Walker<'_> {
         let far = self.view.far();
         let stride = self.view.stride();
         scratch.path.clear();
-        let mut row = source;
+        let mut sw = source;
         let mut came = usize::MAX;
         let outcome = loop {
-            let hops = scratch.hops[row];
-            let port = scratch.block[row * BLOCK + end.column];
+            let hops = scratch.hops[sw];
+            let port = scratch.block[sw * BLOCK + end.column];
             let known = hops != FRESH;
             if known && hops >= WALKING {
                 if hops == WALKING {
-                    self.name(scratch, Fault::Loop, row, end, port, source);
+                    self.name(scratch, Fault::Loop, sw, end, port, source);
                 }
                 break LOST;
             }
             let beyond = if port == NO_PATH || usize::from(port) >= stride {
                 NOWHERE
             } else {
-                far[row * stride + usize::from(port)]
+                far[sw * stride + usize::from(port)]
             };
             if note && came != usize::MAX && beyond < END {
                 scratch.waits.note(came, 0, port, 0);
@@ -193,42 +195,42 @@ impl Walker<'_> {
             if known {
                 break hops;
             }
-            scratch.hops[row] = WALKING;
-            scratch.path.push(row as u32);
+            scratch.hops[sw] = WALKING;
+            scratch.path.push(sw as u32);
             if beyond >= END {
-                match self.arrival(end, row, port) {
+                match self.arrival(end, sw, port) {
                     None => break 0,
                     Some(fault) => {
-                        self.name(scratch, fault, row, end, port, source);
+                        self.name(scratch, fault, sw, end, port, source);
                         break LOST;
                     }
                 }
             }
-            came = row * stride + usize::from(port);
-            row = (beyond >> 8) as usize;
+            came = sw * stride + usize::from(port);
+            sw = (beyond >> 8) as usize;
         };
         let mut hops = outcome;
-        for row in scratch.path.drain(..).rev() {
+        for sw in scratch.path.drain(..).rev() {
             hops = if hops == LOST { LOST } else { hops + 1 };
-            scratch.hops[row as usize] = hops;
+            scratch.hops[sw as usize] = hops;
         }
     }
 
     /// What is wrong where a route ends.
-    fn arrival(&self, end: &End, row: usize, port: u8) -> Option<Fault> {
+    fn arrival(&self, end: &End, sw: usize, port: u8) -> Option<Fault> {
         match port {
             NO_PATH => Some(Fault::NoEntry),
-            _ if row == end.row && port == end.port => None,
+            _ if sw == end.sw && port == end.port => None,
             0 => Some(Fault::WrongSwitch),
-            _ if self.view.is_end(row, port) => Some(Fault::WrongEnd),
+            _ if self.view.is_end(sw, port) => Some(Fault::WrongEnd),
             _ => Some(Fault::DeadPort),
         }
     }
 
-    fn name(&self, scratch: &mut Scratch, fault: Fault, row: usize, end: &End, port: u8, from: usize) {
-        let cut = self.components[row] != self.components[end.row] && fault == Fault::NoEntry;
+    fn name(&self, scratch: &mut Scratch, fault: Fault, sw: usize, end: &End, port: u8, from: usize) {
+        let cut = self.components[sw] != self.components[end.sw] && fault == Fault::NoEntry;
         if scratch.checked.findings.len() < NAMED && end.host && !cut {
-            let (switch, from) = (self.view.switch(row), self.view.switch(from));
+            let (switch, from) = (self.view.switch(sw), self.view.switch(from));
             scratch.checked.findings.push(Finding { fault, switch, lid: end.lid, port, from });
         }
     }
@@ -238,13 +240,13 @@ impl Walker<'_> {
         // Sources of one level share what they have walked.
         let mut levels = 0_u16;
         for source in &scratch.sources {
-            levels |= 1 << (vls.level(*source as usize, end.lid, end.row) % 16);
+            levels |= 1 << (vls.level(*source as usize, end.lid, end.sw) % 16);
         }
         for level in (0..16_u8).filter(|level| levels & 1 << level != 0) {
             scratch.walk += 1;
             for index in 0..scratch.sources.len() {
                 let source = scratch.sources[index] as usize;
-                let own = vls.level(source, end.lid, end.row) == level;
+                let own = vls.level(source, end.lid, end.sw) == level;
                 if own && scratch.hops[source] < WALKING {
                     self.follow_vl(scratch, end, vls, source, level);
                 }
@@ -255,21 +257,21 @@ impl Walker<'_> {
     fn follow_vl(&self, scratch: &mut Scratch, end: &End, vls: &VlAssignment, source: usize, level: u8) {
         let stride = self.view.stride();
         // Hosts send on the VL that their own table says; it is the switches' that wait for each other.
-        let (mut row, mut came) = (source, None::<(usize, u8)>);
+        let (mut sw, mut came) = (source, None::<(usize, u8)>);
         let mut entry = 0;
         loop {
-            let port = scratch.block[row * BLOCK + end.column];
-            let Some((there, far_port)) = self.view.beyond(row, port).filter(|_| row != end.row) else {
+            let port = scratch.block[sw * BLOCK + end.column];
+            let Some((there, far_port)) = self.view.beyond(sw, port).filter(|_| sw != end.sw) else {
                 return;
             };
-            let vl = vls.vl(row, entry, port, level);
+            let vl = vls.vl(sw, entry, port, level);
             if vl >= vls.count {
-                self.name(scratch, Fault::NoVl, row, end, port, source);
+                self.name(scratch, Fault::NoVl, sw, end, port, source);
                 scratch.checked.lost += 1;
                 return;
             }
             scratch.checked.vls = scratch.checked.vls.max(vl + 1);
-            let channel = row * stride + usize::from(port);
+            let channel = sw * stride + usize::from(port);
             if let Some((came, before)) = came {
                 scratch.waits.note(came, before, port, vl);
             }
@@ -280,7 +282,7 @@ impl Walker<'_> {
             *seen = scratch.walk;
             came = Some((channel, vl));
             entry = far_port;
-            row = there;
+            sw = there;
         }
     }
 }

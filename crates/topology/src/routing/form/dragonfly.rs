@@ -12,7 +12,7 @@ use crate::routing::tables::NO_PATH;
 use crate::routing::view::View;
 use crate::routing::vls::LEVELS;
 
-/// Which group each switch is in, by rows: by the place among the graph's switches.
+/// The group of each switch, in the order of the graph's switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups(pub Vec<u32>);
 
@@ -30,7 +30,7 @@ pub(crate) struct DragonflyForm<'a> {
 
 impl<'a> DragonflyForm<'a> {
     pub(crate) fn of(groups: &'a Groups, view: &'a View) -> Self {
-        let load = RefCell::new(vec![0; view.rows() * view.stride()]);
+        let load = RefCell::new(vec![0; view.switch_count() * view.stride()]);
         Self { groups, view, components: view.components(), load }
     }
 
@@ -39,16 +39,16 @@ impl<'a> DragonflyForm<'a> {
     }
 
     /// The neighbour of one kind that is nearest by `cost`, by the cable that carries least: cost and port.
-    fn best(&self, row: usize, local: bool, cost: &[u32]) -> (u32, u8) {
+    fn best(&self, sw: usize, local: bool, cost: &[u32]) -> (u32, u8) {
         let load = self.load.borrow();
         let mut best = (FAR, u32::MAX, NO_PATH);
-        for near in self.view.neighbours(row) {
-            let over = near.row as usize;
-            if cost[over] == FAR || self.local(row, over) != local {
+        for near in self.view.neighbours(sw) {
+            let over = near.sw as usize;
+            if cost[over] == FAR || self.local(sw, over) != local {
                 continue;
             }
-            for port in self.view.cables(row, *near) {
-                best = best.min((cost[over] + 1, load[row * self.view.stride() + usize::from(port)], port));
+            for port in self.view.cables(sw, *near) {
+                best = best.min((cost[over] + 1, load[sw * self.view.stride() + usize::from(port)], port));
             }
         }
         (best.0, best.2)
@@ -66,39 +66,39 @@ impl Form for DragonflyForm<'_> {
 
     fn ports(&self, to: usize, _: &Destination, port: &mut [u8]) -> bool {
         port.fill(NO_PATH);
-        let rows = self.view.rows();
+        let switches = self.view.switch_count();
         // The last part: within the destination's group.
-        let mut last = vec![FAR; rows];
+        let mut last = vec![FAR; switches];
         last[to] = 0;
-        for row in (0..rows).filter(|row| *row != to && self.local(*row, to)) {
-            let direct = self.view.neighbours(row).iter().find(|near| near.row as usize == to);
+        for sw in (0..switches).filter(|sw| *sw != to && self.local(*sw, to)) {
+            let direct = self.view.neighbours(sw).iter().find(|near| near.sw as usize == to);
             if let Some(near) = direct {
-                (last[row], port[row]) = (1, near.port);
+                (last[sw], port[sw]) = (1, near.port);
             }
         }
         // Over a global cable into that group, and to the switch where it begins.
-        let mut global = vec![FAR; rows];
-        for row in (0..rows).filter(|row| !self.local(*row, to)) {
-            (global[row], port[row]) = self.best(row, false, &last);
+        let mut global = vec![FAR; switches];
+        for sw in (0..switches).filter(|sw| !self.local(*sw, to)) {
+            (global[sw], port[sw]) = self.best(sw, false, &last);
         }
-        for row in (0..rows).filter(|row| !self.local(*row, to)) {
-            let (cost, by) = self.best(row, true, &global);
-            if cost < global[row] {
-                port[row] = by;
+        for sw in (0..switches).filter(|sw| !self.local(*sw, to)) {
+            let (cost, by) = self.best(sw, true, &global);
+            if cost < global[sw] {
+                port[sw] = by;
             }
         }
         // A neighbour may itself have found a shorter route by another neighbour: then it is no gateway for others.
         let gateway =
-            |row: usize| self.view.beyond(row, port[row]).is_some_and(|(there, _)| !self.local(row, there));
+            |sw: usize| self.view.beyond(sw, port[sw]).is_some_and(|(there, _)| !self.local(sw, there));
         let mut good = true;
         let mut load = self.load.borrow_mut();
-        for row in (0..rows).filter(|row| *row != to && self.components[*row] == self.components[to]) {
-            let Some((over, _)) = self.view.beyond(row, port[row]) else {
+        for sw in (0..switches).filter(|sw| *sw != to && self.components[*sw] == self.components[to]) {
+            let Some((over, _)) = self.view.beyond(sw, port[sw]) else {
                 good = false;
                 continue;
             };
-            good &= self.local(row, to) || !self.local(row, over) || gateway(over);
-            load[row * self.view.stride() + usize::from(port[row])] += self.view.hosts(row).max(1);
+            good &= self.local(sw, to) || !self.local(sw, over) || gateway(over);
+            load[sw * self.view.stride() + usize::from(port[sw])] += self.view.hosts(sw).max(1);
         }
         good
     }
@@ -107,8 +107,8 @@ impl Form for DragonflyForm<'_> {
         0
     }
 
-    fn vls_at(&self, row: usize, came: u8, goes: u8) -> [u8; LEVELS] {
-        let global = |port: u8| self.view.beyond(row, port).map(|(there, _)| !self.local(row, there));
+    fn vls_at(&self, sw: usize, came: u8, goes: u8) -> [u8; LEVELS] {
+        let global = |port: u8| self.view.beyond(sw, port).map(|(there, _)| !self.local(sw, there));
         [u8::from(global(came) == Some(true) && global(goes) == Some(false)); LEVELS]
     }
 }

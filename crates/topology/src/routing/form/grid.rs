@@ -52,10 +52,10 @@ pub enum GridError {
 pub struct Grid {
     sizes: Vec<u32>,
     lines: Vec<Line>,
-    /// Coordinates of all rows.
+    /// Coordinates of all switches.
     at: Vec<u32>,
-    /// Row at each place, the first coordinate running fastest.
-    rows: Vec<u32>,
+    /// Switch at each place, the first coordinate running fastest.
+    switches: Vec<u32>,
 }
 
 impl Grid {
@@ -71,8 +71,8 @@ impl Grid {
     ) -> Result<Self, GridError> {
         let view = View::of(graph);
         let places = sizes.iter().map(|size| *size as usize).product();
-        let wrong = GridError::Count { places, switches: view.rows() };
-        if places != view.rows() || lines.len() != sizes.len() {
+        let wrong = GridError::Count { places, switches: view.switch_count() };
+        if places != view.switch_count() || lines.len() != sizes.len() {
             return Err(wrong);
         }
         let rings = lines.iter().filter(|line| **line == Line::Ring).count();
@@ -83,14 +83,14 @@ impl Grid {
             sizes: sizes.to_vec(),
             lines: lines.to_vec(),
             at: Vec::new(),
-            rows: vec![u32::MAX; places],
+            switches: vec![u32::MAX; places],
         };
-        for row in 0..view.rows() {
-            let own = at(view.switch(row));
+        for sw in 0..view.switch_count() {
+            let own = at(view.switch(sw));
             let fits = own.len() == sizes.len() && own.iter().zip(sizes).all(|(at, size)| at < size);
             grid.at.extend_from_slice(&own);
             let place = grid.place(&own);
-            if !fits || std::mem::replace(&mut grid.rows[place], row as u32) != u32::MAX {
+            if !fits || std::mem::replace(&mut grid.switches[place], sw as u32) != u32::MAX {
                 return Err(wrong);
             }
         }
@@ -121,7 +121,7 @@ impl Grid {
     /// Places of the grid: as many as switches.
     #[must_use]
     pub fn places(&self) -> usize {
-        self.rows.len()
+        self.switches.len()
     }
 
     fn place(&self, at: &[u32]) -> usize {
@@ -129,27 +129,27 @@ impl Grid {
         for (at, size) in at.iter().zip(&self.sizes).rev() {
             place = place * *size as usize + *at as usize;
         }
-        place.min(self.rows.len().saturating_sub(1))
+        place.min(self.switches.len().saturating_sub(1))
     }
 
-    fn of(&self, row: usize) -> &[u32] {
-        &self.at[row * self.sizes.len()..(row + 1) * self.sizes.len()]
+    fn of(&self, sw: usize) -> &[u32] {
+        &self.at[sw * self.sizes.len()..(sw + 1) * self.sizes.len()]
     }
 
     /// Every cable must be one of the grid's.
     fn judge(&self, graph: &Graph, view: &View) -> Result<(), GridError> {
-        for row in 0..view.rows() {
-            for near in view.neighbours(row) {
-                if self.direction(row, near.row as usize).is_none() {
-                    let name = |row: usize| graph.name(view.switch(row)).to_owned();
-                    return Err(GridError::Stray(name(row), name(near.row as usize)));
+        for sw in 0..view.switch_count() {
+            for near in view.neighbours(sw) {
+                if self.direction(sw, near.sw as usize).is_none() {
+                    let name = |sw: usize| graph.name(view.switch(sw)).to_owned();
+                    return Err(GridError::Stray(name(sw), name(near.sw as usize)));
                 }
             }
         }
         Ok(())
     }
 
-    /// The direction of the cable between two rows, if the grid has one.
+    /// The direction of the cable between two switches, if the grid has one.
     fn direction(&self, a: usize, b: usize) -> Option<usize> {
         let (a, b) = (self.of(a), self.of(b));
         let mut differ = (0..a.len()).filter(|at| a[*at] != b[*at]);
@@ -163,11 +163,11 @@ impl Grid {
         wired.then_some(direction)
     }
 
-    /// The row at the place that differs in one coordinate.
-    fn moved(&self, row: usize, direction: usize, to: u32) -> usize {
-        let mut at = self.of(row).to_vec();
+    /// The switch at the place that differs in one coordinate.
+    fn moved(&self, sw: usize, direction: usize, to: u32) -> usize {
+        let mut at = self.of(sw).to_vec();
         at[direction] = to;
-        self.rows[self.place(&at)] as usize
+        self.switches[self.place(&at)] as usize
     }
 }
 
@@ -196,10 +196,10 @@ impl<'a> GridForm<'a> {
     }
 
     fn cable(&self, from: usize, to: usize) -> Option<Neighbour> {
-        self.view.neighbours(from).iter().copied().find(|near| near.row as usize == to)
+        self.view.neighbours(from).iter().copied().find(|near| near.sw as usize == to)
     }
 
-    /// The next row on the path along one direction.
+    /// The next switch on the path along one direction.
     fn step(&self, from: usize, to: usize, direction: usize) -> Option<usize> {
         let (here, there) = (self.grid.of(from)[direction], self.grid.of(to)[direction]);
         let next = match self.grid.lines[direction] {
@@ -216,7 +216,7 @@ impl<'a> GridForm<'a> {
         Some(self.grid.moved(from, direction, next))
     }
 
-    /// The next row around a ring: the shorter direction, or the longer if that one is broken.
+    /// The next switch around a ring: the shorter direction, or the longer if that one is broken.
     fn around(&self, from: usize, here: u32, there: u32, direction: usize) -> Option<usize> {
         let size = self.grid.sizes[direction];
         let ahead = (there + size - here) % size;
@@ -232,8 +232,8 @@ impl<'a> GridForm<'a> {
     }
 
     /// Is every cable alive on a ring from one place to another?
-    fn whole(&self, row: usize, mut here: u32, there: u32, direction: usize, forward: bool) -> bool {
-        let mut from = row;
+    fn whole(&self, sw: usize, mut here: u32, there: u32, direction: usize, forward: bool) -> bool {
+        let mut from = sw;
         while here != there {
             here = next(here, self.grid.sizes[direction], forward);
             let to = self.grid.moved(from, direction, here);
@@ -264,7 +264,7 @@ impl Form for GridForm<'_> {
     fn ports(&self, to: usize, one: &Destination, port: &mut [u8]) -> bool {
         port.fill(NO_PATH);
         let mut good = true;
-        for from in (0..self.view.rows()).filter(|from| *from != to) {
+        for from in (0..self.view.switch_count()).filter(|from| *from != to) {
             if self.components[from] != self.components[to] {
                 continue;
             }
@@ -284,22 +284,22 @@ impl Form for GridForm<'_> {
 
     fn level(&self, from: usize, to: usize) -> u8 {
         let mut level = 0;
-        let (mut row, end) = (from, self.grid.of(to));
+        let (mut sw, end) = (from, self.grid.of(to));
         for (direction, there) in end.iter().enumerate() {
-            while self.grid.of(row)[direction] != *there {
-                let Some(next) = self.step(row, to, direction) else { return level };
-                let apart = self.grid.of(row)[direction].abs_diff(self.grid.of(next)[direction]);
+            while self.grid.of(sw)[direction] != *there {
+                let Some(next) = self.step(sw, to, direction) else { return level };
+                let apart = self.grid.of(sw)[direction].abs_diff(self.grid.of(next)[direction]);
                 if let Some(bit) = self.bit[direction].filter(|_| apart > 1) {
                     level |= 1 << bit;
                 }
-                row = next;
+                sw = next;
             }
         }
         level
     }
 
-    fn vls_at(&self, row: usize, _: u8, goes: u8) -> [u8; LEVELS] {
-        let there = self.view.beyond(row, goes).and_then(|(there, _)| self.grid.direction(row, there));
+    fn vls_at(&self, sw: usize, _: u8, goes: u8) -> [u8; LEVELS] {
+        let there = self.view.beyond(sw, goes).and_then(|(there, _)| self.grid.direction(sw, there));
         match there.and_then(|direction| self.bit[direction]) {
             Some(bit) => std::array::from_fn(|level| (level >> bit & 1) as u8),
             None => [0; LEVELS],

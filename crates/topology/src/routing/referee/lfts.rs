@@ -29,13 +29,12 @@ pub fn write_lfts(graph: &Graph, tables: &Tables, vls: u8, out: &mut impl Write)
             *place = Some(end);
         }
     }
-    for (row, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch))
-    {
+    for (sw, switch) in tables.switches().iter().enumerate().filter(|(_, switch)| is_there(graph, **switch)) {
         let own = tables.lids().of_switch(graph, *switch).unwrap_or(0);
         let (guid, name) = (node_guid(graph, *switch), name(graph, *switch));
         let last = width.saturating_sub(1);
         writeln!(out, "Unicast lids [0-{last}] of switch Lid {own} guid 0x{guid:016x} ('{name}'):")?;
-        let entries = || tables.table(row).iter().enumerate().filter(|(_, port)| **port != NO_PATH);
+        let entries = || tables.table(sw).iter().enumerate().filter(|(_, port)| **port != NO_PATH);
         for (lid, port) in entries() {
             write!(out, "0x{lid:04x} {port:03} # ")?;
             match ends.get(lid).copied().flatten() {

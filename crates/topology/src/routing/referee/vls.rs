@@ -9,8 +9,8 @@ use crate::routing::tables::Tables;
 use crate::routing::vls::{LEVELS, Mapping, Service};
 use crate::{Graph, Kind, NodeIx};
 
-/// Different rows of VLs that are told apart.
-const MOST_ROWS: usize = 256;
+/// Different SL-to-VL maps that are told apart.
+const MAX_MAPS: usize = 256;
 
 fn by_guid(graph: &Graph, is: impl Fn(Kind) -> bool) -> HashMap<u64, NodeIx> {
     graph.nodes().filter(|node| is(graph.kind(*node))).map(|node| (node_guid(graph, node), node)).collect()
@@ -33,7 +33,7 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
     let view = View::of(graph);
     let hosts = by_guid(graph, |kind| kind != Kind::Switch);
     let width = tables.width();
-    let mut levels = vec![u8::MAX; view.rows() * width];
+    let mut levels = vec![u8::MAX; view.switch_count() * width];
     for (line, row) in text.lines().enumerate().filter(|(_, row)| !row.trim().is_empty()) {
         let mut words = row.split_whitespace();
         let guid = hex(words.next());
@@ -65,12 +65,12 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
 /// no line names a level goes on the VL of its number.
 ///
 /// # Errors
-/// A line that is none of that, or of a switch or port that the fabric lacks; more different rows than are told apart.
+/// A line that is none of that, or of a switch or port that the fabric lacks; more than [`MAX_MAPS`] different maps.
 pub fn read_vls(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
     let view = View::of(graph);
     let (stride, switches) = (view.stride(), by_guid(graph, |kind| kind == Kind::Switch));
-    let mut rows: Vec<[u8; LEVELS]> = vec![std::array::from_fn(|level| level as u8)];
-    let mut index = vec![0_u8; view.rows() * stride * stride];
+    let mut maps: Vec<[u8; LEVELS]> = vec![std::array::from_fn(|level| level as u8)];
+    let mut index = vec![0_u8; view.switch_count() * stride * stride];
     for (line, row) in text.lines().enumerate().filter(|(_, row)| !row.trim().is_empty()) {
         let mut words = row.split_whitespace();
         let guid = hex(words.next());
@@ -81,20 +81,20 @@ pub fn read_vls(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
         };
         let switch = switches.get(&guid).ok_or_else(|| wrong(line, row, "the fabric has no such switch"))?;
         let count = graph.port_count(*switch);
-        let Some(at) = view.row(*switch).filter(|_| came <= count && goes <= count) else {
+        let Some(at) = view.index_of(*switch).filter(|_| came <= count && goes <= count) else {
             return Err(wrong(line, row, "the switch has no such port"));
         };
-        let found = rows.iter().position(|known| *known == vls).unwrap_or(rows.len());
-        if found == rows.len() {
-            if rows.len() == MOST_ROWS {
+        let found = maps.iter().position(|known| *known == vls).unwrap_or(maps.len());
+        if found == maps.len() {
+            if maps.len() == MAX_MAPS {
                 return Err(wrong(line, row, "more than 255 different SL2VL maps"));
             }
-            rows.push(vls);
+            maps.push(vls);
         }
-        // There are at most 256 rows.
+        // There are at most 256 maps.
         index[(at * stride + usize::from(came)) * stride + usize::from(goes)] = found as u8;
     }
-    Ok(Mapping::Ports { stride, rows, row: index })
+    Ok(Mapping::Ports { stride, maps, map: index })
 }
 
 /// `0x01 0x23 …`: sixteen digits.

@@ -15,19 +15,16 @@ pub(super) fn repair(repairer: &Repairer<'_>, vls: u8, tables: &mut Tables) -> u
     let mut pairs = Pairs {
         repairer,
         orders: vec![Order::down_first(view, repairer.ranks); usize::from(vls) - 1],
-        levels: vec![0; view.rows() * width],
+        levels: vec![0; view.switch_count() * width],
         waits: Vec::new(),
     };
     let gaps: Vec<Vec<usize>> = repairer
         .distances
-        .gaps(view.rows())
+        .gaps(view.switch_count())
         .into_iter()
         .enumerate()
         .map(|(to, gaps)| {
-            gaps.into_iter()
-                .map(|row| row as usize)
-                .filter(|row| components[*row] == components[to])
-                .collect()
+            gaps.into_iter().map(|sw| sw as usize).filter(|sw| components[*sw] == components[to]).collect()
         })
         .collect();
     let mut left_out = 0;
@@ -40,7 +37,7 @@ pub(super) fn repair(repairer: &Repairer<'_>, vls: u8, tables: &mut Tables) -> u
     }
     // Requests of managers to switches, and the responses, use the first VL, beside what is there.
     for (to, missing) in gaps.iter().enumerate() {
-        if missing.iter().all(|row| view.programs(*row) == 0) {
+        if missing.iter().all(|sw| view.programs(*sw) == 0) {
             continue;
         }
         let bridges = repairer.bridges(to, missing);
@@ -48,7 +45,7 @@ pub(super) fn repair(repairer: &Repairer<'_>, vls: u8, tables: &mut Tables) -> u
             let mut steps = pairs.taken_back(one, missing, &bridges, tables);
             repairer.only_for_hosts(&mut steps);
             if repairer.all_or_none(to, one, &steps, &mut pairs.orders[0], tables) {
-                (0..view.rows()).for_each(|row| pairs.levels[row * width + usize::from(one.lid)] = 1);
+                (0..view.switch_count()).for_each(|sw| pairs.levels[sw * width + usize::from(one.lid)] = 1);
             }
         }
     }
@@ -82,7 +79,7 @@ impl Pairs<'_> {
         tables: &mut Tables,
     ) -> Vec<Step> {
         let width = tables.width();
-        missing.iter().for_each(|row| tables.bytes_mut()[row * width + usize::from(one.lid)] = NO_PATH);
+        missing.iter().for_each(|sw| tables.bytes_mut()[sw * width + usize::from(one.lid)] = NO_PATH);
         self.repairer.steps(one, bridges, tables)
     }
 
@@ -91,17 +88,17 @@ impl Pairs<'_> {
         let (width, lid) = (tables.width(), usize::from(one.lid));
         let mut left_out = 0;
         for step in steps {
-            tables.bytes_mut()[step.row * width + lid] = step.port;
-            let carries = self.repairer.view.hosts(step.row) > 0;
-            let whole = self.follow(step.row, one, tables);
+            tables.bytes_mut()[step.sw * width + lid] = step.port;
+            let carries = self.repairer.view.hosts(step.sw) > 0;
+            let whole = self.follow(step.sw, one, tables);
             let vl = match (whole, carries) {
                 (true, true) => self.vl(),
                 (whole, _) => whole.then_some(0),
             };
             match vl {
-                Some(vl) => self.levels[step.row * width + lid] = vl,
+                Some(vl) => self.levels[step.sw * width + lid] = vl,
                 None => {
-                    tables.bytes_mut()[step.row * width + lid] = NO_PATH;
+                    tables.bytes_mut()[step.sw * width + lid] = NO_PATH;
                     left_out += usize::from(carries);
                 }
             }
@@ -110,16 +107,16 @@ impl Pairs<'_> {
     }
 
     /// Collects the dependencies of the route from a switch; false if the route does not arrive.
-    fn follow(&mut self, row: usize, one: &Destination, tables: &Tables) -> bool {
+    fn follow(&mut self, sw: usize, one: &Destination, tables: &Tables) -> bool {
         let lid = usize::from(one.lid);
         self.waits.clear();
-        let mut row = row;
+        let mut sw = sw;
         // A step leads to earlier steps, and those to tables without loops.
         loop {
-            let port = tables.table(row)[lid];
-            let Some((over, _)) = self.repairer.view.beyond(row, port) else { return port == one.port };
-            self.waits.extend(self.repairer.wait(row, port, one, tables));
-            row = over;
+            let port = tables.table(sw)[lid];
+            let Some((over, _)) = self.repairer.view.beyond(sw, port) else { return port == one.port };
+            self.waits.extend(self.repairer.wait(sw, port, one, tables));
+            sw = over;
         }
     }
 
