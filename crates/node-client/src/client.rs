@@ -11,15 +11,15 @@ use proto::ids::{GroupId, NodeId, SegmentKey};
 use proto::wire::program::{Access, Incarnation, Refusal, Reply, Request};
 use proto::wire::status::{NodeInfo, NodeStatus};
 
-use crate::book::Book;
+use crate::blocking::{BlockingClient, DEFAULT_LIMIT};
+use crate::connection::{Answer, Connection, Shared, State};
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
 use crate::import::{Import, Place};
-use crate::line::{Answer, Line, Shared, State};
 use crate::options::AttachOptions;
-use crate::patience::Patience;
+use crate::registry::Registry;
+use crate::responsiveness::Responsiveness;
 use crate::runtime_dir::ClusterDir;
-use crate::visit::{DEFAULT_LIMIT, Visit};
 
 /// First pause between two attempts to connect to something that is not there yet; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
@@ -62,7 +62,7 @@ impl Client {
         let dir = options.cluster_dir()?;
         let node = options.node_in(&dir)?;
         let name = options.program_name();
-        let mut visit = match Visit::open(&dir, node, &name, false, DEFAULT_LIMIT) {
+        let mut client = match BlockingClient::open(&dir, node, &name, false, DEFAULT_LIMIT) {
             // The only node there is has died and left its socket behind: nothing runs here.
             Err(ClientError::ManagerGone { .. })
                 if options.node.is_none() && dir.nodes_with("sock")?.len() < 2 =>
@@ -75,9 +75,9 @@ impl Client {
             other => other?,
         };
         let page =
-            PageReader::open(visit.take_page()?).map_err(|source| ClientError::Page { node, source })?;
+            PageReader::open(client.take_page()?).map_err(|source| ClientError::Page { node, source })?;
         crate::copy_plan::follow(&page);
-        let shared = Arc::new(Shared::new((dir, node, name), first_state(visit, page), Box::new(events))?);
+        let shared = Arc::new(Shared::new((dir, node, name), first_state(client, page), Box::new(events))?);
         let library = shared.clone();
         let _quiet = shm::process::SignalsBlocked::here();
         std::thread::Builder::new()
@@ -153,15 +153,15 @@ impl Client {
         }
     }
 
-    /// An order that ends something: a manager that is gone has forgotten it, and will not be told of it again, unless others are
-    /// connected to it, who go on; one that is silent is not waited for long, each time anew.
+    /// A request that removes an object. A manager that is gone has lost the object, which is then not announced again, unless
+    /// others are connected to it. A silent manager is waited for only briefly.
     pub(crate) fn give_up(&self, body: Request) -> Result<()> {
         self.handle.shared.check_process()?;
-        let limit = self.handle.shared.lock().patience.of_goodbye();
+        let limit = self.handle.shared.lock().responsiveness.detach_timeout();
         let answer = self.handle.shared.call(body.clone(), &[], limit, false);
         match answer.and_then(|answer| self.done(answer)) {
             Err(ClientError::ManagerGone { .. }) => {
-                self.handle.shared.lock().book.give_up(&body).map_err(ClientError::Refused)
+                self.handle.shared.lock().registry.give_up(&body).map_err(ClientError::Refused)
             }
             other => other,
         }
@@ -259,10 +259,12 @@ impl Client {
         self.handle.shared.check_process()?;
         let slot = {
             let mut state = self.handle.shared.lock();
-            let known = state.book.imports.contains_key(&import.id());
-            let slot = import.slot_in(&state.page).filter(|_| known && matches!(state.line, Line::Up(_)));
+            let known = state.registry.imports.contains_key(&import.id());
+            let slot = import
+                .slot_in(&state.page)
+                .filter(|_| known && matches!(state.connection, Connection::Up(_)));
             if slot.is_none() {
-                state.book.forget_import(import.id());
+                state.registry.forget_import(import.id());
             }
             slot
         };
@@ -321,21 +323,21 @@ impl Client {
     }
 }
 
-fn first_state(visit: Visit, page: PageReader) -> State {
-    let mut parts = visit.into_parts();
-    let mut book = Book::default();
-    let events = parts.events.drain(..).filter_map(|(event, fds)| book.translate(event, fds));
+fn first_state(client: BlockingClient, page: PageReader) -> State {
+    let mut parts = client.into_parts();
+    let mut registry = Registry::default();
+    let events = parts.events.drain(..).filter_map(|(event, fds)| registry.translate(event, fds));
     let events: VecDeque<_> = events.collect();
     State {
-        line: Line::Up(Arc::new(parts.socket)),
-        patience: Patience::default(),
+        connection: Connection::Up(Arc::new(parts.socket)),
+        responsiveness: Responsiveness::default(),
         info: parts.info,
         page: Arc::new(page),
         next_id: parts.next_id,
         pending: HashMap::new(),
         buffer: Some(parts.buffer),
         armed: false,
-        book,
+        registry,
         events,
         chores: VecDeque::new(),
         to_resume: VecDeque::new(),

@@ -7,9 +7,9 @@ use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{Access, Incarnation, InterruptKind, Reply, Request};
 
 use crate::client::{Client, draw};
+use crate::connection::Answer;
 use crate::error::{ClientError, Result};
 use crate::import::Import;
-use crate::line::Answer;
 
 /// An interrupt that was connected.
 #[derive(Debug)]

@@ -1,37 +1,38 @@
 //! The client of the node manager, in each attached program.
 //!
-//! What it is for: attaching to a node ([`Client`]), asking its manager for segments and interrupts of any node,
-//! and staying attached when the manager is restarted: what the program has made is told to the new one, and
-//! what it was connected to is taken up again. Not one byte of payload passes through here.
+//! What it is for: attaching to a node ([`Client`]), requesting segments and interrupts of any node from its manager, and
+//! staying attached when the manager is restarted: the client announces the program's objects to the new manager and
+//! resumes the program's connections. No payload passes through this crate.
 //!
 //! What it must never do: start more than one thread per attachment, need an async runtime, call back while it holds a
-//! lock, or let a manager's death reach what is already connected.
+//! lock, or let a manager's death affect existing connections.
 //!
-//! Where to start reading: [`Client`], then `line` (who listens to the socket), then `library` (the return of a
-//! manager). [`Visit`] is the simplest way to ask a manager something.
+//! Where to start reading: [`Client`], then `connection` (which thread reads the socket), then `library` (re-attachment to a
+//! restarted manager). [`BlockingClient`] is the simplest client: one request at a time.
 #![forbid(unsafe_code)]
 
-mod aftermath;
-mod book;
+mod blocking;
 mod client;
+mod connection;
 pub mod copy_plan;
 mod error;
 mod event;
 mod import;
 mod interrupts;
+mod late_replies;
 mod library;
-mod line;
 mod options;
 mod own_lock;
-mod patience;
+mod registry;
+mod responsiveness;
 pub mod runtime_dir;
 pub mod seqpacket;
 mod share;
-mod visit;
 
-/// A limit longer than this is as good as none, and the clock could not show its end.
+/// Longer limits are cut to this one: the clock could not represent their end.
 pub(crate) const LONGEST_LIMIT: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 24 * 3600);
 
+pub use blocking::{BlockingClient, DEFAULT_LIMIT};
 pub use client::Client;
 pub use error::{ClientError, Result};
 pub use event::{ClientEvent, Sender};
@@ -40,4 +41,3 @@ pub use interrupts::{InterruptCreated, InterruptGrant, InterruptOffer, Interrupt
 pub use link::page::ImportState;
 pub use options::AttachOptions;
 pub use own_lock::OwnLock;
-pub use visit::{DEFAULT_LIMIT, Visit};

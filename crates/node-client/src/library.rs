@@ -12,26 +12,26 @@ use proto::wire::program::{Imported, LossReason, Refusal, Reply, Request, ToMana
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use crate::book::{created, loss_of};
+use crate::blocking::BlockingClient;
+use crate::connection::{Connection, Pending, SOCKET, Shared, State, WAKE, Waiter};
 use crate::error::{ClientError, Result};
 use crate::event::ClientEvent;
 use crate::import::{ImportId, Place};
-use crate::line::{Line, Pending, SOCKET, Shared, State, WAKE, Waiter};
-use crate::patience::Patience;
+use crate::registry::{created, loss_of};
+use crate::responsiveness::Responsiveness;
 use crate::seqpacket::{Seqpacket, timespec};
-use crate::visit::Visit;
 
 /// First pause between two attempts to reach a restarted manager; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long one attempt may take.
+/// Limit of one attempt.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
-/// Pause before an import is asked for again whose node was not reachable yet.
+/// Pause before the resumption of an import is repeated whose node was not reachable.
 const RESUME_PAUSE: Duration = Duration::from_millis(50);
 /// How long after the manager's return an import's node may stay unreachable until the import counts as lost.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
-/// Imports that are asked for at one time, below a manager's usual limit of pending requests; beyond that limit it refuses,
-/// and they are asked for again.
+/// Imports that are resumed at one time, below a manager's usual limit of pending requests; beyond that limit the manager
+/// refuses, and the request is repeated.
 const RESUMES_AT_ONCE: usize = 128;
 
 /// Runs until the attachment is closed.
@@ -43,7 +43,7 @@ pub(crate) fn run(shared: &Shared) {
         events.clear();
         match epoll::wait(&shared.epoll, rustix::buffer::spare_capacity(&mut events), wait.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Nothing that a program can cause; without the set there is nothing left to listen with.
+            // No program can cause this; without the epoll set the thread cannot listen.
             Err(_) => return shared.close(),
         }
         let ready = |key| events.iter().any(|event| event.data.u64() == key);
@@ -53,53 +53,53 @@ pub(crate) fn run(shared: &Shared) {
         if ready(SOCKET) {
             listen(shared);
         }
-        tell(shared);
+        deliver(shared);
         wait = match attend(shared, &mut pause) {
             Attended::Closed => return,
-            Attended::Look(after) => after.map(timespec),
+            Attended::Again(after) => after.map(timespec),
         };
     }
 }
 
 enum Attended {
     Closed,
-    /// Look again after this time, or when something happens.
-    Look(Option<Duration>),
+    /// Attend again after this time, or at the next event.
+    Again(Option<Duration>),
 }
 
 fn attend(shared: &Shared, pause: &mut Duration) -> Attended {
-    let line_is_down = match shared.lock().line {
-        Line::Closed => return Attended::Closed,
-        Line::Down { .. } => true,
-        Line::Up(_) => false,
+    let is_down = match shared.lock().connection {
+        Connection::Closed => return Attended::Closed,
+        Connection::Down { .. } => true,
+        Connection::Up(_) => false,
     };
-    if !line_is_down {
+    if !is_down {
         *pause = FIRST_PAUSE;
-        return Attended::Look(chores(shared));
+        return Attended::Again(chores(shared));
     }
     match reattach(shared) {
-        Ok(()) => Attended::Look(Some(Duration::ZERO)),
+        Ok(()) => Attended::Again(Some(Duration::ZERO)),
         Err(error) => {
             let again = *pause;
             *pause = (again * 2).min(LONGEST_PAUSE);
-            if let Line::Down { why } = &mut shared.lock().line {
+            if let Connection::Down { why } = &mut shared.lock().connection {
                 *why = match error {
                     ClientError::ManagerGone { why, .. } => why,
                     other => other.to_string(),
                 };
             }
-            Attended::Look(Some(again))
+            Attended::Again(Some(again))
         }
     }
 }
 
-/// Takes what lies in the socket, unless somebody else listens by now.
+/// Receives all pending messages, unless another thread listens by now.
 fn listen(shared: &Shared) {
     let mut state = shared.lock();
-    let Line::Up(socket) = &state.line else { return };
+    let Connection::Up(socket) = &state.connection else { return };
     let socket: Arc<Seqpacket> = socket.clone();
     let Some(mut buffer) = state.buffer.take() else { return };
-    while matches!(state.line, Line::Up(_)) {
+    while matches!(state.connection, Connection::Up(_)) {
         match socket.receive(&mut buffer) {
             Err(Errno::AGAIN) => break,
             received => shared.act(&mut state, &buffer, received),
@@ -109,16 +109,16 @@ fn listen(shared: &Shared) {
 }
 
 /// Makes the callbacks, with no lock held.
-fn tell(shared: &Shared) {
+fn deliver(shared: &Shared) {
     loop {
         let Some(event) = shared.lock().events.pop_front() else { return };
-        // A callback that panics has said so on standard error; that is no reason to leave the program without events and
-        // without a way back to its manager.
+        // A callback that panics has printed so on standard error. The program still needs events and a thread that re-attaches
+        // to its manager.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (shared.sink)(event)));
     }
 }
 
-/// Sends what nobody waits for. Gives the time after which there is more to do.
+/// Sends the requests that no thread waits for. Returns the time after which there is more to do.
 fn chores(shared: &Shared) -> Option<Duration> {
     let mut state = shared.lock();
     while let Some(request) = state.chores.pop_front() {
@@ -132,7 +132,7 @@ fn chores(shared: &Shared) -> Option<Duration> {
     };
     while resuming(&state) < RESUMES_AT_ONCE {
         let id = state.to_resume.pop_front()?;
-        let Some(import) = state.book.imports.get(&id) else { continue };
+        let Some(import) = state.registry.imports.get(&id) else { continue };
         let inner = &import.inner;
         let request = Request::ResumeImport {
             node: inner.node,
@@ -148,9 +148,9 @@ fn chores(shared: &Shared) -> Option<Duration> {
     (!state.to_resume.is_empty()).then_some(RESUME_PAUSE)
 }
 
-/// Sends a request without waiting for room; false: there was none.
+/// Sends a request without waiting for room; false if there was none.
 fn post(state: &mut State, request: Request, waiter: Waiter) -> bool {
-    let Line::Up(socket) = &state.line else { return true };
+    let Connection::Up(socket) = &state.connection else { return true };
     state.next_id += 1;
     let id = state.next_id;
     let Ok(bytes) = encode(&ToManager::Request { id, body: request.clone() }) else { return true };
@@ -162,16 +162,16 @@ fn post(state: &mut State, request: Request, waiter: Waiter) -> bool {
 }
 
 impl Shared {
-    /// A restarted manager answered the question for an import.
+    /// A restarted manager replied to the resumption of an import.
     pub(crate) fn resumed(&self, state: &mut State, id: ImportId, result: Result<Reply>) {
-        let known = state.book.imports.get(&id).cloned();
+        let known = state.registry.imports.get(&id).cloned();
         let ended = match (known, result) {
             (Some(import), Ok(Reply::Resumed { import: slot })) => {
                 import.move_to(Place::Page(state.page.clone(), slot));
-                state.book.set_slot(slot, id);
+                state.registry.set_slot(slot, id);
                 None
             }
-            // Given up in the meantime.
+            // Removed in the meantime.
             (None, Ok(Reply::Resumed { import: slot })) => {
                 state.chores.push_back(Request::Disconnect { import: slot });
                 None
@@ -199,43 +199,43 @@ impl Shared {
     }
 }
 
-/// One attempt to get back to the manager, with everything that this program has.
+/// One attempt to re-attach to the manager, with all objects of this program.
 fn reattach(shared: &Shared) -> Result<()> {
-    let mut visit = Visit::open(&shared.dir, shared.node, &shared.name, true, ATTEMPT_LIMIT)?;
-    let page = PageReader::open(visit.take_page()?)
+    let mut client = BlockingClient::open(&shared.dir, shared.node, &shared.name, true, ATTEMPT_LIMIT)?;
+    let page = PageReader::open(client.take_page()?)
         .map_err(|source| ClientError::Page { node: shared.node, source })?;
-    let mut told = BTreeMap::new();
+    let mut announced = BTreeMap::new();
     let mut meanwhile = Vec::new();
-    // Other threads may remove things meanwhile: what was told and is gone again has to be taken back.
+    // Other threads may remove objects meanwhile: the removal of an announced object has to be sent, too.
     loop {
-        let (news, gone) = differences(&shared.lock(), &told);
-        if news.is_empty() && gone.is_empty() {
+        let (new, gone) = differences(&shared.lock(), &announced);
+        if new.is_empty() && gone.is_empty() {
             let mut state = shared.lock();
-            let (news, gone) = differences(&state, &told);
-            if news.is_empty() && gone.is_empty() {
-                return publish(shared, &mut state, visit, page, meanwhile);
+            let (new, gone) = differences(&state, &announced);
+            if new.is_empty() && gone.is_empty() {
+                return publish(shared, &mut state, client, page, meanwhile);
             }
             continue;
         }
         for number in gone {
-            if let Some(request) = told.remove(&number).and_then(|request| removal(&request)) {
-                accept(visit.ask(request, &[], ATTEMPT_LIMIT))?;
+            if let Some(request) = announced.remove(&number).and_then(|request| removal(&request)) {
+                accept(client.ask(request, &[], ATTEMPT_LIMIT))?;
             }
         }
-        for (number, export) in news {
+        for (number, export) in new {
             let fds: Vec<_> = export.descriptors.iter().map(AsFd::as_fd).collect();
-            match visit.ask(export.request.clone(), &fds, ATTEMPT_LIMIT) {
+            match client.ask(export.request.clone(), &fds, ATTEMPT_LIMIT) {
                 Ok(_) => {
                     if let Some(what) = created(&export.request) {
-                        meanwhile.extend(resume_connections(shared, &mut visit, what)?);
+                        meanwhile.extend(resume_connections(shared, &mut client, what)?);
                     }
-                    told.insert(number, export.request);
+                    announced.insert(number, export.request);
                 }
                 Err(ClientError::Refused(refusal)) => {
                     let mut state = shared.lock();
-                    state.book.exports.remove(&number);
+                    state.registry.exports.remove(&number);
                     if let Some(what) = created(&export.request) {
-                        state.book.remove_export(what);
+                        state.registry.remove_export(what);
                     }
                     let event = |what| ClientEvent::ExportRefused { what, refusal };
                     meanwhile.extend(created(&export.request).map(event));
@@ -247,15 +247,19 @@ fn reattach(shared: &Shared) -> Result<()> {
 }
 
 /// Names the connections to an object, so that the death of an importer that goes unnoticed now is reported too.
-fn resume_connections(shared: &Shared, visit: &mut Visit, what: Imported) -> Result<Vec<ClientEvent>> {
+fn resume_connections(
+    shared: &Shared,
+    client: &mut BlockingClient,
+    what: Imported,
+) -> Result<Vec<ClientEvent>> {
     let mut over = Vec::new();
-    let connections = shared.lock().book.connections_to(what);
+    let connections = shared.lock().registry.connections_to(what);
     for (connection, node, importer) in connections {
         let request = Request::ResumeExport { what, node, connection, importer };
-        match visit.ask(request, &[], ATTEMPT_LIMIT) {
+        match client.ask(request, &[], ATTEMPT_LIMIT) {
             Ok(_) => {}
             Err(ClientError::Refused(_)) => {
-                shared.lock().book.connected.remove(&connection);
+                shared.lock().registry.connected.remove(&connection);
                 over.push(ClientEvent::Disconnected { what, node, connection, died: true });
             }
             Err(error) => return Err(error),
@@ -266,11 +270,14 @@ fn resume_connections(shared: &Shared, visit: &mut Visit, what: Imported) -> Res
 
 type Numbered<T> = Vec<(u64, T)>;
 
-fn differences(state: &State, told: &BTreeMap<u64, Request>) -> (Numbered<crate::book::Export>, Vec<u64>) {
-    let exports = &state.book.exports;
-    let news = exports.iter().filter(|(number, _)| !told.contains_key(number));
-    let gone = told.keys().filter(|number| !exports.contains_key(number));
-    (news.map(|(number, export)| (*number, export.clone())).collect(), gone.copied().collect())
+fn differences(
+    state: &State,
+    announced: &BTreeMap<u64, Request>,
+) -> (Numbered<crate::registry::Export>, Vec<u64>) {
+    let exports = &state.registry.exports;
+    let new = exports.iter().filter(|(number, _)| !announced.contains_key(number));
+    let gone = announced.keys().filter(|number| !exports.contains_key(number));
+    (new.map(|(number, export)| (*number, export.clone())).collect(), gone.copied().collect())
 }
 
 fn removal(request: &Request) -> Option<Request> {
@@ -283,7 +290,7 @@ fn removal(request: &Request) -> Option<Request> {
     }
 }
 
-/// A refusal is an answer too; only a broken connection ends the attempt.
+/// A refusal is a valid reply; only a broken connection ends the attempt.
 fn accept<T>(result: Result<T>) -> Result<()> {
     match result {
         Ok(_) | Err(ClientError::Refused(_)) => Ok(()),
@@ -291,36 +298,36 @@ fn accept<T>(result: Result<T>) -> Result<()> {
     }
 }
 
-/// The new connection becomes the line.
+/// Replaces the lost connection by the new one.
 fn publish(
     shared: &Shared,
     state: &mut State,
-    visit: Visit,
+    client: BlockingClient,
     page: PageReader,
     meanwhile: Vec<ClientEvent>,
 ) -> Result<()> {
-    if matches!(state.line, Line::Closed) {
+    if matches!(state.connection, Connection::Closed) {
         return Ok(());
     }
-    let parts = visit.into_parts();
-    state.line = Line::Up(Arc::new(parts.socket));
-    state.patience = Patience::default();
+    let parts = client.into_parts();
+    state.connection = Connection::Up(Arc::new(parts.socket));
+    state.responsiveness = Responsiveness::default();
     state.info = parts.info.clone();
     state.page = Arc::new(page);
     state.next_id = state.next_id.max(parts.next_id);
-    state.book.set_slots(HashMap::new());
+    state.registry.set_slots(HashMap::new());
     state.resume_until = Some(Instant::now() + RESUME_LIMIT);
     state.to_resume =
-        state.book.imports.iter().filter(|(_, import)| !import.has_ended()).map(|(id, _)| *id).collect();
+        state.registry.imports.iter().filter(|(_, import)| !import.has_ended()).map(|(id, _)| *id).collect();
     state.events.extend(meanwhile);
     for (event, descriptors) in parts.events {
-        state.events.extend(state.book.translate(event, descriptors));
+        state.events.extend(state.registry.translate(event, descriptors));
     }
-    for group in state.book.groups.keys().copied().collect::<Vec<_>>() {
+    for group in state.registry.groups.keys().copied().collect::<Vec<_>>() {
         post(state, Request::WatchGroup { group }, Waiter::Rewatch);
     }
     state.events.push_back(ClientEvent::ManagerBack { info: parts.info });
-    shared.line_changed.notify_all();
+    shared.connection_changed.notify_all();
     if state.buffer.is_some() {
         shared.arm(state);
     }

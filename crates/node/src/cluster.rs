@@ -12,7 +12,7 @@ mod stop;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use node_client::Visit;
+use node_client::BlockingClient;
 use proto::ids::{BROADCAST_NODE_ID, NodeId};
 use proto::wire::program::{Reply, Request};
 use proto::wire::status::NodeStatus;
@@ -144,17 +144,17 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
 
 /// Asks a manager for the state of its node.
 pub fn status(dir: &ClusterDir, node: NodeId) -> Result<NodeStatus> {
-    let mut visit = Visit::open(dir, node, "tieline status", false, ASK_LIMIT)?;
-    status_of(&mut visit, ASK_LIMIT)
+    let mut client = BlockingClient::open(dir, node, "tieline status", false, ASK_LIMIT)?;
+    status_of(&mut client, ASK_LIMIT)
 }
 
-fn status_of(visit: &mut Visit, limit: Duration) -> Result<NodeStatus> {
-    match visit.ask(Request::Status, &[], limit)?.0 {
+fn status_of(client: &mut BlockingClient, limit: Duration) -> Result<NodeStatus> {
+    match client.ask(Request::Status, &[], limit)?.0 {
         Reply::Status(status) => Ok(status),
         other => {
             let what = format!("it answered the question for its state with {other:?}");
             let what = what.chars().take(200).collect();
-            Err(node_client::ClientError::Protocol { node: visit.info().node, what }.into())
+            Err(node_client::ClientError::Protocol { node: client.info().node, what }.into())
         }
     }
 }

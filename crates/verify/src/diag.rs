@@ -20,7 +20,7 @@ use std::time::Duration;
 use bench::noise::others::{Load, Meter};
 
 use node_client::runtime_dir::ClusterDir;
-use node_client::{ClientError, Visit};
+use node_client::{BlockingClient, ClientError};
 use proto::wire::program::Request;
 use proto::wire::status::{AdapterInfo, Counters, LinkStatus, NodeInfo, ProgramStatus, SegmentStatus};
 use serde::{Deserialize, Serialize};
@@ -293,8 +293,8 @@ fn look(
 pub fn clear_counters(target: &Target) -> Vec<(NodeId, ClientError)> {
     let clear = |node: NodeId| {
         let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
-        let mut visit = Visit::open(&dir, node, "tieline diag", false, CLEAR_LIMIT)?;
-        visit.ask(Request::ClearCounters, &[], CLEAR_LIMIT).map(drop)
+        let mut client = BlockingClient::open(&dir, node, "tieline diag", false, CLEAR_LIMIT)?;
+        client.ask(Request::ClearCounters, &[], CLEAR_LIMIT).map(drop)
     };
     let outcomes = target.on_each_node(|node| clear(node).err().map(|error| (node, error)));
     outcomes.into_iter().flatten().collect()

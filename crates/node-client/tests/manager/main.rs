@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use link::page::{ImportState as Word, PageWriter};
-use node_client::{Client, ClientError, ClientEvent, ImportState, Visit};
+use node_client::{BlockingClient, Client, ClientError, ClientEvent, ImportState};
 use proto::ids::NodeId;
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Incarnation, LossReason, Refusal, Reply, Request, ToProgram,
@@ -61,7 +61,8 @@ fn a_manager_that_makes_no_sense_is_an_error_and_never_more() {
 #[test]
 fn a_silent_manager_is_given_up() {
     let stage = Stage::new();
-    let error = Visit::open(&stage.dir, four(), "test", false, Duration::from_millis(20)).unwrap_err();
+    let error =
+        BlockingClient::open(&stage.dir, four(), "test", false, Duration::from_millis(20)).unwrap_err();
     assert!(matches!(error, ClientError::TimedOut { what: "the hello", .. }), "{error}");
     let _first = stage.accept();
     let (client, _events, talk) = stage.attached();
@@ -80,7 +81,7 @@ fn a_silent_manager_is_given_up() {
 }
 
 #[test]
-fn a_goodbye_to_a_manager_that_was_silent_is_brief_but_is_heard() {
+fn a_detach_from_a_manager_that_was_silent_is_brief_but_is_carried_out() {
     let limit_of = |error| match error {
         ClientError::TimedOut { limit, .. } => limit,
         other => panic!("{other}"),

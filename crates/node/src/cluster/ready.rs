@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use node_client::{ClientError, Visit};
+use node_client::{BlockingClient, ClientError};
 use proto::ids::NodeId;
 use proto::wire::status::SessionState;
 
@@ -23,7 +23,7 @@ const HUNG_AFTER: u32 = 3;
 /// One manager that is not ready yet.
 struct Candidate {
     node: NodeId,
-    visit: Option<Visit>,
+    client: Option<BlockingClient>,
     missing: Vec<NodeId>,
     /// It ran before, and so has had time to start.
     ran_before: bool,
@@ -77,12 +77,12 @@ pub(super) fn wait(
 
 impl Candidate {
     fn new(node: NodeId, ran_before: bool) -> Self {
-        Self { node, visit: None, missing: Vec::new(), ran_before, unanswered: 0 }
+        Self { node, client: None, missing: Vec::new(), ran_before, unanswered: 0 }
     }
 
     /// A manager that is only starting has no socket, or nobody at it, or no time; anything else is an error.
     fn not_yet(&mut self, dir: &ClusterDir, error: ClientError) -> Result<bool> {
-        self.visit = None;
+        self.client = None;
         match error {
             ClientError::ManagerGone { .. } => Ok(false),
             ClientError::TimedOut { .. } => {
@@ -100,14 +100,14 @@ impl Candidate {
     }
 
     fn is_ready(&mut self, dir: &ClusterDir, nodes: &[NodeId]) -> Result<bool> {
-        let visit = match &mut self.visit {
-            Some(visit) => visit,
-            none => match Visit::open(dir, self.node, "tieline up", false, ANSWER_LIMIT) {
-                Ok(visit) => none.insert(visit),
+        let client = match &mut self.client {
+            Some(client) => client,
+            none => match BlockingClient::open(dir, self.node, "tieline up", false, ANSWER_LIMIT) {
+                Ok(client) => none.insert(client),
                 Err(error) => return self.not_yet(dir, error),
             },
         };
-        let status = match status_of(visit, ANSWER_LIMIT) {
+        let status = match status_of(client, ANSWER_LIMIT) {
             Ok(status) => status,
             Err(NodeError::Client(error)) => return self.not_yet(dir, error),
             Err(error) => return Err(error),

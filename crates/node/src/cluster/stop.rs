@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use node_client::seqpacket::timespec;
-use node_client::{ClientError, Visit};
+use node_client::{BlockingClient, ClientError};
 use proto::ids::NodeId;
 use proto::wire::program::Request;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -127,21 +127,21 @@ struct Ending {
     /// It has accepted the order; if not, there is no point in waiting for it.
     obeys: bool,
     /// Kept open, so that its end is not held up by us.
-    _visit: Option<Visit>,
+    _client: Option<BlockingClient>,
 }
 
 /// Gives the order. `None`: there is no such manager.
 fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
     let Some((pid, process)) = identify(dir, node)? else { return Ok(None) };
-    let mut visit = Visit::open(dir, node, "tieline down", false, ORDER_LIMIT);
-    let answer = match &mut visit {
-        Ok(visit) => visit.ask(Request::Shutdown, &[], ORDER_LIMIT).map(drop),
+    let mut client = BlockingClient::open(dir, node, "tieline down", false, ORDER_LIMIT);
+    let answer = match &mut client {
+        Ok(client) => client.ask(Request::Shutdown, &[], ORDER_LIMIT).map(drop),
         Err(_) => Ok(()),
     };
     // One that closes its sockets is ending already: somebody else has given the order.
     let ends = |error: &ClientError| matches!(error, ClientError::ManagerGone { .. });
-    let obeys = visit.as_ref().err().is_none_or(ends) && answer.as_ref().err().is_none_or(ends);
-    Ok(Some(Ending { node, pid, process, obeys, _visit: visit.ok() }))
+    let obeys = client.as_ref().err().is_none_or(ends) && answer.as_ref().err().is_none_or(ends);
+    Ok(Some(Ending { node, pid, process, obeys, _client: client.ok() }))
 }
 
 /// The process of a node's manager, as a descriptor that cannot come to mean another process.

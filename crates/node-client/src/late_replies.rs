@@ -1,4 +1,4 @@
-//! Handles requests whose answer came too late, without its descriptors, or not at all.
+//! Handles requests whose reply came too late, without its descriptors, or not at all.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use proto::wire::decode;
 use proto::wire::program::{Refusal, Reply, Request, RequestId, ToProgram};
 
+use crate::connection::{Pending, Waiter};
 use crate::error::{Result, io};
-use crate::line::{Pending, Waiter};
 use crate::seqpacket::Datagram;
 
-/// Changes that a manager was asked for and did not answer before it went, in the order of asking. It may have made them, and
-/// told others: the next one is told of them as made.
+/// Changes that were requested from a manager that ended before its reply, in the order of the requests. It may have made
+/// them and told other nodes, so they are announced to the next manager as made.
 pub(crate) fn in_doubt(pending: &HashMap<RequestId, Pending>) -> Vec<Request> {
     let mut doubtful: Vec<_> = pending
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn in_doubt(pending: &HashMap<RequestId, Pending>) -> Vec<Request> {
     doubtful.into_iter().map(|(_, request)| request).collect()
 }
 
-/// The answer in a datagram whose descriptors did not fit into this process, if it is one.
+/// The reply in a datagram whose descriptors did not fit into this process; `None` for other datagrams.
 pub(crate) fn lost_answer(
     buffer: &[u8],
     datagram: &Datagram,
@@ -40,7 +40,7 @@ pub(crate) fn lost_answer(
     }
 }
 
-/// Own duplicates of what a restarted manager will have to be given again.
+/// Duplicates of the descriptors that a restarted manager must be given again.
 pub(crate) fn keep(request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Arc<[OwnedFd]>> {
     if !matches!(request, Request::CreateSegment { .. } | Request::CreateInterrupt { .. }) {
         return Ok(Arc::new([]));
@@ -50,7 +50,7 @@ pub(crate) fn keep(request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<
     Ok(kept.map_err(io("duplicate a descriptor"))?.into())
 }
 
-/// What takes back an answer that came too late.
+/// The request that undoes a request whose reply came too late.
 pub(crate) fn undo(request: &Request, reply: &Reply) -> Option<Request> {
     match (request, reply) {
         (_, Reply::Segment { import, .. } | Reply::Interrupt { import, .. } | Reply::Resumed { import }) => {

@@ -20,7 +20,7 @@ impl Manager {
                 self.counters.protocol_errors += 1;
                 self.peer_violation(peer, "its manager sent more descriptors than the message needs");
             } else {
-                self.peer_speaks(peer, node, message, descriptors);
+                self.dispatch_peer_message(peer, node, message, descriptors);
             }
         }
         // What a message brings is only passed on, unless a resumption waits with it.
@@ -31,7 +31,7 @@ impl Manager {
         }
     }
 
-    fn peer_speaks(
+    fn dispatch_peer_message(
         &mut self,
         peer: PeerConn,
         node: Option<NodeId>,
@@ -60,7 +60,7 @@ impl Manager {
             }
             (message, Some(node)) if greeted && !matches!(message, PeerMessage::Hello { .. }) => {
                 self.with_session(node, |session, now, out| session.heard(now, out));
-                self.peer_says(node, peer, message, descriptors);
+                self.session_message(node, peer, message, descriptors);
             }
             _ => {
                 self.counters.protocol_errors += 1;
@@ -69,7 +69,13 @@ impl Manager {
         }
     }
 
-    fn peer_says(&mut self, node: NodeId, conn: PeerConn, message: PeerMessage, descriptors: &[Descriptor]) {
+    fn session_message(
+        &mut self,
+        node: NodeId,
+        conn: PeerConn,
+        message: PeerMessage,
+        descriptors: &[Descriptor],
+    ) {
         match message {
             PeerMessage::Heartbeat { .. } => {
                 self.with_session(node, |session, now, _| session.heartbeat(now));

@@ -1,11 +1,11 @@
 //! The connection of an attached program with its manager: many threads send requests, one at a
 //! time reads for all.
 //!
-//! Waking a thread on another processor costs more than all the rest of a request, so an answer should wake the thread
-//! that waits for it and no other. Whoever asks while nobody listens becomes the **listener**: it takes the socket out of
-//! the library thread's epoll set, receives for everybody until its own answer has come, and hands the part on to
-//! another waiting thread or back to the library's thread. Callbacks are made by the library's thread alone: a
-//! caller may hold locks that they want.
+//! Waking a thread on another processor costs more than all the rest of a request, so a reply should wake the thread
+//! that waits for it and no other. A thread that sends a request while no other thread listens becomes the **listener**:
+//! it takes the socket out of the library thread's epoll set, receives for all threads until its own reply has come, and
+//! then passes the role to another waiting thread or back to the library's thread. Only the library's thread makes
+//! callbacks: a caller may hold locks that they need.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,21 +20,21 @@ use proto::wire::status::NodeInfo;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 
-use crate::aftermath::{in_doubt, keep, lost_answer, undo};
-use crate::book::Book;
+use crate::blocking::{name_of, no_room, understand};
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
 use crate::import::{Import, ImportId};
-use crate::patience::Patience;
+use crate::late_replies::{in_doubt, keep, lost_answer, undo};
+use crate::registry::Registry;
+use crate::responsiveness::Responsiveness;
 use crate::runtime_dir::ClusterDir;
 use crate::seqpacket::{Datagram, Seqpacket, Wanted};
-use crate::visit::{name_of, no_room, understand};
 
 /// Epoll key of the socket; [`WAKE`] is the eventfd's.
 pub(crate) const SOCKET: u64 = 1;
 pub(crate) const WAKE: u64 = 2;
 
-/// What came back for a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
@@ -42,18 +42,18 @@ pub(crate) struct Answer {
     pub(crate) import: Option<Import>,
 }
 
-/// For whom an answer is.
+/// The receiver of a reply.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    /// A thread that waits; its turn is signalled when the answer is there or when it is to listen.
+    /// A waiting thread; its condition is signalled when the reply is there or when the thread is to listen.
     Thread { turn: Arc<Condvar>, answer: Option<Box<Result<Answer>>>, listen: bool },
-    /// It gave up. What was made must be undone when the answer comes after all.
+    /// The thread timed out. If the reply comes after all, the request must be undone.
     GaveUp,
-    /// The library's thread wants an import back from a restarted manager.
+    /// The library's thread resumes an import at a restarted manager.
     Resume(ImportId),
     /// The library's thread watches a group again.
     Rewatch,
-    /// Nobody is interested.
+    /// No receiver.
     Nobody,
 }
 
@@ -71,9 +71,9 @@ impl Pending {
     }
 }
 
-/// The connection itself.
+/// The state of the connection.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub(crate) enum Connection {
     Up(Arc<Seqpacket>),
     Down { why: String },
     Closed,
@@ -81,43 +81,43 @@ pub(crate) enum Line {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) line: Line,
-    pub(crate) patience: Patience,
+    pub(crate) connection: Connection,
+    pub(crate) responsiveness: Responsiveness,
     pub(crate) info: NodeInfo,
     pub(crate) page: Arc<PageReader>,
     pub(crate) next_id: RequestId,
     pub(crate) pending: HashMap<RequestId, Pending>,
-    /// The receive buffer; taken by whoever listens.
+    /// The receive buffer; taken by the listener.
     pub(crate) buffer: Option<Vec<u8>>,
     /// The library's thread has the socket in its epoll set.
     pub(crate) armed: bool,
-    pub(crate) book: Book,
-    /// For the library's thread: what to tell, what to send, which imports to get back.
+    pub(crate) registry: Registry,
+    /// For the library's thread: events to deliver, requests to send, imports to resume.
     pub(crate) events: VecDeque<ClientEvent>,
     pub(crate) chores: VecDeque<Request>,
     pub(crate) to_resume: VecDeque<ImportId>,
-    /// Until when an import whose node cannot be reached yet is asked for again.
+    /// Until when the resumption of an import is repeated while its node cannot be reached.
     pub(crate) resume_until: Option<Instant>,
 }
 
-/// What all threads share.
+/// Shared by all threads.
 pub(crate) struct Shared {
     pub(crate) process: u32,
     pub(crate) dir: ClusterDir,
     pub(crate) node: NodeId,
     pub(crate) name: String,
-    /// What it was at the beginning, which is all that a forked child can know: it must not wait for the lock.
+    /// The facts at the attachment, the only ones for a forked child: it must not wait for the lock.
     first_info: NodeInfo,
     pub(crate) epoll: OwnedFd,
     wake: OwnedFd,
     state: Mutex<State>,
-    /// Signalled when the line goes up or is closed.
-    pub(crate) line_changed: Condvar,
+    /// Signalled when the connection is restored or closed.
+    pub(crate) connection_changed: Condvar,
     pub(crate) sink: Box<dyn Fn(ClientEvent) + Send + Sync>,
 }
 
 impl Shared {
-    /// Wraps the state that an attachment begins with.
+    /// Wraps the initial state of an attachment.
     pub(crate) fn new(
         (dir, node, name): (ClusterDir, NodeId, String),
         state: State,
@@ -130,14 +130,15 @@ impl Shared {
             .map_err(io("watch an eventfd"))?;
         let process = process_id();
         let first_info = state.info.clone();
-        let (state, line_changed) = (Mutex::new(state), Condvar::new());
-        let shared = Self { process, dir, node, name, first_info, epoll, wake, state, line_changed, sink };
+        let (state, connection_changed) = (Mutex::new(state), Condvar::new());
+        let shared =
+            Self { process, dir, node, name, first_info, epoll, wake, state, connection_changed, sink };
         shared.arm(&mut shared.lock());
         Ok(shared)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it holds this lock; if it did, every single step leaves the state usable.
+        // No code panics while it holds this lock; if it did, each single step leaves the state usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +147,7 @@ impl Shared {
         if process_id() == self.process { Ok(()) } else { Err(ClientError::Forked { parent: self.process }) }
     }
 
-    /// What the manager said of its node; in a forked child, what it said when its parent attached.
+    /// The facts of the node; in a forked child, those at its parent's attachment.
     pub(crate) fn info(&self) -> NodeInfo {
         self.check_process().map_or_else(|_| self.first_info.clone(), |()| self.lock().info.clone())
     }
@@ -159,10 +160,10 @@ impl Shared {
 
     /// Whether the manager is there. Never for a forked child.
     pub(crate) fn is_attached(&self) -> bool {
-        self.check_process().is_ok() && matches!(self.lock().line, Line::Up(_))
+        self.check_process().is_ok() && matches!(self.lock().connection, Connection::Up(_))
     }
 
-    /// Makes the library's thread look at the state.
+    /// Wakes the library's thread, which then checks the state.
     pub(crate) fn wake_library(&self) {
         // The counter is full only if it was woken already.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -174,7 +175,7 @@ impl Shared {
 
     /// The library's thread listens from now on.
     pub(crate) fn arm(&self, state: &mut State) {
-        if let Line::Up(socket) = &state.line
+        if let Connection::Up(socket) = &state.connection
             && !state.armed
         {
             let key = epoll::EventData::new_u64(SOCKET);
@@ -182,9 +183,9 @@ impl Shared {
         }
     }
 
-    /// Somebody else listens.
+    /// Another thread listens from now on.
     pub(crate) fn disarm(&self, state: &mut State) {
-        if let Line::Up(socket) = &state.line
+        if let Connection::Up(socket) = &state.connection
             && state.armed
         {
             let _ = epoll::delete(&self.epoll, socket);
@@ -192,7 +193,7 @@ impl Shared {
         state.armed = false;
     }
 
-    /// Asks, and waits for the answer until `limit` has passed. While the manager is gone: fails at once, or, if
+    /// Sends a request, and waits for the reply until `limit` has passed. While the manager is gone: fails at once, or, if
     /// `patient`, waits for its return within the limit.
     pub(crate) fn call(
         &self,
@@ -208,15 +209,15 @@ impl Shared {
         let turn = Arc::new(Condvar::new());
         let mut state = self.lock();
         let socket = loop {
-            match &state.line {
-                Line::Up(socket) => break socket.clone(),
-                Line::Closed => return Err(ClientError::Closed { node: self.node }),
-                Line::Down { why } => {
+            match &state.connection {
+                Connection::Up(socket) => break socket.clone(),
+                Connection::Closed => return Err(ClientError::Closed { node: self.node }),
+                Connection::Down { why } => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if !patient || left.is_zero() {
                         return Err(ClientError::ManagerGone { node: self.node, why: why.clone() });
                     }
-                    state = wait(&self.line_changed, state, left);
+                    state = wait(&self.connection_changed, state, left);
                 }
             }
         };
@@ -224,9 +225,9 @@ impl Shared {
         let id = state.next_id;
         let bytes = encode(&ToManager::Request { id, body: request.clone() })?;
         let waiter = Waiter::Thread { turn: turn.clone(), answer: None, listen: false };
-        let waited = Waited { what, limit, deadline, heard_before: state.patience.heard() };
+        let waited = Waited { what, limit, deadline, heard_before: state.responsiveness.heard() };
         state.pending.insert(id, Pending { request, kept, waiter });
-        // Taken before sending, so that the answer finds this thread listening and the library's asleep.
+        // Taken before sending, so that the reply finds this thread listening and the library's thread asleep.
         let mut buffer = state.buffer.take();
         if buffer.is_some() {
             self.disarm(&mut state);
@@ -236,7 +237,7 @@ impl Shared {
             let mut state = self.lock();
             state.pending.remove(&id);
             if matches!(error, ClientError::Io { errno: Errno::AGAIN, .. }) {
-                state.patience.time_out(limit, waited.heard_before);
+                state.responsiveness.time_out(limit, waited.heard_before);
             }
             self.stop_listening(&mut state, buffer.take());
             return Err(error);
@@ -274,7 +275,7 @@ impl Shared {
                 if let Some(pending) = state.pending.get_mut(&id) {
                     pending.waiter = Waiter::GaveUp;
                 }
-                state.patience.time_out(waited.limit, waited.heard_before);
+                state.responsiveness.time_out(waited.limit, waited.heard_before);
                 self.stop_listening(&mut state, buffer.take());
                 return Err(ClientError::TimedOut {
                     node: self.node,
@@ -293,7 +294,7 @@ impl Shared {
         }
     }
 
-    /// Waits for one datagram and acts on it. Whatever goes wrong takes the line down, which answers everybody.
+    /// Waits for one datagram and handles it. Any error ends the connection, and with it all pending requests.
     fn listen(&self, socket: &Seqpacket, buffer: &mut [u8], limit: Duration) {
         match socket.receive(buffer) {
             Err(Errno::AGAIN) => {
@@ -304,7 +305,7 @@ impl Shared {
         }
     }
 
-    /// Acts on what was received.
+    /// Handles what was received.
     pub(crate) fn act(
         &self,
         state: &mut State,
@@ -317,36 +318,36 @@ impl Shared {
                 None => understand(self.node, buffer, datagram),
             },
             Ok(None) | Err(Errno::CONNRESET) => {
-                return self.line_down(state, "it closed the connection".into());
+                return self.connection_lost(state, "it closed the connection".into());
             }
-            Err(errno) => return self.line_down(state, format!("receiving from it failed: {errno}")),
+            Err(errno) => return self.connection_lost(state, format!("receiving from it failed: {errno}")),
         };
-        state.patience.hear();
+        state.responsiveness.hear();
         match message {
             Ok((ToProgram::Reply { id, result }, descriptors)) => {
                 self.answered(state, id, result.map_err(ClientError::Refused), descriptors);
             }
             Ok((ToProgram::Event(event), descriptors)) => {
-                if let Some(event) = state.book.translate(event, descriptors) {
+                if let Some(event) = state.registry.translate(event, descriptors) {
                     state.events.push_back(event);
                     self.wake_library();
                 }
             }
-            Ok((ToProgram::Rejected(refusal), _)) => self.line_down(state, refusal.to_string()),
-            Ok((ToProgram::Welcome { .. }, _)) => self.line_down(state, "a second welcome".into()),
-            Err(error) => self.line_down(state, error.to_string()),
+            Ok((ToProgram::Rejected(refusal), _)) => self.connection_lost(state, refusal.to_string()),
+            Ok((ToProgram::Welcome { .. }, _)) => self.connection_lost(state, "a second welcome".into()),
+            Err(error) => self.connection_lost(state, error.to_string()),
         }
     }
 
-    /// This process has no room for the descriptors of an answer: that request alone has failed, and what the manager did for
-    /// it is taken back.
+    /// This process has no room for the descriptors of a reply: that request alone fails, and what the manager did for it is
+    /// undone.
     fn descriptors_lost(
         &self,
         state: &mut State,
         id: RequestId,
         result: std::result::Result<Reply, Refusal>,
     ) {
-        state.patience.hear();
+        state.responsiveness.hear();
         let request = state.pending.get(&id).map(|pending| &pending.request);
         let taken_back = request.zip(result.ok()).and_then(|(request, reply)| undo(request, &reply));
         state.chores.extend(taken_back);
@@ -359,7 +360,7 @@ impl Shared {
         if let Waiter::Thread { turn, answer, .. } = &mut pending.waiter {
             *answer = Some(Box::new(result.map(|reply| {
                 let kept = std::mem::replace(&mut pending.kept, Arc::new([]));
-                let import = state.book.note(self.node, &pending.request, &reply, kept, &state.page);
+                let import = state.registry.note(self.node, &pending.request, &reply, kept, &state.page);
                 Answer { reply, descriptors, import }
             })));
             turn.notify_one();
@@ -370,7 +371,7 @@ impl Shared {
             Waiter::Resume(import) => self.resumed(state, import, result),
             Waiter::GaveUp => {
                 if result.is_ok() {
-                    state.book.note_change(&pending.request);
+                    state.registry.note_change(&pending.request);
                 }
                 state.chores.extend(result.ok().and_then(|reply| undo(&pending.request, &reply)));
                 self.wake_library();
@@ -379,7 +380,7 @@ impl Shared {
                 if let (Request::WatchGroup { group }, Ok(Reply::Members(members))) =
                     (&pending.request, result)
                 {
-                    let events = state.book.members_now(*group, members.into_iter().collect());
+                    let events = state.registry.members_now(*group, members.into_iter().collect());
                     state.events.extend(events);
                     self.wake_library();
                 }
@@ -388,7 +389,7 @@ impl Shared {
         }
     }
 
-    /// Gives the part of the listener to somebody else.
+    /// Passes the role of the listener to another thread.
     pub(crate) fn stop_listening(&self, state: &mut State, buffer: Option<Vec<u8>>) {
         let Some(buffer) = buffer else { return };
         state.buffer = Some(buffer);
@@ -402,15 +403,15 @@ impl Shared {
         self.arm(state);
     }
 
-    /// The manager is gone: answers everybody, and lets the library's thread look for it.
-    pub(crate) fn line_down(&self, state: &mut State, why: String) {
-        if !matches!(state.line, Line::Up(_)) {
+    /// The manager is gone: ends all pending requests, and lets the library's thread try to re-attach.
+    pub(crate) fn connection_lost(&self, state: &mut State, why: String) {
+        if !matches!(state.connection, Connection::Up(_)) {
             return;
         }
         self.disarm(state);
-        state.line = Line::Down { why: why.clone() };
+        state.connection = Connection::Down { why: why.clone() };
         for request in in_doubt(&state.pending) {
-            state.book.note_change(&request);
+            state.registry.note_change(&request);
         }
         self.fail_pending(state, || ClientError::ManagerGone { node: self.node, why: why.clone() });
         state.chores.clear();
@@ -434,12 +435,12 @@ impl Shared {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         self.disarm(&mut state);
-        if let Line::Up(socket) = &state.line {
+        if let Connection::Up(socket) = &state.connection {
             let _ = rustix::net::shutdown(socket.as_fd(), rustix::net::Shutdown::Both);
         }
-        state.line = Line::Closed;
+        state.connection = Connection::Closed;
         self.fail_pending(&mut state, || ClientError::Closed { node: self.node });
-        self.line_changed.notify_all();
+        self.connection_changed.notify_all();
         self.wake_library();
     }
 }
@@ -455,7 +456,7 @@ fn wait<'a>(condition: &Condvar, state: MutexGuard<'a, State>, limit: Duration) 
     condition.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Sends, waiting for room until the deadline. A closed line is no error here: whoever listens finds out.
+/// Sends, waiting for room until the deadline. A closed connection is no error here: the listener detects it.
 fn send(socket: &Seqpacket, bytes: &[u8], descriptors: &[BorrowedFd<'_>], deadline: Instant) -> Result<()> {
     loop {
         match socket.send(bytes, descriptors) {

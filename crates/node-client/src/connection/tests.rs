@@ -1,4 +1,4 @@
-//! What one thread finds when the line is another's, or gone.
+//! What one thread finds when another thread listens, or the connection is lost.
 
 use super::*;
 use crate::runtime_dir::ClusterName;
@@ -23,15 +23,15 @@ fn a_fork_is_told_to_attach_for_itself() {
         faults: false,
     };
     let state = State {
-        line: Line::Up(Arc::new(Seqpacket::from_fd(ours))),
-        patience: Patience::default(),
+        connection: Connection::Up(Arc::new(Seqpacket::from_fd(ours))),
+        responsiveness: Responsiveness::default(),
         info,
         page: Arc::new(page),
         next_id: 0,
         pending: HashMap::new(),
         buffer: Some(vec![0; 100]),
         armed: false,
-        book: Book::default(),
+        registry: Registry::default(),
         events: VecDeque::new(),
         chores: VecDeque::new(),
         to_resume: VecDeque::new(),

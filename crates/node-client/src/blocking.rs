@@ -1,6 +1,6 @@
-//! A blocking connection with a manager, for one thread that waits for each answer.
+//! A blocking connection with a manager, for one thread that waits for each reply.
 //!
-//! Attaching begins with one; a tool that only asks a question needs nothing more.
+//! Attaching begins with one; a tool that only sends a few requests needs nothing more.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,12 +17,12 @@ use crate::error::{ClientError, Result, io};
 use crate::runtime_dir::{ClusterDir, ConnectError, OpenDir, RuntimeDirError};
 use crate::seqpacket::{Seqpacket, Wanted};
 
-/// How long a manager may take to accept, or to answer, if nothing else is said.
+/// How long a manager may take to accept or to reply, unless the caller says otherwise.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A connection after its hello.
+/// A connection after the handshake.
 #[derive(Debug)]
-pub struct Visit {
+pub struct BlockingClient {
     node: NodeId,
     socket: Seqpacket,
     buffer: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct Visit {
     events: VecDeque<(Event, Vec<OwnedFd>)>,
 }
 
-impl Visit {
+impl BlockingClient {
     /// Connects to the manager of `node` and says hello; all within `limit`.
     pub fn open(dir: &ClusterDir, node: NodeId, name: &str, reattach: bool, limit: Duration) -> Result<Self> {
         let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
@@ -49,23 +49,24 @@ impl Visit {
                 Ok(Self { node, socket, buffer, next_id: 0, info, page, events: VecDeque::new() })
             }
             ToProgram::Rejected(refusal) => Err(rejected(node, refusal)),
-            _ => {
-                Err(ClientError::Protocol { node, what: "it answered the hello with something else".into() })
-            }
+            _ => Err(ClientError::Protocol {
+                node,
+                what: "its reply to the hello is neither a welcome nor a refusal".into(),
+            }),
         }
     }
 
-    /// What the manager said of its node.
+    /// The facts of the node.
     pub fn info(&self) -> &NodeInfo {
         &self.info
     }
 
-    /// The socket, for looking at the credentials of the other end.
+    /// The socket, to read the credentials of the other end.
     pub fn socket(&self) -> &Seqpacket {
         &self.socket
     }
 
-    /// Asks and waits for the answer, at most `limit`.
+    /// Sends a request and waits for the reply, at most `limit`.
     pub fn ask(
         &mut self,
         body: Request,
@@ -84,7 +85,7 @@ impl Visit {
             let (message, descriptors) = waiting.receive(&mut self.buffer)?;
             match message {
                 ToProgram::Reply { id, result } if id == wanted => return Ok((result?, descriptors)),
-                // The answer to a question that timed out.
+                // The reply to a request that timed out.
                 ToProgram::Reply { .. } => {}
                 ToProgram::Event(event) => self.events.push_back((event, descriptors)),
                 ToProgram::Rejected(refusal) => return Err(rejected(self.node, refusal)),
@@ -95,7 +96,7 @@ impl Visit {
         }
     }
 
-    /// Takes the connection apart, for somebody who goes on with it otherwise.
+    /// Takes the client apart, so that an attachment continues with its socket.
     pub(crate) fn into_parts(self) -> Parts {
         let Self { socket, buffer, next_id, info, events, .. } = self;
         Parts { socket, buffer, next_id, info, events }
@@ -109,7 +110,7 @@ impl Visit {
     }
 }
 
-/// What a [`Visit`] consists of.
+/// The parts of a [`BlockingClient`].
 pub(crate) struct Parts {
     pub(crate) socket: Seqpacket,
     pub(crate) buffer: Vec<u8>,
@@ -141,7 +142,7 @@ impl Waiting<'_> {
             match send(self.socket) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN) => self.wait(Wanted::Write)?,
-                // A manager that refuses says why before it closes: that is still to be read.
+                // A manager that refuses sends the reason before it closes: it is still to be read.
                 Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
                 Err(errno) => return Err(ClientError::Io { what: "send to the node manager", errno }),
             }
@@ -152,7 +153,7 @@ impl Waiting<'_> {
         loop {
             match self.socket.receive(buffer) {
                 Ok(Some(datagram)) => return understand(self.node, buffer, datagram),
-                // Reported once, before what was sent last: a refusal may still lie in the socket.
+                // Reported once, before the last message: a refusal may still be in the socket.
                 Err(Errno::CONNRESET) if !self.reset => self.reset = true,
                 Ok(None) | Err(Errno::CONNRESET) => return Err(gone(self.node)),
                 Err(Errno::AGAIN) => self.wait(Wanted::Read)?,
@@ -171,7 +172,7 @@ impl Waiting<'_> {
     }
 }
 
-/// Decodes what arrived from a manager.
+/// Decodes a message from a manager.
 pub(crate) fn understand(
     node: NodeId,
     buffer: &[u8],
@@ -185,7 +186,7 @@ pub(crate) fn understand(
     };
     match message {
         _ if !datagram.descriptors_lost => Ok((message, datagram.descriptors)),
-        // What happened has happened, whether or not this process has room for what came along.
+        // An event is valid even if this process had no room for its descriptors.
         ToProgram::Event(_) => Ok((message, Vec::new())),
         _ => Err(no_room()),
     }
@@ -193,7 +194,7 @@ pub(crate) fn understand(
 
 /// The error for descriptors that did not fit into this process.
 pub(crate) fn no_room() -> ClientError {
-    // Said of this process first: it is by far the likelier cause.
+    // The limit of this process is by far the likelier cause.
     ClientError::Io { what: "receive a descriptor from the node manager", errno: Errno::MFILE }
 }
 
@@ -237,7 +238,7 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
             }
             Errno::NOENT => return Err(no_socket()),
             Errno::CONNREFUSED => {
-                let why = "its socket is there, but nobody listens: it died".into();
+                let why = "its socket is there, but no process listens on it: the manager died".into();
                 return Err(ClientError::ManagerGone { node, why });
             }
             Errno::ACCESS | Errno::PERM => {
@@ -251,7 +252,7 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
     }
 }
 
-/// What this process lacks is no fault of the directory's.
+/// Separates errors of this process (no descriptors, no memory) from errors of the directory.
 fn of_directory(error: RuntimeDirError) -> ClientError {
     let errno = match &error {
         RuntimeDirError::Io { source, .. } => Errno::from_io_error(source),
@@ -265,7 +266,7 @@ fn of_directory(error: RuntimeDirError) -> ClientError {
     }
 }
 
-/// A request in words, for messages.
+/// The name of a request, for messages.
 pub(crate) fn name_of(request: &Request) -> &'static str {
     match request {
         Request::CreateSegment { .. } => "the creation of a segment",

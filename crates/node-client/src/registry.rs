@@ -14,27 +14,27 @@ use proto::wire::program::{
 use crate::event::{ClientEvent, Sender};
 use crate::import::{Import, ImportId};
 
-/// Something that this program made: the request that made it, brought up to date, and its descriptors.
+/// An object of this program: the request that created it, brought up to date, and its descriptors.
 #[derive(Debug, Clone)]
 pub(crate) struct Export {
     pub(crate) request: Request,
     pub(crate) descriptors: Arc<[OwnedFd]>,
 }
 
-/// All that a manager knows of this program.
+/// All objects of this program that its manager knows.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
-    /// In the order of creation, which is the order of telling.
+pub(crate) struct Registry {
+    /// In the order of creation, in which they are announced.
     pub(crate) exports: BTreeMap<u64, Export>,
     pub(crate) imports: BTreeMap<ImportId, Import>,
     slots: HashMap<u32, ImportId>,
-    /// Who is connected to what this program exports.
+    /// The connections to this program's exports.
     pub(crate) connected: BTreeMap<ConnectionId, (Imported, NodeId, Importer)>,
     pub(crate) groups: BTreeMap<GroupId, BTreeSet<NodeId>>,
     next: u64,
 }
 
-/// The name of what a request creates.
+/// The name of the object that a request creates.
 pub(crate) fn created(request: &Request) -> Option<Imported> {
     match request {
         Request::CreateSegment { key, .. } => Some(Imported::Segment(*key)),
@@ -43,13 +43,14 @@ pub(crate) fn created(request: &Request) -> Option<Imported> {
     }
 }
 
-impl Book {
+impl Registry {
     fn draw(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Notes what a good answer of the manager of node `own` to `request` changed. Gives the import that it made, if it made one.
+    /// Records the effect of a successful reply to `request` from the manager of node `own`. Returns the import, if the request
+    /// made one.
     pub(crate) fn note(
         &mut self,
         own: NodeId,
@@ -105,7 +106,7 @@ impl Book {
         None
     }
 
-    /// Notes a change of a segment's state that was made, or may have been.
+    /// Records a change of a segment's state that was made, or may have been made.
     pub(crate) fn note_change(&mut self, request: &Request) {
         match request {
             Request::SetAvailable { key, available, .. } => self.note_available(*key, *available),
@@ -126,7 +127,7 @@ impl Book {
         });
     }
 
-    /// Brings the request that made a segment up to date.
+    /// Updates the request that created a segment.
     fn note_segment(&mut self, key: SegmentKey, change: impl Fn(&mut Request)) {
         let wanted = Some(Imported::Segment(key));
         for export in self.exports.values_mut().filter(|export| created(&export.request) == wanted) {
@@ -134,8 +135,8 @@ impl Book {
         }
     }
 
-    /// Gives something up while no manager is there to say whether it may be: not what others are connected to, as far as this program
-    /// was told, unless that is forced.
+    /// Removes an object while no manager is there to decide. Refused if the registry knows of connections to it, unless the
+    /// removal is forced.
     pub(crate) fn give_up(&mut self, request: &Request) -> Result<(), Refusal> {
         if let Request::RemoveSegment { key, force: false } = request {
             let what = Imported::Segment(*key);
@@ -148,7 +149,7 @@ impl Book {
         Ok(())
     }
 
-    /// Notes that something is given up: also when the manager could not be told, since it will not be told of it again.
+    /// Records a removal, also if the manager could not be told: the object will not be announced again.
     pub(crate) fn forget(&mut self, request: &Request) {
         match request {
             Request::RemoveSegment { key, .. } => self.remove_export(Imported::Segment(*key)),
@@ -165,7 +166,7 @@ impl Book {
         }
     }
 
-    /// Forgets an import that may have no slot any more.
+    /// Removes an import, whether or not it still has a slot.
     pub(crate) fn forget_import(&mut self, id: ImportId) {
         self.imports.remove(&id);
         self.slots.retain(|_, there| *there != id);
@@ -196,12 +197,12 @@ impl Book {
         import
     }
 
-    /// After a restart of the manager: the slots of the imports that it took back.
+    /// After a restart of the manager: the slots of the imports that it resumed.
     pub(crate) fn set_slots(&mut self, slots: HashMap<u32, ImportId>) {
         self.slots = slots;
     }
 
-    /// A restarted manager took an import back.
+    /// A restarted manager resumed an import.
     pub(crate) fn set_slot(&mut self, slot: ImportSlot, id: ImportId) {
         self.slots.insert(slot.0, id);
     }
@@ -245,13 +246,13 @@ impl Book {
         self.exports.values().any(|export| is_data(&export.request) && created(&export.request) == Some(what))
     }
 
-    /// The connections to one object, as they are told to a restarted manager.
+    /// The connections to one object, as they are announced to a restarted manager.
     pub(crate) fn connections_to(&self, what: Imported) -> Vec<(ConnectionId, NodeId, Importer)> {
         let to_it = self.connected.iter().filter(|(_, (to, ..))| *to == what);
         to_it.map(|(connection, (_, node, importer))| (*connection, *node, *importer)).collect()
     }
 
-    /// After a restart of the manager: who joined and who left meanwhile.
+    /// After a restart of the manager: the members that have joined and left since.
     pub(crate) fn members_now(&mut self, group: GroupId, now: BTreeSet<NodeId>) -> Vec<ClientEvent> {
         let Some(before) = self.groups.get_mut(&group) else { return Vec::new() };
         let left = before.difference(&now).map(|node| (*node, false));
