@@ -42,8 +42,8 @@
 //! Every table has a limit, in [`Limits`] or as a constant beside the table. Every message costs O(log n), plus what it sets in
 //! motion.
 //!
-//! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and `imports`, `peers` (with `greeting` and
-//! `speech`), `resume` and `judge`.
+//! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and `imports`, `peers` (with `handshake` and
+//! `peer_protocol`), `resume` and `judge`.
 
 mod admin;
 mod admission;

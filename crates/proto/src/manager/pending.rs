@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::descriptors::{interrupt_parts, missing, sealed_memory};
 use super::imports::Shown;
-use super::speech::shorten;
+use super::peer_protocol::shorten;
 use super::{Descriptor, FdToken, Manager, ProgramConn, Timer};
 use crate::ids::NodeId;
 use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest};

@@ -338,7 +338,7 @@ impl Rig {
                     self.input(Input::DialFailed { node, why: "connection refused".to_owned() });
                 }
             }
-            Act::PeerSays(pick, message, beside) => self.session_message(pick, message, beside),
+            Act::PeerSays(pick, message, beside) => self.peer_says(pick, message, beside),
             Act::PeerGarbage(pick, version) => {
                 let Some(peer) = self.peer(pick) else { return };
                 let error =
@@ -368,7 +368,7 @@ impl Rig {
         self.input(Input::PeerMessage { peer, message, descriptors: Vec::new() });
     }
 
-    fn session_message(&mut self, pick: u8, mut message: PeerMessage, beside: Beside) {
+    fn peer_says(&mut self, pick: u8, mut message: PeerMessage, beside: Beside) {
         let Some(peer) = self.peer(pick) else { return };
         let mut proper = Vec::new();
         match &mut message {
