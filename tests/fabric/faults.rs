@@ -144,7 +144,7 @@ fn counters_over_their_limit_are_named_and_ranked() {
 }
 
 #[test]
-fn a_silent_switch_is_doubted_and_the_rest_is_told() {
+fn a_silent_switch_is_an_anomaly_and_the_rest_is_reported() {
     let _watchdog = Watchdog::usual("a silent switch");
     let place = tree();
     let mut served = Served::start(&place, "net.toml", &[]);

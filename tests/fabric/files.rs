@@ -29,7 +29,7 @@ fn swapped_cables_are_one_finding_that_names_both() {
 }
 
 #[test]
-fn windows_line_ends_and_noise_change_nothing_but_what_is_doubted() {
+fn windows_line_ends_and_noise_change_only_the_anomalies() {
     let _watchdog = Watchdog::usual("noise");
     let place = place();
     place.done(&["convert", "net.toml", "net.topo"]);
@@ -53,7 +53,7 @@ fn windows_line_ends_and_noise_change_nothing_but_what_is_doubted() {
 }
 
 #[test]
-fn a_cable_that_one_end_alone_speaks_of_is_doubted() {
+fn a_cable_that_one_end_alone_reports_is_an_anomaly() {
     let _watchdog = Watchdog::usual("one-way");
     let place = place();
     place.done(&["convert", "net.toml", "net.topo"]);

@@ -126,7 +126,7 @@ fn sockets_of(base: &str) -> usize {
 }
 
 #[test]
-fn a_server_that_lies_or_falls_silent_is_an_error_or_a_doubt_and_never_a_hang() {
+fn a_server_that_lies_or_falls_silent_is_an_error_or_an_anomaly_and_never_a_hang() {
     let _watchdog = Watchdog::usual("hostile servers");
     let place = Place::new();
     for (way, status, says) in [
@@ -140,9 +140,12 @@ fn a_server_that_lies_or_falls_silent_is_an_error_or_a_doubt_and_never_a_hang() 
         let words = ["observe", "--ibsim", &server.base, "--timeout", "50", "--retries", "1"];
         let (got, out, err) = place.run(&words);
         let number = way as usize;
-        // Garbage may look like an answer of the local node for a while, which is then doubted.
-        let doubted = way == Way::Garbage && got == 1 && out.contains("anomaly");
-        assert!(doubted || got == status && err.to_lowercase().contains(says), "{number}: {got} {out}{err}");
+        // Garbage may look like an answer of the local node for a while, which is then an anomaly.
+        let is_anomaly = way == Way::Garbage && got == 1 && out.contains("anomaly");
+        assert!(
+            is_anomaly || got == status && err.to_lowercase().contains(says),
+            "{number}: {got} {out}{err}"
+        );
         for text in [&out, &err] {
             let plain = |c: char| c == '\n' || !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c);
             assert!(text.chars().all(plain), "{number}: {text:?}");

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let window: usize = rest.first().map_or(Ok(0), |word| word.parse())?;
     let mut transport = IbsimTransport::connect(base, node)?;
     let found = sweep::sweep(&mut transport, &sweep::Options::default(), &mut |_| (), &|| false)?;
-    println!("{} nodes, {} doubts", found.graph.node_count(), found.doubts.len());
+    println!("{} nodes, {} anomalies", found.graph.node_count(), found.anomalies.len());
     let mut plan = Plan::new(&found.graph);
     let limits = Limits { window, ..Limits::default() };
     for extended in [false, true, true] {

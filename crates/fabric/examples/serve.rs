@@ -27,7 +27,7 @@ fn graph(what: &str) -> Result<Graph, Box<dyn std::error::Error>> {
         Some((radix, levels)) => Ok(fat_tree(&FatTree::new(radix, levels))?),
         None => {
             let reading = topology::read::read(&std::fs::read(what)?, None)?;
-            reading.doubts.iter().take(10).for_each(|doubt| println!("{doubt}"));
+            reading.anomalies.iter().take(10).for_each(|anomaly| println!("{anomaly}"));
             Ok(reading.graph)
         }
     }

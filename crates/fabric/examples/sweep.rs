@@ -16,13 +16,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options { limits: Limits { window, ..Limits::default() }, ..Options::default() };
     let found = sweep(&mut transport, &options, &mut |_| (), &|| false)?;
     println!(
-        "{} nodes, {} links, {} doubts in {:.3} s; {:?}",
+        "{} nodes, {} links, {} anomalies in {:.3} s; {:?}",
         found.graph.node_count(),
         found.graph.link_count(),
-        found.doubts.len(),
+        found.anomalies.len(),
         found.took.as_secs_f64(),
         found.tally
     );
-    found.doubts.iter().take(20).for_each(|doubt| println!("{doubt}"));
+    found.anomalies.iter().take(20).for_each(|anomaly| println!("{anomaly}"));
     Ok(())
 }

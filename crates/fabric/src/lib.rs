@@ -1,10 +1,9 @@
 //! Live switched fabrics: discovery, counters and reports, and a simulated fabric with a server.
 //!
-//! What it is for: [`sweep`] asks its way through a fabric and makes a graph of what it finds, with a list of what is
-//! doubtful; [`counters`] reads the counters of all ports at once. [`agents`] is the other side: the management agents of a
-//! fabric that is simulated from a graph; [`server`] lets programs of others see that fabric. What was seen is a [`snapshot`],
-//! which [`observe`] takes and files keep; [`report`] says of any snapshot what is wrong with it, and [`study`] what its routes
-//! are worth and what a fault would do to them.
+//! What it is for: [`sweep`] discovers a fabric and makes a graph of it, with a list of anomalies; [`counters`] reads the
+//! counters of all ports in parallel. [`agents`] are the management agents of a fabric that is simulated from a graph;
+//! [`server`] offers that fabric to other programs. [`observe`] takes a [`snapshot`] of a fabric, which files keep;
+//! [`report`] lists what is wrong with a snapshot, and [`study`] judges its routes and computes the effect of a fault.
 //!
 //! What it must never do: change a fabric that it looks at (only the simulated one is ever set, by who is allowed to); clear
 //! a counter; crash, hang or guess silently, whatever a fabric answers.

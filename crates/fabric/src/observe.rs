@@ -109,10 +109,10 @@ pub fn observe<T: MadTransport + ?Sized>(
         return Err(ObserveError::NoLink(here));
     }
     let mut concerns: Vec<Concern> =
-        found.doubts.iter().map(|doubt| Concern { grave: true, text: doubt.to_string() }).collect();
+        found.anomalies.iter().map(|anomaly| Concern { grave: true, text: anomaly.to_string() }).collect();
     let mut seconds = [found.took.as_secs_f64(), 0.0, 0.0];
     let mut of_switches = None;
-    let invented = found.doubts.iter().any(|doubt| matches!(doubt, sweep::Doubt::TooMany { .. }));
+    let invented = found.anomalies.iter().any(|anomaly| matches!(anomaly, sweep::Anomaly::TooMany { .. }));
     if options.tables && invented {
         let text = "no forwarding tables (LFTs) were read: the fabric has more nodes than are swept";
         concerns.push(Concern { grave: false, text: text.to_owned() });
@@ -144,7 +144,7 @@ pub fn observe<T: MadTransport + ?Sized>(
         uncounted: Vec::new(),
         tables: of_switches,
         vl_maps: VlMaps::new(),
-        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64 + found.more_doubts,
+        more_concerns: concerns.len().saturating_sub(MOST_CONCERNS) as u64 + found.more_anomalies,
         concerns,
     };
     snapshot.concerns.truncate(MOST_CONCERNS);

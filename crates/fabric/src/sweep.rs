@@ -2,7 +2,7 @@
 //! set.
 //!
 //! Every link between switches is asked about from both ends. What does not fit together is asked again, and what still does not
-//! is said: [`Doubt`].
+//! is said: [`Anomaly`].
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use mad::windowed::{Limits, Tally};
 use mad::{MadTransport, TransportError};
 use topology::{Graph, NodeIx, PortIx};
 
-mod doubt;
+mod anomaly;
 mod explore;
 mod settle;
 #[cfg(test)]
 mod tests;
 
-pub use doubt::{Doubt, Spot};
+pub use anomaly::{Anomaly, Spot};
 use explore::Explorer;
 pub(crate) use explore::is_up;
 pub use settle::link_spec;
@@ -37,8 +37,8 @@ pub struct Options {
     pub most_silent: usize,
 }
 
-/// Doubts that are kept in words; the rest is counted.
-pub const MOST_DOUBTS: usize = 4_000;
+/// Anomalies that are kept in words; the rest is counted.
+pub const MAX_ANOMALIES: usize = 4_000;
 
 impl Default for Options {
     fn default() -> Self {
@@ -94,9 +94,9 @@ pub struct Found {
     /// What was said of the ports, by [`PortIx`]; `None` where nothing was.
     pub ports: Vec<Option<PortInfo>>,
     /// What does not fit.
-    pub doubts: Vec<Doubt>,
-    /// Doubts beyond [`MOST_DOUBTS`].
-    pub more_doubts: u64,
+    pub anomalies: Vec<Anomaly>,
+    /// Anomalies beyond [`MAX_ANOMALIES`].
+    pub more_anomalies: u64,
     /// Datagrams.
     pub tally: Tally,
     /// How long it took, by the transport's clock.
@@ -120,7 +120,7 @@ impl Found {
 /// Sweeps the fabric behind `transport`. `progress` is told now and then; `stop` is asked now and then, and ends it.
 ///
 /// # Errors
-/// When there is nothing to stand on: no transport, no local node; or `stop` said so. All else is a [`Doubt`].
+/// When there is nothing to stand on: no transport, no local node; or `stop` said so. All else is an [`Anomaly`].
 pub fn sweep<T: MadTransport + ?Sized>(
     transport: &mut T,
     options: &Options,

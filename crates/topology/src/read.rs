@@ -1,16 +1,16 @@
 //! Reads topology files of several formats: detects the format, parses it, lists what could not be
 //! believed.
 //!
-//! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes a [`Doubt`] with its line,
+//! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes an [`Anomaly`] with its line,
 //! and the rest is read. A file that is no topology at all is an error that says what was looked for.
 
 use std::fmt;
 
 use crate::graph::{Graph, Kind, NodeIx};
 
+mod anomaly;
 pub mod chassis;
 mod detect;
-mod doubt;
 mod draft;
 mod lines;
 mod netdump;
@@ -20,8 +20,8 @@ mod subnet_list;
 #[cfg(test)]
 mod tests;
 
+pub use anomaly::{Anomalies, Anomaly, Cause};
 pub use detect::is_known;
-pub use doubt::{Cause, Doubt, Doubts};
 pub(crate) use own::KEY as OWN_KEY;
 
 /// Bytes that a file may have; 16,000 hosts are 20 MB of the wordiest format.
@@ -98,7 +98,7 @@ pub struct Reading {
     /// Why it was taken for that.
     pub reason: String,
     /// What could not be believed.
-    pub doubts: Doubts,
+    pub anomalies: Anomalies,
 }
 
 /// Why nothing could be read.
@@ -130,12 +130,12 @@ pub enum ReadError {
     )]
     Unknown,
     /// The format was forced, and nothing of it was found.
-    #[error("it has no node: read as {format}, which has {}; the first anomaly: {doubt}: name a topology file", format.mark())]
+    #[error("it has no node: read as {format}, which has {}; the first anomaly: {anomaly}: name a topology file", format.mark())]
     NoNode {
         /// What it was read as.
         format: Format,
         /// What the reader first stumbled over.
-        doubt: String,
+        anomaly: String,
     },
     /// Its syntax is broken so that nothing after it can be read.
     #[error("line {line}: {cause}")]
@@ -159,30 +159,30 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         Some(format) => (format, "requested".to_owned()),
         None => detect::detect(bytes)?,
     };
-    let mut doubts = Doubts::default();
+    let mut anomalies = Anomalies::default();
     let graph = match format {
-        Format::IbNetDiscover | Format::IbSim => netdump::read(bytes, format, &mut doubts)?,
-        Format::SubnetList => subnet_list::read(bytes, &mut doubts)?,
-        Format::OmniPath => omni_path::read(bytes, &mut doubts)?,
+        Format::IbNetDiscover | Format::IbSim => netdump::read(bytes, format, &mut anomalies)?,
+        Format::SubnetList => subnet_list::read(bytes, &mut anomalies)?,
+        Format::OmniPath => omni_path::read(bytes, &mut anomalies)?,
         Format::Topo => {
             let cause = "a `topo` file needs the IBNL files of its systems, which no command reads: give an ibnetdiscover dump or opensm-subnet.lst".to_owned();
             return Err(ReadError::Syntax { line: 1, cause });
         }
-        Format::Toml => own::read(bytes, &mut doubts)?,
+        Format::Toml => own::read(bytes, &mut anomalies)?,
     };
     if graph.node_count() == 0 {
-        let first = doubts.iter().next();
-        let doubt = first.map_or_else(|| "none, the file is empty".to_owned(), ToString::to_string);
-        return Err(ReadError::NoNode { format, doubt });
+        let first = anomalies.iter().next();
+        let anomaly = first.map_or_else(|| "none, the file is empty".to_owned(), ToString::to_string);
+        return Err(ReadError::NoNode { format, anomaly });
     }
-    lids(&graph, &mut doubts);
-    lidless(&graph, &mut doubts);
-    doubts.sort();
-    Ok(Reading { graph, format, reason, doubts })
+    lids(&graph, &mut anomalies);
+    lidless(&graph, &mut anomalies);
+    anomalies.sort();
+    Ok(Reading { graph, format, reason, anomalies })
 }
 
-/// Doubts LIDs that more than one port has: what is for one of them arrives at the other.
-fn lids(graph: &Graph, doubts: &mut Doubts) {
+/// Adds LIDs that more than one port has: packets to one of them arrive at the other.
+fn lids(graph: &Graph, anomalies: &mut Anomalies) {
     let mut first: Vec<Option<crate::PortIx>> = Vec::new();
     let is_end = |port: &crate::PortIx| {
         graph.lid(*port) != 0 && (graph.kind(graph.owner(*port)) != Kind::Switch || graph.number(*port) == 0)
@@ -199,14 +199,14 @@ fn lids(graph: &Graph, doubts: &mut Doubts) {
                 |port| format!("`{}`, GUID {:#018x}", graph.name(graph.owner(port)), graph.port_guid(port));
             let what =
                 format_args!("{lid} belongs to {} and to {}: both are kept", place(other), place(port));
-            doubts.add(0, Cause::DuplicateLid, what);
+            anomalies.add(0, Cause::DuplicateLid, what);
             break;
         }
     }
 }
 
-/// Doubts switches without a LID where others have one: tables have no entry for them.
-fn lidless(graph: &Graph, doubts: &mut Doubts) {
+/// Adds switches without a LID where others have one: tables have no entry for them.
+fn lidless(graph: &Graph, anomalies: &mut Anomalies) {
     let lid = |node: &NodeIx| graph.port(*node, 0).map_or(0, |port| graph.lid(port));
     let mut bare = graph.nodes_of(Kind::Switch).filter(|node| lid(node) == 0).peekable();
     if bare.peek().is_none() || graph.nodes_of(Kind::Switch).all(|node| lid(&node) == 0) {
@@ -218,7 +218,7 @@ fn lidless(graph: &Graph, doubts: &mut Doubts) {
             graph.name(node),
             graph.node_guid(node)
         );
-        doubts.add(0, Cause::NoLid, what);
+        anomalies.add(0, Cause::NoLid, what);
     }
 }
 

@@ -67,8 +67,8 @@ proptest! {
         let (was, is) = (cables(&graph), cables(&reading.graph));
         let strange: Vec<_> = is.difference(&was).collect();
         // Where a header and all before it to the ports of another node are lost, the file has nothing that tells them apart: who
-        // hears of a cable from one end alone can only doubt it, and in a net file not even that.
-        let one_way = reading.doubts.count(Cause::OneWay) as usize;
+        // hears of a cable from one end alone can only report an anomaly, and in a net file not even that.
+        let one_way = reading.anomalies.count(Cause::OneWay) as usize;
         let undetectable = format == Format::IbSim && joins;
         prop_assert!(strange.len() <= one_way || undetectable, "{:?}\n{}", strange, lines.join("\n"));
         for (_, writer) in ALL {

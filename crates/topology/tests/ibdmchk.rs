@@ -237,7 +237,7 @@ fn a_dump_has_what_opensm_dumps() {
     write_subnet(&graph, &tables, &mut list).unwrap();
     write_fdbs(&graph, &tables, &mut routes).unwrap();
     let again = topology::read::read(&list, None).unwrap();
-    assert!(again.doubts.is_empty(), "{:?}", again.doubts.iter().next());
+    assert!(again.anomalies.is_empty(), "{:?}", again.anomalies.iter().next());
     assert_eq!(again.graph.differences(&graph, 5), [""; 0]);
     let node = again.graph.nodes().find(|node| again.graph.is_aggregation(*node)).unwrap();
     assert_eq!((again.graph.vendor(node), again.graph.device(node)), (0x2c9, 0xcf09));

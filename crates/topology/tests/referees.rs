@@ -100,8 +100,8 @@ impl Sim {
 fn believed(bytes: &[u8], format: Format) -> Reading {
     let reading = read(bytes, None).unwrap();
     assert_eq!(reading.format, format, "{}", reading.reason);
-    let doubts: Vec<_> = reading.doubts.iter().take(5).collect();
-    assert!(doubts.is_empty(), "{doubts:?}");
+    let anomalies: Vec<_> = reading.anomalies.iter().take(5).collect();
+    assert!(anomalies.is_empty(), "{anomalies:?}");
     reading
 }
 

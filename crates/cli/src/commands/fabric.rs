@@ -48,12 +48,12 @@ fn act(arguments: &Fabric, output: Shown) -> Outcome {
 /// A fabric from a file. A file that holds no fabric, or cannot be read, is a usage error: another one has to be named.
 fn open(path: &Path, output: Shown) -> Result<Snapshot, Failure> {
     let snapshot = opened(snapshot::open(path, None))?;
-    let doubts = snapshot.concerns.len() as u64 + snapshot.more_concerns;
+    let anomalies = snapshot.concerns.len() as u64 + snapshot.more_concerns;
     if let Some(first) = snapshot.concerns.first().filter(|_| snapshot.taken == 0) {
         output.note(&format!(
             "{}: {}, the first: {}",
             path.display(),
-            counted(doubts, "anomaly"),
+            counted(anomalies, "anomaly"),
             first.text
         ));
     }

@@ -247,9 +247,9 @@ pub fn read(bytes: &[u8], forced: Option<Format>, source: &str) -> Result<Snapsh
     }
     let reading = topology::read::read(bytes, forced).map_err(|error| error.to_string())?;
     let concerns: Vec<Concern> = reading
-        .doubts
+        .anomalies
         .iter()
-        .map(|doubt| Concern { grave: is_grave(doubt.cause), text: doubt.to_string() })
+        .map(|anomaly| Concern { grave: is_grave(anomaly.cause), text: anomaly.to_string() })
         .collect();
     Ok(Snapshot {
         taken: 0,
@@ -260,7 +260,7 @@ pub fn read(bytes: &[u8], forced: Option<Format>, source: &str) -> Result<Snapsh
         uncounted: Vec::new(),
         tables: None,
         vl_maps: VlMaps::new(),
-        more_concerns: reading.doubts.total().saturating_sub(concerns.len() as u64),
+        more_concerns: reading.anomalies.total().saturating_sub(concerns.len() as u64),
         concerns,
     })
 }

@@ -10,7 +10,7 @@ use mad::windowed::{Done, Outcome, Windowed};
 use mad::{Address, Mad, MadTransport};
 use topology::counted;
 
-use super::{Doubt, MOST_DOUBTS, Options, Progress, Spot, SweepError};
+use super::{Anomaly, MAX_ANOMALIES, Options, Progress, Spot, SweepError};
 
 /// Ports that a node may have.
 const MOST_PORTS: u8 = 254;
@@ -82,7 +82,7 @@ pub(super) struct Explorer {
     pub pending: VecDeque<(Question, bool)>,
     pub nodes: Vec<Node>,
     pub by_guid: HashMap<Guid, Vec<usize>>,
-    pub doubts: Vec<Doubt>,
+    pub anomalies: Vec<Anomaly>,
     /// Ports behind which nobody answered, and whether the network said that it can't be delivered.
     pub silent: BTreeMap<(usize, u8), bool>,
     too_many: bool,
@@ -93,8 +93,8 @@ pub(super) struct Explorer {
     ports: usize,
     /// Questions that stayed without an answer.
     unheard: usize,
-    /// Doubts that were only counted.
-    pub more_doubts: u64,
+    /// Anomalies that were only counted.
+    pub more_anomalies: u64,
 }
 
 impl Explorer {
@@ -105,14 +105,14 @@ impl Explorer {
             pending: VecDeque::new(),
             nodes: Vec::new(),
             by_guid: HashMap::new(),
-            doubts: Vec::new(),
+            anomalies: Vec::new(),
             silent: BTreeMap::new(),
             too_many: false,
             gave_up: false,
             too_many_alike: HashSet::new(),
             ports: 0,
             unheard: 0,
-            more_doubts: 0,
+            more_anomalies: 0,
         }
     }
 
@@ -120,12 +120,12 @@ impl Explorer {
         self.pending.push_back((Question::Local, false));
     }
 
-    /// Keeps a doubt, or counts it: a fabric that lies has any number of them.
-    pub(super) fn doubt(&mut self, doubt: Doubt) {
-        if self.doubts.len() < MOST_DOUBTS {
-            self.doubts.push(doubt);
+    /// Keeps an anomaly, or counts it: a fabric that lies has any number of them.
+    pub(super) fn anomaly(&mut self, anomaly: Anomaly) {
+        if self.anomalies.len() < MAX_ANOMALIES {
+            self.anomalies.push(anomaly);
         } else {
-            self.more_doubts += 1;
+            self.more_anomalies += 1;
         }
     }
 
@@ -186,7 +186,7 @@ impl Explorer {
         if !self.gave_up {
             self.gave_up = true;
             // This one is always said, whatever else was.
-            self.doubts.insert(0, Doubt::GaveUp { unanswered: self.unheard, left });
+            self.anomalies.insert(0, Anomaly::GaveUp { unanswered: self.unheard, left });
         }
     }
 
@@ -200,7 +200,7 @@ impl Explorer {
                 let path = self.nodes.get(node)?.path.then(port);
                 if path.is_none() {
                     let at = self.spot(node, port);
-                    self.doubt(Doubt::TooFar { at });
+                    self.anomaly(Anomaly::TooFar { at });
                 }
                 return Some(Smp::directed(Method::GET, attribute::NODE_INFO, 0, &path?));
             }
@@ -222,7 +222,7 @@ impl Explorer {
             (Question::Local, _) => {}
             (Question::Behind(node, port), Outcome::Refused(_, status)) => {
                 let (at, status) = (self.spot(node, port), *status);
-                self.doubt(Doubt::Nonsense { at, what: format!("NodeInfo rejected: {status}") });
+                self.anomaly(Anomaly::Nonsense { at, what: format!("NodeInfo rejected: {status}") });
             }
             (Question::Behind(node, port), _) => {
                 self.silent.insert((node, port), matches!(outcome, Outcome::Unreachable));
@@ -236,7 +236,7 @@ impl Explorer {
                 let (at, attribute) = (self.spot(node, port), mad.header().attribute());
                 // Ports of a host need only answer for themselves.
                 if !matches!(question, Question::Port(node, port) if !self.is_own_port(node, port)) {
-                    self.doubt(Doubt::Refused { at, attribute, status: *status });
+                    self.anomaly(Anomaly::Refused { at, attribute, status: *status });
                 }
             }
             (Question::Description(node) | Question::Switch(node) | Question::Port(node, _), _) => {
@@ -250,7 +250,7 @@ impl Explorer {
             Question::Local => {
                 if let Err(what) = plausible(mad.data()) {
                     let at = Spot { name: "local node".to_owned(), guid: Guid(0), port: 0 };
-                    self.doubt(Doubt::Nonsense { at, what });
+                    self.anomaly(Anomaly::Nonsense { at, what });
                 } else if self.nodes.is_empty() {
                     self.add(mad.data(), Path::LOCAL, None);
                 }
@@ -324,7 +324,7 @@ impl Explorer {
             if !self.too_many {
                 self.too_many = true;
                 let at = found_at.map(|(node, port)| self.spot(node, port));
-                self.doubts.insert(0, Doubt::TooMany { kept: node, ports: self.ports, at });
+                self.anomalies.insert(0, Anomaly::TooMany { kept: node, ports: self.ports, at });
             }
             return None;
         }
@@ -333,7 +333,7 @@ impl Explorer {
             if !self.too_many_alike.insert(info.node_guid()) {
                 return None;
             }
-            self.doubt(Doubt::TooManyAlike { guid: info.node_guid(), at });
+            self.anomaly(Anomaly::TooManyAlike { guid: info.node_guid(), at });
             return None;
         }
         self.ports += count;
@@ -379,7 +379,7 @@ impl Explorer {
         let before = self.nodes[node].ports[usize::from(port)].replace(*info);
         if !is_up(info) && self.silent.remove(&(node, port)).is_some() {
             let at = self.spot(node, port);
-            self.doubt(Doubt::WentDown { at });
+            self.anomaly(Anomaly::WentDown { at });
         }
         if before.is_none() && self.leads_on(node, port) && is_up(info) {
             self.pending.push_back((Question::Behind(node, port), false));
@@ -389,7 +389,7 @@ impl Explorer {
     fn behind(&mut self, node: usize, port: u8, info: &NodeInfo) {
         if let Err(what) = plausible(info) {
             let at = self.spot(node, port);
-            self.doubt(Doubt::Nonsense { at, what });
+            self.anomaly(Anomaly::Nonsense { at, what });
             return;
         }
         self.silent.remove(&(node, port));

@@ -7,7 +7,7 @@ use mad::values::{Guid, NodeKind, PortState, lanes};
 use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeSpec, Speed, Width};
 
 use super::explore::{Explorer, Question, alike};
-use super::{Doubt, Found, MOST_DOUBTS, NodeFacts};
+use super::{Anomaly, Found, MAX_ANOMALIES, NodeFacts};
 
 /// How often nodes that have another one's GUID may lead to further ones.
 pub(super) const MOST_ROUNDS: u32 = 8;
@@ -126,17 +126,17 @@ impl Explorer {
 
     /// The result.
     pub(super) fn finish(mut self) -> Found {
-        self.doubt_twice();
+        self.report_duplicate();
         for ((node, port), undeliverable) in std::mem::take(&mut self.silent) {
             let at = self.spot(node, port);
-            self.doubt(Doubt::Silent { at, undeliverable });
+            self.anomaly(Anomaly::Silent { at, undeliverable });
         }
         let links = self.links();
         let order = self.order(&links);
-        self.doubt_nodes(&order, &links);
-        self.doubt_ports(&order);
+        self.add_node_anomalies(&order, &links);
+        self.add_port_anomalies(&order);
         let (graph, ports) = self.graph(&order, &links);
-        let (tally, more_doubts) = (self.tally(), self.more_doubts);
+        let (tally, more_anomalies) = (self.tally(), self.more_anomalies);
         let mut slots: Vec<Option<NodeFacts>> = self
             .nodes
             .into_iter()
@@ -150,14 +150,14 @@ impl Explorer {
             graph,
             nodes,
             ports,
-            doubts: self.doubts,
-            more_doubts,
+            anomalies: self.anomalies,
+            more_anomalies,
             tally,
             took: std::time::Duration::ZERO,
         }
     }
 
-    /// Each link from both its ends. What only one end says is a link if the other end is free, and a doubt in any case.
+    /// Each link from both its ends. What only one end says is a link if the other end is free, and an anomaly in any case.
     fn links(&mut self) -> BTreeMap<(usize, u8), (usize, u8)> {
         let mut links = BTreeMap::new();
         let mut one_sided = Vec::new();
@@ -179,7 +179,7 @@ impl Explorer {
                 }
                 Partner::Itself => {
                     let at = self.spot(a.0, a.1);
-                    self.doubt(Doubt::Loopback { at });
+                    self.anomaly(Anomaly::Loopback { at });
                 }
                 Partner::Nobody => {}
             }
@@ -187,7 +187,7 @@ impl Explorer {
         for (a, b) in one_sided {
             let other = self.other_end(b);
             let (at, to) = (self.spot(a.0, a.1), self.spot(b.0, b.1));
-            self.doubt(Doubt::OneWay { at, to, other });
+            self.anomaly(Anomaly::OneWay { at, to, other });
             let unheard = matches!(self.partner(a.0, a.1), Partner::Unheard(..));
             if unheard && a != b && !links.contains_key(&a) && !links.contains_key(&b) {
                 links.insert(a, b);
@@ -230,7 +230,7 @@ impl Explorer {
         order
     }
 
-    fn doubt_nodes(&mut self, order: &[usize], links: &BTreeMap<(usize, u8), (usize, u8)>) {
+    fn add_node_anomalies(&mut self, order: &[usize], links: &BTreeMap<(usize, u8), (usize, u8)>) {
         for &node in order {
             let it = &self.nodes[node];
             let unlinked = links.range((node, 0)..=(node, u8::MAX)).next().is_none();
@@ -239,16 +239,16 @@ impl Explorer {
             let state = it.ports[usize::from(local)].map_or(PortState::NO_CHANGE, |port| port.state());
             let at = self.spot(node, local);
             if unanswered > 0 {
-                self.doubt(Doubt::Mute { name: at.name.clone(), guid, unanswered });
+                self.anomaly(Anomaly::Mute { name: at.name.clone(), guid, unanswered });
             }
             if unlinked && node != 0 {
-                self.doubt(Doubt::Unmatched { at, state });
+                self.anomaly(Anomaly::Unmatched { at, state });
             }
         }
     }
 
     /// GUIDs that several nodes have.
-    fn doubt_twice(&mut self) {
+    fn report_duplicate(&mut self) {
         let mut twice: Vec<Guid> =
             self.by_guid.iter().filter(|(_, nodes)| nodes.len() > 1).map(|(guid, _)| *guid).collect();
         twice.sort_unstable();
@@ -256,19 +256,19 @@ impl Explorer {
             let nodes = &self.by_guid[&guid];
             let (count, first) = (nodes.len(), nodes.iter().take(PATHS));
             let paths = first.map(|node| self.nodes[*node].path).collect();
-            self.doubt(Doubt::DuplicateGuid { guid, count, paths });
+            self.anomaly(Anomaly::DuplicateGuid { guid, count, paths });
         }
     }
 
     /// GUIDs and LIDs that two ports have.
-    fn doubt_ports(&mut self, order: &[usize]) {
+    fn add_port_anomalies(&mut self, order: &[usize]) {
         let mut lids: HashMap<u16, (usize, u8)> = HashMap::new();
         let mut guids: HashMap<Guid, (usize, u8)> = HashMap::new();
-        let mut doubts = Vec::new();
+        let mut anomalies = Vec::new();
         let mut more = 0_u64;
-        let mut doubt = |doubt: Doubt| {
-            if doubts.len() < MOST_DOUBTS {
-                doubts.push(doubt);
+        let mut anomaly = |anomaly: Anomaly| {
+            if anomalies.len() < MAX_ANOMALIES {
+                anomalies.push(anomaly);
             } else {
                 more += 1;
             }
@@ -280,7 +280,7 @@ impl Explorer {
                 && self.nodes[there.0].info.node_guid() != it.info.node_guid()
             {
                 let (a, b) = (self.spot(there.0, there.1), self.spot(node, it.info.local_port()));
-                doubt(Doubt::DuplicatePortGuid { guid, a, b });
+                anomaly(Anomaly::DuplicatePortGuid { guid, a, b });
             }
             for (port, info) in self.addressed(node) {
                 let count = 1_u32 << info.mask_control();
@@ -292,14 +292,14 @@ impl Explorer {
                     }
                     if let Some(there) = lids.insert(lid, (node, port)) {
                         let (a, b) = (self.spot(there.0, there.1), self.spot(node, port));
-                        doubt(Doubt::DuplicateLid { lid, a, b });
+                        anomaly(Anomaly::DuplicateLid { lid, a, b });
                         break;
                     }
                 }
             }
         }
-        doubts.into_iter().for_each(|doubt| self.doubt(doubt));
-        self.more_doubts += more;
+        anomalies.into_iter().for_each(|anomaly| self.anomaly(anomaly));
+        self.more_anomalies += more;
     }
 
     /// The ports of a node that have an address.

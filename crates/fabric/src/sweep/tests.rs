@@ -68,7 +68,7 @@ fn guid_of(graph: &Graph, name: &str) -> u64 {
 fn a_sound_fabric_is_found_as_it_is() {
     let graph = tree();
     let found = run(standing(graph.clone()));
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     assert_eq!(links(&found.graph), links(&graph));
     assert_eq!(found.nodes.len(), graph.node_count());
     assert_eq!(found.ports.len(), found.graph.port_total());
@@ -94,7 +94,7 @@ fn lids_come_with_a_fabric_that_was_brought_up() {
         .filter(|lid| *lid != 0)
         .collect();
     let found = run(fabric);
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     let lids: BTreeSet<u16> = found
         .graph
         .nodes()
@@ -111,7 +111,7 @@ fn a_network_that_loses_doubles_and_delays_changes_nothing() {
         let mut transport = InProcess::new(Injured::new(standing(tree()), harm, seed));
         let options = Options { limits: Limits { retries: 12, ..Limits::default() }, ..Options::default() };
         let found = sweep(&mut transport, &options, &mut |_| (), &|| false).unwrap();
-        assert_eq!(found.doubts, [], "seed {seed}");
+        assert_eq!(found.anomalies, [], "seed {seed}");
         assert_eq!(links(&found.graph), links(&tree()), "seed {seed}");
         assert!(found.tally.repeated > 0 && found.tally.strays > 0);
     }
@@ -136,8 +136,8 @@ fn a_switch_that_answers_nothing_is_named_and_the_rest_is_found() {
             || received.mad.data::<NodeInfo>().node_guid() != Guid(dumb)
     }));
     assert_eq!(found.graph.node_by_guid(dumb), None);
-    let silent = found.doubts.iter().filter(|doubt| matches!(doubt, Doubt::Silent { .. })).count();
-    assert_eq!(silent, 4, "{:?}", found.doubts);
+    let silent = found.anomalies.iter().filter(|anomaly| matches!(anomaly, Anomaly::Silent { .. })).count();
+    assert_eq!(silent, 4, "{:?}", found.anomalies);
     assert_eq!(found.graph.node_count(), 35);
 }
 
@@ -160,10 +160,15 @@ fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
     }));
     let spine = found.graph.node_by_guid(guid).unwrap();
     assert_eq!(found.graph.name(spine), "");
-    assert!(found.doubts.iter().any(|doubt| matches!(doubt, Doubt::Mute { guid: who, .. } if who.0 == guid)));
-    // Its links are known from their other ends, and doubted.
+    assert!(
+        found
+            .anomalies
+            .iter()
+            .any(|anomaly| matches!(anomaly, Anomaly::Mute { guid: who, .. } if who.0 == guid))
+    );
+    // Its links are known from their other ends, and that is an anomaly.
     assert_eq!(found.graph.link_count(), graph.link_count());
-    assert_eq!(found.doubts.iter().filter(|doubt| matches!(doubt, Doubt::OneWay { .. })).count(), 4);
+    assert_eq!(found.anomalies.iter().filter(|anomaly| matches!(anomaly, Anomaly::OneWay { .. })).count(), 4);
 }
 
 #[test]
@@ -186,8 +191,9 @@ fn nonsense_is_named() {
             }
             true
         }));
-        let nonsense = found.doubts.iter().filter(|doubt| matches!(doubt, Doubt::Nonsense { .. })).count();
-        assert_eq!(nonsense, 4, "lie {lie}: {:?}", found.doubts);
+        let nonsense =
+            found.anomalies.iter().filter(|anomaly| matches!(anomaly, Anomaly::Nonsense { .. })).count();
+        assert_eq!(nonsense, 4, "lie {lie}: {:?}", found.anomalies);
         assert_eq!(found.graph.node_count(), graph.node_count() - 1);
     }
 }
@@ -205,11 +211,13 @@ fn two_switches_with_one_guid_are_two_nodes() {
         }
         true
     }));
-    assert_eq!(found.graph.node_count(), graph.node_count(), "{:?}", found.doubts);
-    assert_eq!(links(&found.graph), links(&graph), "{:?}", found.doubts);
-    let named =
-        found.doubts.iter().any(|doubt| matches!(doubt, Doubt::DuplicateGuid { guid, .. } if guid.0 == one));
-    assert!(named, "{:?}", found.doubts);
+    assert_eq!(found.graph.node_count(), graph.node_count(), "{:?}", found.anomalies);
+    assert_eq!(links(&found.graph), links(&graph), "{:?}", found.anomalies);
+    let named = found
+        .anomalies
+        .iter()
+        .any(|anomaly| matches!(anomaly, Anomaly::DuplicateGuid { guid, .. } if guid.0 == one));
+    assert!(named, "{:?}", found.anomalies);
 }
 
 #[test]
@@ -225,9 +233,12 @@ fn two_hosts_with_one_guid_are_two_nodes() {
         }
         true
     }));
-    assert_eq!(links(&found.graph), links(&graph), "{:?}", found.doubts);
+    assert_eq!(links(&found.graph), links(&graph), "{:?}", found.anomalies);
     assert!(
-        found.doubts.iter().any(|doubt| matches!(doubt, Doubt::DuplicateGuid { guid, .. } if guid.0 == one))
+        found
+            .anomalies
+            .iter()
+            .any(|anomaly| matches!(anomaly, Anomaly::DuplicateGuid { guid, .. } if guid.0 == one))
     );
 }
 
@@ -246,7 +257,7 @@ fn odd_cables_are_found() {
     }
     let graph = builder.finish();
     let found = run(standing(graph.clone()));
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     assert_eq!(links(&found.graph), links(&graph));
     // The plug: whoever asks behind that port asks the switch itself.
     let found = run(Lying(standing(graph.clone()), |asked: &Mad, received: &mut Received| {
@@ -258,9 +269,9 @@ fn odd_cables_are_found() {
         true
     }));
     assert!(
-        found.doubts.iter().any(|doubt| matches!(doubt, Doubt::Loopback { at } if at.port == 2)),
+        found.anomalies.iter().any(|anomaly| matches!(anomaly, Anomaly::Loopback { at } if at.port == 2)),
         "{:?}",
-        found.doubts
+        found.anomalies
     );
 }
 
@@ -291,8 +302,8 @@ fn a_cable_that_is_pulled_during_the_sweep_is_said() {
             }
         }));
         // All nodes are still reached by other ways, and their links are those of before or of after.
-        assert_eq!(found.graph.node_count(), 36, "after {after}: {:?}", found.doubts);
-        assert!((47..=48).contains(&found.graph.link_count()), "after {after}: {:?}", found.doubts);
+        assert_eq!(found.graph.node_count(), 36, "after {after}: {:?}", found.anomalies);
+        assert!((47..=48).contains(&found.graph.link_count()), "after {after}: {:?}", found.anomalies);
     }
 }
 
@@ -318,7 +329,7 @@ fn a_switch_that_invents_nodes_is_stopped() {
     let options = Options { most_nodes: 200, ..Options::default() };
     let found = sweep(&mut transport, &options, &mut |_| (), &|| false).unwrap();
     assert!(found.graph.node_count() <= 200);
-    assert!(!found.doubts.is_empty());
+    assert!(!found.anomalies.is_empty());
 }
 
 /// A switch of the most ports that a node may have, behind each of which is another one, without an end.
@@ -378,15 +389,15 @@ fn endless(silent: bool, alike: bool) -> Found {
 #[test]
 fn a_fabric_without_end_costs_no_more_ports_and_questions_than_allowed() {
     let found = endless(false, false);
-    let Some(Doubt::TooMany { kept, ports, at: Some(at) }) = found.doubts.first() else {
-        panic!("{:?}", found.doubts.first());
+    let Some(Anomaly::TooMany { kept, ports, at: Some(at) }) = found.anomalies.first() else {
+        panic!("{:?}", found.anomalies.first());
     };
     assert_eq!((*kept, *kept), (50_000 / 255, found.graph.node_count()));
     assert!(*ports <= 50_000 && at.port > 0, "{ports} {at}");
-    assert!(found.doubts.len() <= MOST_DOUBTS + 2, "{}", found.doubts.len());
+    assert!(found.anomalies.len() <= MAX_ANOMALIES + 2, "{}", found.anomalies.len());
     // A question about each port and who is behind it, twice what does not fit; and a few of each node.
     assert!(found.tally.sent < 50_000 * 6, "{:?}", found.tally);
-    let concern = found.doubts.first().unwrap().to_string();
+    let concern = found.anomalies.first().unwrap().to_string();
     assert!(concern.contains("more nodes than the 196"), "{concern}");
 }
 
@@ -394,9 +405,9 @@ fn a_fabric_without_end_costs_no_more_ports_and_questions_than_allowed() {
 fn a_fabric_that_falls_silent_everywhere_is_left() {
     let found = endless(true, false);
     assert!(
-        matches!(found.doubts.first(), Some(Doubt::GaveUp { left, .. }) if *left > 0),
+        matches!(found.anomalies.first(), Some(Anomaly::GaveUp { left, .. }) if *left > 0),
         "{:?}",
-        found.doubts.first()
+        found.anomalies.first()
     );
     // Each is asked four times.
     assert!(found.tally.sent < 500 * 4 + 50_000 * 2, "{:?}", found.tally);
@@ -407,8 +418,9 @@ fn a_fabric_that_falls_silent_everywhere_is_left() {
 fn any_number_of_nodes_with_one_guid_are_not_all_kept() {
     let found = endless(false, true);
     assert!(found.graph.node_count() <= 32, "{}", found.graph.node_count());
-    assert!(found.doubts.iter().any(|doubt| matches!(doubt, Doubt::TooManyAlike { .. })));
-    let named = found.doubts.iter().find(|doubt| matches!(doubt, Doubt::DuplicateGuid { .. })).unwrap();
+    assert!(found.anomalies.iter().any(|anomaly| matches!(anomaly, Anomaly::TooManyAlike { .. })));
+    let named =
+        found.anomalies.iter().find(|anomaly| matches!(anomaly, Anomaly::DuplicateGuid { .. })).unwrap();
     assert!(named.to_string().len() < 1_000, "{named}");
 }
 
@@ -446,8 +458,8 @@ fn a_refused_question_is_said() {
         assert_eq!(received.mad.header().method(), Method::GET_RESPONSE);
         true
     }));
-    assert_eq!(found.doubts.len(), 20);
-    assert!(found.doubts.iter().all(|doubt| matches!(doubt, Doubt::Refused { .. })));
+    assert_eq!(found.anomalies.len(), 20);
+    assert!(found.anomalies.iter().all(|anomaly| matches!(anomaly, Anomaly::Refused { .. })));
 }
 
 proptest! {
@@ -463,7 +475,7 @@ proptest! {
             Ok(found) => {
                 prop_assert_eq!(found.nodes.len(), found.graph.node_count());
                 prop_assert_eq!(found.ports.len(), found.graph.port_total());
-                found.doubts.iter().for_each(|doubt| assert!(!doubt.to_string().is_empty()));
+                found.anomalies.iter().for_each(|anomaly| assert!(!anomaly.to_string().is_empty()));
             }
             Err(error) => prop_assert!(matches!(error, SweepError::Deaf)),
         }

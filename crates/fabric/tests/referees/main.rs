@@ -45,7 +45,7 @@ fn a_sweep_of_ibsims_fabric_is_ibnetdiscovers_graph() {
     }
     let mut transport = IbsimTransport::connect(&base, "host00001").unwrap();
     let found = sweep::sweep(&mut transport, &sweep::Options::default(), &mut |_| (), &|| false).unwrap();
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     assert_eq!(names(&found.graph), names(&graph));
     let output = stock(&base, &folder.0, "host00001", &["ibnetdiscover"]).output().unwrap();
     assert_eq!(links(&found.graph), listed(&String::from_utf8_lossy(&output.stdout)));
@@ -68,7 +68,7 @@ fn stock_programs_see_the_fabric_that_is_served() {
     let serving = Serving::new("stock", graph.clone(), true);
     assert_eq!(listed(&serving.run("host00003", &["ibnetdiscover"])), links(&graph));
     let found = serving.sweep("host00003");
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     assert_eq!(links(&found.graph), links(&graph));
     assert!(serving.run("host00003", &["ibstat"]).contains("State: Active"));
     let links_up = serving.run("host00003", &["iblinkinfo"]).matches("Active/  LinkUp").count();
@@ -238,7 +238,7 @@ fn opensm_brings_it_up_and_routes_anew_after_a_trap() {
     until("the first SUBNET UP", || ups() >= 1);
     assert!(serving.run("host00002", &["sminfo"]).contains("SMINFO_MASTER"));
     let found = serving.sweep("host00002");
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     assert!(
         found.graph.nodes().all(|node| found.graph.lid(found.graph.ports(node).next_back().unwrap()) != 0)
     );
@@ -317,7 +317,7 @@ fn clients_that_vanish_send_garbage_or_never_read_harm_nobody() {
         let _ = stream.write_all(&bytes);
     }
     let found = serving.sweep("host00004");
-    assert_eq!((found.doubts.len(), found.graph.link_count()), (0, 48));
+    assert_eq!((found.anomalies.len(), found.graph.link_count()), (0, 48));
     let garbage = serving.events.try_iter().filter(|event| matches!(event, Event::Garbage { .. })).count();
     assert!(garbage > 0);
     assert_eq!(serving.command("quit"), "ok");
@@ -357,7 +357,7 @@ fn child_sweeps_through_the_device() {
     let mut transport = UmadTransport::open(0).unwrap();
     assert!(mad::MadTransport::lid(&transport).is_unicast());
     let found = sweep::sweep(&mut transport, &sweep::Options::default(), &mut |_| (), &|| false).unwrap();
-    assert_eq!(found.doubts, []);
+    assert_eq!(found.anomalies, []);
     assert_eq!((found.graph.node_count(), found.graph.link_count()), (36, 48));
     let mut plan = counters::Plan::new(&found.graph);
     let collected =

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 use super::draft::Draft;
 use super::lines::{lines, text};
 use super::{Format, ReadError, Reading};
@@ -34,28 +34,29 @@ type Socket = (NodeIx, u8, LinkSpec);
 /// # Errors
 /// No system of it is known, or it is larger than any fabric.
 pub fn read_topo(bytes: &[u8], library: &Library) -> Result<Reading, ReadError> {
-    let mut doubts = Doubts::default();
+    let mut anomalies = Anomalies::default();
     let mut reader = Reader { library, draft: Draft::new(true), systems: HashMap::new(), next: 0, boards: 0 };
     let mut current: Option<String> = None;
     for (number, line) in lines(bytes) {
-        let line = text(number, line, &mut doubts);
+        let line = text(number, line, &mut anomalies);
         let content = line.split('#').next().unwrap_or("").trim_end();
         if content.trim().is_empty() {
             continue;
         }
         if content.starts_with([' ', '\t']) {
-            reader.cable(number, content.trim(), current.as_deref(), &mut doubts)?;
+            reader.cable(number, content.trim(), current.as_deref(), &mut anomalies)?;
         } else {
-            current = reader.section(number, content, &mut doubts)?;
+            current = reader.section(number, content, &mut anomalies)?;
         }
     }
-    let graph = reader.draft.finish(&mut doubts);
+    let graph = reader.draft.finish(&mut anomalies);
     if graph.node_count() == 0 {
-        let doubt = doubts.iter().next().map_or_else(|| "none, it is empty".to_owned(), ToString::to_string);
-        return Err(ReadError::NoNode { format: Format::Topo, doubt });
+        let anomaly =
+            anomalies.iter().next().map_or_else(|| "none, it is empty".to_owned(), ToString::to_string);
+        return Err(ReadError::NoNode { format: Format::Topo, anomaly });
     }
-    doubts.sort();
-    Ok(Reading { graph, format: Format::Topo, reason: "requested".to_owned(), doubts })
+    anomalies.sort();
+    Ok(Reading { graph, format: Format::Topo, reason: "requested".to_owned(), anomalies })
 }
 
 struct Reader<'a> {
@@ -73,17 +74,17 @@ impl Reader<'_> {
         &mut self,
         number: usize,
         line: &str,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) -> Result<Option<String>, ReadError> {
         let (head, config) = line.split_once("CFG:").unwrap_or((line, ""));
         let words: Vec<&str> = head.split_whitespace().collect();
         let [kind, name] = words.as_slice() else {
-            doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+            anomalies.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
             return Ok(None);
         };
         let config: HashMap<&str, &str> =
             config.split([',', ' ', '\t']).filter_map(|one| one.trim().split_once('=')).collect();
-        let made = self.system(number, kind, name, &config, doubts)?;
+        let made = self.system(number, kind, name, &config, anomalies)?;
         Ok(made.then(|| (*name).to_owned()))
     }
 
@@ -94,7 +95,7 @@ impl Reader<'_> {
         kind: &str,
         name: &str,
         config: &HashMap<&str, &str>,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) -> Result<bool, ReadError> {
         if self.systems.contains_key(name) {
             return Ok(true);
@@ -102,11 +103,11 @@ impl Reader<'_> {
         let library = self.library;
         let Some(system) = library.top(kind) else {
             let what = format_args!("no IBNL file describes `{kind}`, of which `{name}` is one: left out");
-            doubts.add(number, Cause::Dangling, what);
+            anomalies.add(number, Cause::Dangling, what);
             return Ok(false);
         };
         let make = Make { number, config, depth: 0 };
-        let ports = self.expand(system, name, &make, doubts)?;
+        let ports = self.expand(system, name, &make, anomalies)?;
         self.systems.insert(name.to_owned(), ports);
         Ok(true)
     }
@@ -117,27 +118,27 @@ impl Reader<'_> {
         number: usize,
         line: &str,
         from: Option<&str>,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) -> Result<(), ReadError> {
         let parts = library::arrow(line)
             .map(|(port, rate, rest)| (port, rate, rest.split_whitespace().collect::<Vec<_>>()));
         let Some((port, rate, rest)) = parts.filter(|parts| parts.2.len() == 3) else {
-            doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+            anomalies.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
             return Ok(());
         };
         let Some(from) = from else { return Ok(()) };
-        if !self.system(number, rest[0], rest[1], &HashMap::new(), doubts)? {
+        if !self.system(number, rest[0], rest[1], &HashMap::new(), anomalies)? {
             return Ok(());
         }
         let socket =
             |system: &str, port: &str| self.systems.get(system).and_then(|ports| ports.get(port)).copied();
         match (socket(from, port), socket(rest[1], rest[2])) {
-            (Some(a), Some(b)) => self.join(number, a, b, rate, doubts),
+            (Some(a), Some(b)) => self.join(number, a, b, rate, anomalies),
             (None, _) => {
-                doubts.add(number, Cause::NoSuchPort, format_args!("`{from}` has no `{port}`: left out"))
+                anomalies.add(number, Cause::NoSuchPort, format_args!("`{from}` has no `{port}`: left out"))
             }
             (_, None) => {
-                doubts.add(
+                anomalies.add(
                     number,
                     Cause::NoSuchPort,
                     format_args!("`{}` has no `{}`: left out", rest[1], rest[2]),
@@ -147,13 +148,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn join(&mut self, number: usize, a: Socket, b: Socket, rate: LinkSpec, doubts: &mut Doubts) {
+    fn join(&mut self, number: usize, a: Socket, b: Socket, rate: LinkSpec, anomalies: &mut Anomalies) {
         // What stands deepest counts; of two sides the slower.
         let width = [a.2.width, b.2.width].into_iter().filter(|width| *width != Width::Unknown).min();
         let speed = [a.2.speed, b.2.speed].into_iter().filter(|speed| *speed != Speed::Unknown).min();
         let spec = LinkSpec { width: width.unwrap_or(rate.width), speed: speed.unwrap_or(rate.speed) };
         let to = self.draft.id(&format!("#{}", b.0.0));
-        self.draft.half(number, (a.0, u64::from(a.1)), (to, u64::from(b.1)), spec, doubts);
+        self.draft.half(number, (a.0, u64::from(a.1)), (to, u64::from(b.1)), spec, anomalies);
     }
 
     /// Makes all that is in a system, and returns its ports by their names.
@@ -162,10 +163,10 @@ impl Reader<'_> {
         system: &System,
         path: &str,
         make: &Make<'_>,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) -> Result<HashMap<String, Socket>, ReadError> {
         if make.depth > DEEPEST {
-            doubts.add(
+            anomalies.add(
                 make.number,
                 Cause::NotUnderstood,
                 format_args!("`{path}` contains itself: boards are nested without end"),
@@ -180,7 +181,7 @@ impl Reader<'_> {
         for part in &system.parts {
             let ports = match &part.content {
                 Content::Node { kind, ports } => {
-                    self.chip(*kind, *ports, &format!("{path}/{}", part.name), make, doubts)?
+                    self.chip(*kind, *ports, &format!("{path}/{}", part.name), make, anomalies)?
                 }
                 Content::Board(board) => {
                     let modifier = make.config.get(part.name.as_str()).copied();
@@ -189,11 +190,11 @@ impl Reader<'_> {
                     }
                     let Some(found) = self.library.board(board, modifier, system) else {
                         let what = format_args!("no board `{board}` for `{path}/{}`: left out", part.name);
-                        doubts.add(make.number, Cause::Dangling, what);
+                        anomalies.add(make.number, Cause::Dangling, what);
                         continue;
                     };
                     let deeper = Make { depth: make.depth + 1, ..*make };
-                    self.expand(found, &format!("{path}/{}", part.name), &deeper, doubts)?
+                    self.expand(found, &format!("{path}/{}", part.name), &deeper, anomalies)?
                 }
             };
             inside.insert(&part.name, ports);
@@ -210,7 +211,7 @@ impl Reader<'_> {
                         if let Some(there) =
                             inside.get(wire.to.as_str()).and_then(|ports| ports.get(port)).copied()
                         {
-                            self.join(make.number, here, there, wire.rate, doubts);
+                            self.join(make.number, here, there, wire.rate, anomalies);
                         }
                     }
                 }
@@ -225,12 +226,14 @@ impl Reader<'_> {
         ports: u8,
         name: &str,
         make: &Make<'_>,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) -> Result<HashMap<String, Socket>, ReadError> {
         self.next += 1;
         let id = self.draft.id(&format!("#{}", self.next - 1));
         let spec = NodeSpec::new(kind, name, ports).guid(GUIDS | self.next << 8);
-        let Some(node) = self.draft.node(make.number, id, spec, doubts)? else { return Ok(HashMap::new()) };
+        let Some(node) = self.draft.node(make.number, id, spec, anomalies)? else {
+            return Ok(HashMap::new());
+        };
         Ok((1..=ports).map(|number| (number.to_string(), (node, number, LinkSpec::default()))).collect())
     }
 }

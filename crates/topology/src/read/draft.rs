@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::ReadError;
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 use crate::graph::{Graph, GraphBuilder, GraphError, LinkSpec, NodeIx, NodeSpec, Speed, Width};
 
 /// Nodes that a file may speak of.
@@ -71,17 +71,17 @@ impl Draft {
         self.guids.contains_key(&guid)
     }
 
-    /// A node is described. Nothing if it was before, or can't be: then there is a doubt.
+    /// A node is described. Nothing if it was before, or can't be: then there is an anomaly.
     pub(super) fn node(
         &mut self,
         line: usize,
         id: Id,
         spec: NodeSpec<'_>,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) -> Result<Option<NodeIx>, ReadError> {
         if self.known[id.0 as usize].is_some() {
             let what = format_args!("{} `{}`: the first description is used", spec.kind.word(), spec.name);
-            doubts.add(line, Cause::DuplicateNode, what);
+            anomalies.add(line, Cause::DuplicateNode, what);
             return Ok(None);
         }
         self.ports += usize::from(spec.ports) + 1;
@@ -95,7 +95,7 @@ impl Draft {
         let node = match self.graph.node(spec) {
             Ok(node) => node,
             Err(error) => {
-                doubts.add(line, Cause::BadNumber, error);
+                anomalies.add(line, Cause::BadNumber, error);
                 return Ok(None);
             }
         };
@@ -107,20 +107,20 @@ impl Draft {
                 "{:#018x} of `{}` is also that of `{first}`: both are kept",
                 spec.node_guid, spec.name
             );
-            doubts.add(line, Cause::DuplicateGuid, what);
+            anomalies.add(line, Cause::DuplicateGuid, what);
         }
         self.known[id.0 as usize] = Some(node);
         Ok(Some(node))
     }
 
-    /// An end of a cable speaks. Numbers that no port has are doubts.
+    /// An end of a cable speaks. Numbers that no port has are anomalies.
     pub(super) fn half(
         &mut self,
         line: usize,
         from: (NodeIx, u64),
         to: (Id, u64),
         spec: LinkSpec,
-        doubts: &mut Doubts,
+        anomalies: &mut Anomalies,
     ) {
         let count = self.graph.port_count(from.0);
         let fits = |number: u64| u8::try_from(number).ok().filter(|number| (1..=254).contains(number));
@@ -130,7 +130,7 @@ impl Draft {
                 "from port {} of `{name}` (which has {count}) to port {}: left out",
                 from.1, to.1
             );
-            doubts.add(line, Cause::NoSuchPort, what);
+            anomalies.add(line, Cause::NoSuchPort, what);
             return;
         };
         let line = u32::try_from(line).unwrap_or(u32::MAX);
@@ -138,7 +138,7 @@ impl Draft {
     }
 
     /// What can be believed of it all.
-    pub(super) fn finish(mut self, doubts: &mut Doubts) -> Graph {
+    pub(super) fn finish(mut self, anomalies: &mut Anomalies) -> Graph {
         let halves = std::mem::take(&mut self.halves);
         let mut names: Vec<&str> = vec![""; self.known.len()];
         for (name, id) in &self.ids {
@@ -160,18 +160,18 @@ impl Draft {
                         "port {} of `{from}` leads to `{}`, which is not described: left out",
                         half.from.1, names[half.to.0.0 as usize]
                     );
-                    doubts.add(half.line as usize, Cause::Dangling, what);
+                    anomalies.add(half.line as usize, Cause::Dangling, what);
                 }
                 _ => {
                     let what = format_args!(
                         "port {} of `{from}` was connected before, in line {first}: the first cable is used",
                         half.from.1
                     );
-                    doubts.add(half.line as usize, Cause::Contradiction, what);
+                    anomalies.add(half.line as usize, Cause::Contradiction, what);
                 }
             }
         }
-        wire(&mut self.graph, &whole, &said, self.one_end_is_enough, doubts);
+        wire(&mut self.graph, &whole, &said, self.one_end_is_enough, anomalies);
         self.graph.finish()
     }
 }
@@ -220,11 +220,11 @@ fn wire(
     halves: &[(Half, End)],
     said: &Said,
     one_end_is_enough: bool,
-    doubts: &mut Doubts,
+    anomalies: &mut Anomalies,
 ) {
     let agreed = |half: &Half, to: &End| said.of.get(to).is_some_and(|back| back.1 == Some(half.from));
     for (half, to) in halves.iter().filter(|(half, to)| agreed(half, to) || half.from == *to) {
-        join(graph, half, *to, doubts);
+        join(graph, half, *to, anomalies);
     }
     for (half, to) in halves.iter().filter(|(half, to)| !agreed(half, to) && half.from != *to) {
         let line = half.line as usize;
@@ -242,7 +242,7 @@ fn wire(
                     port.1,
                     graph.name(port.0)
                 );
-                doubts.add(line, Cause::Contradiction, what);
+                anomalies.add(line, Cause::Contradiction, what);
             }
             None => {
                 if !one_end_is_enough {
@@ -250,15 +250,15 @@ fn wire(
                         "port {} of `{from}` leads to port {} of `{other}`, which does not list it: kept",
                         half.from.1, to.1
                     );
-                    doubts.add(line, Cause::OneWay, what);
+                    anomalies.add(line, Cause::OneWay, what);
                 }
-                join(graph, half, *to, doubts);
+                join(graph, half, *to, anomalies);
             }
         }
     }
 }
 
-fn join(graph: &mut GraphBuilder, half: &Half, to: End, doubts: &mut Doubts) {
+fn join(graph: &mut GraphBuilder, half: &Half, to: End, anomalies: &mut Anomalies) {
     let line = half.line as usize;
     match graph.peer(half.from.0, half.from.1) {
         // The other end, or this one, said so before. What one end knows of the rate, the other may not.
@@ -272,7 +272,7 @@ fn join(graph: &mut GraphBuilder, half: &Half, to: End, doubts: &mut Doubts) {
                         "port {} of `{name}`: {} and {before}: the first is used",
                         half.from.1, half.spec
                     );
-                    doubts.add(line, Cause::RateDiffers, what);
+                    anomalies.add(line, Cause::RateDiffers, what);
                 }
             }
         }
@@ -280,11 +280,11 @@ fn join(graph: &mut GraphBuilder, half: &Half, to: End, doubts: &mut Doubts) {
             Ok(()) if half.from.0 == to.0 => {
                 let (name, from, to) = (graph.name(to.0), half.from.1, to.1);
                 let what = format_args!("port {from} of `{name}` leads to its own port {to}: kept");
-                doubts.add(line, Cause::SelfLink, what);
+                anomalies.add(line, Cause::SelfLink, what);
             }
             Ok(()) => {}
-            Err(error @ GraphError::NoSuchPort { .. }) => doubts.add(line, Cause::NoSuchPort, error),
-            Err(error) => doubts.add(line, Cause::Contradiction, error),
+            Err(error @ GraphError::NoSuchPort { .. }) => anomalies.add(line, Cause::NoSuchPort, error),
+            Err(error) => anomalies.add(line, Cause::Contradiction, error),
         },
     }
 }

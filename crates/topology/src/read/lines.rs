@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 
 /// Each line with its number from 1 on, without its end (that of Windows too) and without a byte-order mark.
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
@@ -13,11 +13,11 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
         .map(|(at, line)| (at + 1, line.strip_suffix(b"\r").unwrap_or(line)))
 }
 
-/// A line as text; what is none becomes a doubt.
-pub(super) fn text<'a>(number: usize, line: &'a [u8], doubts: &mut Doubts) -> Cow<'a, str> {
+/// A line as text; what is none becomes an anomaly.
+pub(super) fn text<'a>(number: usize, line: &'a [u8], anomalies: &mut Anomalies) -> Cow<'a, str> {
     let text = String::from_utf8_lossy(line);
     if matches!(text, Cow::Owned(_)) {
-        doubts.add(number, Cause::NotText, format_args!("`{text}`"));
+        anomalies.add(number, Cause::NotText, format_args!("`{text}`"));
     }
     text
 }

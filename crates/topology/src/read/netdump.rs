@@ -3,7 +3,7 @@
 //! A node is a block: lines `key=value`, one line with its kind, count of ports and name in quotes, and a line for each
 //! cabled port. What follows `#` was a comment once, and carries the description, LIDs and rates.
 
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 use super::draft::Draft;
 use super::lines::{Cursor, after, hex, lines, text};
 use super::{Format, ReadError};
@@ -76,7 +76,7 @@ struct Keys {
     port: Option<u64>,
 }
 
-pub(super) fn read(bytes: &[u8], format: Format, doubts: &mut Doubts) -> Result<Graph, ReadError> {
+pub(super) fn read(bytes: &[u8], format: Format, anomalies: &mut Anomalies) -> Result<Graph, ReadError> {
     let one_end_is_enough = format == Format::IbSim;
     let draft = Draft::new(one_end_is_enough);
     let mut reader = Reader {
@@ -90,24 +90,24 @@ pub(super) fn read(bytes: &[u8], format: Format, doubts: &mut Doubts) -> Result<
         systems: None,
     };
     for (number, line) in lines(bytes) {
-        let line = text(number, line, doubts);
-        reader.line(number, &line, doubts)?;
+        let line = text(number, line, anomalies);
+        reader.line(number, &line, anomalies)?;
     }
     if let Some((line, count)) = reader.systems {
         let what = format_args!(
             "the line of {} begins with another GUID than the one in quotes, by which cables name it: the latter is used",
             counted(count, "node")
         );
-        doubts.add(line, Cause::SystemGuid, what);
+        anomalies.add(line, Cause::SystemGuid, what);
     }
-    Ok(reader.draft.finish(doubts))
+    Ok(reader.draft.finish(anomalies))
 }
 
 /// Whose ports the next lines are.
 #[derive(Debug, Clone, Copy)]
 enum Current {
     None,
-    /// Of a node that was left out, with a doubt.
+    /// Of a node that was left out, with an anomaly.
     Skipped,
     /// Of nobody: what begins in this line is not a header that could be read.
     Lost(usize),
@@ -128,20 +128,20 @@ struct Reader {
 }
 
 impl Reader {
-    fn line(&mut self, number: usize, line: &str, doubts: &mut Doubts) -> Result<(), ReadError> {
+    fn line(&mut self, number: usize, line: &str, anomalies: &mut Anomalies) -> Result<(), ReadError> {
         let line = line.trim();
         self.gap |= line.is_empty();
         if line.is_empty() || line.starts_with('#') || SILENT.iter().any(|word| line.starts_with(word)) {
             return Ok(());
         }
         if line.starts_with('[') {
-            if !self.port(number, line, doubts) {
-                doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+            if !self.port(number, line, anomalies) {
+                anomalies.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
             }
         } else if let Some(found) = header(line) {
-            self.header(number, &found, doubts)?;
-        } else if !self.key(number, line, doubts) {
-            doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+            self.header(number, &found, anomalies)?;
+        } else if !self.key(number, line, anomalies) {
+            anomalies.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
             // What may have been a header ends the node before it: what follows is not that node's.
             let first = line.split_whitespace().next().unwrap_or("");
             if self.gap || line.contains('"') || KINDS.iter().any(|kind| kind.0 == first) {
@@ -153,7 +153,7 @@ impl Reader {
     }
 
     /// `key=value`, and perhaps a comment.
-    fn key(&mut self, number: usize, line: &str, doubts: &mut Doubts) -> bool {
+    fn key(&mut self, number: usize, line: &str, anomalies: &mut Anomalies) -> bool {
         let statement = line.split('#').next().unwrap_or("").trim();
         let Some((key, value)) = statement.split_once('=') else {
             // Words for parts of a node that the simulator knows and cables don't.
@@ -185,19 +185,24 @@ impl Reader {
             _ => return false,
         };
         if !good {
-            doubts.add(number, Cause::BadNumber, format_args!("`{line}`: treated as unknown"));
+            anomalies.add(number, Cause::BadNumber, format_args!("`{line}`: treated as unknown"));
         }
         true
     }
 
-    fn header(&mut self, number: usize, found: &Header<'_>, doubts: &mut Doubts) -> Result<(), ReadError> {
+    fn header(
+        &mut self,
+        number: usize,
+        found: &Header<'_>,
+        anomalies: &mut Anomalies,
+    ) -> Result<(), ReadError> {
         let keys = std::mem::take(&mut self.keys);
         self.node = Current::Skipped;
         let id = self.draft.id(found.id);
         let Some(ports) = found.ports.parse::<u8>().ok().filter(|ports| (1..=254).contains(ports)) else {
             let what =
                 format_args!("`{}` with {} ports: a node has 1 to 254; left out", found.id, found.ports);
-            doubts.add(number, Cause::BadNumber, what);
+            anomalies.add(number, Cause::BadNumber, what);
             return Ok(());
         };
         let (_, description, tail) = comment(found.rest);
@@ -214,13 +219,13 @@ impl Reader {
         let (kind, system_guid) = (found.kind, keys.system.or(keys.node).unwrap_or(node_guid));
         let (vendor, device) = (keys.vendor, keys.device);
         let spec = NodeSpec { kind, name, ports, node_guid, system_guid, vendor, device };
-        let Some(node) = self.draft.node(number, id, spec, doubts)? else { return Ok(()) };
+        let Some(node) = self.draft.node(number, id, spec, anomalies)? else { return Ok(()) };
         self.node = Current::Node(node, kind);
         if kind == Kind::Switch {
             if let Some(guid) = keys.port {
                 self.draft.graph().port_guid(node, 0, guid);
             }
-            self.address(number, (node, 0), tail, doubts);
+            self.address(number, (node, 0), tail, anomalies);
         }
         Ok(())
     }
@@ -247,7 +252,7 @@ impl Reader {
     }
 
     /// `lid 7 lmc 0`, if it is said.
-    fn address(&mut self, number: usize, port: (NodeIx, u8), text: &str, doubts: &mut Doubts) {
+    fn address(&mut self, number: usize, port: (NodeIx, u8), text: &str, anomalies: &mut Anomalies) {
         let (lid, lmc) = (after(text, "lid"), after(text, "lmc"));
         let Some(lid) = lid else { return };
         let value = lid.parse::<u16>().ok().filter(|lid| *lid < 0xc000);
@@ -256,13 +261,13 @@ impl Reader {
             (Some(lid), Some(lmc)) => self.draft.graph().lid(port.0, port.1, lid, lmc),
             _ => {
                 let what = format_args!("lid {lid} lmc {}: treated as unknown", lmc.unwrap_or("0"));
-                doubts.add(number, Cause::BadNumber, what);
+                anomalies.add(number, Cause::BadNumber, what);
             }
         }
     }
 
     /// `[1](guid)[ext 2] "S-…"[3](guid) # …`; false if it is none.
-    fn port(&mut self, number: usize, line: &str, doubts: &mut Doubts) -> bool {
+    fn port(&mut self, number: usize, line: &str, anomalies: &mut Anomalies) -> bool {
         let mut at = Cursor(line);
         let Some((mine, own)) = socket(&mut at) else { return false };
         at.spaces();
@@ -274,7 +279,7 @@ impl Reader {
             Current::Lost(header) => {
                 let what =
                     format_args!("`{line}`: no valid node header in line {header} or after it: left out");
-                doubts.add(number, Cause::NoHeader, what);
+                anomalies.add(number, Cause::NoHeader, what);
                 return true;
             }
             Current::Node(node, kind) => (node, kind),
@@ -288,22 +293,22 @@ impl Reader {
                 if let Some(guid) = own.guid {
                     self.draft.graph().port_guid(node, port, guid);
                 }
-                self.address(number, (node, port), before, doubts);
+                self.address(number, (node, port), before, anomalies);
             }
         }
-        let spec = self.rate(number, at.0, behind, doubts);
+        let spec = self.rate(number, at.0, behind, anomalies);
         let to = self.draft.id(id);
-        self.draft.half(number, (node, mine), (to, theirs), spec, doubts);
+        self.draft.half(number, (node, mine), (to, theirs), spec, anomalies);
         true
     }
 
     /// The rate in the comment (`4xHDR`) counts before the simulator's options (`s=4 w=2`).
-    fn rate(&mut self, number: usize, options: &str, behind: &str, doubts: &mut Doubts) -> LinkSpec {
+    fn rate(&mut self, number: usize, options: &str, behind: &str, anomalies: &mut Anomalies) -> LinkSpec {
         let options = options.split('#').next().unwrap_or("");
         let (said, strange) = rate::read(options, behind);
         if let Some(strange) = strange {
             let what = format_args!("`{strange}`: treated as unknown");
-            doubts.add(number, Cause::UnknownRate, what);
+            anomalies.add(number, Cause::UnknownRate, what);
         }
         LinkSpec { width: said.width.unwrap_or(Width::Unknown), speed: said.speed.unwrap_or(Speed::Unknown) }
     }

@@ -9,7 +9,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::ReadError;
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 use super::draft::Draft;
 use super::lines::hex;
 use crate::graph::{Graph, Kind, LinkSpec, NodeSpec, Speed, Width};
@@ -53,19 +53,19 @@ struct Parsed {
     links: Vec<Link>,
 }
 
-pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError> {
+pub(super) fn read(bytes: &[u8], anomalies: &mut Anomalies) -> Result<Graph, ReadError> {
     let text = String::from_utf8_lossy(bytes);
     if let std::borrow::Cow::Owned(_) = text {
-        doubts.add(0, Cause::NotText, "bytes that are not UTF-8 were replaced");
+        anomalies.add(0, Cause::NotText, "bytes that are not UTF-8 were replaced");
     }
-    let parsed = parse(text.strip_prefix('\u{feff}').unwrap_or(&text), doubts);
+    let parsed = parse(text.strip_prefix('\u{feff}').unwrap_or(&text), anomalies);
     // A node has as many ports as the highest number that is spoken of.
     let mut order: Vec<(String, usize, Said)> = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     let ends = parsed.links.iter().flat_map(|link| link.ends.iter().map(|end| (link.line, end)));
     for (line, said) in parsed.nodes.iter().map(|(line, said)| (*line, said)).chain(ends) {
         let Some(key) = said.key() else {
-            doubts.add(line, Cause::NotUnderstood, "a node with neither GUID nor name: left out");
+            anomalies.add(line, Cause::NotUnderstood, "a node with neither GUID nor name: left out");
             continue;
         };
         let at = *index.entry(key.clone()).or_insert(order.len());
@@ -81,12 +81,12 @@ pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError
     }
     let mut draft = Draft::new(true);
     for (key, line, said) in &order {
-        node(&mut draft, key, *line, said, doubts)?;
+        node(&mut draft, key, *line, said, anomalies)?;
     }
     for found in &parsed.links {
-        link(&mut draft, found, doubts);
+        link(&mut draft, found, anomalies);
     }
-    Ok(draft.finish(doubts))
+    Ok(draft.finish(anomalies))
 }
 
 fn node(
@@ -94,10 +94,10 @@ fn node(
     key: &str,
     line: usize,
     said: &Said,
-    doubts: &mut Doubts,
+    anomalies: &mut Anomalies,
 ) -> Result<(), ReadError> {
     let Some(kind) = said.kind else {
-        doubts.add(
+        anomalies.add(
             line,
             Cause::NotUnderstood,
             format_args!("`{}` is of an unknown kind: left out", said.name),
@@ -106,23 +106,23 @@ fn node(
     };
     let ports = u8::try_from(said.ports.clamp(1, 254)).unwrap_or(254);
     let id = draft.id(key);
-    draft.node(line, id, NodeSpec::new(kind, &said.name, ports).guid(said.guid.unwrap_or(0)), doubts)?;
+    draft.node(line, id, NodeSpec::new(kind, &said.name, ports).guid(said.guid.unwrap_or(0)), anomalies)?;
     Ok(())
 }
 
-fn link(draft: &mut Draft, found: &Link, doubts: &mut Doubts) {
+fn link(draft: &mut Draft, found: &Link, anomalies: &mut Anomalies) {
     let [from, to] = found.ends.as_slice() else {
         let what = format_args!(
             "a link with {}, and a cable has 2: left out",
             crate::counted(found.ends.len(), "port")
         );
-        doubts.add(found.line, Cause::NotUnderstood, what);
+        anomalies.add(found.line, Cause::NotUnderstood, what);
         return;
     };
     let (Some(from_key), Some(to_key)) = (from.key(), to.key()) else { return };
     let (from_id, to_id) = (draft.id(&from_key), draft.id(&to_key));
     let (Some(node), Some(mine), Some(theirs)) = (draft.node_of(from_id), from.port, to.port) else {
-        doubts.add(
+        anomalies.add(
             found.line,
             Cause::Dangling,
             format_args!("from `{}` to `{}`: left out", from.name, to.name),
@@ -136,11 +136,11 @@ fn link(draft: &mut Draft, found: &Link, doubts: &mut Doubts) {
             draft.graph().port_guid(node, number, guid);
         }
     }
-    draft.half(found.line, (node, mine), (to_id, theirs), found.rate.unwrap_or_default(), doubts);
+    draft.half(found.line, (node, mine), (to_id, theirs), found.rate.unwrap_or_default(), anomalies);
 }
 
 /// Goes through the elements. What is broken ends it: what was read before counts.
-fn parse(file: &str, doubts: &mut Doubts) -> Parsed {
+fn parse(file: &str, anomalies: &mut Anomalies) -> Parsed {
     let bytes = file.as_bytes();
     let mut reader = Reader::from_str(file);
     let (mut parsed, mut path) = (Parsed::default(), Vec::<String>::new());
@@ -153,12 +153,12 @@ fn parse(file: &str, doubts: &mut Doubts) -> Parsed {
         counted = at;
         match event {
             Err(error) => {
-                doubts.add(line, Cause::Truncated, format_args!("{error}: what follows was not read"));
+                anomalies.add(line, Cause::Truncated, format_args!("{error}: what follows was not read"));
                 return parsed;
             }
             Ok(Event::Eof) => {
                 if let Some(open) = path.last() {
-                    doubts.add(line, Cause::Truncated, format_args!("the file ends within `{open}`"));
+                    anomalies.add(line, Cause::Truncated, format_args!("the file ends within `{open}`"));
                 }
                 return parsed;
             }
@@ -177,7 +177,11 @@ fn parse(file: &str, doubts: &mut Doubts) -> Parsed {
                 text.clear();
                 path.push(name);
                 if path.len() > DEEPEST {
-                    doubts.add(line, Cause::NotUnderstood, "elements are nested deeper than in any topology");
+                    anomalies.add(
+                        line,
+                        Cause::NotUnderstood,
+                        "elements are nested deeper than in any topology",
+                    );
                     return parsed;
                 }
             }
@@ -189,13 +193,13 @@ fn parse(file: &str, doubts: &mut Doubts) -> Parsed {
                 if name == "Node" && within(&path, "Nodes") {
                     parsed.nodes.extend(inside_node.take().map(|node| (line, node)));
                 } else if let Some(node) = &mut inside_node {
-                    value(node, &name, &text, line, doubts);
+                    value(node, &name, &text, line, anomalies);
                 } else if path.last().is_some_and(|parent| parent == "Port")
                     && let Some(end) = parsed.links.last_mut().and_then(|link| link.ends.last_mut())
                 {
-                    value(end, &name, &text, line, doubts);
+                    value(end, &name, &text, line, anomalies);
                 } else if name == "Rate" && path.last().is_some_and(|parent| parent == "Link") {
-                    rate(&mut parsed, &text, line, doubts);
+                    rate(&mut parsed, &text, line, anomalies);
                 }
                 text.clear();
             }
@@ -218,11 +222,11 @@ fn resolved(entity: &quick_xml::events::BytesRef<'_>) -> String {
 }
 
 /// A value of a port or node.
-fn value(said: &mut Said, name: &str, text: &str, line: usize, doubts: &mut Doubts) {
+fn value(said: &mut Said, name: &str, text: &str, line: usize, anomalies: &mut Anomalies) {
     let text = text.trim();
     let mut number = |parsed: Option<u64>| {
         if parsed.is_none() {
-            doubts.add(line, Cause::BadNumber, format_args!("{name} `{text}`: treated as unknown"));
+            anomalies.add(line, Cause::BadNumber, format_args!("{name} `{text}`: treated as unknown"));
         }
         parsed
     };
@@ -244,10 +248,10 @@ fn value(said: &mut Said, name: &str, text: &str, line: usize, doubts: &mut Doub
     }
 }
 
-fn rate(parsed: &mut Parsed, text: &str, line: usize, doubts: &mut Doubts) {
+fn rate(parsed: &mut Parsed, text: &str, line: usize, anomalies: &mut Anomalies) {
     let known = RATES.into_iter().find(|known| known.0.eq_ignore_ascii_case(text.trim()));
     if known.is_none() {
-        doubts.add(line, Cause::UnknownRate, format_args!("`{text}`: treated as unknown"));
+        anomalies.add(line, Cause::UnknownRate, format_args!("`{text}`: treated as unknown"));
     }
     if let Some(link) = parsed.links.last_mut() {
         link.rate = known.map(|(_, width, speed)| LinkSpec { width, speed });
@@ -306,9 +310,9 @@ mod tests {
     #[test]
     fn a_report_is_read() {
         let reading = read(REPORT.as_bytes(), None).unwrap();
-        assert_eq!((reading.format, reading.doubts.total()), (Format::OmniPath, 1));
+        assert_eq!((reading.format, reading.anomalies.total()), (Format::OmniPath, 1));
         assert_eq!(
-            reading.doubts.iter().next().map(|doubt| (doubt.line, doubt.cause)),
+            reading.anomalies.iter().next().map(|anomaly| (anomaly.line, anomaly.cause)),
             Some((25, Cause::UnknownRate))
         );
         let graph = reading.graph;
@@ -330,6 +334,6 @@ mod tests {
         }
         let cut = &REPORT[..REPORT.find("</LinkSummary>").unwrap()];
         let reading = read(cut.as_bytes(), None).unwrap();
-        assert_eq!((reading.graph.link_count(), reading.doubts.count(Cause::Truncated)), (2, 1));
+        assert_eq!((reading.graph.link_count(), reading.anomalies.count(Cause::Truncated)), (2, 1));
     }
 }

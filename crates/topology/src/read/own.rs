@@ -1,6 +1,6 @@
 //! Reads our own format, in TOML, which holds everything that a graph holds.
 //!
-//! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not a doubt. Cables are
+//! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not an anomaly. Cables are
 //! judged as in any other format.
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::ValueDeserializer;
 
 use super::ReadError;
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 use super::draft::Draft;
 use super::lines::hex;
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, NodeSpec};
@@ -108,7 +108,7 @@ impl TryFrom<String> for Guid {
     }
 }
 
-pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError> {
+pub(super) fn read(bytes: &[u8], anomalies: &mut Anomalies) -> Result<Graph, ReadError> {
     let lines = Lines(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| ReadError::Syntax {
         line: lines.of(error.valid_up_to()),
@@ -117,10 +117,10 @@ pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut draft = Draft::new(true);
     match split::split(text) {
-        Some(parts) => by_rows(text, &parts, &mut draft, doubts)?,
-        None => whole(text, &mut draft, doubts)?,
+        Some(parts) => by_rows(text, &parts, &mut draft, anomalies)?,
+        None => whole(text, &mut draft, anomalies)?,
     }
-    Ok(draft.finish(doubts))
+    Ok(draft.finish(anomalies))
 }
 
 /// What is wrong with the syntax, counted from a place of the text on.
@@ -155,7 +155,7 @@ fn version(version: u32, text: &str, at: usize) -> Result<(), ReadError> {
 }
 
 /// Row after row, each alone.
-fn by_rows(text: &str, parts: &Parts, draft: &mut Draft, doubts: &mut Doubts) -> Result<(), ReadError> {
+fn by_rows(text: &str, parts: &Parts, draft: &mut Draft, anomalies: &mut Anomalies) -> Result<(), ReadError> {
     let head = parts.version.clone().unwrap_or_default();
     let file: File = toml::from_str(&text[head.clone()]).map_err(|error| syntax(text, head.start, &error))?;
     version(*file.version.get_ref(), text, head.start)?;
@@ -163,12 +163,12 @@ fn by_rows(text: &str, parts: &Parts, draft: &mut Draft, doubts: &mut Doubts) ->
     let mut lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
     for range in &parts.nodes {
         let line = lines.to(range.start);
-        node(draft, line, &row(text, range)?, doubts)?;
+        node(draft, line, &row(text, range)?, anomalies)?;
     }
     lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
     for range in &parts.links {
         let line = lines.to(range.start);
-        link(draft, line, &row(text, range)?, doubts);
+        link(draft, line, &row(text, range)?, anomalies);
     }
     Ok(())
 }
@@ -179,23 +179,23 @@ fn row<T: DeserializeOwned>(text: &str, range: &Range<usize>) -> Result<T, ReadE
 }
 
 /// All at once.
-fn whole(text: &str, draft: &mut Draft, doubts: &mut Doubts) -> Result<(), ReadError> {
+fn whole(text: &str, draft: &mut Draft, anomalies: &mut Anomalies) -> Result<(), ReadError> {
     let file: File = toml::from_str(text).map_err(|error| syntax(text, 0, &error))?;
     version(*file.version.get_ref(), text, file.version.span().start)?;
     let mut lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
     for row in &file.nodes {
         let line = lines.to(row.span().start);
-        node(draft, line, row.get_ref(), doubts)?;
+        node(draft, line, row.get_ref(), anomalies)?;
     }
     lines = Counter { bytes: text.as_bytes(), at: 0, line: 1 };
     for row in &file.links {
         let line = lines.to(row.span().start);
-        link(draft, line, row.get_ref(), doubts);
+        link(draft, line, row.get_ref(), anomalies);
     }
     Ok(())
 }
 
-fn node(draft: &mut Draft, line: usize, row: &Node, doubts: &mut Doubts) -> Result<(), ReadError> {
+fn node(draft: &mut Draft, line: usize, row: &Node, anomalies: &mut Anomalies) -> Result<(), ReadError> {
     let kind = match row.kind {
         Word::Host => Kind::Host,
         Word::Switch => Kind::Switch,
@@ -211,15 +211,15 @@ fn node(draft: &mut Draft, line: usize, row: &Node, doubts: &mut Doubts) -> Resu
         vendor: row.vendor,
         device: row.device,
     };
-    let Some(node) = draft.node(line, id, spec, doubts)? else { return Ok(()) };
+    let Some(node) = draft.node(line, id, spec, anomalies)? else { return Ok(()) };
     if kind == Kind::Switch {
-        address(draft, line, (node, 0), (row.lid, row.lmc), doubts);
+        address(draft, line, (node, 0), (row.lid, row.lmc), anomalies);
     }
     for port in &row.port {
         if port.number > row.ports {
             let what =
                 format_args!("port {} of `{}`, which has {}: left out", port.number, row.name, row.ports);
-            doubts.add(line, Cause::NoSuchPort, what);
+            anomalies.add(line, Cause::NoSuchPort, what);
             continue;
         }
         if let Some(guid) = port.guid {
@@ -229,36 +229,42 @@ fn node(draft: &mut Draft, line: usize, row: &Node, doubts: &mut Doubts) -> Resu
             draft.graph().external(node, port.number, label);
         }
         if kind != Kind::Switch {
-            address(draft, line, (node, port.number), (port.lid, port.lmc), doubts);
+            address(draft, line, (node, port.number), (port.lid, port.lmc), anomalies);
         }
     }
     Ok(())
 }
 
-fn address(draft: &mut Draft, line: usize, port: (NodeIx, u8), (lid, lmc): (u16, u8), doubts: &mut Doubts) {
+fn address(
+    draft: &mut Draft,
+    line: usize,
+    port: (NodeIx, u8),
+    (lid, lmc): (u16, u8),
+    anomalies: &mut Anomalies,
+) {
     if lid < 0xc000 && lmc < 8 {
         draft.graph().lid(port.0, port.1, lid, lmc);
     } else {
-        doubts.add(line, Cause::BadNumber, format_args!("lid {lid} lmc {lmc}: treated as unknown"));
+        anomalies.add(line, Cause::BadNumber, format_args!("lid {lid} lmc {lmc}: treated as unknown"));
     }
 }
 
-fn link(draft: &mut Draft, line: usize, row: &Link, doubts: &mut Doubts) {
+fn link(draft: &mut Draft, line: usize, row: &Link, anomalies: &mut Anomalies) {
     let spec = match row.rate.as_deref().map(str::parse::<LinkSpec>) {
         None => LinkSpec::default(),
         Some(Ok(spec)) => spec,
         Some(Err(())) => {
             let rate = row.rate.as_deref().unwrap_or("");
-            doubts.add(line, Cause::UnknownRate, format_args!("`{rate}`: treated as unknown"));
+            anomalies.add(line, Cause::UnknownRate, format_args!("`{rate}`: treated as unknown"));
             LinkSpec::default()
         }
     };
     let (from, to) = (draft.id(&row.from.0), draft.id(&row.to.0));
     match draft.node_of(from) {
-        Some(node) => draft.half(line, (node, row.from.1), (to, row.to.1), spec, doubts),
+        Some(node) => draft.half(line, (node, row.from.1), (to, row.to.1), spec, anomalies),
         None => {
             let what = format_args!("from `{}`, which is not described: left out", row.from.0);
-            doubts.add(line, Cause::Dangling, what);
+            anomalies.add(line, Cause::Dangling, what);
         }
     }
 }
@@ -298,15 +304,15 @@ mod tests {
 
     const NET: &str = "\u{feff}# a net\r\ntieline-topology = 1 # one\r\nnodes = [\n  { name = \"a]}\\\"\", kind = \"switch\", ports = 4, guid = \"0x254000000000100\", lid = 7, lmc = 0 }, # {\n  { id = 'b', name = '\\', kind = \"host\", ports = 1, port = [{ number = 1, lid = 3, label = 2 }] },\n]\n\nlinks = [ { from = [\"a]}\\\"\", 1], to = [\"b\", 1], rate = \"4xHDR\" }, ]\n";
 
-    fn by(text: &str, rows: bool) -> Option<Result<(Graph, Doubts), ReadError>> {
+    fn by(text: &str, rows: bool) -> Option<Result<(Graph, Anomalies), ReadError>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let parts = split::split(text)?;
-        let (mut draft, mut doubts) = (Draft::new(true), Doubts::default());
+        let (mut draft, mut anomalies) = (Draft::new(true), Anomalies::default());
         let done = match rows {
-            true => by_rows(text, &parts, &mut draft, &mut doubts),
-            false => whole(text, &mut draft, &mut doubts),
+            true => by_rows(text, &parts, &mut draft, &mut anomalies),
+            false => whole(text, &mut draft, &mut anomalies),
         };
-        Some(done.map(|()| (draft.finish(&mut doubts), doubts)))
+        Some(done.map(|()| (draft.finish(&mut anomalies), anomalies)))
     }
 
     #[test]
@@ -328,7 +334,7 @@ mod tests {
                 let text = format!(
                     "tieline-topology = 1\n{open}{node},\n]\nlinks = [\n{{ from = [\"a\", 1], to = [\"a\", 2] }},\n]\n"
                 );
-                let why = read(text.replacen(from, to, 1).as_bytes(), &mut Doubts::default())
+                let why = read(text.replacen(from, to, 1).as_bytes(), &mut Anomalies::default())
                     .unwrap_err()
                     .to_string();
                 assert!(
@@ -353,8 +359,8 @@ mod tests {
 
     #[test]
     fn the_net_is_read_by_rows() {
-        let (graph, doubts) = by(NET, true).unwrap().unwrap();
-        assert!(doubts.is_empty() && graph.link_count() == 1);
+        let (graph, anomalies) = by(NET, true).unwrap().unwrap();
+        assert!(anomalies.is_empty() && graph.link_count() == 1);
     }
 
     proptest! {

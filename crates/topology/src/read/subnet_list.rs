@@ -4,7 +4,7 @@
 //! taken from the line where the node comes first.
 
 use super::ReadError;
-use super::doubt::{Cause, Doubts};
+use super::anomaly::{Anomalies, Cause};
 use super::draft::Draft;
 use super::lines::{Cursor, hex, lines, text};
 use crate::graph::{Graph, Kind, LinkSpec, NodeIx, NodeSpec, Speed, Width};
@@ -24,26 +24,26 @@ struct Side<'a> {
     number: u64,
 }
 
-pub(super) fn read(bytes: &[u8], doubts: &mut Doubts) -> Result<Graph, ReadError> {
+pub(super) fn read(bytes: &[u8], anomalies: &mut Anomalies) -> Result<Graph, ReadError> {
     let mut draft = Draft::new(false);
     for (number, line) in lines(bytes) {
-        let line = text(number, line, doubts);
+        let line = text(number, line, anomalies);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let mut at = Cursor(line);
         let (Some(mut near), Some(far)) = (side(&mut at), side(&mut at)) else {
-            doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+            anomalies.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
             continue;
         };
         // The far side's vendor and device are not worth keeping, unless the node never comes first.
-        let Some(node) = node(&mut draft, number, &mut near, doubts)? else { continue };
-        let spec = rate(number, at.0, doubts);
+        let Some(node) = node(&mut draft, number, &mut near, anomalies)? else { continue };
+        let spec = rate(number, at.0, anomalies);
         let to = draft.id(&key(&far));
-        draft.half(number, (node, near.number), (to, far.number), spec, doubts);
+        draft.half(number, (node, near.number), (to, far.number), spec, anomalies);
     }
-    Ok(draft.finish(doubts))
+    Ok(draft.finish(anomalies))
 }
 
 fn key(side: &Side<'_>) -> String {
@@ -55,7 +55,7 @@ fn node(
     draft: &mut Draft,
     line: usize,
     side: &mut Side<'_>,
-    doubts: &mut Doubts,
+    anomalies: &mut Anomalies,
 ) -> Result<Option<NodeIx>, ReadError> {
     let id = draft.id(&key(side));
     let node = match draft.node_of(id) {
@@ -65,7 +65,7 @@ fn node(
             {
                 let what =
                     format_args!("`{}` is another kind of node than before: the first is used", side.name);
-                doubts.add(line, Cause::Contradiction, what);
+                anomalies.add(line, Cause::Contradiction, what);
             }
             node
         }
@@ -73,7 +73,7 @@ fn node(
             let Some(ports) = u8::try_from(side.ports).ok().filter(|ports| (1..=254).contains(ports)) else {
                 let what =
                     format_args!("`{}` with {} ports: a node has 1 to 254; left out", side.name, side.ports);
-                doubts.add(line, Cause::BadNumber, what);
+                anomalies.add(line, Cause::BadNumber, what);
                 return Ok(None);
             };
             // Both are at most 32 bits wide: see `side`.
@@ -86,7 +86,7 @@ fn node(
                 vendor: side.vendor as u32,
                 device: side.device as u32,
             };
-            match draft.node(line, id, spec, doubts)? {
+            match draft.node(line, id, spec, anomalies)? {
                 Some(node) => node,
                 None => return Ok(None),
             }
@@ -135,7 +135,7 @@ fn side<'a>(at: &mut Cursor<'a>) -> Option<Side<'a>> {
 }
 
 /// `PHY=4x LOG=ACT SPD=10`
-fn rate(line: usize, text: &str, doubts: &mut Doubts) -> LinkSpec {
+fn rate(line: usize, text: &str, anomalies: &mut Anomalies) -> LinkSpec {
     let mut spec = LinkSpec::default();
     for word in text.split_whitespace() {
         if let Some(lanes) = word.strip_prefix("PHY=") {
@@ -149,7 +149,7 @@ fn rate(line: usize, text: &str, doubts: &mut Doubts) -> LinkSpec {
         }
     }
     if spec.width == Width::Unknown || spec.speed == Speed::Unknown {
-        doubts.add(line, Cause::UnknownRate, format_args!("`{}`: treated as unknown", text.trim()));
+        anomalies.add(line, Cause::UnknownRate, format_args!("`{}`: treated as unknown", text.trim()));
     }
     spec
 }

@@ -40,17 +40,17 @@ Ca	2 "H-0002c90300a1b2c0"		# "node01 "mlx5_0""
 
 fn believe(text: &str) -> Reading {
     let reading = read(text.as_bytes(), None).unwrap();
-    let doubts: Vec<_> = reading.doubts.iter().collect();
-    assert!(doubts.is_empty(), "{doubts:?}");
+    let anomalies: Vec<_> = reading.anomalies.iter().collect();
+    assert!(anomalies.is_empty(), "{anomalies:?}");
     reading
 }
 
-/// Doubts about a dump after a change: line and cause of each.
-fn doubts(from: &str, to: &str) -> (Reading, Vec<(usize, Cause)>) {
+/// Anomalies about a dump after a change: line and cause of each.
+fn anomalies(from: &str, to: &str) -> (Reading, Vec<(usize, Cause)>) {
     assert!(DUMP.contains(from));
     let reading = read(DUMP.replacen(from, to, 1).as_bytes(), None).unwrap();
-    let doubts = reading.doubts.iter().map(|doubt| (doubt.line, doubt.cause)).collect();
-    (reading, doubts)
+    let anomalies = reading.anomalies.iter().map(|anomaly| (anomaly.line, anomaly.cause)).collect();
+    (reading, anomalies)
 }
 
 /// A tool writes the GUID of the system where others write the switch's.
@@ -66,12 +66,12 @@ switchguid=0x2c90300000a00(2c90300000002)
 Switch\t36 \"S-0002c90300000002\"\t# \"L02\" base port 0 lid 2 lmc 0
 [1](1)\t\"S-0002c90300000001\"[1]\t# \"L01\" lid 1 4xHDR
 ";
-    let Reading { graph, doubts, .. } = read(text.as_bytes(), None).unwrap();
+    let Reading { graph, anomalies, .. } = read(text.as_bytes(), None).unwrap();
     let guids = [NodeIx(0), NodeIx(1)].map(|node| (graph.node_guid(node), graph.system_guid(node)));
     assert_eq!(guids, [(0x2_c903_0000_0001, 0x2_c903_0000_0a00), (0x2_c903_0000_0002, 0x2_c903_0000_0a00)]);
     // Said once for all.
-    let doubts: Vec<_> = doubts.iter().map(|doubt| (doubt.line, doubt.cause)).collect();
-    assert_eq!(doubts, [(3, Cause::SystemGuid)]);
+    let anomalies: Vec<_> = anomalies.iter().map(|anomaly| (anomaly.line, anomaly.cause)).collect();
+    assert_eq!(anomalies, [(3, Cause::SystemGuid)]);
     // Two nodes can't both have it.
     let twice = text
         .replace("90300000002", "90300000001")
@@ -81,14 +81,17 @@ Switch\t36 \"S-0002c90300000002\"\t# \"L02\" base port 0 lid 2 lmc 0
 
 #[test]
 fn a_switch_without_lid_and_a_cable_from_a_switch_to_itself_are_anomalies() {
-    assert_eq!(doubts("enhanced port 0 lid 1 lmc 0", "enhanced port 0 lid 0 lmc 0").1, [(0, Cause::NoLid)]);
+    assert_eq!(
+        anomalies("enhanced port 0 lid 1 lmc 0", "enhanced port 0 lid 0 lmc 0").1,
+        [(0, Cause::NoLid)]
+    );
     let none = DUMP
         .replace("port 0 lid 1 lmc 0", "port 0 lid 0 lmc 0")
         .replace("port 0 lid 2 lmc 1", "port 0 lid 0 lmc 0");
-    assert!(believe(&none).doubts.is_empty());
+    assert!(believe(&none).anomalies.is_empty());
     let cable = "[4]\t\"S-0002c90200404040\"[5]\t# \"sp\" lid 1 4xHDR\n[5]\t\"S-0002c90200404040\"[4]\t# \"sp\" lid 1 4xHDR\n";
     let line = "[3]\t\"S-0002c90200404050\"[36]";
-    let (reading, found) = doubts(line, &format!("{cable}{line}"));
+    let (reading, found) = anomalies(line, &format!("{cable}{line}"));
     assert_eq!((found, reading.graph.link_count()), (vec![(15, Cause::SelfLink)], 4));
 }
 
@@ -120,8 +123,8 @@ fn windows_line_ends_and_a_byte_order_mark_change_nothing() {
 }
 
 #[test]
-fn what_can_t_be_believed_is_doubted_with_its_line() {
-    let of = |from, to| doubts(from, to).1;
+fn what_can_t_be_believed_is_an_anomaly_with_its_line() {
+    let of = |from, to| anomalies(from, to).1;
     assert_eq!(of("4xXDR", "4xYDR"), [(13, Cause::UnknownRate)]);
     assert_eq!(of(" lid 22 4xXDR", " lid 22 4xNDR"), [(29, Cause::RateDiffers)]);
     assert_eq!(of("Switch\t36", "Switch\t9999999999"), [(15, Cause::Dangling), (21, Cause::BadNumber)]);
@@ -141,24 +144,24 @@ fn what_can_t_be_believed_is_doubted_with_its_line() {
     assert_eq!(of("caguid=0x2c90300a1b2c0", "caguid=0x2c902004040"), [(28, Cause::DuplicateGuid)]);
     let twice = format!("{DUMP}\n{DUMP}");
     let reading = read(twice.as_bytes(), None).unwrap();
-    assert_eq!(reading.doubts.count(Cause::DuplicateNode), 3);
+    assert_eq!(reading.anomalies.count(Cause::DuplicateNode), 3);
     assert_eq!(reading.graph, believe(DUMP).graph);
 }
 
 #[test]
 fn a_cable_that_is_contradicted_is_left_out_whoever_is_right() {
     // The spine leads to port 36 of the leaf, and port 35 of the leaf to the spine.
-    let (reading, _) = doubts("[36][ext 12]\t\"S-", "[35]\t\"S-");
+    let (reading, _) = anomalies("[36][ext 12]\t\"S-", "[35]\t\"S-");
     assert_eq!(reading.graph.link_count(), 2);
-    let said: Vec<String> = reading.doubts.iter().map(ToString::to_string).collect();
+    let said: Vec<String> = reading.anomalies.iter().map(ToString::to_string).collect();
     assert!(said[0].contains("in line 22") && said[1].contains("in line 15"), "{said:?}");
     // Two cables into one port that does not speak itself.
     let net = "Switch 4 \"a\"\n[1] \"c\"[1]\nSwitch 4 \"b\"\n[1] \"c\"[1]\nSwitch 4 \"c\"\n";
     let reading = read(net.as_bytes(), Some(Format::IbNetDiscover)).unwrap();
-    assert_eq!((reading.graph.link_count(), reading.doubts.count(Cause::Contradiction)), (0, 2));
+    assert_eq!((reading.graph.link_count(), reading.anomalies.count(Cause::Contradiction)), (0, 2));
     // From a port to itself.
     let reading = read(b"Switch 4 \"a\"\n[1] \"a\"[1]\n", Some(Format::IbSim)).unwrap();
-    assert_eq!((reading.graph.link_count(), reading.doubts.count(Cause::Contradiction)), (0, 1));
+    assert_eq!((reading.graph.link_count(), reading.anomalies.count(Cause::Contradiction)), (0, 1));
 }
 
 #[test]
@@ -172,14 +175,14 @@ fn ports_after_a_header_that_can_t_be_read_are_nobody_s() {
             "garbled",
         ),
     ] {
-        let (reading, found) = doubts(from, to);
+        let (reading, found) = anomalies(from, to);
         let spine = NodeIx(0);
         assert_eq!((reading.graph.node_count(), reading.graph.cabled(spine).count()), (2, 2), "{to}");
-        assert_eq!(found.iter().filter(|doubt| doubt.1 == Cause::NoHeader).count(), 1, "{to}: {found:?}");
+        assert_eq!(found.iter().filter(|anomaly| anomaly.1 == Cause::NoHeader).count(), 1, "{to}: {found:?}");
         assert!(found.contains(&(15, Cause::Dangling)), "{found:?}");
     }
     // An attribute that nobody knows is skipped, and the node is kept.
-    let (reading, found) = doubts("caguid=", "aguid=");
+    let (reading, found) = anomalies("caguid=", "aguid=");
     assert_eq!(found, [(27, Cause::NotUnderstood)]);
     assert_eq!((reading.graph.link_count(), reading.graph.node_guid(NodeIx(2))), (3, 0x2_c903_00a1_b2c0));
 }
@@ -198,9 +201,9 @@ fn noise_is_counted_and_not_kept() {
     let noise: String = (0..100_000).map(|at| format!("noise {at} \u{1b}[31m\n")).collect();
     let reading = read(format!("{noise}{DUMP}{noise}").as_bytes(), None).unwrap();
     assert_eq!(reading.graph, believe(DUMP).graph);
-    assert_eq!(reading.doubts.count(Cause::NotUnderstood), 200_000);
-    assert_eq!(reading.doubts.iter().count(), 1_000);
-    assert!(!reading.doubts.iter().any(|doubt| doubt.detail.contains('\u{1b}')));
+    assert_eq!(reading.anomalies.count(Cause::NotUnderstood), 200_000);
+    assert_eq!(reading.anomalies.iter().count(), 1_000);
+    assert!(!reading.anomalies.iter().any(|anomaly| anomaly.detail.contains('\u{1b}')));
 }
 
 #[test]
@@ -238,7 +241,7 @@ fn our_own_format_is_strict() {
         "{node}]\nlinks = [\n  {{ from = [\"a\", 1], to = [\"z\", 1] }},\n  {{ from = [\"a\", 9], to = [\"a\", 2] }},\n  {{ from = [\"a\", 1], to = [\"a\", 1] }},\n  {{ from = [\"a\", 1], to = [\"a\", 2], rate = \"9xHDR\" }},\n]\n"
     );
     let reading = read(bad.as_bytes(), None).unwrap();
-    let found: Vec<_> = reading.doubts.iter().map(|doubt| (doubt.line, doubt.cause)).collect();
+    let found: Vec<_> = reading.anomalies.iter().map(|anomaly| (anomaly.line, anomaly.cause)).collect();
     let expect =
         [(6, Cause::Dangling), (7, Cause::NoSuchPort), (8, Cause::Contradiction), (9, Cause::UnknownRate)];
     for one in expect {
@@ -276,17 +279,17 @@ fn rows_alone_and_the_whole_say_the_same() {
 }
 
 #[test]
-fn a_lid_of_two_ports_is_doubted() {
-    let (reading, found) = doubts("# lid 24 lmc 0", "# lid 23 lmc 0");
+fn a_lid_of_two_ports_is_an_anomaly() {
+    let (reading, found) = anomalies("# lid 24 lmc 0", "# lid 23 lmc 0");
     // 22 with an LMC of 1 is 22 and 23.
     assert_eq!(found, [(0, Cause::DuplicateLid)]);
-    let doubt = reading.doubts.iter().next().unwrap().to_string();
+    let anomaly = reading.anomalies.iter().next().unwrap().to_string();
     assert!(
-        doubt.starts_with("duplicate LID: 23 belongs to `node01") && doubt.contains("0x0002c90300a1b2c2"),
-        "{doubt}"
+        anomaly.starts_with("duplicate LID: 23 belongs to `node01") && anomaly.contains("0x0002c90300a1b2c2"),
+        "{anomaly}"
     );
     assert_eq!(reading.graph.link_count(), 3);
-    let (_, found) = doubts("port 0 lid 1 lmc 0", "port 0 lid 2 lmc 0");
+    let (_, found) = anomalies("port 0 lid 1 lmc 0", "port 0 lid 2 lmc 0");
     assert_eq!(found, [(0, Cause::DuplicateLid)]);
 }
 

@@ -45,8 +45,8 @@ fn all_shapes_come_back_from_all_formats() {
         for (format, writer) in ALL {
             let again = read(&written(&graph, writer), None).unwrap();
             assert_eq!(again.format, format);
-            let doubts: Vec<_> = again.doubts.iter().collect();
-            assert!(doubts.is_empty(), "{doubts:?}");
+            let anomalies: Vec<_> = again.anomalies.iter().collect();
+            assert!(anomalies.is_empty(), "{anomalies:?}");
             assert!(again.graph == graph, "{format}");
         }
     }

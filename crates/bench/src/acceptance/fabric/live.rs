@@ -123,9 +123,12 @@ pub(super) fn sweep(context: &Context<'_>, entry: &Entry, at_most: f64) -> Resul
     let stop = || context.progress.stop();
     let blocks = seconds(context, LONG_READINGS, at_most, || {
         let found = found(&mut transport, &stop)?;
-        if found.graph.link_count() != graph.link_count() || !found.doubts.is_empty() {
-            let (links, doubts) = (found.graph.link_count(), found.doubts.len());
-            return Err(failed(format!("{links} links of {} found, {doubts} doubts", graph.link_count())));
+        if found.graph.link_count() != graph.link_count() || !found.anomalies.is_empty() {
+            let (links, anomalies) = (found.graph.link_count(), found.anomalies.len());
+            return Err(failed(format!(
+                "{links} links of {} found, {anomalies} anomalies",
+                graph.link_count()
+            )));
         }
         Ok(found.took.as_secs_f64())
     })?;

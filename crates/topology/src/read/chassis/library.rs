@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::graph::{Kind, LinkSpec, Speed, Width};
-use crate::read::doubt::{Cause, Doubts};
+use crate::read::anomaly::{Anomalies, Cause};
 use crate::read::lines::{lines, text};
 
 /// Systems that are known.
@@ -15,7 +15,7 @@ pub struct Library {
     boards: HashMap<(usize, String), usize>,
     files: usize,
     /// What could not be understood; lines are those of each file.
-    pub doubts: Doubts,
+    pub anomalies: Anomalies,
 }
 
 /// A system or board.
@@ -53,12 +53,12 @@ impl Library {
     pub fn add(&mut self, bytes: &[u8]) {
         self.files += 1;
         for (number, line) in lines(bytes) {
-            let mut doubts = std::mem::take(&mut self.doubts);
-            let line = text(number, line, &mut doubts);
-            self.doubts = doubts;
+            let mut anomalies = std::mem::take(&mut self.anomalies);
+            let line = text(number, line, &mut anomalies);
+            self.anomalies = anomalies;
             let line = line.split('#').next().unwrap_or("").trim();
             if !line.is_empty() && self.line(line).is_none() {
-                self.doubts.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
+                self.anomalies.add(number, Cause::NotUnderstood, format_args!("`{line}`"));
             }
         }
     }

@@ -9,7 +9,7 @@ fn library() -> Library {
     let mut library = Library::default();
     library.add(IBNL.as_bytes());
     library.add(CARD.as_bytes());
-    assert!(library.doubts.is_empty(), "{:?}", library.doubts);
+    assert!(library.anomalies.is_empty(), "{:?}", library.anomalies);
     library
 }
 
@@ -17,7 +17,7 @@ fn library() -> Library {
 fn systems_are_made_of_their_boards() {
     let topo = "# a box\nBOX b\n   L1/P1 -> CARD h1 P1\n   L2/P1 -4x-2.5G-> CARD h1 P2\n";
     let reading = read_topo(topo.as_bytes(), &library()).unwrap();
-    assert!(reading.doubts.is_empty(), "{:?}", reading.doubts);
+    assert!(reading.anomalies.is_empty(), "{:?}", reading.anomalies);
     let graph = reading.graph;
     assert_eq!((graph.count(Kind::Switch), graph.count(Kind::Host), graph.link_count()), (3, 1, 4));
     let node = |name: &str| graph.nodes().find(|node| graph.name(*node) == name).unwrap();
@@ -32,13 +32,13 @@ fn systems_are_made_of_their_boards() {
 fn boards_can_be_missing_and_systems_unknown() {
     let topo = "BOX b CFG: leaf2=R\n   L1/P1 -> CARD h1 P1\n   L2/P1 -> CARD h1 P2\n   L1/P2 -> OTHER x P1\nnonsense\n";
     let reading = read_topo(topo.as_bytes(), &library()).unwrap();
-    let found: Vec<_> = reading.doubts.iter().map(|doubt| (doubt.line, doubt.cause)).collect();
+    let found: Vec<_> = reading.anomalies.iter().map(|anomaly| (anomaly.line, anomaly.cause)).collect();
     assert_eq!(found, [(3, Cause::NoSuchPort), (4, Cause::Dangling), (5, Cause::NotUnderstood)]);
     assert_eq!((reading.graph.count(Kind::Switch), reading.graph.link_count()), (2, 2));
     assert!(read_topo(b"OTHER x\n", &library()).is_err());
     let mut endless = Library::default();
     endless.add(b"SYSTEM A\nSUBSYSTEM A a\nTOPSYSTEM T\nSUBSYSTEM A a\nNODE SW 2 C U1\n");
-    assert!(read_topo(b"T t\n", &endless).unwrap().doubts.total() > 0);
+    assert!(read_topo(b"T t\n", &endless).unwrap().anomalies.total() > 0);
     let mut many = Library::default();
     let boards: String = (0..12).map(|at| format!("SUBSYSTEM A a{at}\n")).collect();
     many.add(format!("SYSTEM A\n{boards}TOPSYSTEM T\n{boards}").as_bytes());
@@ -57,13 +57,13 @@ fn systems_of_others_are_read() {
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "ibnl"));
     paths.for_each(|path| library.add(&std::fs::read(path).unwrap()));
-    assert!(library.doubts.is_empty(), "{:?}", library.doubts.iter().take(3).collect::<Vec<_>>());
+    assert!(library.anomalies.is_empty(), "{:?}", library.anomalies.iter().take(3).collect::<Vec<_>>());
     let topo = std::fs::read(folder.join("RhinoBased512.topo")).unwrap();
     let reading = read_topo(&topo, &library).unwrap();
     assert_eq!(
         reading.graph.count(Kind::Host),
         512,
         "{:?}",
-        reading.doubts.iter().take(3).collect::<Vec<_>>()
+        reading.anomalies.iter().take(3).collect::<Vec<_>>()
     );
 }

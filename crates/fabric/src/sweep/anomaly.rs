@@ -25,7 +25,7 @@ impl fmt::Display for Spot {
 
 /// Something that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doubt {
+pub enum Anomaly {
     /// The link is up, and nobody answers behind it.
     Silent {
         /// From where it was asked.
@@ -141,7 +141,7 @@ pub enum Doubt {
     },
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for Anomaly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent { at, undeliverable } => {

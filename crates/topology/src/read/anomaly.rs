@@ -5,12 +5,12 @@ use std::fmt;
 
 use crate::text::printable;
 
-/// Doubts that are kept word for word; of more only the count is.
+/// Anomalies that are kept in full; the rest is only counted.
 const MOST: usize = 1_000;
-/// Characters of a doubt's detail that are kept.
+/// Characters of an anomaly's detail that are kept.
 const LONGEST: usize = 200;
 
-/// A kind of doubt.
+/// A kind of anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// A line that means nothing in this format.
@@ -77,16 +77,16 @@ impl Cause {
 
 /// Something in a file that could not be believed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Doubt {
+pub struct Anomaly {
     /// Line of the file, from 1 on; 0 is the file as a whole.
     pub line: usize,
-    /// What kind of doubt it is.
+    /// What kind of anomaly it is.
     pub cause: Cause,
     /// What exactly, and what was done about it.
     pub detail: String,
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for Anomaly {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line > 0 {
             write!(out, "line {}: ", self.line)?;
@@ -95,21 +95,21 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// All doubts of a file: the first thousand, and how many there are of each kind.
+/// All anomalies of a file: the first thousand, and how many there are of each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Doubts {
-    kept: Vec<Doubt>,
+pub struct Anomalies {
+    kept: Vec<Anomaly>,
     counts: BTreeMap<Cause, u64>,
 }
 
-impl Doubts {
+impl Anomalies {
     /// Adds one. Text of the file is shortened, and what can't be printed is spelt out.
     pub(super) fn add(&mut self, line: usize, cause: Cause, detail: impl fmt::Display) {
         *self.counts.entry(cause).or_default() += 1;
         if self.kept.len() < MOST {
             let detail: String = detail.to_string().chars().take(LONGEST).collect();
             let detail = printable(&detail).into_owned();
-            self.kept.push(Doubt { line, cause, detail });
+            self.kept.push(Anomaly { line, cause, detail });
         }
     }
 
@@ -118,7 +118,7 @@ impl Doubts {
     }
 
     /// Those that are kept, in the order of lines.
-    pub fn iter(&self) -> impl Iterator<Item = &Doubt> {
+    pub fn iter(&self) -> impl Iterator<Item = &Anomaly> {
         self.kept.iter()
     }
 
