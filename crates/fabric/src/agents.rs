@@ -18,7 +18,7 @@ mod management;
 mod performance;
 mod port_info;
 mod route;
-pub mod standing;
+pub mod sim_port;
 #[cfg(test)]
 mod tests;
 pub mod traps;

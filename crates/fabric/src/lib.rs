@@ -18,7 +18,7 @@ pub mod counting;
 pub mod files;
 pub mod names;
 pub mod observe;
-pub mod relook;
+pub mod poll;
 pub mod report;
 pub mod server;
 pub mod snapshot;

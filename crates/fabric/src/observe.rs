@@ -65,11 +65,11 @@ fn unlinked(found: &Found) -> Option<String> {
     if !ways_out.all(|port| found.port(port).is_some_and(|it| !sweep::is_up(it))) {
         return None;
     }
-    Some(standing(graph, info.local_port()))
+    Some(vantage_point(graph, info.local_port()))
 }
 
-/// Where looks stand, in words: the first node, and of a host's the port that is its way out.
-pub(crate) fn standing(graph: &Graph, local_port: u8) -> String {
+/// The place that the sweep starts from, in words: the first node, and for a host its port.
+pub(crate) fn vantage_point(graph: &Graph, local_port: u8) -> String {
     let here = NodeIx(0);
     match graph.port(here, local_port).filter(|_| graph.kind(here) != Kind::Switch) {
         Some(port) => format!("This port ({})", names::place(graph, port)),
@@ -176,7 +176,7 @@ pub fn count(snapshot: &mut Snapshot, collected: &Collected) {
 mod tests {
     use super::*;
     use crate::agents::Agents;
-    use crate::agents::standing::Standing;
+    use crate::agents::sim_port::SimPort;
     use mad::in_process::InProcess;
     use topology::build::{FatTree, fat_tree};
 
@@ -190,7 +190,7 @@ mod tests {
             assert!(!pulled(agents.graph().number(cable)) || agents.unlink(cable));
         }
         let port = agents.place(here).unwrap();
-        let mut transport = InProcess::new(Standing { agents, port });
+        let mut transport = InProcess::new(SimPort { agents, port });
         observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false)
     }
 

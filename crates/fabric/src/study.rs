@@ -51,10 +51,10 @@ pub enum StudyError {
     },
 }
 
-/// How to route.
+/// The options of a routing.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
-    /// The engine; `None`: the one that fits.
+pub struct RouteOptions {
+    /// The engine; `None` selects the one that fits.
     pub engine: Option<Engine>,
     /// Roots of a tree, by name.
     pub roots: Vec<String>,
@@ -66,13 +66,13 @@ pub struct Wish {
     pub lmc: u8,
 }
 
-impl Wish {
+impl RouteOptions {
     /// Data VLs that tables may use; 0 is what the engines take.
     fn vls(&self) -> u8 {
         if self.vls == 0 { self.operational } else { self.vls }
     }
 
-    /// What is to be said if more VLs are asked for than the fabric operates.
+    /// The warning if more VLs are requested than the fabric operates.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let (asked, have) = (self.vls, self.operational);
@@ -109,13 +109,13 @@ struct Question {
 }
 
 impl Question {
-    fn of(graph: &Graph, wish: &Wish) -> Result<Self, NameError> {
-        let shaped = matches!(wish.engine, None | Some(Engine::Grid | Engine::Dragonfly));
+    fn of(graph: &Graph, options: &RouteOptions) -> Result<Self, NameError> {
+        let shaped = matches!(options.engine, None | Some(Engine::Grid | Engine::Dragonfly));
         let plain =
             |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned(), is_whole: true };
-        let known = if shaped { choose(graph) } else { plain(wish.engine.unwrap_or(Engine::Layered)) };
-        let engine = wish.engine.unwrap_or(known.engine);
-        Ok(Self { known, engine, roots: nodes(graph, &wish.roots)?, vls: wish.vls() })
+        let known = if shaped { choose(graph) } else { plain(options.engine.unwrap_or(Engine::Layered)) };
+        let engine = options.engine.unwrap_or(known.engine);
+        Ok(Self { known, engine, roots: nodes(graph, &options.roots)?, vls: options.vls() })
     }
 
     fn request(&self) -> Request<'_> {
@@ -132,9 +132,9 @@ impl Question {
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
-pub fn routed(graph: &Graph, lids: &Arc<Lids>, wish: &Wish) -> Result<Routed, StudyError> {
-    let question = Question::of(graph, wish)?;
-    if wish.engine.is_none() {
+pub fn routed(graph: &Graph, lids: &Arc<Lids>, options: &RouteOptions) -> Result<Routed, StudyError> {
+    let question = Question::of(graph, options)?;
+    if options.engine.is_none() {
         let Measured { engine, why, routing, checked, seconds } =
             route_measured(graph, lids, &question.request(), &question.known)?;
         return Routed { engine, why, routing, checked, seconds }.said_of(graph, lids);
@@ -440,14 +440,14 @@ pub struct Loss {
 /// A name leads nowhere, or the engine refuses.
 pub fn loss(
     graph: &Graph,
-    wish: &Wish,
+    options: &RouteOptions,
     parts: &[String],
     drained: bool,
 ) -> Result<(Loss, WhatIf), StudyError> {
-    let lids = Arc::new(Lids::of_graph(graph, wish.lmc)?);
+    let lids = Arc::new(Lids::of_graph(graph, options.lmc)?);
     let (cables, gone) = parts_of(graph, parts)?;
-    let before = routed(graph, &lids, wish)?;
-    let mut question = Question::of(graph, &Wish { engine: Some(before.engine), ..wish.clone() })?;
+    let before = routed(graph, &lids, options)?;
+    let mut question = Question::of(graph, &RouteOptions { engine: Some(before.engine), ..options.clone() })?;
     let ask = |question: &Question| match (gone.as_slice(), cables.as_slice()) {
         ([switch], []) if drained && graph.kind(*switch) == Kind::Switch => {
             judge::drain(graph, &before.routing, &question.request(), *switch)
@@ -456,7 +456,7 @@ pub fn loss(
     };
     let what_if = match ask(&question) {
         // A shape with a hole may be none any more.
-        Err(_) if wish.engine.is_none() && question.engine != Engine::Layered => {
+        Err(_) if options.engine.is_none() && question.engine != Engine::Layered => {
             question.engine = Engine::Layered;
             ask(&question)?
         }

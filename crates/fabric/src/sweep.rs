@@ -18,7 +18,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
-pub use anomaly::{Anomaly, Spot};
+pub use anomaly::{Anomaly, PortLocation};
 use explore::Explorer;
 pub(crate) use explore::is_up;
 pub use settle::link_spec;
@@ -63,15 +63,15 @@ pub enum SweepError {
     /// Datagrams can't be sent.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Not even the node where it stands answers.
+    /// Not even the local node responds.
     #[error("the local node does not respond: check that its driver is loaded and that the port exists")]
-    Deaf,
-    /// It was told to stop.
+    LocalUnresponsive,
+    /// `stop` returned true.
     #[error("the sweep was stopped after {0} nodes")]
     Stopped(usize),
 }
 
-/// What a node said of itself.
+/// What a node reports of itself.
 #[derive(Debug, Clone)]
 pub struct NodeFacts {
     /// What it is.
@@ -104,7 +104,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What a node said of itself.
+    /// What a node reports of itself.
     #[must_use]
     pub fn node(&self, node: NodeIx) -> Option<&NodeFacts> {
         self.nodes.get(node.index())
@@ -120,7 +120,7 @@ impl Found {
 /// Sweeps the fabric behind `transport`. `progress` is told now and then; `stop` is asked now and then, and ends it.
 ///
 /// # Errors
-/// When there is nothing to stand on: no transport, no local node; or `stop` said so. All else is an [`Anomaly`].
+/// No transport, no local node, or `stop` returned true. All else is an [`Anomaly`].
 pub fn sweep<T: MadTransport + ?Sized>(
     transport: &mut T,
     options: &Options,
@@ -135,7 +135,7 @@ pub fn sweep<T: MadTransport + ?Sized>(
     for round in 0.. {
         explorer.run(transport, progress, stop)?;
         if explorer.nodes.is_empty() {
-            return Err(SweepError::Deaf);
+            return Err(SweepError::LocalUnresponsive);
         }
         if round == settle::MOST_ROUNDS || !explorer.contradictions(round == 0) {
             break;

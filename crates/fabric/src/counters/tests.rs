@@ -5,10 +5,10 @@ use topology::build::{FatTree, fat_tree};
 
 use super::*;
 use crate::agents::Agents;
-use crate::agents::standing::Standing;
+use crate::agents::sim_port::SimPort;
 use crate::sweep;
 
-fn standing(up: bool) -> Standing {
+fn sim_port(up: bool) -> SimPort {
     let mut agents = Agents::new(fat_tree(&FatTree::new(4, 2)).unwrap());
     if up {
         assert!(agents.bring_up());
@@ -19,7 +19,7 @@ fn standing(up: bool) -> Standing {
     }
     let host = agents.graph().nodes_of(Kind::Host).next().unwrap();
     let port = agents.place(host).unwrap();
-    Standing { agents, port }
+    SimPort { agents, port }
 }
 
 /// The plan of a fabric as a sweep finds it, and which of its ports is which of the first graph's.
@@ -36,7 +36,7 @@ fn known(found: &Graph, first: &Graph, port: PortIx) -> PortIx {
 #[test]
 fn all_ports_are_read_though_the_network_loses_some() {
     let harm = Harm { lose: 50, double: 50, delay: 100, garble: 0, late_by: Duration::from_secs(1) };
-    let mut transport = InProcess::new(standing(true));
+    let mut transport = InProcess::new(sim_port(true));
     let (mut plan, found) = plan(&mut transport);
     let mut transport = InProcess::new(Injured::new(transport.fabric, harm, 5));
     let options = Options { limits: Limits { retries: 12, ..Limits::default() }, extended: true };
@@ -62,7 +62,7 @@ fn all_ports_are_read_though_the_network_loses_some() {
 
 #[test]
 fn without_lids_all_are_missing_and_nobody_is_asked() {
-    let mut transport = InProcess::new(standing(false));
+    let mut transport = InProcess::new(sim_port(false));
     let (mut plan, found) = plan(&mut transport);
     let collected = collect(&mut transport, &mut plan, &Options::default(), &|| false).unwrap();
     assert_eq!((collected.readings.len(), collected.missing.len()), (0, 2 * found.link_count()));
@@ -71,7 +71,7 @@ fn without_lids_all_are_missing_and_nobody_is_asked() {
 }
 
 /// Swallows what one LID answers, refuses what another does.
-struct Partly(Standing, Lid, Lid);
+struct Partly(SimPort, Lid, Lid);
 
 impl Fabric for Partly {
     fn carry(&mut self, now: Duration, to: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>) {
@@ -89,7 +89,7 @@ impl Fabric for Partly {
 
 #[test]
 fn who_is_silent_or_refuses_is_named_and_soon_left_alone() {
-    let mut transport = InProcess::new(standing(true));
+    let mut transport = InProcess::new(sim_port(true));
     let (mut plan, found) = plan(&mut transport);
     let lid = |name: &str| {
         let node = found.nodes().find(|node| found.name(*node) == name).unwrap();

@@ -8,7 +8,7 @@ use topology::{NodeIx, PortIx};
 
 use crate::counters::Collected;
 use crate::counting::Counters;
-use crate::relook::Seen;
+use crate::poll::PolledCable;
 use crate::snapshot::Snapshot;
 
 /// Counters that grow because the fabric is used, not because something is wrong.
@@ -83,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// A look from where nobody else can be asked, and why ([`crate::relook::without_link`]): nothing is said of anybody else.
+    /// A look from where nobody else can be asked, and why ([`crate::poll::without_link`]): nothing is said of anybody else.
     pub fn without_link(&mut self, why: &str) -> Look {
         self.look += 1;
         let was_said = self.no_link.replace(why.to_owned()).as_deref() == Some(why);
@@ -129,11 +129,11 @@ impl Watch {
 
 impl Watch {
     /// What cables differ in, as part of that look.
-    pub fn cables(&mut self, snapshot: &Snapshot, seen: &[Seen], look: &mut Look) {
+    pub fn cables(&mut self, snapshot: &Snapshot, seen: &[PolledCable], look: &mut Look) {
         let graph = &snapshot.graph;
         let words = |(state, physical)| format!("{} ({})", PortState(state), PhysicalState(physical));
         let mut silent: BTreeMap<NodeIx, bool> = BTreeMap::new();
-        for Seen { port, states } in seen {
+        for PolledCable { port, states } in seen {
             let all = silent.entry(graph.owner(*port)).or_insert(true);
             *all &= states.is_none();
             let Some(now) = *states else { continue };

@@ -31,7 +31,7 @@ fn small(rate: LinkSpec, lid: u16) -> Graph {
 
 fn remarks(graph: &Graph) -> Vec<String> {
     let lids = Arc::new(Lids::of_graph(graph, 0).unwrap());
-    routed(graph, &lids, &Wish::default()).unwrap().routing.remarks
+    routed(graph, &lids, &RouteOptions::default()).unwrap().routing.remarks
 }
 
 #[test]
@@ -58,7 +58,9 @@ fn nothing_is_not_routed() {
     let none = graph.without(&[], &switches);
     let lids = Arc::new(Lids::of_graph(&none, 0).unwrap());
     for engine in [None, Some(Engine::MinHop)] {
-        let why = routed(&none, &lids, &Wish { engine, ..Wish::default() }).unwrap_err().to_string();
+        let why = routed(&none, &lids, &RouteOptions { engine, ..RouteOptions::default() })
+            .unwrap_err()
+            .to_string();
         assert!(why.contains("nothing to route: of 4 switches and 4 CAs"), "{why}");
     }
     let judged = Judged::of(&none, &check(&none, &Tables::empty(lids, &[])));
@@ -96,7 +98,7 @@ fn what_is_taken_out_on_purpose_is_not_disconnected() {
     {
         let parts = [part.to_owned()];
         for drained in [false, true] {
-            let (loss, _) = loss(&graph, &Wish::default(), &parts, drained).unwrap();
+            let (loss, _) = loss(&graph, &RouteOptions::default(), &parts, drained).unwrap();
             assert_eq!(loss.cut_off.len(), disconnected, "{part}: {:?}", loss.cut_off);
             // A leaf that is drained is still there for its hosts.
             let good = gone || drained && part == "leaf0";
@@ -108,7 +110,7 @@ fn what_is_taken_out_on_purpose_is_not_disconnected() {
             );
         }
         let rest = without(&graph, &parts).unwrap();
-        let judged = Judged::of(&rest, &routed(&rest, &lids, &Wish::default()).unwrap().checked);
+        let judged = Judged::of(&rest, &routed(&rest, &lids, &RouteOptions::default()).unwrap().checked);
         assert_eq!((judged.good, judged.cut == 0), (gone, gone), "{part}: {}", text::judged(&judged));
     }
 }
@@ -142,13 +144,21 @@ fn tables_use_no_more_vls_than_ports_between_switches_operate() {
     // Rings need three.
     let graph = &snapshot.graph;
     let lids = Arc::new(Lids::of_graph(graph, 0).unwrap());
-    let wish = |vls, operational| Wish { engine: Some(Engine::Grid), vls, operational, ..Wish::default() };
-    let vls = |wish: &Wish| routed(graph, &lids, wish);
-    assert!(vls(&wish(0, 4)).is_ok());
-    assert!(vls(&wish(0, 2)).unwrap_err().to_string().contains("needs 3 VLs"));
-    assert!(vls(&wish(3, 2)).is_ok());
-    assert!(wish(3, 2).warning().unwrap().contains("3 VLs asked for"));
-    assert_eq!([wish(3, 4), wish(3, 0), wish(0, 2)].map(|wish| wish.warning()), [None, None, None]);
+    let options = |vls, operational| RouteOptions {
+        engine: Some(Engine::Grid),
+        vls,
+        operational,
+        ..RouteOptions::default()
+    };
+    let vls = |options: &RouteOptions| routed(graph, &lids, options);
+    assert!(vls(&options(0, 4)).is_ok());
+    assert!(vls(&options(0, 2)).unwrap_err().to_string().contains("needs 3 VLs"));
+    assert!(vls(&options(3, 2)).is_ok());
+    assert!(options(3, 2).warning().unwrap().contains("3 VLs asked for"));
+    assert_eq!(
+        [options(3, 4), options(3, 0), options(0, 2)].map(|options| options.warning()),
+        [None, None, None]
+    );
 }
 
 #[test]
@@ -157,7 +167,7 @@ fn nodes_of_one_description_are_told_apart() {
     let host = graph.nodes_of(Kind::Host).next().unwrap();
     assert_eq!(names::label(&graph, host), "same name (0x0000000000000100)");
     let lids = Arc::new(Lids::of_graph(&graph, 0).unwrap());
-    let tables = routed(&graph, &lids, &Wish::default()).unwrap().routing.tables;
+    let tables = routed(&graph, &lids, &RouteOptions::default()).unwrap().routing.tables;
     let (from, to) = quality(&graph, &tables, 1).longest.unwrap();
     assert!(from != to && from.starts_with("same name (0x") && from.ends_with("/1"), "{from} {to}");
     let tree = fat_tree(&FatTree::new(4, 2)).unwrap();

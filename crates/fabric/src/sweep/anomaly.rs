@@ -1,4 +1,4 @@
-//! Anomalies: what a sweep saw that does not fit.
+//! Anomalies: contradictions and missing responses that a sweep found.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use mad::header::Path;
 use mad::values::{Guid, PortState, Status};
 use topology::counted;
 
-/// A port, as people find it.
+/// A port, named so that an administrator finds it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
-    /// The node's text.
+pub struct PortLocation {
+    /// The NodeDescription.
     pub name: String,
     /// Its GUID.
     pub guid: Guid,
@@ -17,126 +17,126 @@ pub struct Spot {
     pub port: u8,
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for PortLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` ({}) port {}", self.name, self.guid, self.port)
     }
 }
 
-/// Something that does not fit.
+/// A contradiction or a missing response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Anomaly {
-    /// The link is up, and nobody answers behind it.
+    /// The link is up, and the node behind it does not respond.
     Silent {
-        /// From where it was asked.
-        at: Spot,
-        /// The network said that it can't be delivered.
+        /// The port that leads there.
+        at: PortLocation,
+        /// The transport reported that the request cannot be delivered.
         undeliverable: bool,
     },
-    /// The link was up, and is not any more.
+    /// The link was up, and is down now.
     WentDown {
-        /// Where.
-        at: Spot,
+        /// The port.
+        at: PortLocation,
     },
-    /// Who answers behind a link says something that can't be.
+    /// The node behind a link sent an invalid response.
     Nonsense {
-        /// From where it was asked.
-        at: Spot,
+        /// The port that leads there.
+        at: PortLocation,
         /// What is wrong with it.
         what: String,
     },
-    /// A node answered, and then not any more, or not to this.
-    Mute {
-        /// Which.
+    /// A node stopped responding, or does not respond to some requests.
+    NodeUnresponsive {
+        /// The NodeDescription.
         name: String,
         /// Its GUID.
         guid: Guid,
-        /// Questions without an answer.
+        /// Requests without a response.
         unanswered: usize,
     },
-    /// A node refuses a question that it should answer.
+    /// A node rejects a request that it should accept.
     Refused {
-        /// Which, and about which port (0: about itself).
-        at: Spot,
+        /// The node, and the port that the request is about (0: the node itself).
+        at: PortLocation,
         /// The attribute.
         attribute: u16,
-        /// Why.
+        /// The status of the response.
         status: Status,
     },
     /// Several nodes have one GUID.
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
-        /// How many.
+        /// The number of nodes.
         count: usize,
-        /// Ways to the first of them.
+        /// Directed routes to the first of them.
         paths: Vec<Path>,
     },
     /// Two ports have one GUID.
     DuplicatePortGuid {
         /// The GUID.
         guid: Guid,
-        /// The one.
-        a: Spot,
-        /// The other.
-        b: Spot,
+        /// One port.
+        a: PortLocation,
+        /// The other port.
+        b: PortLocation,
     },
     /// Two ports have one LID.
     DuplicateLid {
         /// The LID.
         lid: u16,
-        /// The one.
-        a: Spot,
-        /// The other.
-        b: Spot,
+        /// One port.
+        a: PortLocation,
+        /// The other port.
+        b: PortLocation,
     },
-    /// The two ends of a link do not agree on who is at the other.
+    /// The two ends of a link disagree about their peers.
     OneWay {
-        /// Who says that there is a link.
-        at: Spot,
-        /// To whom.
-        to: Spot,
-        /// What the other says of its end.
+        /// The port that reports the link.
+        at: PortLocation,
+        /// The peer that it reports.
+        to: PortLocation,
+        /// What that peer reports.
         other: String,
     },
     /// A port is wired to itself.
     Loopback {
-        /// Which.
-        at: Spot,
+        /// The port.
+        at: PortLocation,
     },
-    /// A host or router has a cable that leads to nothing that was found: its peer did not say so.
+    /// A host or router has a link whose other end was not found.
     Unmatched {
-        /// Who is said to be there.
-        at: Spot,
-        /// State of its port, as it says.
+        /// The port of the host or router.
+        at: PortLocation,
+        /// The state that the port reports.
         state: PortState,
     },
-    /// Farther away than a directed route reaches.
+    /// A node is farther away than a directed route reaches.
     TooFar {
         /// The last port that was reached.
-        at: Spot,
+        at: PortLocation,
     },
-    /// There were more nodes, or ports, than was allowed for.
+    /// There are more nodes or ports than the limits allow.
     TooMany {
         /// How many nodes were kept.
         kept: usize,
         /// How many ports they have.
         ports: usize,
-        /// Behind which port the first one was that was not kept; none where it is the first node.
-        at: Option<Spot>,
+        /// The port before the first node that was not kept; `None` if it is the first node of all.
+        at: Option<PortLocation>,
     },
-    /// More nodes claim one GUID than are told from each other.
+    /// More nodes have one GUID than are kept apart.
     TooManyAlike {
         /// The GUID.
         guid: Guid,
-        /// Behind which port the first one was that was not kept.
-        at: Spot,
+        /// The port before the first node that was not kept.
+        at: PortLocation,
     },
-    /// So many questions stayed without an answer that nothing more was asked.
+    /// So many requests stayed without a response that the sweep ended.
     GaveUp {
-        /// How many.
+        /// Requests without a response.
         unanswered: usize,
-        /// How many were not asked any more.
+        /// Requests that were not sent.
         left: usize,
     },
 }
@@ -152,7 +152,7 @@ impl fmt::Display for Anomaly {
             Self::Nonsense { at, what } => {
                 write!(f, "{at}: the node behind it sent an invalid response: {what}")
             }
-            Self::Mute { name, guid, unanswered } => {
+            Self::NodeUnresponsive { name, guid, unanswered } => {
                 write!(f, "`{name}` ({guid}) did not respond to {}", counted(*unanswered, "request"))
             }
             Self::Refused { at, attribute, status } => {

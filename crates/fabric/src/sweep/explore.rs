@@ -10,7 +10,7 @@ use mad::windowed::{Done, Outcome, Windowed};
 use mad::{Address, Mad, MadTransport};
 use topology::counted;
 
-use super::{Anomaly, MAX_ANOMALIES, Options, Progress, Spot, SweepError};
+use super::{Anomaly, MAX_ANOMALIES, Options, PortLocation, Progress, SweepError};
 
 /// Ports that a node may have.
 const MOST_PORTS: u8 = 254;
@@ -199,7 +199,7 @@ impl Explorer {
             Question::Behind(node, port) => {
                 let path = self.nodes.get(node)?.path.then(port);
                 if path.is_none() {
-                    let at = self.spot(node, port);
+                    let at = self.location(node, port);
                     self.anomaly(Anomaly::TooFar { at });
                 }
                 return Some(Smp::directed(Method::GET, attribute::NODE_INFO, 0, &path?));
@@ -221,7 +221,7 @@ impl Explorer {
             (_, Outcome::Answer(mad)) => self.answered(question, mad),
             (Question::Local, _) => {}
             (Question::Behind(node, port), Outcome::Refused(_, status)) => {
-                let (at, status) = (self.spot(node, port), *status);
+                let (at, status) = (self.location(node, port), *status);
                 self.anomaly(Anomaly::Nonsense { at, what: format!("NodeInfo rejected: {status}") });
             }
             (Question::Behind(node, port), _) => {
@@ -233,7 +233,7 @@ impl Explorer {
             ) => {
                 self.alive(node);
                 let port = if let Question::Port(_, port) = question { port } else { 0 };
-                let (at, attribute) = (self.spot(node, port), mad.header().attribute());
+                let (at, attribute) = (self.location(node, port), mad.header().attribute());
                 // Ports of a host need only answer for themselves.
                 if !matches!(question, Question::Port(node, port) if !self.is_own_port(node, port)) {
                     self.anomaly(Anomaly::Refused { at, attribute, status: *status });
@@ -249,7 +249,7 @@ impl Explorer {
         match question {
             Question::Local => {
                 if let Err(what) = plausible(mad.data()) {
-                    let at = Spot { name: "local node".to_owned(), guid: Guid(0), port: 0 };
+                    let at = PortLocation { name: "local node".to_owned(), guid: Guid(0), port: 0 };
                     self.anomaly(Anomaly::Nonsense { at, what });
                 } else if self.nodes.is_empty() {
                     self.add(mad.data(), Path::LOCAL, None);
@@ -323,13 +323,14 @@ impl Explorer {
         if node >= self.options.most_nodes || self.ports + count > self.options.most_ports {
             if !self.too_many {
                 self.too_many = true;
-                let at = found_at.map(|(node, port)| self.spot(node, port));
+                let at = found_at.map(|(node, port)| self.location(node, port));
                 self.anomalies.insert(0, Anomaly::TooMany { kept: node, ports: self.ports, at });
             }
             return None;
         }
         if self.by_guid.get(&info.node_guid()).is_some_and(|nodes| nodes.len() >= MOST_ALIKE) {
-            let at = found_at.map_or_else(|| self.spot(node, 0), |(node, port)| self.spot(node, port));
+            let at =
+                found_at.map_or_else(|| self.location(node, 0), |(node, port)| self.location(node, port));
             if !self.too_many_alike.insert(info.node_guid()) {
                 return None;
             }
@@ -378,7 +379,7 @@ impl Explorer {
     fn port(&mut self, node: usize, port: u8, info: &PortInfo) {
         let before = self.nodes[node].ports[usize::from(port)].replace(*info);
         if !is_up(info) && self.silent.remove(&(node, port)).is_some() {
-            let at = self.spot(node, port);
+            let at = self.location(node, port);
             self.anomaly(Anomaly::WentDown { at });
         }
         if before.is_none() && self.leads_on(node, port) && is_up(info) {
@@ -388,7 +389,7 @@ impl Explorer {
 
     fn behind(&mut self, node: usize, port: u8, info: &NodeInfo) {
         if let Err(what) = plausible(info) {
-            let at = self.spot(node, port);
+            let at = self.location(node, port);
             self.anomaly(Anomaly::Nonsense { at, what });
             return;
         }
@@ -414,12 +415,12 @@ impl Explorer {
     }
 
     /// The port as people find it.
-    pub(super) fn spot(&self, node: usize, port: u8) -> Spot {
+    pub(super) fn location(&self, node: usize, port: u8) -> PortLocation {
         let Some(it) = self.nodes.get(node) else {
-            return Spot { name: String::new(), guid: Guid(0), port };
+            return PortLocation { name: String::new(), guid: Guid(0), port };
         };
         let name = it.description.as_ref().map(NodeDescription::to_text).unwrap_or_default();
-        Spot { name, guid: it.info.node_guid(), port }
+        PortLocation { name, guid: it.info.node_guid(), port }
     }
 }
 

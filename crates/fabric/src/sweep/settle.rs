@@ -128,7 +128,7 @@ impl Explorer {
     pub(super) fn finish(mut self) -> Found {
         self.report_duplicate();
         for ((node, port), undeliverable) in std::mem::take(&mut self.silent) {
-            let at = self.spot(node, port);
+            let at = self.location(node, port);
             self.anomaly(Anomaly::Silent { at, undeliverable });
         }
         let links = self.links();
@@ -178,7 +178,7 @@ impl Explorer {
                     one_sided.push((a, (node, port)))
                 }
                 Partner::Itself => {
-                    let at = self.spot(a.0, a.1);
+                    let at = self.location(a.0, a.1);
                     self.anomaly(Anomaly::Loopback { at });
                 }
                 Partner::Nobody => {}
@@ -186,7 +186,7 @@ impl Explorer {
         }
         for (a, b) in one_sided {
             let other = self.other_end(b);
-            let (at, to) = (self.spot(a.0, a.1), self.spot(b.0, b.1));
+            let (at, to) = (self.location(a.0, a.1), self.location(b.0, b.1));
             self.anomaly(Anomaly::OneWay { at, to, other });
             let unheard = matches!(self.partner(a.0, a.1), Partner::Unheard(..));
             if unheard && a != b && !links.contains_key(&a) && !links.contains_key(&b) {
@@ -201,8 +201,9 @@ impl Explorer {
         match self.nodes[node].behind[usize::from(port)].as_ref() {
             Some(claim) => {
                 let known = self.by_guid.get(&claim.node_guid()).and_then(|nodes| nodes.first());
-                let spot = known.map(|other| self.spot(*other, claim.local_port()));
-                spot.map_or_else(|| format!("node {}", claim.node_guid()), |spot| spot.to_string())
+                let location = known.map(|other| self.location(*other, claim.local_port()));
+                location
+                    .map_or_else(|| format!("node {}", claim.node_guid()), |location| location.to_string())
             }
             None => match self.nodes[node].ports[usize::from(port)].as_ref() {
                 Some(info) => format!("its end is {}", info.state()),
@@ -237,9 +238,9 @@ impl Explorer {
             let (unanswered, guid) = (it.unanswered(), it.info.node_guid());
             let local = it.info.local_port();
             let state = it.ports[usize::from(local)].map_or(PortState::NO_CHANGE, |port| port.state());
-            let at = self.spot(node, local);
+            let at = self.location(node, local);
             if unanswered > 0 {
-                self.anomaly(Anomaly::Mute { name: at.name.clone(), guid, unanswered });
+                self.anomaly(Anomaly::NodeUnresponsive { name: at.name.clone(), guid, unanswered });
             }
             if unlinked && node != 0 {
                 self.anomaly(Anomaly::Unmatched { at, state });
@@ -279,7 +280,7 @@ impl Explorer {
             if let Some(there) = guids.insert(guid, (node, it.info.local_port()))
                 && self.nodes[there.0].info.node_guid() != it.info.node_guid()
             {
-                let (a, b) = (self.spot(there.0, there.1), self.spot(node, it.info.local_port()));
+                let (a, b) = (self.location(there.0, there.1), self.location(node, it.info.local_port()));
                 anomaly(Anomaly::DuplicatePortGuid { guid, a, b });
             }
             for (port, info) in self.addressed(node) {
@@ -291,7 +292,7 @@ impl Explorer {
                         continue;
                     }
                     if let Some(there) = lids.insert(lid, (node, port)) {
-                        let (a, b) = (self.spot(there.0, there.1), self.spot(node, port));
+                        let (a, b) = (self.location(there.0, there.1), self.location(node, port));
                         anomaly(Anomaly::DuplicateLid { lid, a, b });
                         break;
                     }

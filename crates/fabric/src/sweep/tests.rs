@@ -12,13 +12,13 @@ use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeSpec, PortIx};
 
 use super::*;
 use crate::agents::Agents;
-use crate::agents::standing::Standing;
+use crate::agents::sim_port::SimPort;
 
-fn standing(graph: Graph) -> Standing {
+fn sim_port(graph: Graph) -> SimPort {
     let agents = Agents::new(graph);
     let host = agents.graph().nodes_of(Kind::Host).next().unwrap();
     let port = agents.place(host).unwrap();
-    Standing { agents, port }
+    SimPort { agents, port }
 }
 
 fn run<F: Fabric>(fabric: F) -> Found {
@@ -67,7 +67,7 @@ fn guid_of(graph: &Graph, name: &str) -> u64 {
 #[test]
 fn a_sound_fabric_is_found_as_it_is() {
     let graph = tree();
-    let found = run(standing(graph.clone()));
+    let found = run(sim_port(graph.clone()));
     assert_eq!(found.anomalies, []);
     assert_eq!(links(&found.graph), links(&graph));
     assert_eq!(found.nodes.len(), graph.node_count());
@@ -87,7 +87,7 @@ fn a_sound_fabric_is_found_as_it_is() {
 
 #[test]
 fn lids_come_with_a_fabric_that_was_brought_up() {
-    let mut fabric = standing(tree());
+    let mut fabric = sim_port(tree());
     assert!(fabric.agents.bring_up());
     let agents_lids: BTreeSet<u16> = (0..fabric.agents.graph().port_total())
         .map(|port| fabric.agents.port_info(PortIx(port as u32)).lid().0)
@@ -108,7 +108,7 @@ fn lids_come_with_a_fabric_that_was_brought_up() {
 fn a_network_that_loses_doubles_and_delays_changes_nothing() {
     let harm = Harm { lose: 60, double: 60, delay: 200, garble: 0, late_by: Duration::from_secs(2) };
     for seed in 0..10 {
-        let mut transport = InProcess::new(Injured::new(standing(tree()), harm, seed));
+        let mut transport = InProcess::new(Injured::new(sim_port(tree()), harm, seed));
         let options = Options { limits: Limits { retries: 12, ..Limits::default() }, ..Options::default() };
         let found = sweep(&mut transport, &options, &mut |_| (), &|| false).unwrap();
         assert_eq!(found.anomalies, [], "seed {seed}");
@@ -120,8 +120,8 @@ fn a_network_that_loses_doubles_and_delays_changes_nothing() {
 #[test]
 fn two_sweeps_of_one_fabric_are_equal_whatever_the_order_of_answers() {
     let harm = Harm { delay: 500, late_by: Duration::from_millis(300), ..Harm::default() };
-    let one = run(Injured::new(standing(tree()), harm, 1));
-    let other = run(Injured::new(standing(tree()), harm, 2));
+    let one = run(Injured::new(sim_port(tree()), harm, 1));
+    let other = run(Injured::new(sim_port(tree()), harm, 2));
     assert_eq!(one.graph, other.graph);
 }
 
@@ -129,7 +129,7 @@ fn two_sweeps_of_one_fabric_are_equal_whatever_the_order_of_answers() {
 fn a_switch_that_answers_nothing_is_named_and_the_rest_is_found() {
     let graph = tree();
     let dumb = guid_of(&graph, "mid00_00");
-    let mut fabric = standing(graph);
+    let mut fabric = sim_port(graph);
     fabric.agents.bring_up();
     let found = run(Lying(fabric, move |_: &Mad, received: &mut Received| {
         received.mad.header().attribute() != attribute::NODE_INFO
@@ -145,7 +145,7 @@ fn a_switch_that_answers_nothing_is_named_and_the_rest_is_found() {
 fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
     let graph = tree();
     let guid = guid_of(&graph, "spine000");
-    let fabric = standing(graph.clone());
+    let fabric = sim_port(graph.clone());
     // Its directed route is that of whoever asks it; its answers are known by what it said of itself.
     let paths = std::cell::RefCell::new(BTreeSet::new());
     let found = run(Lying(fabric, move |asked: &Mad, received: &mut Received| {
@@ -164,7 +164,7 @@ fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
         found
             .anomalies
             .iter()
-            .any(|anomaly| matches!(anomaly, Anomaly::Mute { guid: who, .. } if who.0 == guid))
+            .any(|anomaly| matches!(anomaly, Anomaly::NodeUnresponsive { guid: who, .. } if who.0 == guid))
     );
     // Its links are known from their other ends, and that is an anomaly.
     assert_eq!(found.graph.link_count(), graph.link_count());
@@ -176,7 +176,7 @@ fn nonsense_is_named() {
     let graph = tree();
     let guid = guid_of(&graph, "spine001");
     for lie in 0..5 {
-        let found = run(Lying(standing(graph.clone()), move |_: &Mad, received: &mut Received| {
+        let found = run(Lying(sim_port(graph.clone()), move |_: &Mad, received: &mut Received| {
             if received.mad.header().attribute() == attribute::NODE_INFO {
                 let info = received.mad.data_mut::<NodeInfo>();
                 if info.node_guid() == Guid(guid) {
@@ -202,7 +202,7 @@ fn nonsense_is_named() {
 fn two_switches_with_one_guid_are_two_nodes() {
     let graph = tree();
     let (one, other) = (guid_of(&graph, "spine000"), guid_of(&graph, "spine002"));
-    let found = run(Lying(standing(graph.clone()), move |_: &Mad, received: &mut Received| {
+    let found = run(Lying(sim_port(graph.clone()), move |_: &Mad, received: &mut Received| {
         if received.mad.header().attribute() == attribute::NODE_INFO {
             let info = received.mad.data_mut::<NodeInfo>();
             if info.node_guid() == Guid(other) {
@@ -224,7 +224,7 @@ fn two_switches_with_one_guid_are_two_nodes() {
 fn two_hosts_with_one_guid_are_two_nodes() {
     let graph = tree();
     let (one, other) = (guid_of(&graph, "host00004"), guid_of(&graph, "host00009"));
-    let found = run(Lying(standing(graph.clone()), move |_: &Mad, received: &mut Received| {
+    let found = run(Lying(sim_port(graph.clone()), move |_: &Mad, received: &mut Received| {
         if received.mad.header().attribute() == attribute::NODE_INFO {
             let info = received.mad.data_mut::<NodeInfo>();
             if info.node_guid() == Guid(other) {
@@ -256,11 +256,11 @@ fn odd_cables_are_found() {
         builder.link(one, other, link).unwrap();
     }
     let graph = builder.finish();
-    let found = run(standing(graph.clone()));
+    let found = run(sim_port(graph.clone()));
     assert_eq!(found.anomalies, []);
     assert_eq!(links(&found.graph), links(&graph));
     // The plug: whoever asks behind that port asks the switch itself.
-    let found = run(Lying(standing(graph.clone()), |asked: &Mad, received: &mut Received| {
+    let found = run(Lying(sim_port(graph.clone()), |asked: &Mad, received: &mut Received| {
         if received.mad.header().attribute() == attribute::NODE_INFO
             && asked.smp().initial_path() == Some(&[1, 2])
         {
@@ -278,12 +278,12 @@ fn odd_cables_are_found() {
 #[test]
 fn a_cable_that_is_pulled_during_the_sweep_is_said() {
     for after in (20..220).step_by(10) {
-        let fabric = standing(tree());
+        let fabric = sim_port(tree());
         let leaf = fabric.agents.node("mid01_00").unwrap();
         let cable = fabric.agents.graph().port(leaf, 3).unwrap();
         let mut asked = 0;
-        struct Pulling<G>(Standing, G);
-        impl<G: FnMut(&mut Standing)> Fabric for Pulling<G> {
+        struct Pulling<G>(SimPort, G);
+        impl<G: FnMut(&mut SimPort)> Fabric for Pulling<G> {
             fn carry(
                 &mut self,
                 now: Duration,
@@ -295,7 +295,7 @@ fn a_cable_that_is_pulled_during_the_sweep_is_said() {
                 self.0.carry(now, to, mad, back);
             }
         }
-        let found = run(Pulling(fabric, move |fabric: &mut Standing| {
+        let found = run(Pulling(fabric, move |fabric: &mut SimPort| {
             asked += 1;
             if asked == after {
                 assert!(fabric.agents.unlink(cable));
@@ -312,7 +312,7 @@ fn a_switch_that_invents_nodes_is_stopped() {
     let mut next = 0x9999_0000;
     let graph = tree();
     let liar = guid_of(&graph, "mid00_01");
-    let fabric = standing(graph);
+    let fabric = sim_port(graph);
     let mut transport = InProcess::new(Lying(fabric, move |_: &Mad, received: &mut Received| {
         if received.mad.header().attribute() == attribute::NODE_INFO {
             let info = received.mad.data_mut::<NodeInfo>();
@@ -441,17 +441,17 @@ fn tables_for_the_last_lid_of_invented_switches_are_not_made() {
 
 #[test]
 fn a_deaf_fabric_and_a_stop_are_errors() {
-    let mut transport = InProcess::new(Lying(standing(tree()), |_: &Mad, _: &mut Received| false));
+    let mut transport = InProcess::new(Lying(sim_port(tree()), |_: &Mad, _: &mut Received| false));
     let error = sweep(&mut transport, &Options::default(), &mut |_| (), &|| false).unwrap_err();
-    assert!(matches!(error, SweepError::Deaf));
-    let mut transport = InProcess::new(standing(tree()));
+    assert!(matches!(error, SweepError::LocalUnresponsive));
+    let mut transport = InProcess::new(sim_port(tree()));
     let error = sweep(&mut transport, &Options::default(), &mut |_| (), &|| true).unwrap_err();
     assert!(matches!(error, SweepError::Stopped(_)));
 }
 
 #[test]
 fn a_refused_question_is_said() {
-    let found = run(Lying(standing(tree()), |_: &Mad, received: &mut Received| {
+    let found = run(Lying(sim_port(tree()), |_: &Mad, received: &mut Received| {
         if received.mad.header().attribute() == attribute::SWITCH_INFO {
             received.mad.smp_mut().header_mut().set_status(mad::values::Status::ATTRIBUTE_NOT_SUPPORTED);
         }
@@ -469,7 +469,7 @@ proptest! {
     #[test]
     fn garbled_answers_end_in_a_report(seed: u64, garble in 0_u32..700, lose in 0_u32..300) {
         let harm = Harm { lose, double: 100, delay: 100, garble, late_by: Duration::from_secs(1) };
-        let mut transport = InProcess::new(Injured::new(standing(tree()), harm, seed));
+        let mut transport = InProcess::new(Injured::new(sim_port(tree()), harm, seed));
         let options = Options { most_nodes: 300, ..Options::default() };
         match sweep(&mut transport, &options, &mut |_| (), &|| false) {
             Ok(found) => {
@@ -477,7 +477,7 @@ proptest! {
                 prop_assert_eq!(found.ports.len(), found.graph.port_total());
                 found.anomalies.iter().for_each(|anomaly| assert!(!anomaly.to_string().is_empty()));
             }
-            Err(error) => prop_assert!(matches!(error, SweepError::Deaf)),
+            Err(error) => prop_assert!(matches!(error, SweepError::LocalUnresponsive)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ::fabric::counters;
 use ::fabric::observe::{Observed, Options, observe};
-use ::fabric::relook;
+use ::fabric::poll;
 use ::fabric::report::watch::{Look, Watch};
 use ::fabric::report::{self, Category, Report, SCHEMA, Thresholds, Verdict, Wanted};
 use ::fabric::snapshot::{self, Snapshot};
@@ -168,14 +168,14 @@ fn look_again(
     options: &counters::Options,
 ) -> Result<Option<Look>, Failure> {
     let (graph, limits, stop) = (&snapshot.graph, options.limits, &interrupt::has_arrived);
-    if let Some(place) = relook::without_link(transport, graph, ways, limits, stop)? {
+    if let Some(place) = poll::without_link(transport, graph, ways, limits, stop)? {
         return Ok(Some(watch.without_link(&place)));
     }
     let collected = counters::collect(transport, plan, options, stop)?;
-    let cables = relook::cables(transport, graph, ways, limits, stop)?;
+    let cables = poll::cables(transport, graph, ways, limits, stop)?;
     let Some(seen) = cables.filter(|_| !collected.stopped) else { return Ok(None) };
     // The cable may have been pulled meanwhile.
-    if let Some(place) = relook::without_link(transport, graph, ways, limits, stop)? {
+    if let Some(place) = poll::without_link(transport, graph, ways, limits, stop)? {
         return Ok(Some(watch.without_link(&place)));
     }
     let mut look = watch.look(snapshot, &collected);

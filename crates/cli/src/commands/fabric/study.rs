@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ::fabric::names;
 use ::fabric::snapshot::Snapshot;
-use ::fabric::study::{self, ENGINES, Judged, Wish, text};
+use ::fabric::study::{self, ENGINES, Judged, RouteOptions, text};
 use serde_json::json;
 use topology::routing::vls::{Mapping, Service};
 use topology::routing::{Engine as RoutingEngine, Lids, Tables, VlAssignment, referee};
@@ -42,7 +42,7 @@ fn refused(error: study::StudyError) -> Failure {
     Failure::usage(error)
 }
 
-fn wish(engine: &Engine) -> Result<Wish, Failure> {
+fn options(engine: &Engine) -> Result<RouteOptions, Failure> {
     let known = RoutingEngine::of_word(&engine.engine);
     if known.is_none() && engine.engine != "auto" {
         let words = ENGINES.map(|one| one.word()).join(", ");
@@ -58,29 +58,29 @@ fn wish(engine: &Engine) -> Result<Wish, Failure> {
         }));
     }
     let vls = engine.vls.unwrap_or(0);
-    Ok(Wish { engine: known, roots: engine.root.clone(), vls, operational: 0, lmc: engine.lmc })
+    Ok(RouteOptions { engine: known, roots: engine.root.clone(), vls, operational: 0, lmc: engine.lmc })
 }
 
 /// A wish about a fabric, of whose VLs something may be known; and the warning, as a line, if it wants more of them.
-fn on(mut wish: Wish, snapshot: &Snapshot) -> (Wish, String) {
-    wish.operational = snapshot.operational_vls().unwrap_or(0);
-    let warning = wish.warning().map_or_else(String::new, |warning| format!("WARNING {warning}\n"));
-    (wish, warning)
+fn on(mut options: RouteOptions, snapshot: &Snapshot) -> (RouteOptions, String) {
+    options.operational = snapshot.operational_vls().unwrap_or(0);
+    let warning = options.warning().map_or_else(String::new, |warning| format!("WARNING {warning}\n"));
+    (options, warning)
 }
 
 pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
-    let wish = wish(&arguments.engine)?;
+    let options = options(&arguments.engine)?;
     let folder = arguments.dump.as_deref().map(dump::prepare).transpose()?;
     let snapshot = source(&arguments.source, false, output)?;
-    let (wish, warning) = on(wish, &snapshot);
+    let (options, warning) = on(options, &snapshot);
     let whole = snapshot.graph;
     let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
     if arguments.dump.is_some() {
         told_apart(&graph)?;
     }
     output.progress("computing the forwarding tables (LFTs)");
-    let lids = Arc::new(Lids::of_graph(&whole, wish.lmc).map_err(Failure::usage)?);
-    let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
+    let lids = Arc::new(Lids::of_graph(&whole, options.lmc).map_err(Failure::usage)?);
+    let routed = study::routed(&graph, &lids, &options).map_err(refused)?;
     output.progress("measuring the routes");
     let tables = &routed.routing.tables;
     let judged = Judged::of(&graph, &routed.checked);
@@ -94,7 +94,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
         Ok(json!({
             "engine": routed.engine.word(),
             "why": routed.why,
-            "remarks": routed.routing.remarks.iter().cloned().chain(wish.warning()).collect::<Vec<_>>(),
+            "remarks": routed.routing.remarks.iter().cloned().chain(options.warning()).collect::<Vec<_>>(),
             "without": arguments.without,
             "switches": tables.switches().len(),
             "identifiers": identifiers,
@@ -177,8 +177,8 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
         Some(tables) => (tables, "the forwarding tables (LFTs) that are there".to_owned()),
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
-            let (wish, _) = on(Wish::default(), &snapshot);
-            let routed = study::routed(graph, &lids, &wish).map_err(refused)?;
+            let (options, _) = on(RouteOptions::default(), &snapshot);
+            let routed = study::routed(graph, &lids, &options).map_err(refused)?;
             let of = format!(
                 "forwarding tables (LFTs) of the engine {}, as there are no others",
                 routed.engine.word()
@@ -196,7 +196,7 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
     Ok(PASS)
 }
 
-/// VLs as files say them. Says whether nothing is known of VLs, and all traffic is taken to be on one.
+/// Reads VLs from files. Returns whether there are none, and all traffic is assumed to be on one VL.
 fn vls(arguments: &Check, graph: &Graph, tables: &mut Tables) -> Result<bool, Failure> {
     let service = match &arguments.sl {
         Some(path) => referee::read_levels(graph, tables, &read_text(path)?)
@@ -227,7 +227,7 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
     let assumed = vls(arguments, graph, &mut tables)? && arguments.sl.is_none();
     output.progress("checking the forwarding tables (LFTs)");
     let checked = topology::routing::check(graph, &tables);
-    // What files say of VLs is all; without, more may be known of the fabric.
+    // If files give VLs, they are all; without, the snapshot may know more.
     let judged = if assumed { Judged::of_snapshot(&snapshot, &checked) } else { Judged::of(graph, &checked) };
     output.progress_done();
     // Tables that somebody else made are to be whole.
@@ -256,7 +256,7 @@ pub(super) fn check(arguments: &Check, output: Shown) -> Outcome {
 }
 
 pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
-    let wish = wish(&arguments.engine)?;
+    let options = options(&arguments.engine)?;
     let mut parts = arguments.words.clone();
     let live = arguments.live.ibsim.is_some() || arguments.live.umad.is_some();
     let file = if live { None } else { Some(parts.remove(0).into()) };
@@ -266,10 +266,10 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
         ));
     }
     let snapshot = source(&Source { file, live: arguments.live.clone() }, false, output)?;
-    let (wish, warning) = on(wish, &snapshot);
+    let (options, warning) = on(options, &snapshot);
     let graph = snapshot.graph;
     output.progress("routing before and after");
-    let (loss, _) = study::loss(&graph, &wish, &parts, true).map_err(refused)?;
+    let (loss, _) = study::loss(&graph, &options, &parts, true).map_err(refused)?;
     output.progress_done();
     let good = loss.judged.good && loss.cut_off.is_empty();
     output.form(
@@ -281,18 +281,18 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
 }
 
 pub(super) fn compare(arguments: &Pair, output: Shown) -> Outcome {
-    let wish = wish(&arguments.engine)?;
+    let options = options(&arguments.engine)?;
     let mut sides = Vec::new();
     for path in [&arguments.a, &arguments.b] {
         let snapshot = open(path, output)?;
-        let (wish, warning) = on(wish.clone(), &snapshot);
+        let (options, warning) = on(options.clone(), &snapshot);
         if !warning.is_empty() {
             output.note(&format!("{}: {}", path.display(), warning.trim_end()));
         }
         let graph = snapshot.graph;
         output.progress(&format!("routing {}", path.display()));
-        let lids = Arc::new(Lids::of_graph(&graph, wish.lmc).map_err(Failure::usage)?);
-        let routed = study::routed(&graph, &lids, &wish).map_err(refused)?;
+        let lids = Arc::new(Lids::of_graph(&graph, options.lmc).map_err(Failure::usage)?);
+        let routed = study::routed(&graph, &lids, &options).map_err(refused)?;
         let quality = study::quality(&graph, &routed.routing.tables, SEED);
         sides.push((path.display().to_string(), routed.engine.word(), quality, routed.checked.is_good()));
     }

@@ -1,4 +1,4 @@
-//! A transport within the process, from the view of one port.
+//! One port of a simulated fabric, as an in-process transport.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use topology::PortIx;
 
 use super::{Agents, Carried};
 
-/// How long a question and its answer take together.
+/// The time from a request to its response.
 const ROUND_TRIP: Duration = Duration::from_micros(20);
 
-/// A port of a simulated fabric. What gets lost does so silently, as on a wire.
+/// A port of a simulated fabric. Datagrams are lost silently, as on a cable.
 #[derive(Debug)]
-pub struct Standing {
-    /// The fabric.
+pub struct SimPort {
+    /// The agents of the fabric.
     pub agents: Agents,
     /// The port.
     pub port: PortIx,
 }
 
-impl Fabric for Standing {
+impl Fabric for SimPort {
     fn carry(&mut self, _now: Duration, to: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>) {
         if let Carried::Answered(lid, mad) = self.agents.carry(self.port, to, mad) {
             let from = Address { lid, ..*to };

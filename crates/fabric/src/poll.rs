@@ -1,5 +1,5 @@
-//! Checks the known cables again: are they still up, and which nodes no longer answer? Nothing is
-//! found anew, and nothing is set.
+//! Polls the known cables: are they still up, and which nodes no longer respond? Nothing new is
+//! discovered, and nothing is set.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use mad::windowed::{Done, Limits, Outcome, Windowed};
 use mad::{Address, Lid, Mad, MadTransport, TransportError};
 use topology::{Graph, Kind, PortIx};
 
-use crate::observe::standing;
+use crate::observe::vantage_point;
 use crate::sweep;
 
-/// Questions of one node that stay unanswered before it is not asked any more this way.
+/// Requests to one node without a response after which it is polled no more this way.
 const MAX_UNANSWERED: u8 = 2;
 
 /// A cable, by one of its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
-    /// The port that was asked.
+pub struct PolledCable {
+    /// The port that was polled.
     pub port: PortIx,
-    /// Its logical and physical state, as numbers of `PortInfo`; `None`: its node did not answer, by its route or by its LID.
+    /// Its logical and physical state, as numbers of `PortInfo`; `None`: its node did not respond, by its directed route or by its LID.
     pub states: Option<(u8, u8)>,
 }
 
@@ -35,7 +35,7 @@ fn ends(graph: &Graph) -> Vec<PortIx> {
     ends
 }
 
-/// The state of every cable that was there. `None`: `stop` said so.
+/// Polls the state of every known cable. `None` if `stop` returned true.
 ///
 /// # Errors
 /// Of the transport.
@@ -45,9 +45,10 @@ pub fn cables<T: MadTransport + ?Sized>(
     ways: &[Path],
     limits: Limits,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Vec<Seen>>, TransportError> {
-    let mut seen: Vec<Seen> = ends(graph).into_iter().map(|port| Seen { port, states: None }).collect();
-    // First by the route on which the node was found; if that is broken, as packets go.
+) -> Result<Option<Vec<PolledCable>>, TransportError> {
+    let mut seen: Vec<PolledCable> =
+        ends(graph).into_iter().map(|port| PolledCable { port, states: None }).collect();
+    // First by the directed route on which the node was found; if that is broken, by LID.
     for by_lid in [false, true] {
         let address = |port: PortIx| {
             let node = graph.owner(port);
@@ -135,7 +136,7 @@ pub fn without_link<T: MadTransport + ?Sized>(
     let is_known = exits.len() == states.len();
     let best = states.into_iter().max().filter(|(_, state)| is_known && *state < PortState::ACTIVE);
     let Some((best, first)) = best.zip(exits.first()) else { return Ok(None) };
-    let place = standing(graph, *first);
+    let place = vantage_point(graph, *first);
     Ok(Some(match best {
         (true, state) => format!("{place} has a link that is {state}, not Active"),
         (false, _) => format!("{place} has no link"),
@@ -146,19 +147,19 @@ pub fn without_link<T: MadTransport + ?Sized>(
 mod tests {
     use super::*;
     use crate::agents::Agents;
-    use crate::agents::standing::Standing;
+    use crate::agents::sim_port::SimPort;
     use crate::observe::{Options, observe};
     use crate::report::watch::{Look, Watch};
     use mad::in_process::InProcess;
     use topology::build::{FatTree, fat_tree};
 
-    fn transport() -> InProcess<Standing> {
+    fn transport() -> InProcess<SimPort> {
         let agents = Agents::new(fat_tree(&FatTree::new(4, 2)).unwrap());
         let host = agents.node("host00000").unwrap();
         let port = agents.place(host).unwrap();
-        let mut standing = Standing { agents, port };
-        assert!(standing.agents.bring_up());
-        InProcess::new(standing)
+        let mut sim_port = SimPort { agents, port };
+        assert!(sim_port.agents.bring_up());
+        InProcess::new(sim_port)
     }
 
     /// Who watches behind a pulled cable is told so, once, and not that everybody else is silent.
@@ -167,7 +168,7 @@ mod tests {
         let mut transport = transport();
         let seen = observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false).unwrap();
         let graph = &seen.snapshot.graph;
-        let without = |transport: &mut InProcess<Standing>| {
+        let without = |transport: &mut InProcess<SimPort>| {
             without_link(transport, graph, &seen.ways, Limits::default(), &|| false).unwrap()
         };
         assert_eq!(without(&mut transport), None);
@@ -195,7 +196,7 @@ mod tests {
         let seen = observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false).unwrap();
         let graph = &seen.snapshot.graph;
         let mut watch = Watch::new(&seen.snapshot);
-        let mut look = |transport: &mut InProcess<Standing>| {
+        let mut look = |transport: &mut InProcess<SimPort>| {
             let limits = Limits { retries: 1, ..Limits::default() };
             let cables = cables(transport, graph, &seen.ways, limits, &|| false).unwrap().unwrap();
             assert_eq!(cables.len(), graph.link_count());
@@ -204,7 +205,7 @@ mod tests {
             (look.links, look.nodes_gone, look.nodes_back)
         };
         assert_eq!(look(&mut transport), (vec![], vec![], vec![]));
-        let agents = |transport: &mut InProcess<Standing>, name: &str, up: bool| {
+        let agents = |transport: &mut InProcess<SimPort>, name: &str, up: bool| {
             let agents = &mut transport.fabric.agents;
             let ports: Vec<PortIx> = agents.graph().ports(agents.node(name).unwrap()).collect();
             ports.into_iter().for_each(|port| {
