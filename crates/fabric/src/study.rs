@@ -155,16 +155,16 @@ impl Routed {
             let (switches, hosts) = (graph.count(Kind::Switch), graph.count(Kind::Host));
             return Err(StudyError::Nothing { switches, hosts });
         }
-        let remarks = &mut self.routing.remarks;
+        let notes = &mut self.routing.notes;
         if let Some(first) = lids.refused().first() {
-            remarks.push(format!(
+            notes.push(format!(
                 "{} {} a new LID, as another port has the recorded one; the first is {}",
                 counted(lids.refused().len(), "port"),
                 verb(lids.refused().len(), "gets", "get"),
                 names::place(graph, *first)
             ));
         }
-        remarks.extend(speeds(graph));
+        notes.extend(speeds(graph));
         Ok(self)
     }
 }

@@ -29,7 +29,7 @@ fn main() {
         let after = route(&graph, &lids, &again).unwrap();
         let changes = before.tables.changes(&after.tables).count();
         let took = begin.elapsed();
-        println!("{took:?}: {changes} changes {:?}", after.remarks);
+        println!("{took:?}: {changes} changes {:?}", after.notes);
         println!("  {:?}", account(&graph, &before, &after));
         let begin = Instant::now();
         let checked = check(&graph, &after.tables);

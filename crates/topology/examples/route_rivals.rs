@@ -195,12 +195,12 @@ fn main() {
         let begin = Instant::now();
         let routing = route(&graph, &lids, &Request::by(engine)).unwrap();
         judge(&graph, engine.word(), &routing.tables, begin.elapsed().as_secs_f64());
-        routing.remarks.iter().for_each(|remark| println!("  {remark}"));
+        routing.notes.iter().for_each(|note| println!("  {note}"));
     }
     let begin = Instant::now();
     let routing = route_auto(&graph, &lids, &Request::by(Engine::Layered)).unwrap();
     judge(&graph, "auto", &routing.tables, begin.elapsed().as_secs_f64());
-    println!("  {}", routing.remarks[0]);
+    println!("  {}", routing.notes[0]);
     for engine in &words[4..] {
         match rival(&graph, directory, engine) {
             Some((tables, took)) => judge(&graph, &format!("o:{engine}"), &tables, took),

@@ -145,7 +145,7 @@ pub struct Routing {
     /// Positions in the tree, for routing again after a fault.
     pub plan: Plan,
     /// Notes for the user.
-    pub remarks: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Why an engine refuses.
@@ -245,7 +245,7 @@ impl Job<'_> {
         self.fill(&mut tables, &Distances::shortest(self.view), &plan);
         let given = !self.request.roots.is_empty();
         let unused = || "the given roots are not used: the engine minhop has none".to_owned();
-        Routing { tables, plan, remarks: given.then(unused).into_iter().collect() }
+        Routing { tables, plan, notes: given.then(unused).into_iter().collect() }
     }
 
     fn sized(&self, shape: usize) -> Result<(), RouteError> {
@@ -256,12 +256,12 @@ impl Job<'_> {
     fn layered(&self, mut tables: Tables, form: Option<&dyn Form>) -> Result<Routing, RouteError> {
         let mut plan = self.plan();
         let mut distances = Distances::up_down(self.view, plan.ranks());
-        let mut remarks = self.of_roots();
+        let mut notes = self.of_roots();
         if self.missing(&distances, plan.ranks()) {
             plan = self.plan_of(&Ranks::of_centre(self.view));
             distances = Distances::up_down(self.view, plan.ranks());
             if !self.request.roots.is_empty() {
-                remarks.push(
+                notes.push(
                     "up/down routes from the given roots do not reach all switches: other roots were chosen"
                         .to_owned(),
                 );
@@ -271,7 +271,7 @@ impl Job<'_> {
         let vls = self.request.vls;
         let filled = layered::fill(self.view, plan.ranks(), &destinations, vls, form, &mut tables)?;
         if filled.rest > 0 {
-            remarks.push(format!(
+            notes.push(format!(
                 "{} {} not reached from all switches by the routes of this shape: other routes were taken",
                 counted(filled.rest, "LID"),
                 verb(filled.rest, "is", "are")
@@ -280,8 +280,8 @@ impl Job<'_> {
         let repairer = self.repairer(&distances, &destinations, &plan, Some(&filled.up_down));
         repairer.repair(1, &mut tables);
         complete::between_switches(self.view, &destinations, &mut tables);
-        remarks.extend(self.empty(&destinations, &tables));
-        Ok(Routing { tables, plan, remarks })
+        notes.extend(self.empty(&destinations, &tables));
+        Ok(Routing { tables, plan, notes })
     }
 
     fn repairer<'b>(
@@ -324,7 +324,7 @@ impl Job<'_> {
     }
 
     fn up_down(&self, mut tables: Tables) -> Routing {
-        let mut remarks = self.of_roots();
+        let mut notes = self.of_roots();
         let mut plan = self.plan();
         // A former plan, or given roots, may not fit a damaged fabric; and leaves may be wired as in no tree.
         let others: [fn(&View) -> Ranks; 2] = [Ranks::of_leaves, Ranks::of_centre];
@@ -340,11 +340,11 @@ impl Job<'_> {
                     self.tree(&distances, &plan, &missing, &mut tables);
                 }
                 let destinations = Destinations::of(self.graph, self.view, self.lids, &plan);
-                remarks.extend(self.of_missing(&missing));
-                remarks.extend(self.empty(&destinations, &tables));
-                return Routing { tables, plan, remarks };
+                notes.extend(self.of_missing(&missing));
+                notes.extend(self.empty(&destinations, &tables));
+                return Routing { tables, plan, notes };
             };
-            self.of_change(missing.first, last, &mut remarks);
+            self.of_change(missing.first, last, &mut notes);
             plan = self.plan_of(&ranks);
         }
     }
@@ -385,17 +385,17 @@ impl Job<'_> {
     }
 
     /// The note on ranks that are given up: once, with the reason.
-    fn of_change(&self, first: Option<(usize, usize)>, last: bool, remarks: &mut Vec<String>) {
+    fn of_change(&self, first: Option<(usize, usize)>, last: bool, notes: &mut Vec<String>) {
         let name = |sw| printable(self.graph.name(self.view.switch(sw)));
         let why = first.map_or_else(String::new, |(from, to)| {
             format!("no up/down route leads from switch `{}` to `{}`: ", name(from), name(to))
         });
-        let given = !self.request.roots.is_empty() && !remarks.iter().any(|remark| remark.contains("roots"));
+        let given = !self.request.roots.is_empty() && !notes.iter().any(|note| note.contains("roots"));
         if given {
-            remarks.push(format!("{why}the given roots are not used; ranks are counted from the leaves"));
+            notes.push(format!("{why}the given roots are not used; ranks are counted from the leaves"));
         }
         if last {
-            remarks.push(format!("{why}not routed as a fat tree, new ranks were chosen; expect hot links"));
+            notes.push(format!("{why}not routed as a fat tree, new ranks were chosen; expect hot links"));
         }
     }
 

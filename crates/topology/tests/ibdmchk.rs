@@ -151,12 +151,12 @@ fn both_are_content(name: &str, graph: &Graph, request: &Request<'_>) -> Vec<Str
     let lids = Arc::new(Lids::assign(graph, 0, |_| None).unwrap());
     let routing = route(graph, &lids, request).unwrap();
     let checked = check(graph, &routing.tables);
-    assert!(checked.is_good(), "{name} {checked:?} {:?}", routing.remarks);
+    assert!(checked.is_good(), "{name} {checked:?} {:?}", routing.notes);
     assert_eq!(checked.lost_switches, 0, "{name} {checked:?}");
     if let Some(said) = ibdmchk(name, graph, &routing.tables) {
         assert!(content(&said), "{name} {said}");
     }
-    routing.remarks
+    routing.notes
 }
 
 /// Every so-many-th cable between switches.
@@ -219,7 +219,7 @@ fn trees_with_adapters_at_their_top_are_whole() {
             assert!(
                 checked.is_good() && checked.lost_aggregation == 0,
                 "{name} {checked:?} {:?}",
-                routing.remarks
+                routing.notes
             );
             if let Some(said) = ibdmchk(&name, &graph, &routing.tables) {
                 assert!(content(&said), "{name} {said}");

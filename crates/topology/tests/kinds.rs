@@ -216,7 +216,7 @@ fn a_leaf_of_one_host_changes_nothing_for_the_others() {
         let graph = uneven(&whole, &counts).unwrap();
         let ours = routed(&graph);
         assert_eq!(
-            (ours.engine, ours.routing.remarks.iter().filter(|one| one.contains("new ranks")).count()),
+            (ours.engine, ours.routing.notes.iter().filter(|one| one.contains("new ranks")).count()),
             (Engine::FatTree, 0)
         );
         let (left, most) = values(&graph, &ours.routing.tables);
@@ -262,9 +262,9 @@ fn roots_that_do_not_serve_are_said_to_be_unused() {
     let request = Request { roots: &roots, vls: 1, ..Request::by(Engine::FatTree) };
     let routing = route(&graph, &lids(&graph), &request).unwrap();
     assert!(check(&graph, &routing.tables).is_good());
-    let unused = routing.remarks.iter().filter(|one| one.contains("given roots are not used"));
-    let anew = routing.remarks.iter().filter(|one| one.contains("new ranks"));
-    assert!(unused.count() <= 1 && anew.count() <= 1, "{:?}", routing.remarks);
+    let unused = routing.notes.iter().filter(|one| one.contains("given roots are not used"));
+    let anew = routing.notes.iter().filter(|one| one.contains("new ranks"));
+    assert!(unused.count() <= 1 && anew.count() <= 1, "{:?}", routing.notes);
 }
 
 #[test]

@@ -78,9 +78,9 @@ fn sound(graph: &Graph, request: &Request<'_>, lmc: u8, auto: bool) -> Result<()
     prop_assert!(checked.findings.is_empty(), "{:?} {:?}", request.engine, checked);
     prop_assert!(request.engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?}", checked);
     prop_assert!(checked.vls <= request.vls);
-    let left = routing.remarks.iter().filter(|remark| remark.contains("left empty"));
-    let said: usize = left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum();
-    prop_assert_eq!(followed(graph, &routing.tables)?, said, "{:?} {:?}", request.engine, routing.remarks);
+    let left = routing.notes.iter().filter(|note| note.contains("left empty"));
+    let said: usize = left.map(|note| note.split(' ').next().unwrap().parse::<usize>().unwrap()).sum();
+    prop_assert_eq!(followed(graph, &routing.tables)?, said, "{:?} {:?}", request.engine, routing.notes);
     let judged = quality::quality(graph, &routing.tables, 1);
     prop_assert_eq!(judged.checked, checked);
     Ok(())

@@ -151,7 +151,7 @@ fn once(series: &Series) -> Judged {
     (outcome, reference_moved(series).or(open))
 }
 
-/// A remark where what stands beside the figure is not what it was: the ratio to it then says less.
+/// A note where what stands beside the figure is not what it was: the ratio to it then says less.
 fn reference_moved(series: &Series) -> Option<String> {
     let interval = series.reference_ci95?;
     let moved = interval.high < LEAST || interval.low > 1.0 / LEAST;

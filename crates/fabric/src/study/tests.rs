@@ -29,14 +29,14 @@ fn small(rate: LinkSpec, lid: u16) -> Graph {
     builder.finish()
 }
 
-fn remarks(graph: &Graph) -> Vec<String> {
+fn notes(graph: &Graph) -> Vec<String> {
     let lids = Arc::new(Lids::of_graph(graph, 0).unwrap());
-    routed(graph, &lids, &RouteOptions::default()).unwrap().routing.remarks
+    routed(graph, &lids, &RouteOptions::default()).unwrap().routing.notes
 }
 
 #[test]
 fn lids_that_could_not_stay_and_speeds_that_differ_are_said() {
-    let said = |graph: &Graph, words: &str| remarks(graph).iter().filter(|one| one.contains(words)).count();
+    let said = |graph: &Graph, words: &str| notes(graph).iter().filter(|one| one.contains(words)).count();
     let plain = small(LinkSpec::EDR4X, 4);
     assert_eq!((said(&plain, "LID"), said(&plain, "differ")), (0, 0));
     let twice = small(LinkSpec::EDR4X, 1);

@@ -8,7 +8,7 @@ use super::{Judged, Loss, Quality, Routed};
 #[must_use]
 pub fn routed(switches: usize, lids: usize, routed: &Routed) -> String {
     let mut text = format!("engine: {}: {}\n", routed.engine.word(), routed.why);
-    for note in &routed.routing.remarks {
+    for note in &routed.routing.notes {
         text.push_str(&format!("  note: {note}\n"));
     }
     text.push_str(&format!(

@@ -284,13 +284,13 @@ fn best_of(graph: &Graph, mut all: Vec<Tried>) -> Tried {
     all.swap_remove(best)
 }
 
-/// Routes by the engine that [`choose`] names, and measures it as [`route_measured`] does; the first remark says why it was
+/// Routes by the engine that [`choose`] names, and measures it as [`route_measured`] does; the first note says why it was
 /// taken.
 ///
 /// # Errors
 /// As [`route`].
 pub fn route_auto(graph: &Graph, lids: &Arc<Lids>, request: &Request<'_>) -> Result<Routing, RouteError> {
     let Measured { engine, why, mut routing, .. } = route_measured(graph, lids, request, &choose(graph))?;
-    routing.remarks.insert(0, format!("engine {}: {why}", engine.word()));
+    routing.notes.insert(0, format!("engine {}: {why}", engine.word()));
     Ok(routing)
 }

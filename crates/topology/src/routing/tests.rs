@@ -76,7 +76,7 @@ fn a_cable_that_dies_changes_only_what_went_over_it() {
         }
         assert!(changes > 0);
         let checked = check(&graph, &after.tables);
-        assert!(checked.is_good() && checked.lost_switches == 0, "{checked:?} {:?}", after.remarks);
+        assert!(checked.is_good() && checked.lost_switches == 0, "{checked:?} {:?}", after.notes);
         // Without former tables the same comes of it for all routes between hosts.
         let fresh = route(&graph, first.tables.lids(), &Request { prior: None, ..again }).unwrap();
         let is_host = |lid| graph.kind(graph.owner(first.tables.lids().port(lid).unwrap())) == Kind::Host;
@@ -239,7 +239,7 @@ fn what_is_recognised_gets_its_engine() {
             let routing = route_auto(&graph, &lids(&graph, 0), &request).unwrap();
             let checked = check(&graph, &routing.tables);
             assert!(checked.is_good(), "{checked:?}");
-            assert!(routing.remarks[0].starts_with("engine"), "{:?}", routing.remarks);
+            assert!(routing.notes[0].starts_with("engine"), "{:?}", routing.notes);
         }
     }
 }
@@ -364,10 +364,10 @@ fn empty(graph: &Graph, tables: &Tables) -> usize {
     empty
 }
 
-/// The numbers that remarks name.
-fn remarked(routing: &Routing) -> usize {
-    let left = routing.remarks.iter().filter(|remark| remark.contains("left empty"));
-    left.map(|remark| remark.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+/// The numbers that notes name.
+fn numbers_in_notes(routing: &Routing) -> usize {
+    let left = routing.notes.iter().filter(|note| note.contains("left empty"));
+    left.map(|note| note.split(' ').next().unwrap().parse::<usize>().unwrap()).sum()
 }
 
 #[test]
@@ -381,9 +381,9 @@ fn tables_are_whole_or_say_what_they_lack() {
                 let routing = routed(&graph, &Request { vls, ..Request::by(engine) });
                 assert_eq!(
                     empty(&graph, &routing.tables),
-                    remarked(&routing),
+                    numbers_in_notes(&routing),
                     "{engine:?} {vls} {:?}",
-                    routing.remarks
+                    routing.notes
                 );
                 let checked = check(&graph, &routing.tables);
                 assert!(checked.lost == 0 && checked.findings.is_empty(), "{checked:?}");
@@ -393,7 +393,7 @@ fn tables_are_whole_or_say_what_they_lack() {
     let whole = fat_tree(&FatTree::new(8, 2)).unwrap();
     for engine in [Engine::UpDown, Engine::Layered] {
         let routing = routed(&whole, &Request { vls: 1, ..Request::by(engine) });
-        assert_eq!((empty(&whole, &routing.tables), routing.remarks.len()), (0, 0), "{engine:?}");
+        assert_eq!((empty(&whole, &routing.tables), routing.notes.len()), (0, 0), "{engine:?}");
     }
 }
 
@@ -408,8 +408,8 @@ fn a_root_that_is_no_switch_is_refused_by_name() {
     let why = asked(&graph, host).unwrap_err().to_string();
     assert!(why.contains(graph.name(host)) && why.contains("host"), "{why}");
     assert!(matches!(asked(&graph, NodeIx(9999)), Err(RouteError::ForeignRoot(9999))));
-    assert_eq!(asked(&graph, spine).unwrap().remarks, [""; 0]);
-    let gone = asked(&graph.without(&[], &[spine]), spine).unwrap().remarks;
+    assert_eq!(asked(&graph, spine).unwrap().notes, [""; 0]);
+    let gone = asked(&graph.without(&[], &[spine]), spine).unwrap().notes;
     assert!(gone[0].contains(graph.name(spine)), "{gone:?}");
 }
 
@@ -433,7 +433,7 @@ proptest! {
             prop_assert_eq!(checked.lost, 0, "{:?} {:?}", engine, checked);
             prop_assert!(engine == Engine::MinHop || checked.credit_loop.is_empty(), "{:?} {:?}", engine, checked);
             prop_assert!(checked.vls <= vls.max(1));
-            prop_assert_eq!(empty(&graph, &routing.tables), remarked(&routing), "{:?} {:?}", engine, routing.remarks);
+            prop_assert_eq!(empty(&graph, &routing.tables), numbers_in_notes(&routing), "{:?} {:?}", engine, routing.notes);
         }
     }
 
@@ -450,7 +450,7 @@ proptest! {
         for request in [Request::by(Engine::FatTree), again, Request::by(Engine::Layered)] {
             let routing = route(&graph, first.tables.lids(), &request).unwrap();
             let checked = check(&graph, &routing.tables);
-            prop_assert!(checked.is_good(), "{:?} {:?}", checked, routing.remarks);
+            prop_assert!(checked.is_good(), "{:?} {:?}", checked, routing.notes);
         }
     }
 
@@ -484,10 +484,10 @@ proptest! {
             let [after, two, five] = pools.each_ref().map(|pool| pool.install(route));
             prop_assert!(after.tables == two.tables && after.tables == five.tables);
             let checked = check(&graph, &after.tables);
-            prop_assert!(checked.is_good(), "{:?} {:?}", checked, after.remarks);
+            prop_assert!(checked.is_good(), "{:?} {:?}", checked, after.notes);
             let account = account(&graph, &before, &after);
             prop_assert_eq!(account.changes(), before.tables.changes(&after.tables).count());
-            prop_assert!(account.free == 0 || before.plan != after.plan, "{:?} {:?}", account, after.remarks);
+            prop_assert!(account.free == 0 || before.plan != after.plan, "{:?} {:?}", account, after.notes);
             let kept = before.plan == after.plan && first.plan == after.plan;
             prop_assert!(step < steps || !kept || after.tables == first.tables);
             before = after;

@@ -61,7 +61,7 @@ fn options(engine: &Engine) -> Result<RouteOptions, Failure> {
     Ok(RouteOptions { engine: known, roots: engine.root.clone(), vls, operational: 0, lmc: engine.lmc })
 }
 
-/// A wish about a fabric, of whose VLs something may be known; and the warning, as a line, if it wants more of them.
+/// Completes options with the VLs that a fabric operates, and returns the warning, as a line, if they ask for more.
 fn on(mut options: RouteOptions, snapshot: &Snapshot) -> (RouteOptions, String) {
     options.operational = snapshot.operational_vls().unwrap_or(0);
     let warning = options.warning().map_or_else(String::new, |warning| format!("WARNING {warning}\n"));
@@ -94,7 +94,7 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
         Ok(json!({
             "engine": routed.engine.word(),
             "why": routed.why,
-            "remarks": routed.routing.remarks.iter().cloned().chain(options.warning()).collect::<Vec<_>>(),
+            "remarks": routed.routing.notes.iter().cloned().chain(options.warning()).collect::<Vec<_>>(),
             "without": arguments.without,
             "switches": tables.switches().len(),
             "identifiers": identifiers,
