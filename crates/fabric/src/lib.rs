@@ -3,7 +3,7 @@
 //! What it is for: [`sweep`] discovers a fabric and makes a graph of it, with a list of anomalies; [`counters`] reads the
 //! counters of all ports in parallel. [`agents`] are the management agents of a fabric that is simulated from a graph;
 //! [`server`] offers that fabric to other programs. [`observe`] takes a [`snapshot`] of a fabric, which files keep;
-//! [`report`] lists what is wrong with a snapshot, and [`study`] judges its routes and computes the effect of a fault.
+//! [`report`] lists what is wrong with a snapshot, and [`what_if`] judges its routes and computes the effect of a fault.
 //!
 //! What it must never do: change a fabric that it looks at (only the simulated one is ever set, by who is allowed to); clear
 //! a counter; crash, hang or guess silently, whatever a fabric answers.
@@ -22,7 +22,7 @@ pub mod poll;
 pub mod report;
 pub mod server;
 pub mod snapshot;
-pub mod study;
 pub mod sweep;
 pub mod tables;
 pub mod vls;
+pub mod what_if;

@@ -350,7 +350,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
                 "; the first: in switch {}, LID {} {}",
                 crate::names::label(graph, one.switch),
                 one.lid,
-                crate::study::fault_words(one.fault, one.port)
+                crate::what_if::fault_words(one.fault, one.port)
             )
         });
         let text = format!(

@@ -5,7 +5,7 @@ mod files;
 mod observe;
 mod serve;
 mod shown;
-mod study;
+mod what_if;
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,12 +33,12 @@ fn act(arguments: &Fabric, output: Shown) -> Outcome {
         None => observe::run(&arguments.observe, output),
         Some(FabricAction::Observe(arguments)) => observe::run(arguments, output),
         Some(FabricAction::Serve(arguments)) => serve::run(arguments, output),
-        Some(FabricAction::Route(arguments)) => study::route(arguments, output),
-        Some(FabricAction::Quality(arguments)) => study::quality(arguments, output),
-        Some(FabricAction::Check(arguments)) => study::check(arguments, output),
-        Some(FabricAction::Drain(arguments)) => study::drain(arguments, output),
-        Some(FabricAction::Compare(arguments)) => study::compare(arguments, output),
-        Some(FabricAction::Diff(arguments)) => study::diff(arguments, output),
+        Some(FabricAction::Route(arguments)) => what_if::route(arguments, output),
+        Some(FabricAction::Quality(arguments)) => what_if::quality(arguments, output),
+        Some(FabricAction::Check(arguments)) => what_if::check(arguments, output),
+        Some(FabricAction::Drain(arguments)) => what_if::drain(arguments, output),
+        Some(FabricAction::Compare(arguments)) => what_if::compare(arguments, output),
+        Some(FabricAction::Diff(arguments)) => what_if::diff(arguments, output),
         Some(FabricAction::Convert(arguments)) => files::convert(arguments, output),
         Some(FabricAction::Draw(arguments)) => files::draw(arguments, output),
         Some(FabricAction::Generate(arguments)) => files::generate(arguments, output),

@@ -261,8 +261,8 @@ fn a_cycle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_vl() {
     snapshot.vl_maps.values_mut().for_each(|map| map[5] = 15);
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     let checked = check(&snapshot.graph, snapshot.tables.as_ref().unwrap());
-    let judged = crate::study::Judged::of_snapshot(&snapshot, &checked);
+    let judged = crate::what_if::Judged::of_snapshot(&snapshot, &checked);
     assert_eq!((judged.good, judged.is_open()), (false, false));
     snapshot.vl_maps.clear();
-    assert!(crate::study::Judged::of_snapshot(&snapshot, &checked).is_open());
+    assert!(crate::what_if::Judged::of_snapshot(&snapshot, &checked).is_open());
 }

@@ -27,7 +27,7 @@ pub const ENGINES: [Engine; 7] = Engine::ALL;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
-pub enum StudyError {
+pub enum WhatIfError {
     /// A name leads nowhere.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -132,7 +132,7 @@ impl Question {
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
-pub fn routed(graph: &Graph, lids: &Arc<Lids>, options: &RouteOptions) -> Result<Routed, StudyError> {
+pub fn routed(graph: &Graph, lids: &Arc<Lids>, options: &RouteOptions) -> Result<Routed, WhatIfError> {
     let question = Question::of(graph, options)?;
     if options.engine.is_none() {
         let Measured { engine, why, routing, checked, seconds } =
@@ -150,10 +150,10 @@ pub fn routed(graph: &Graph, lids: &Arc<Lids>, options: &RouteOptions) -> Result
 
 impl Routed {
     /// With what the file should have been asked about. Tables for nobody are refused.
-    fn said_of(mut self, graph: &Graph, lids: &Lids) -> Result<Self, StudyError> {
+    fn said_of(mut self, graph: &Graph, lids: &Lids) -> Result<Self, WhatIfError> {
         if self.checked.pairs == 0 {
             let (switches, hosts) = (graph.count(Kind::Switch), graph.count(Kind::Host));
-            return Err(StudyError::Nothing { switches, hosts });
+            return Err(WhatIfError::Nothing { switches, hosts });
         }
         let notes = &mut self.routing.notes;
         if let Some(first) = lids.refused().first() {
@@ -443,7 +443,7 @@ pub fn loss(
     options: &RouteOptions,
     parts: &[String],
     drained: bool,
-) -> Result<(Loss, WhatIf), StudyError> {
+) -> Result<(Loss, WhatIf), WhatIfError> {
     let lids = Arc::new(Lids::of_graph(graph, options.lmc)?);
     let (cables, gone) = parts_of(graph, parts)?;
     let before = routed(graph, &lids, options)?;

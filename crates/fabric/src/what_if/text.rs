@@ -1,4 +1,4 @@
-//! The result of a study as text.
+//! The results as text.
 
 use topology::{counted, verb};
 

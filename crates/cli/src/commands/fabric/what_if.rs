@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ::fabric::names;
 use ::fabric::snapshot::Snapshot;
-use ::fabric::study::{self, ENGINES, Judged, RouteOptions, text};
+use ::fabric::what_if::{self, ENGINES, Judged, RouteOptions, text};
 use serde_json::json;
 use topology::routing::vls::{Mapping, Service};
 use topology::routing::{Engine as RoutingEngine, Lids, Tables, VlAssignment, referee};
@@ -38,7 +38,7 @@ fn status(good: bool) -> u8 {
 }
 
 /// Names that lead nowhere and engines that refuse are the command line's fault.
-fn refused(error: study::StudyError) -> Failure {
+fn refused(error: what_if::WhatIfError) -> Failure {
     Failure::usage(error)
 }
 
@@ -74,17 +74,17 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let snapshot = source(&arguments.source, false, output)?;
     let (options, warning) = on(options, &snapshot);
     let whole = snapshot.graph;
-    let graph = study::without(&whole, &arguments.without).map_err(Failure::usage)?;
+    let graph = what_if::without(&whole, &arguments.without).map_err(Failure::usage)?;
     if arguments.dump.is_some() {
         told_apart(&graph)?;
     }
     output.progress("computing the forwarding tables (LFTs)");
     let lids = Arc::new(Lids::of_graph(&whole, options.lmc).map_err(Failure::usage)?);
-    let routed = study::routed(&graph, &lids, &options).map_err(refused)?;
+    let routed = what_if::routed(&graph, &lids, &options).map_err(refused)?;
     output.progress("measuring the routes");
     let tables = &routed.routing.tables;
     let judged = Judged::of(&graph, &routed.checked);
-    let quality = study::quality(&graph, tables, SEED);
+    let quality = what_if::quality(&graph, tables, SEED);
     output.progress_done();
     if let Some(folder) = &folder {
         dump::write(&graph, tables, judged.vls, folder, output)?;
@@ -178,7 +178,7 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
             let (options, _) = on(RouteOptions::default(), &snapshot);
-            let routed = study::routed(graph, &lids, &options).map_err(refused)?;
+            let routed = what_if::routed(graph, &lids, &options).map_err(refused)?;
             let of = format!(
                 "forwarding tables (LFTs) of the engine {}, as there are no others",
                 routed.engine.word()
@@ -186,7 +186,7 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
             (routed.routing.tables, of)
         }
     };
-    let quality = study::quality(graph, &tables, SEED);
+    let quality = what_if::quality(graph, &tables, SEED);
     output.progress_done();
     output.form(
         "tieline.fabric.quality/1",
@@ -269,7 +269,7 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
     let (options, warning) = on(options, &snapshot);
     let graph = snapshot.graph;
     output.progress("routing before and after");
-    let (loss, _) = study::loss(&graph, &options, &parts, true).map_err(refused)?;
+    let (loss, _) = what_if::loss(&graph, &options, &parts, true).map_err(refused)?;
     output.progress_done();
     let good = loss.judged.good && loss.cut_off.is_empty();
     output.form(
@@ -292,13 +292,13 @@ pub(super) fn compare(arguments: &Pair, output: Shown) -> Outcome {
         let graph = snapshot.graph;
         output.progress(&format!("routing {}", path.display()));
         let lids = Arc::new(Lids::of_graph(&graph, options.lmc).map_err(Failure::usage)?);
-        let routed = study::routed(&graph, &lids, &options).map_err(refused)?;
-        let quality = study::quality(&graph, &routed.routing.tables, SEED);
+        let routed = what_if::routed(&graph, &lids, &options).map_err(refused)?;
+        let quality = what_if::quality(&graph, &routed.routing.tables, SEED);
         sides.push((path.display().to_string(), routed.engine.word(), quality, routed.checked.is_good()));
     }
     output.progress_done();
     let [a, b] = sides.as_slice() else { return Ok(PASS) };
-    let side = |side: &(String, &str, study::Quality, bool)| json!({ "file": side.0, "engine": side.1, "quality": side.2, "good": side.3 });
+    let side = |side: &(String, &str, what_if::Quality, bool)| json!({ "file": side.0, "engine": side.1, "quality": side.2, "good": side.3 });
     output.form(
         "tieline.fabric.compare/1",
         || Ok(json!({ "a": side(a), "b": side(b) })),
