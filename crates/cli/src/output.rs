@@ -19,21 +19,21 @@ use crate::terminal::{self, knows_codes};
 /// Schema of what is printed instead of a result.
 const ERROR_SCHEMA: &str = "tieline.error/1";
 
-/// How often steps are told that differ in numbers alone, where they are not shown on a terminal.
+/// How often steps that differ only in numbers are printed, where the output is not a terminal.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
 
-/// What was told last.
-static TOLD: Mutex<Told> = Mutex::new(Told { stem: String::new(), at: None });
+/// The step that was printed last.
+static LAST_STEP: Mutex<LastStep> = Mutex::new(LastStep { stem: String::new(), at: None });
 
-/// A step that was told.
-struct Told {
+/// A step that was printed.
+struct LastStep {
     /// Its words without the numbers.
     stem: String,
     at: Option<Instant>,
 }
 
-impl Told {
-    /// Whether this is another kind of step than the one before, or that is long ago; if so, it counts as told.
+impl LastStep {
+    /// Whether this step is of another kind than the last, or the last is long ago; if so, it counts as printed.
     fn is_due(&mut self, text: &str, now: Instant) -> bool {
         let stem = text.replace(|character: char| character.is_ascii_digit(), "");
         if stem == self.stem && self.at.is_some_and(|at| now.duration_since(at) < TELL_AGAIN) {
@@ -136,7 +136,7 @@ impl Output {
             drop(write!(err, "\r\x1b[K{text}"));
             drop(err.flush());
         } else if !self.json
-            && TOLD.lock().unwrap_or_else(PoisonError::into_inner).is_due(text, Instant::now())
+            && LAST_STEP.lock().unwrap_or_else(PoisonError::into_inner).is_due(text, Instant::now())
         {
             drop(writeln!(err, "{text}"));
         }
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn steps_that_differ_in_numbers_alone_are_told_now_and_then() {
-        let (mut told, start) = (Told { stem: String::new(), at: None }, Instant::now());
-        let mut at = |text: &str, ms: u64| told.is_due(text, start + Duration::from_millis(ms));
+        let (mut last, start) = (LastStep { stem: String::new(), at: None }, Instant::now());
+        let mut at = |text: &str, ms: u64| last.is_due(text, start + Duration::from_millis(ms));
         assert!(at("exchange", 0) && at("exchange: pair 1 of 12", 0));
         assert!(!at("exchange: pair 2 of 12", 10) && !at("exchange: pair 3 of 12", 4999));
         assert!(at("exchange: pair 4 of 12", 5000) && !at("exchange: pair 5 of 12", 5001));

@@ -116,8 +116,8 @@ impl Build {
         };
         let mut run = Run::start(self, &["--list"]).map_err(failed)?;
         let status = run.wait(RUN_LIMIT, &crate::progress::Quiet).map_err(|why| failed(why.text()))?;
-        let said = run.said();
-        serde_json::from_str(&said.out).map_err(|_| failed(said.complaint(status)))
+        let printed = run.printed();
+        serde_json::from_str(&printed.out).map_err(|_| failed(printed.complaint(status)))
     }
 
     fn measure(&self, entry: &Entry, waiter: &dyn Waiter) -> std::result::Result<Reading, NoReading> {
@@ -128,9 +128,9 @@ impl Build {
         }
         let mut run = Run::start(self, &words).map_err(NoReading::Failed)?;
         let status = run.wait(entry.short_run().unwrap_or(RUN_LIMIT), waiter)?;
-        let said = run.said();
-        reading(entry.id, &said.out).map_err(|reason| {
-            let complaint = if said.out.is_empty() { said.complaint(status) } else { reason };
+        let printed = run.printed();
+        reading(entry.id, &printed.out).map_err(|reason| {
+            let complaint = if printed.out.is_empty() { printed.complaint(status) } else { reason };
             NoReading::Failed(complaint)
         })
     }
@@ -171,7 +171,7 @@ struct Run {
     is_reaped: bool,
 }
 
-struct Said {
+struct Printed {
     out: String,
     err: String,
 }
@@ -222,11 +222,11 @@ impl Run {
     }
 
     /// What it has printed. A process that it left behind may still hold the pipes.
-    fn said(mut self) -> Said {
+    fn printed(mut self) -> Printed {
         let of = |reader: Option<Receiver<String>>| {
             reader.and_then(|reader| reader.recv_timeout(END_LIMIT).ok()).unwrap_or_default()
         };
-        Said { out: of(self.out.take()), err: of(self.err.take()) }
+        Printed { out: of(self.out.take()), err: of(self.err.take()) }
     }
 }
 
@@ -240,7 +240,7 @@ impl Drop for Run {
     }
 }
 
-impl Said {
+impl Printed {
     /// Its last line on standard error.
     fn complaint(&self, status: ExitStatus) -> String {
         let last = self.err.lines().rev().find(|line| !line.trim().is_empty());

@@ -5,6 +5,7 @@
 
 pub mod arrival;
 pub mod attach;
+pub mod child_driver;
 pub mod connect;
 pub mod dma;
 pub mod dma_bench;
@@ -26,4 +27,3 @@ pub(crate) mod server;
 pub mod sisci;
 pub mod sizes;
 pub mod sockets;
-pub mod told;

@@ -12,8 +12,8 @@ use crate::{
     error::Result,
     patterns::{
         attach::Where,
+        child_driver::{self, ChildDriver},
         pio,
-        told::{self, Told},
     },
     poll::Poll,
     run::Sides,
@@ -26,8 +26,8 @@ const WHAT: &str = "the C API";
 const WORD_OFFSET: usize = 32;
 
 /// Starts one of the two processes.
-fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<Told> {
-    let mut command = Command::new(told::find(PROGRAM, WHAT)?);
+fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<ChildDriver> {
+    let mut command = Command::new(child_driver::find(PROGRAM, WHAT)?);
     command.args([peer.to_string(), cpu.to_string(), ids.to_string()]).env("TIELINE_NODE", node.to_string());
     if let Some(dir) = &place.runtime_dir {
         command.env("TIELINE_RUNTIME_DIR", dir);
@@ -35,14 +35,14 @@ fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<
     if let Some(cluster) = &place.cluster {
         command.env("TIELINE_CLUSTER", cluster);
     }
-    Told::start(command, PROGRAM, WHAT)
+    ChildDriver::start(command, PROGRAM, WHAT)
 }
 
 /// The two processes.
 #[derive(Debug)]
 pub struct Measurer {
-    near: Told,
-    far: Told,
+    near: ChildDriver,
+    far: ChildDriver,
 }
 
 impl Measurer {

@@ -17,7 +17,7 @@ use sockets_rules::{
 
 use crate::{
     error::{BenchError, Result},
-    patterns::told::{self, Told},
+    patterns::child_driver::{self, ChildDriver},
     run::Sides,
 };
 
@@ -43,8 +43,8 @@ fn own() -> Result<PathBuf> {
 /// The same program twice: ours with the library, the reference without.
 #[derive(Debug)]
 pub struct Twins {
-    entered: Told,
-    plain: Told,
+    entered: ChildDriver,
+    plain: ChildDriver,
     cpu: usize,
     program: PathBuf,
     options: Options,
@@ -56,7 +56,7 @@ pub struct Twins {
 impl Twins {
     /// Starts both on this processor; `order` is what both are told, with so many rounds.
     pub fn start(cpu: usize, order: &'static str, rounds: u32) -> Result<Self> {
-        let program = told::find(PROGRAM, WHAT)?;
+        let program = child_driver::find(PROGRAM, WHAT)?;
         let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own()?]).map_err(absent)?;
         // Counted, as under `tieline run`.
         let statistics = std::env::temp_dir().join(format!("tieline-bench-sockets-{}", std::process::id()));
@@ -74,8 +74,9 @@ impl Twins {
 }
 
 /// Both, ready, the library in the first and not in the second.
-fn pair(program: &Path, cpu: usize, options: &Options) -> Result<[Told; 2]> {
-    let start = |options: Option<&Options>| Told::start(command(program, cpu, options)?, PROGRAM, WHAT);
+fn pair(program: &Path, cpu: usize, options: &Options) -> Result<[ChildDriver; 2]> {
+    let start =
+        |options: Option<&Options>| ChildDriver::start(command(program, cpu, options)?, PROGRAM, WHAT);
     let mut both = [start(Some(options))?, start(None)?];
     for (twin, inside) in both.iter_mut().zip([1.0, 0.0]) {
         twin.ready()?;

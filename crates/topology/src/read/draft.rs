@@ -144,15 +144,15 @@ impl Draft {
         for (name, id) in &self.ids {
             names[id.0 as usize] = name;
         }
-        let mut said = Said::with_capacity(halves.len());
+        let mut reports = Reports::with_capacity(halves.len());
         let mut whole = Vec::with_capacity(halves.len());
         for half in halves {
             let to = self.known[half.to.0.0 as usize].map(|other| (other, half.to.1));
-            let (first, before) = *said.of.entry(half.from).or_insert((half.line, to));
+            let (first, before) = *reports.of.entry(half.from).or_insert((half.line, to));
             let from = self.graph.name(half.from.0);
             match to {
                 Some(to) if before == Some(to) => {
-                    said.is_spoken_of(to, half.line, half.from);
+                    reports.add_report(to, half.line, half.from);
                     whole.push((half, to));
                 }
                 None if before.is_none() => {
@@ -171,27 +171,27 @@ impl Draft {
                 }
             }
         }
-        wire(&mut self.graph, &whole, &said, self.one_end_is_enough, anomalies);
+        wire(&mut self.graph, &whole, &reports, self.one_end_is_enough, anomalies);
         self.graph.finish()
     }
 }
 
 type End = (NodeIx, u8);
 
-/// What ports say.
-struct Said {
-    /// By the port that speaks: in which line first, and where its cable leads, if that is described.
+/// What ports report of their cables.
+struct Reports {
+    /// By the reporting port: its first line, and where its cable leads, if that is described.
     of: HashMap<End, (u32, Option<End>)>,
-    /// By the port that is spoken of: in which line, and by which port; the first and the first other.
+    /// By the reported port: line and reporting port, of the first report and of the first by another port.
     about: HashMap<End, [Option<(u32, End)>; 2]>,
 }
 
-impl Said {
+impl Reports {
     fn with_capacity(count: usize) -> Self {
         Self { of: HashMap::with_capacity(count), about: HashMap::with_capacity(count) }
     }
 
-    fn is_spoken_of(&mut self, port: End, line: u32, by: End) {
+    fn add_report(&mut self, port: End, line: u32, by: End) {
         let about = self.about.entry(port).or_default();
         if about[0].is_none() {
             about[0] = Some((line, by));
@@ -200,12 +200,12 @@ impl Said {
         }
     }
 
-    /// What contradicts a cable that only `from` speaks of: another line, its port and where that leads.
+    /// What contradicts a cable that only `from` reports: another line, its port and where that leads.
     fn against(&self, from: End, to: End) -> Option<(u32, End, Option<End>)> {
         if let Some((line, back)) = self.of.get(&to) {
             return Some((*line, to, *back));
         }
-        // Two can't both lead to one port; and who leads to the port that speaks here says that it is wired elsewhere.
+        // Two cables can't lead to one port; and a report of the reporting port by another port says that it is wired elsewhere.
         [to, from].into_iter().find_map(|port| {
             let about = self.about.get(&port)?.iter().flatten();
             let mut others = about.filter(|(_, other)| *other != from && *other != to);
@@ -218,18 +218,18 @@ impl Said {
 fn wire(
     graph: &mut GraphBuilder,
     halves: &[(Half, End)],
-    said: &Said,
+    reports: &Reports,
     one_end_is_enough: bool,
     anomalies: &mut Anomalies,
 ) {
-    let agreed = |half: &Half, to: &End| said.of.get(to).is_some_and(|back| back.1 == Some(half.from));
+    let agreed = |half: &Half, to: &End| reports.of.get(to).is_some_and(|back| back.1 == Some(half.from));
     for (half, to) in halves.iter().filter(|(half, to)| agreed(half, to) || half.from == *to) {
         join(graph, half, *to, anomalies);
     }
     for (half, to) in halves.iter().filter(|(half, to)| !agreed(half, to) && half.from != *to) {
         let line = half.line as usize;
         let (from, other) = (graph.name(half.from.0), graph.name(to.0));
-        match said.against(half.from, *to) {
+        match reports.against(half.from, *to) {
             Some((against, port, leads)) => {
                 let leads = leads.map_or_else(
                     || "a node that is not described".to_owned(),

@@ -17,9 +17,9 @@ use crate::graph::{Graph, Kind, LinkSpec, NodeSpec, Speed, Width};
 /// Elements within elements that are followed; more are no topology.
 const DEEPEST: usize = 64;
 
-/// What is said of a port or of a node.
+/// An XML element that describes a port or a node.
 #[derive(Debug, Default, Clone)]
-struct Said {
+struct Element {
     guid: Option<u64>,
     port_guid: Option<u64>,
     kind: Option<Kind>,
@@ -28,7 +28,7 @@ struct Said {
     ports: u64,
 }
 
-impl Said {
+impl Element {
     /// What it is known by: its GUID, and in plans its name.
     fn key(&self) -> Option<String> {
         match self.guid {
@@ -43,13 +43,13 @@ impl Said {
 struct Link {
     line: usize,
     rate: Option<LinkSpec>,
-    ends: Vec<Said>,
+    ends: Vec<Element>,
 }
 
 /// All that was said.
 #[derive(Default)]
 struct Parsed {
-    nodes: Vec<(usize, Said)>,
+    nodes: Vec<(usize, Element)>,
     links: Vec<Link>,
 }
 
@@ -60,28 +60,28 @@ pub(super) fn read(bytes: &[u8], anomalies: &mut Anomalies) -> Result<Graph, Rea
     }
     let parsed = parse(text.strip_prefix('\u{feff}').unwrap_or(&text), anomalies);
     // A node has as many ports as the highest number that is spoken of.
-    let mut order: Vec<(String, usize, Said)> = Vec::new();
+    let mut order: Vec<(String, usize, Element)> = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     let ends = parsed.links.iter().flat_map(|link| link.ends.iter().map(|end| (link.line, end)));
-    for (line, said) in parsed.nodes.iter().map(|(line, said)| (*line, said)).chain(ends) {
-        let Some(key) = said.key() else {
+    for (line, element) in parsed.nodes.iter().map(|(line, element)| (*line, element)).chain(ends) {
+        let Some(key) = element.key() else {
             anomalies.add(line, Cause::NotUnderstood, "a node with neither GUID nor name: left out");
             continue;
         };
         let at = *index.entry(key.clone()).or_insert(order.len());
         if at == order.len() {
-            order.push((key, line, said.clone()));
+            order.push((key, line, element.clone()));
         }
         let node = &mut order[at].2;
-        node.ports = node.ports.max(said.ports).max(said.port.unwrap_or(0).min(254));
-        node.kind = node.kind.or(said.kind);
+        node.ports = node.ports.max(element.ports).max(element.port.unwrap_or(0).min(254));
+        node.kind = node.kind.or(element.kind);
         if node.name.is_empty() {
-            node.name.clone_from(&said.name);
+            node.name.clone_from(&element.name);
         }
     }
     let mut draft = Draft::new(true);
-    for (key, line, said) in &order {
-        node(&mut draft, key, *line, said, anomalies)?;
+    for (key, line, element) in &order {
+        node(&mut draft, key, *line, element, anomalies)?;
     }
     for found in &parsed.links {
         link(&mut draft, found, anomalies);
@@ -93,20 +93,25 @@ fn node(
     draft: &mut Draft,
     key: &str,
     line: usize,
-    said: &Said,
+    element: &Element,
     anomalies: &mut Anomalies,
 ) -> Result<(), ReadError> {
-    let Some(kind) = said.kind else {
+    let Some(kind) = element.kind else {
         anomalies.add(
             line,
             Cause::NotUnderstood,
-            format_args!("`{}` is of an unknown kind: left out", said.name),
+            format_args!("`{}` is of an unknown kind: left out", element.name),
         );
         return Ok(());
     };
-    let ports = u8::try_from(said.ports.clamp(1, 254)).unwrap_or(254);
+    let ports = u8::try_from(element.ports.clamp(1, 254)).unwrap_or(254);
     let id = draft.id(key);
-    draft.node(line, id, NodeSpec::new(kind, &said.name, ports).guid(said.guid.unwrap_or(0)), anomalies)?;
+    draft.node(
+        line,
+        id,
+        NodeSpec::new(kind, &element.name, ports).guid(element.guid.unwrap_or(0)),
+        anomalies,
+    )?;
     Ok(())
 }
 
@@ -145,7 +150,7 @@ fn parse(file: &str, anomalies: &mut Anomalies) -> Parsed {
     let mut reader = Reader::from_str(file);
     let (mut parsed, mut path) = (Parsed::default(), Vec::<String>::new());
     let (mut text, mut counted, mut line) = (String::new(), 0, 1);
-    let mut inside_node: Option<Said> = None;
+    let mut inside_node: Option<Element> = None;
     loop {
         let event = reader.read_event();
         let at = (reader.buffer_position() as usize).clamp(counted, bytes.len());
@@ -168,10 +173,10 @@ fn parse(file: &str, anomalies: &mut Anomalies) -> Parsed {
                     "Link" => parsed.links.push(Link { line, ..Link::default() }),
                     "Port" if within(&path, "Link") => {
                         if let Some(link) = parsed.links.last_mut() {
-                            link.ends.push(Said::default());
+                            link.ends.push(Element::default());
                         }
                     }
-                    "Node" if within(&path, "Nodes") => inside_node = Some(Said::default()),
+                    "Node" if within(&path, "Nodes") => inside_node = Some(Element::default()),
                     _ => {}
                 }
                 text.clear();
@@ -222,7 +227,7 @@ fn resolved(entity: &quick_xml::events::BytesRef<'_>) -> String {
 }
 
 /// A value of a port or node.
-fn value(said: &mut Said, name: &str, text: &str, line: usize, anomalies: &mut Anomalies) {
+fn value(element: &mut Element, name: &str, text: &str, line: usize, anomalies: &mut Anomalies) {
     let text = text.trim();
     let mut number = |parsed: Option<u64>| {
         if parsed.is_none() {
@@ -231,13 +236,13 @@ fn value(said: &mut Said, name: &str, text: &str, line: usize, anomalies: &mut A
         parsed
     };
     match name {
-        "NodeGUID" => said.guid = number(hex(text)),
-        "PortGUID" => said.port_guid = number(hex(text)).filter(|guid| *guid != 0),
-        "PortNum" => said.port = number(text.parse().ok()),
-        "NumPorts" => said.ports = number(text.parse().ok()).unwrap_or(0).min(254),
-        "NodeDesc" => text.clone_into(&mut said.name),
+        "NodeGUID" => element.guid = number(hex(text)),
+        "PortGUID" => element.port_guid = number(hex(text)).filter(|guid| *guid != 0),
+        "PortNum" => element.port = number(text.parse().ok()),
+        "NumPorts" => element.ports = number(text.parse().ok()).unwrap_or(0).min(254),
+        "NodeDesc" => text.clone_into(&mut element.name),
         "NodeType" => {
-            said.kind = match text {
+            element.kind = match text {
                 "FI" | "HFI" | "CA" => Some(Kind::Host),
                 "SW" => Some(Kind::Switch),
                 "RT" => Some(Kind::Router),

@@ -103,20 +103,20 @@ impl Route {
     }
 
     /// What a word says that should have one of these meanings; `None`: nothing was written yet.
-    pub(super) fn read(self, word: u64, meanings: &[Meaning]) -> Result<Option<Said>, Mangled> {
+    pub(super) fn read(self, word: u64, meanings: &[Meaning]) -> Result<Option<Message>, Mangled> {
         if word == 0 {
             return Ok(None);
         }
         let (number, attempt) = (word as Number, (word >> 32) as u8);
         let fits = |meaning: &&Meaning| self.check(**meaning, number, attempt) == word >> 40;
         let meaning = *meanings.iter().find(fits).ok_or(Mangled)?;
-        Ok(Some(Said { number, attempt, meaning }))
+        Ok(Some(Message { number, attempt, meaning }))
     }
 }
 
 /// A word, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Message {
     pub(super) number: Number,
     pub(super) attempt: u8,
     pub(super) meaning: Meaning,
@@ -149,7 +149,7 @@ mod tests {
         let route = Route::new(4, 8, 1);
         let word = route.word(Meaning::Right, 77, 200);
         let answers = [Meaning::Right, Meaning::Wrong];
-        let said = Said { number: 77, attempt: 200, meaning: Meaning::Right };
+        let said = Message { number: 77, attempt: 200, meaning: Meaning::Right };
         assert_eq!(route.read(word, &answers), Ok(Some(said)));
         assert_eq!(route.read(0, &answers), Ok(None));
         assert_eq!(route.read(word, &[Meaning::Announced]), Err(Mangled), "another meaning");

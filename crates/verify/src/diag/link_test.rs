@@ -33,39 +33,39 @@ impl LinkTest {
     }
 }
 
-/// From which node to which.
-type Ways = BTreeSet<(NodeId, NodeId)>;
-/// By the node from which and the node to which.
+/// Source and destination nodes.
+type Pairs = BTreeSet<(NodeId, NodeId)>;
+/// Results by source and destination node.
 type Outcomes = BTreeMap<(NodeId, NodeId), LinkTest>;
 
-/// Tests all links of these nodes that stand and lead where they should, and adds what came of it to each node.
+/// Tests all links of these nodes that are up and lead to the right node, and adds the results to each node.
 pub(super) fn run(
     target: &Target,
     nodes: &mut [NodeDiag],
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), CouldNotRun> {
-    let mut ways = Ways::new();
+    let mut pairs = Pairs::new();
     for node in nodes.iter() {
         let stand = node.links.iter().filter(|link| carries(link));
-        ways.extend(stand.map(|link| (node.node, link.peer)));
+        pairs.extend(stand.map(|link| (node.node, link.peer)));
     }
-    let mut near: Vec<NodeId> = ways.iter().map(|(a, b)| *a.min(b)).collect();
+    let mut near: Vec<NodeId> = pairs.iter().map(|(a, b)| *a.min(b)).collect();
     near.sort_unstable();
     near.dedup();
     if near.is_empty() {
         return Ok(());
     }
-    // Each holds two nodes at a time.
+    // Each worker attaches to two nodes at a time.
     capacity::all_at_once(2)?;
     let workers = Target { nodes: near.clone(), ..target.clone() };
     let test = |at_a_time| -> Result<Outcomes, CouldNotRun> {
-        let all = workers.on_nodes(at_a_time, |node| from(target, node, &ways, stop));
+        let all = workers.on_nodes(at_a_time, |node| from(target, node, &pairs, stop));
         all.into_iter().try_fold(Outcomes::new(), |mut sum, one| {
             sum.append(&mut one?);
             Ok(sum)
         })
     };
-    // One after the other they may have enough.
+    // One at a time may have enough descriptors.
     let mut outcomes = test(capacity::at_a_time(near.len() * 2)?.div_ceil(2)).or_else(|_| test(1))?;
     for node in nodes {
         let peers: Vec<NodeId> = node.links.iter().map(|link| link.peer).collect();
@@ -74,11 +74,11 @@ pub(super) fn run(
     Ok(())
 }
 
-/// All links of a node to higher ones, in those directions that are to be tested.
+/// Tests the links of a node to nodes of higher IDs, in the requested directions.
 fn from(
     target: &Target,
     near: NodeId,
-    ways: &Ways,
+    pairs: &Pairs,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcomes, CouldNotRun> {
     let attach = |node| match target.attach(node, "tieline-diag") {
@@ -87,7 +87,7 @@ fn from(
     };
     let near_end = attach(near)?;
     let mut outcomes = Outcomes::new();
-    let far_ends: BTreeSet<NodeId> = ways
+    let far_ends: BTreeSet<NodeId> = pairs
         .iter()
         .filter_map(|(a, b)| if *a == near { Some(*b) } else { (*b == near).then_some(*a) })
         .filter(|far| *far > near)
@@ -97,7 +97,7 @@ fn from(
             break;
         }
         let far_end = attach(far)?;
-        for (from, to) in [(near, far), (far, near)].into_iter().filter(|way| ways.contains(way)) {
+        for (from, to) in [(near, far), (far, near)].into_iter().filter(|pair| pairs.contains(pair)) {
             let outcome = match (&near_end, &far_end) {
                 (Ok(near_end), Ok(far_end)) if from == near => Ok(between(near_end, far_end)),
                 (Ok(near_end), Ok(far_end)) => Ok(between(far_end, near_end)),

@@ -14,9 +14,9 @@ use super::{absent, entered, room::Room, share::Share};
 use crate::{
     error::{BenchError, Result},
     patterns::{
+        child_driver::{self, ChildDriver},
         manager::{cpu_time_ns, pss_bytes},
         sockets::PROGRAM,
-        told::{self, Told},
     },
     progress::Waiter,
     run::Sides,
@@ -93,7 +93,7 @@ pub struct Latency {
 
 /// The program once.
 pub struct Measure {
-    told: Told,
+    child_driver: ChildDriver,
     waiter: Arc<dyn Waiter>,
     /// Where it counts, if it has rings.
     counted: Option<PathBuf>,
@@ -104,7 +104,7 @@ pub struct Measure {
 impl Measure {
     /// Starts it: near ends on the first processor, far ends on the second.
     pub fn start(cpus: [usize; 2], rings: bool, waiter: Arc<dyn Waiter>) -> Result<Self> {
-        let program = told::find(PROGRAM, WHAT)?;
+        let program = child_driver::find(PROGRAM, WHAT)?;
         let arguments = cpus.map(|cpu| cpu.to_string());
         let room = Room::new()?;
         let mut command = Command::new(&program);
@@ -119,15 +119,16 @@ impl Measure {
             command.envs(entered(&program, &arguments, &launch::counted(&library, &path, true))?);
             counted = Some(path);
         }
-        let mut all = Self { told: Told::start(command, PROGRAM, WHAT)?, waiter, counted, _room: room };
+        let mut all =
+            Self { child_driver: ChildDriver::start(command, PROGRAM, WHAT)?, waiter, counted, _room: room };
         all.expect("ready")?;
-        all.told.say("inside libtieline")?;
+        all.child_driver.say("inside libtieline")?;
         all.expect(if rings { "1" } else { "0" })?;
         Ok(all)
     }
 
     fn line(&mut self) -> Result<String> {
-        self.told.line_within(ORDER_TIMEOUT, &self.waiter)
+        self.child_driver.line_within(ORDER_TIMEOUT, &self.waiter)
     }
 
     fn expect(&mut self, wanted: &str) -> Result<()> {
@@ -142,19 +143,19 @@ impl Measure {
 
     /// So many round trips of so many bytes.
     pub fn latency(&mut self, size_bytes: u32, rounds: u32) -> Result<Latency> {
-        self.told.say(&format!("latency {size_bytes} {rounds}"))?;
+        self.child_driver.say(&format!("latency {size_bytes} {rounds}"))?;
         self.numbers().map(|[median_ns, tail_ns]| Latency { median_ns, tail_ns })
     }
 
     /// Opens so many connections, or as many as it may: how many those are, and the process that has their other ends.
     pub fn idle(&mut self, connections: u32) -> Result<(u32, u32)> {
-        self.told.say(&format!("idle {connections}"))?;
+        self.child_driver.say(&format!("idle {connections}"))?;
         self.numbers().map(|[opened, other]| (opened as u32, other as u32))
     }
 
     /// Number of its process.
     pub fn id(&self) -> u32 {
-        self.told.id()
+        self.child_driver.id()
     }
 
     /// Adds what it and its other ends have counted until now.
@@ -207,7 +208,7 @@ fn start_all(places: &[[usize; 2]], rings: bool, waiter: &Arc<dyn Waiter>) -> Re
 
 /// Millions a second of all together.
 fn rate(all: &mut [Measure], order: &str) -> Result<f64> {
-    all.iter_mut().try_for_each(|one| one.told.say(order))?;
+    all.iter_mut().try_for_each(|one| one.child_driver.say(order))?;
     let mut millions = 0.0;
     for one in all {
         let line = one.line()?;

@@ -6,7 +6,7 @@ use tieline::{Node, NodeId, RemoteMap, Segment, SegmentId, SegmentOptions};
 
 use super::{
     ServeOptions, Tool,
-    desk::{DESK_BYTES, Desk, Head, Order, Service},
+    mailbox::{Head, MAILBOX_BYTES, Mailbox, Order, Service},
 };
 use crate::{
     error::{BenchError, Result},
@@ -26,13 +26,14 @@ enum Role {
 }
 
 /// Segments are numbered apart from each other and from what programs choose, by the other's node.
-fn desk_of(tool: Tool, role: Role, other: NodeId) -> SegmentId {
+fn mailbox_of(tool: Tool, role: Role, other: NodeId) -> SegmentId {
     SegmentId(0x5e00_0000 | (tool as u32) << 20 | (role as u32) << 19 | (other.get() & 0x7_ffff))
 }
 
 fn open(node: &Node, tool: Tool, role: Role, other: NodeId, extra: u64) -> Result<Segment> {
-    let mine = node.create_segment_with(&SegmentOptions::new(DESK_BYTES).id(desk_of(tool, role, other)))?;
-    Desk::new(mine.window(), tool)?.sign(&Head::of(tool, extra))?;
+    let mine =
+        node.create_segment_with(&SegmentOptions::new(MAILBOX_BYTES).id(mailbox_of(tool, role, other)))?;
+    Mailbox::new(mine.window(), tool)?.sign(&Head::of(tool, extra))?;
     mine.make_available()?;
     Ok(mine)
 }
@@ -81,10 +82,10 @@ impl Client {
             },
             error => error,
         };
-        let desk = desk_of(tool, Role::Server, node.id());
-        let other = Server::meet(tool.name(), &node, server, desk, progress).map_err(absent)?;
+        let mailbox = mailbox_of(tool, Role::Server, node.id());
+        let other = Server::meet(tool.name(), &node, server, mailbox, progress).map_err(absent)?;
         let map = other.segment.map()?;
-        let head = Desk::new(map.window()?, tool)?.head()?;
+        let head = Mailbox::new(map.window()?, tool)?.head()?;
         head.check(tool)?;
         Ok(Self { node, server, tool, _mine: mine, other, given_up: false, map, head, sent: 0 })
     }
@@ -102,11 +103,11 @@ impl Client {
     /// Gives an order, does `near` meanwhile, and waits for the answer. The far side's own words are the cause of a
     /// failure, if it has any.
     pub fn order(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
-        let desk = Desk::new(self.map.window()?, self.tool)?;
+        let mailbox = Mailbox::new(self.map.window()?, self.tool)?;
         self.sent += 1;
-        desk.send(self.sent, &order)?;
+        mailbox.send(self.sent, &order)?;
         let (sent, other) = (self.sent, &self.other);
-        let answer = |before| desk.answer(sent, &|waited| other.check(before + waited));
+        let answer = |before| mailbox.answer(sent, &|waited| other.check(before + waited));
         let outcome = server::both(near(), answer);
         self.given_up |= outcome.as_ref().is_err_and(server::given_up);
         outcome
@@ -116,8 +117,8 @@ impl Client {
     pub fn stop(mut self) -> Result<()> {
         if self.given_up {
             // It may find that later; nobody waits for it.
-            let desk = Desk::new(self.map.window()?, self.tool)?;
-            return desk.send(self.sent + 1, &Order::new(Order::STOP, [0; 3]));
+            let mailbox = Mailbox::new(self.map.window()?, self.tool)?;
+            return mailbox.send(self.sent + 1, &Order::new(Order::STOP, [0; 3]));
         }
         self.order(Order::new(Order::STOP, [0; 3]), &mut || Ok(())).map(drop)
     }
@@ -136,26 +137,25 @@ pub fn serve<S: Service + Send>(
     let extra = lay_out(&node)?;
     let mine = open(&node, tool, Role::Server, options.client, extra)?;
     let theirs = Arc::new(
-        node.connect_segment(options.client, desk_of(tool, Role::Client, node.id()), options.wait).map_err(
-            |error| {
+        node.connect_segment(options.client, mailbox_of(tool, Role::Client, node.id()), options.wait)
+            .map_err(|error| {
                 BenchError::Usage(format!(
                     "{}: no client came from node {} within {} s ({error})",
                     tool.name(),
                     options.client,
                     options.wait.as_secs()
                 ))
-            },
-        )?,
+            })?,
     );
     let map = theirs.map()?;
-    let head = Desk::new(map.window()?, tool)?.head()?;
+    let head = Mailbox::new(map.window()?, tool)?.head()?;
     head.check(tool)?;
     let mut service = begin(&node, head.extra)?;
-    let desk = Desk::new(mine.window(), tool)?;
+    let mailbox = Mailbox::new(mine.window(), tool)?;
     crate::duo::pinned(cpu, || {
         let client = Arc::clone(&theirs);
         // Also while an order is followed that spins.
         let _watched = poll::watched(move |_| Ok(client.check()?));
-        desk.serve(&mut service, &|| poll::still_there(Duration::ZERO))
+        mailbox.serve(&mut service, &|| poll::still_there(Duration::ZERO))
     })
 }

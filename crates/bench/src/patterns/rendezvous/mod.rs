@@ -2,19 +2,19 @@
 //! exchange orders.
 //!
 //! Each makes a small segment whose name follows from the tool and the *other's* node, so that neither needs to be told
-//! more than `--rn`. The head of the segment says what it is ([`desk::Head`]): tool, form of the orders, version of
+//! more than `--rn`. The head of the segment says what it is ([`mailbox::Head`]): tool, form of the orders, version of
 //! the program. Orders go through words in the server's segment. They come from a peer, so each is checked before it is
 //! followed; a bad one is answered with a code and changes nothing.
 //!
 //! (`scipp` has words of its own, older than these: its orders carry more and are sent for every reading.)
 
-pub mod desk;
+pub mod mailbox;
 mod meet;
 pub mod memory;
 
 use std::time::Duration;
 
-pub use desk::{Code, Desk, Order, Service};
+pub use mailbox::{Code, Mailbox, Order, Service};
 pub use meet::{Client, serve};
 use tieline::NodeId;
 

@@ -1,10 +1,10 @@
 use shm::region::{Region, RegionOptions};
 
-use super::{desk::*, *};
+use super::{mailbox::*, *};
 use crate::rng::Rng;
 
 fn region() -> Region {
-    Region::create(&RegionOptions::new("desk", DESK_BYTES)).unwrap()
+    Region::create(&RegionOptions::new("desk", MAILBOX_BYTES)).unwrap()
 }
 
 /// Adds its arguments; refuses task 9.
@@ -25,15 +25,15 @@ impl Service for Adder {
 #[test]
 fn orders_are_followed_and_failures_told() {
     let region = region();
-    let desk = Desk::new(region.window(), Tool::Dma).unwrap();
+    let mailbox = Mailbox::new(region.window(), Tool::Dma).unwrap();
     std::thread::scope(|scope| {
         let server =
-            scope.spawn(|| Desk::new(region.window(), Tool::Dma).unwrap().serve(&mut Adder, &|| Ok(())));
+            scope.spawn(|| Mailbox::new(region.window(), Tool::Dma).unwrap().serve(&mut Adder, &|| Ok(())));
         let mut number = 0;
         let mut order = |task, arguments| {
             number += 1;
-            desk.send(number, &Order::new(task, arguments)).unwrap();
-            desk.answer(number, &|_| Ok(()))
+            mailbox.send(number, &Order::new(task, arguments)).unwrap();
+            mailbox.answer(number, &|_| Ok(()))
         };
         assert_eq!(order(1, [1, 20, 300]).unwrap(), 321);
         assert!(matches!(order(2, [0; 3]), Err(BenchError::NoAnswer { .. })));
@@ -50,12 +50,12 @@ fn orders_are_followed_and_failures_told() {
 #[test]
 fn a_head_is_read_as_it_was_written() {
     let region = region();
-    let desk = Desk::new(region.window(), Tool::Intr).unwrap();
-    let nobody = desk.head().unwrap_err().to_string();
+    let mailbox = Mailbox::new(region.window(), Tool::Intr).unwrap();
+    let nobody = mailbox.head().unwrap_err().to_string();
     assert!(nobody.contains("intr") && nobody.contains("same version"), "{nobody}");
     let mine = Head::of(Tool::Intr, 77);
-    desk.sign(&mine).unwrap();
-    assert_eq!(desk.head().unwrap(), mine);
+    mailbox.sign(&mine).unwrap();
+    assert_eq!(mailbox.head().unwrap(), mine);
     mine.check(Tool::Intr).unwrap();
     let other = mine.check(Tool::Dma).unwrap_err().to_string();
     assert!(other.contains("dma") && other.contains("runs intr"), "{other}");
@@ -71,18 +71,18 @@ fn scribbled_words_do_no_harm() {
     let mut rng = Rng::new(3);
     std::thread::scope(|scope| {
         let server =
-            scope.spawn(|| Desk::new(region.window(), Tool::Dma).unwrap().serve(&mut Adder, &|| Ok(())));
-        let desk = Desk::new(region.window(), Tool::Dma).unwrap();
+            scope.spawn(|| Mailbox::new(region.window(), Tool::Dma).unwrap().serve(&mut Adder, &|| Ok(())));
+        let mailbox = Mailbox::new(region.window(), Tool::Dma).unwrap();
         for number in 1..100 {
-            for offset in (0..DESK_BYTES).step_by(8).filter(|offset| !(128..136).contains(offset)) {
+            for offset in (0..MAILBOX_BYTES).step_by(8).filter(|offset| !(128..136).contains(offset)) {
                 region.window().store_u64(offset, rng.next_u64() >> rng.below(64)).unwrap();
             }
-            assert!(desk.head().map_or(true, |head| head.version.len() <= 32));
+            assert!(mailbox.head().map_or(true, |head| head.version.len() <= 32));
             let order = Order::new(rng.next_u64() >> 1, [rng.next_u64(), rng.next_u64(), rng.next_u64()]);
-            desk.send(number, &order).unwrap();
-            let _ = desk.answer(number, &|_| Ok(()));
+            mailbox.send(number, &order).unwrap();
+            let _ = mailbox.answer(number, &|_| Ok(()));
         }
-        desk.send(100, &Order::new(Order::STOP, [0; 3])).unwrap();
+        mailbox.send(100, &Order::new(Order::STOP, [0; 3])).unwrap();
         server.join().unwrap().unwrap();
     });
 }
@@ -90,10 +90,10 @@ fn scribbled_words_do_no_harm() {
 #[test]
 fn a_server_whose_client_is_gone_ends_with_the_reason() {
     let region = region();
-    let desk = Desk::new(region.window(), Tool::Dma).unwrap();
-    let result = desk.serve(&mut Adder, &|| Err(BenchError::Usage("gone".into())));
+    let mailbox = Mailbox::new(region.window(), Tool::Dma).unwrap();
+    let result = mailbox.serve(&mut Adder, &|| Err(BenchError::Usage("gone".into())));
     assert!(matches!(result, Err(BenchError::Usage(text)) if text == "gone"));
-    let waiting = desk.answer(5, &|_| Err(BenchError::Usage("server gone".into())));
+    let waiting = mailbox.answer(5, &|_| Err(BenchError::Usage("server gone".into())));
     assert!(matches!(waiting, Err(BenchError::Usage(text)) if text == "server gone"));
 }
 

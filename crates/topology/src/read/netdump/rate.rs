@@ -2,42 +2,42 @@
 
 use crate::graph::{Speed, Width};
 
-/// What was said of a rate; nothing is what was not said, or said to be unknown.
+/// A rate as a dump gives it; `None` is what is missing or given as unknown.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ParsedRate {
     pub(super) width: Option<Width>,
     pub(super) speed: Option<Speed>,
 }
 
 /// Reads the options before the comment (`s=4 w=2`) and what follows the description in it (`lid 3 4xQDR s=4 w=2 v=4`).
 /// What is no rate that is known comes back too.
-pub(super) fn read<'a>(options: &'a str, behind: &'a str) -> (Said, Option<&'a str>) {
-    let (mut said, mut strange) = (Said::default(), None);
+pub(super) fn read<'a>(options: &'a str, behind: &'a str) -> (ParsedRate, Option<&'a str>) {
+    let (mut parsed, mut strange) = (ParsedRate::default(), None);
     let mut words = behind.split_whitespace();
     while let Some(word) = words.next() {
         if word == "lid" || word == "slot" {
             words.next();
         } else if let Some((width, speed)) = rate(word) {
             let (width, speed) = (Width::of_lanes(width), Speed::of_word(speed));
-            said = Said { width, speed };
+            parsed = ParsedRate { width, speed };
             if width.is_none() || speed.is_none() {
                 strange = Some(word);
             }
             break;
         }
     }
-    if said == Said::default() && strange.is_none() {
+    if parsed == ParsedRate::default() && strange.is_none() {
         for word in options.split_whitespace().chain(behind.split_whitespace()) {
             if let Some(code) = word.strip_prefix("w=") {
-                said.width = code.parse().ok().and_then(width_of_code);
-                strange = strange.or(said.width.is_none().then_some(word));
+                parsed.width = code.parse().ok().and_then(width_of_code);
+                strange = strange.or(parsed.width.is_none().then_some(word));
             } else if let Some(code) = word.strip_prefix("s=") {
-                said.speed = code.parse().ok().and_then(speed_of_code);
-                strange = strange.or(said.speed.is_none().then_some(word));
+                parsed.speed = code.parse().ok().and_then(speed_of_code);
+                strange = strange.or(parsed.speed.is_none().then_some(word));
             }
         }
     }
-    (said, strange)
+    (parsed, strange)
 }
 
 /// `4xHDR` in its parts.
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn all_vintages_are_read() {
         let of = |options, behind| {
-            let (said, strange) = read(options, behind);
-            (said.width, said.speed, strange)
+            let (parsed, strange) = read(options, behind);
+            (parsed.width, parsed.speed, strange)
         };
         assert_eq!(of("", " lid 3 4xQDR s=1 w=1 v=4"), (Some(Width::X4), Some(Speed::Qdr), None));
         assert_eq!(of("", " lid 3 2xNDR"), (Some(Width::X2), Some(Speed::Ndr), None));

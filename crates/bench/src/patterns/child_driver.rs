@@ -34,7 +34,7 @@ pub fn find(program: &'static str, what: &'static str) -> Result<PathBuf> {
 
 /// The process. Ends with its handle.
 #[derive(Debug)]
-pub struct Told {
+pub struct ChildDriver {
     what: &'static str,
     program: &'static str,
     process: Child,
@@ -42,7 +42,7 @@ pub struct Told {
     answers: BufReader<ChildStdout>,
 }
 
-impl Told {
+impl ChildDriver {
     /// Starts it. `what` is what it measures, for errors.
     pub fn start(mut command: Command, program: &'static str, what: &'static str) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -113,7 +113,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for ChildDriver {
     fn drop(&mut self) {
         // It ends by itself when there are no more orders, unless it waits for somebody who has ended.
         drop(self.orders.take());
@@ -131,18 +131,18 @@ mod tests {
     use super::*;
     use crate::progress::{Progress, Quiet};
 
-    fn told(script: &str) -> Told {
+    fn child_driver(script: &str) -> ChildDriver {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        Told::start(command, "sh", "test").unwrap()
+        ChildDriver::start(command, "sh", "test").unwrap()
     }
 
     #[test]
     fn a_line_that_does_not_come_is_an_error() {
         let waiter = Quiet.waiter();
-        let mut told = told("echo first; exec sleep 600");
-        assert_eq!(told.line_within(Duration::from_secs(60), &waiter).unwrap(), "first");
-        let silent = told.line_within(Duration::ZERO, &waiter).unwrap_err().to_string();
+        let mut child_driver = child_driver("echo first; exec sleep 600");
+        assert_eq!(child_driver.line_within(Duration::from_secs(60), &waiter).unwrap(), "first");
+        let silent = child_driver.line_within(Duration::ZERO, &waiter).unwrap_err().to_string();
         assert!(silent.contains("has not answered"), "{silent}");
         struct Stop;
         impl Waiter for Stop {
@@ -151,16 +151,17 @@ mod tests {
             }
         }
         let stop: Arc<dyn Waiter> = Arc::new(Stop);
-        let stopped = told.line_within(Duration::from_secs(600), &stop).unwrap_err();
+        let stopped = child_driver.line_within(Duration::from_secs(600), &stop).unwrap_err();
         assert!(matches!(stopped, BenchError::Stopped { .. }), "{stopped}");
     }
 
     #[test]
     fn two_lines_at_once_are_two_lines() {
         let waiter = Quiet.waiter();
-        let mut told = told("printf '1\\n2\\n'");
-        let next = |told: &mut Told| told.line_within(Duration::from_secs(60), &waiter);
-        assert_eq!([next(&mut told).unwrap(), next(&mut told).unwrap()], ["1", "2"]);
-        assert!(next(&mut told).unwrap_err().to_string().contains("said nothing"));
+        let mut child_driver = child_driver("printf '1\\n2\\n'");
+        let next =
+            |child_driver: &mut ChildDriver| child_driver.line_within(Duration::from_secs(60), &waiter);
+        assert_eq!([next(&mut child_driver).unwrap(), next(&mut child_driver).unwrap()], ["1", "2"]);
+        assert!(next(&mut child_driver).unwrap_err().to_string().contains("said nothing"));
     }
 }

@@ -1,4 +1,4 @@
-//! The shared words of two benchmark processes: presence, orders, answers.
+//! The mailbox of two benchmark processes in shared memory: presence, orders, replies.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// Bytes of the segment of a rendezvous.
-pub const DESK_BYTES: usize = 4096;
+pub const MAILBOX_BYTES: usize = 4096;
 /// "tieline", and the form of the head itself.
 const MAGIC: u64 = u64::from_le_bytes(*b"tieline\x01");
-/// Form of the orders. One that an older program would misread changes the number.
+/// Version of the orders. It changes when an older program would misread an order.
 pub const FORM: u64 = 1;
 /// Bytes for the version of the program.
 const VERSION_BYTES: usize = 32;
@@ -34,7 +34,7 @@ mod at {
     pub(super) const VALUE: usize = 264;
 }
 
-/// Who sits at a desk.
+/// The owner of a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Form of its orders.
@@ -128,17 +128,17 @@ pub trait Service {
     fn follow(&mut self, order: &Order) -> Result<u64>;
 }
 
-/// The words in a segment of at least [`DESK_BYTES`].
+/// The words in a segment of at least [`MAILBOX_BYTES`].
 #[derive(Debug, Clone, Copy)]
-pub struct Desk<'a> {
+pub struct Mailbox<'a> {
     window: Window<'a>,
     tool: Tool,
 }
 
-impl<'a> Desk<'a> {
-    /// The desk at the start of `segment`.
+impl<'a> Mailbox<'a> {
+    /// The mailbox at the start of `segment`.
     pub fn new(segment: Window<'a>, tool: Tool) -> Result<Self> {
-        Ok(Self { window: segment.sub(0, DESK_BYTES)?, tool })
+        Ok(Self { window: segment.sub(0, MAILBOX_BYTES)?, tool })
     }
 
     /// Says who sits here. Before the segment is made available.
@@ -218,7 +218,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Follows orders at this desk until the one to stop. `still_there` is asked between orders and ends the service with
+    /// Follows orders at this mailbox until the one to stop. `still_there` is asked between orders and ends the service with
     /// its error.
     pub fn serve(&self, service: &mut dyn Service, still_there: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut done = 0;
