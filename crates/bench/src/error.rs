@@ -54,7 +54,7 @@ pub enum BenchError {
     /// The clock cannot measure what is asked.
     #[error("the clock of this machine is not fit for this: {reason}")]
     Clock {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The other end did not answer in time.
@@ -157,7 +157,7 @@ pub enum BenchError {
         "{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`"
     )]
     NoCluster {
-        /// Which figure.
+        /// The figure's ID.
         id: String,
     },
     /// The cluster could not be started, asked or stopped.
@@ -182,7 +182,7 @@ pub enum BenchError {
     /// The run gave no usable block.
     #[error("{id}: no undisturbed block in the time given: measure on a quieter machine, or longer")]
     NoBlocks {
-        /// Which figure.
+        /// The figure's ID.
         id: String,
     },
 }

@@ -42,7 +42,7 @@ pub struct Figures {
 /// A figure that was planned and is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Which.
+    /// The ID.
     pub id: String,
     /// Why, in words.
     pub reason: String,
@@ -331,7 +331,7 @@ impl Figures {
         !self.missing.is_empty() && self.missing.iter().all(|missing| missing.cause == Cause::TooFewCpus)
     }
 
-    /// For people.
+    /// The figures as text.
     pub fn to_text(&self) -> String {
         layout::figures::render(self)
     }

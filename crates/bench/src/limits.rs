@@ -184,7 +184,7 @@ fn copy(size_bytes: usize, timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> R
 }
 
 impl Report {
-    /// For people.
+    /// The limits as text.
     pub fn to_text(&self) -> String {
         let clock = &self.env.clock;
         let mut text = format!(

@@ -61,7 +61,7 @@ pub fn unit(name: &str) -> Option<(Dimension, f64)> {
 pub struct Quantity {
     /// In the unit of its dimension.
     pub value: f64,
-    /// Of what.
+    /// The dimension.
     pub dimension: Dimension,
 }
 

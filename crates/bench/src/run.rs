@@ -41,7 +41,7 @@ pub trait Sides {
     }
 }
 
-/// Which side encloses the other.
+/// The order of the two sides within a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The reference, always: it is the baseline, and shows whether the machine moved.

@@ -101,7 +101,7 @@ impl Plan {
 /// Counters of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// Which.
+    /// The port.
     pub port: PortIx,
     /// When its (last) answer came, by the transport's clock.
     pub at: Duration,

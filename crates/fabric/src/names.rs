@@ -24,7 +24,7 @@ pub enum NameError {
     Ambiguous {
         /// As it was given.
         name: String,
-        /// How many.
+        /// The number of them.
         count: usize,
         /// The GUIDs of the first.
         guids: String,
@@ -56,9 +56,9 @@ pub enum NameError {
     WhichPort {
         /// As it was given.
         name: String,
-        /// How many.
+        /// The number of them.
         count: usize,
-        /// The first.
+        /// The number of the first.
         first: u8,
     },
     /// A cable was needed, and there is none.

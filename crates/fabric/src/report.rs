@@ -56,7 +56,7 @@ pub struct Finding {
     pub kind: &'static str,
     /// The ports or nodes that it is about.
     pub places: Vec<String>,
-    /// In words.
+    /// The finding as a sentence.
     pub text: String,
 }
 

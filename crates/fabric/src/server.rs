@@ -83,7 +83,7 @@ pub enum Event {
     },
     /// A program was refused.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Something came that is not of the protocol.

@@ -140,7 +140,7 @@ pub fn fastest(set: u16) -> Speed {
 pub struct Concern {
     /// It is about the fabric itself; else only about the words of a file that were skipped.
     pub grave: bool,
-    /// In words.
+    /// The concern as a sentence.
     pub text: String,
 }
 

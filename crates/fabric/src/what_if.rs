@@ -279,7 +279,7 @@ impl Judged {
         self.not_judged.is_some() && self.lost + self.cut + self.lost_switches == 0
     }
 
-    /// In words.
+    /// The result of a check, with names of nodes.
     #[must_use]
     pub fn of(graph: &Graph, checked: &Checked) -> Self {
         let finding = |one: &Finding| {
@@ -381,7 +381,7 @@ pub fn quality(graph: &Graph, tables: &Tables, seed: u64) -> Quality {
 }
 
 impl Quality {
-    /// In words.
+    /// The measured quality, with names of nodes.
     #[must_use]
     pub fn of(graph: &Graph, measured: &judge::Quality) -> Self {
         let (loads, random, shifts) = (&measured.loads, &measured.bisection, &measured.shifts);
@@ -427,7 +427,7 @@ pub struct Loss {
     pub blocks: usize,
     /// What the checker says of the new tables.
     pub judged: Judged,
-    /// Before.
+    /// The quality before the loss.
     pub before: Quality,
     /// After.
     pub after: Quality,

@@ -9,7 +9,7 @@ use proto::ids::{NodeId, SegmentKey};
 pub struct Grant {
     /// The owner's node.
     pub node: NodeId,
-    /// Bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
     /// On links of one machine: the memory itself.
     pub memory: OwnedFd,

@@ -8,11 +8,11 @@ pub enum LinkError {
     /// The link cannot do this at all.
     #[error("the {link} link cannot {what}: {why}")]
     NotSupported {
-        /// Which kind of link.
+        /// The type of the link.
         link: &'static str,
         /// What was asked.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// The range lies outside of the remote memory.
@@ -22,7 +22,7 @@ pub enum LinkError {
     OutOfRange {
         /// First byte.
         offset: usize,
-        /// How many.
+        /// The number of bytes.
         len: usize,
         /// Size of the memory.
         size_bytes: usize,
@@ -49,7 +49,7 @@ pub enum LinkError {
     /// The network between, or the other end, failed.
     #[error("the {link} link to node {node} failed: {why}")]
     Failed {
-        /// Which kind of link.
+        /// The type of the link.
         link: &'static str,
         /// The other end.
         node: NodeId,

@@ -31,7 +31,7 @@ pub trait Link: Send + Sync + Debug {
 /// Ordering: `put`s of one thread to one memory become visible in their order, a later store through a map after an
 /// earlier `put` too. [`RemoteMemory::barrier`] returns when everything this thread has written is visible to the owner.
 pub trait RemoteMemory: Send + Sync + Debug {
-    /// Bytes.
+    /// The size in bytes.
     fn size_bytes(&self) -> usize;
 
     /// The memory in this address space; needs [`Capabilities::MAP`].

@@ -57,7 +57,7 @@ const _: () = assert!(IMPORTS_AT.is_multiple_of(8) && (WORDS + 1) * 8 <= FAULT_R
 pub struct LinkWord {
     /// How often the state changed; 0: there has never been a link to this node.
     pub generation: u64,
-    /// Now.
+    /// Whether it is up now.
     pub up: bool,
     /// CLOCK_MONOTONIC nanoseconds of the last change.
     pub since_ns: u64,

@@ -31,9 +31,9 @@ layout! {
         class_specific, set_class_specific: u16 = 48 + 16;
         /// Number that an answer has in common with its question. The upper half may be the agent's on the way, and not the sender's.
         transaction, set_transaction: u64 = 64 + 64;
-        /// Which attribute.
+        /// The attribute.
         attribute, set_attribute: u16 = 128 + 16;
-        /// Which part of it.
+        /// The attribute modifier.
         modifier, set_modifier: u32 = 160 + 32;
     }
 

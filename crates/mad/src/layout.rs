@@ -25,7 +25,7 @@ pub struct Field {
 pub trait Layout: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy {
     /// As the specification calls it.
     const NAME: &'static str;
-    /// Bytes.
+    /// The size in bytes.
     const LEN: usize;
     /// Its fields in order; reserved bits belong to none.
     const FIELDS: &'static [Field];
@@ -70,7 +70,7 @@ pub(crate) const fn fits(bit: usize, bits: usize, bytes: usize) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} takes {needed} bytes, but only {there} are there")]
 pub struct TooShort {
-    /// Which structure.
+    /// The structure.
     pub what: &'static str,
     /// Its length in bytes.
     pub needed: usize,

@@ -79,7 +79,7 @@ layout! {
     struct PortDetails: 54 {
         /// LID of the node.
         lid, set_lid: Lid = 16 + 16;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 32 + 8;
     }
 
@@ -155,7 +155,7 @@ layout! {
 
     /// Details of trap 259.
     struct SwitchKeyDetails: 54 {
-        /// Which of the fields are valid.
+        /// A bit mask of the fields that are valid.
         valid, set_valid: u16 = 0 + 16;
         /// First LID.
         lid1, set_lid1: Lid = 16 + 16;

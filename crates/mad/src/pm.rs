@@ -82,7 +82,7 @@ pub fn question(method: Method, attribute: u16, port: u8) -> Mad {
 layout! {
     /// Counters of a port as every port has them. They stop at their largest value.
     struct PortCounters: 44 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -128,7 +128,7 @@ layout! {
 
     /// Counters of a port in 64 bits. The error counters are there where the agent says so.
     struct PortCountersExtended: 184 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -182,7 +182,7 @@ layout! {
 
     /// Why packets came in wrong.
     struct ReceiveErrorDetails: 16 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -202,7 +202,7 @@ layout! {
 
     /// Why packets were dropped on the way out.
     struct DiscardDetails: 12 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -218,9 +218,9 @@ layout! {
 
     /// Packets and data of one operation.
     struct OperationCounters: 12 {
-        /// Which operation.
+        /// The operation code.
         operation, set_operation: u8 = 0 + 8;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -232,7 +232,7 @@ layout! {
 
     /// Packets of flow control.
     struct FlowControlCounters: 12 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -244,9 +244,9 @@ layout! {
 
     /// Packets of one operation on each VL.
     struct VlPackets: 36 {
-        /// Which operation.
+        /// The operation code.
         operation, set_operation: u8 = 0 + 8;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -256,9 +256,9 @@ layout! {
 
     /// Data of one operation on each VL.
     struct VlData: 68 {
-        /// Which operation.
+        /// The operation code.
         operation, set_operation: u8 = 0 + 8;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -268,7 +268,7 @@ layout! {
 
     /// Errors of flow control on each VL.
     struct LaneUpdateErrors: 8 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -278,7 +278,7 @@ layout! {
 
     /// Ticks of waiting on each VL.
     struct LaneWait: 36 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -288,7 +288,7 @@ layout! {
 
     /// Congestion on each VL of a switch's port.
     struct LaneCongestion: 36 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -298,9 +298,9 @@ layout! {
 
     /// What a port is to sample.
     struct SamplesControl: 192 {
-        /// Which operation.
+        /// The operation code.
         operation, set_operation: u8 = 0 + 8;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Length of a tick.
         tick, set_tick: u8 = 16 + 8;
@@ -316,9 +316,9 @@ layout! {
         mechanisms, set_mechanisms: u8 = 80 + 8;
         /// 0 done, 1 about to start, 2 running.
         status, set_status: u8 = 94 + 2;
-        /// Which optional counters it has.
+        /// A bit mask of the optional counters that the port has.
         option_mask, set_option_mask: u64 = 96 + 64;
-        /// Which counters of its vendor it has.
+        /// A bit mask of the vendor's counters that the port has.
         vendor_mask, set_vendor_mask: u64 = 160 + 64;
         /// Ticks until it starts.
         start, set_start: u32 = 224 + 32;
@@ -326,7 +326,7 @@ layout! {
         interval, set_interval: u32 = 256 + 32;
         /// The asker's number.
         tag, set_tag: u16 = 288 + 16;
-        /// Which optional counters it can only sample.
+        /// A bit mask of the optional counters that can only be sampled.
         samples_only_mask, set_samples_only_mask: u64 = 576 + 64;
         @row /// What a counter is to count.
         select, set_select: u16 = 304 + 16 * 15;
@@ -356,7 +356,7 @@ layout! {
 
     /// Errors of a link of an extended speed. With the stronger correction the bits from 736 on are symbols and sums instead.
     struct ExtendedSpeedsCounters: 152 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u64 = 64 + 64;
@@ -380,7 +380,7 @@ layout! {
 
     /// Marks of congestion that came in.
     struct CongestionReceived: 12 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -392,7 +392,7 @@ layout! {
 
     /// Packets that met congestion, by service level.
     struct ForwardCongestion: 68 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -402,7 +402,7 @@ layout! {
 
     /// Packets that tell of congestion, by service level.
     struct BackwardCongestion: 68 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -412,7 +412,7 @@ layout! {
 
     /// How long a port was congested.
     struct CongestionTime: 8 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -422,7 +422,7 @@ layout! {
 
     /// How long each VL was congested.
     struct LaneCongestionTime: 64 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -432,7 +432,7 @@ layout! {
 
     /// Data sent by service level.
     struct LevelSent: 68 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
@@ -442,7 +442,7 @@ layout! {
 
     /// Data received by service level.
     struct LevelReceived: 68 {
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;

@@ -22,7 +22,7 @@ layout! {
     struct PortInfoRecord: 68 {
         /// LID of the port, or of its switch.
         lid, set_lid: Lid = 0 + 16;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 16 + 8;
         @inner /// The port.
         port_info, port_info_mut: PortInfo = 4;
@@ -52,7 +52,7 @@ layout! {
     struct LinearTableRecord: 72 {
         /// LID of the switch.
         lid, set_lid: Lid = 0 + 16;
-        /// Which block.
+        /// The block number.
         block, set_block: u16 = 16 + 16;
         @inner /// The block.
         table, table_mut: LinearTable = 8;
@@ -62,7 +62,7 @@ layout! {
     struct RandomTableRecord: 72 {
         /// LID of the switch.
         lid, set_lid: Lid = 0 + 16;
-        /// Which block.
+        /// The block number.
         block, set_block: u16 = 16 + 16;
         @inner /// The block.
         table, table_mut: RandomTable = 8;
@@ -72,9 +72,9 @@ layout! {
     struct MulticastTableRecord: 72 {
         /// LID of the switch.
         lid, set_lid: Lid = 0 + 16;
-        /// Which sixteen ports.
+        /// The block of sixteen ports.
         position, set_position: u8 = 18 + 4;
-        /// Which block.
+        /// The block number.
         block, set_block: u16 = 22 + 10;
         @inner /// The block.
         table, table_mut: MulticastTable = 8;
@@ -84,7 +84,7 @@ layout! {
     struct LaneArbitrationRecord: 72 {
         /// LID of the port, or of its switch.
         lid, set_lid: Lid = 0 + 16;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 16 + 8;
         /// Which block: 1 and 2 low, 3 and 4 high priority.
         block, set_block: u8 = 24 + 8;
@@ -126,7 +126,7 @@ layout! {
     struct GuidInfoRecord: 72 {
         /// LID of the port.
         lid, set_lid: Lid = 0 + 16;
-        /// Which block.
+        /// The block number.
         block, set_block: u8 = 16 + 8;
         @inner /// The block.
         guids, guids_mut: GuidInfo = 8;
@@ -134,7 +134,7 @@ layout! {
 
     /// A service that somebody offers.
     struct ServiceRecord: 176 {
-        /// Which service.
+        /// The service ID.
         id, set_id: u64 = 0 + 64;
         /// Its partition.
         partition, set_partition: u16 = 192 + 16;
@@ -160,9 +160,9 @@ layout! {
     struct PartitionTableRecord: 72 {
         /// LID of the port, or of its switch.
         lid, set_lid: Lid = 0 + 16;
-        /// Which block.
+        /// The block number.
         block, set_block: u16 = 16 + 16;
-        /// Which port.
+        /// The port number.
         port, set_port: u8 = 32 + 8;
         @inner /// The block.
         table, table_mut: PartitionTable = 8;
@@ -258,7 +258,7 @@ layout! {
     struct TraceRecord: 48 {
         /// Prefix of its subnet.
         gid_prefix, set_gid_prefix: u64 = 0 + 64;
-        /// Which generation of scrambled numbers.
+        /// The generation of scrambled numbers.
         generation, set_generation: u16 = 64 + 16;
         /// What it is.
         kind, set_kind: NodeKind = 88 + 8;

@@ -94,11 +94,11 @@ layout! {
         partition_capacity, set_partition_capacity: u16 = 224 + 16;
         /// Which product, in the vendor's counting.
         device, set_device: u16 = 240 + 16;
-        /// Which version of the product.
+        /// The revision of the product.
         revision, set_revision: u32 = 256 + 32;
         /// Port by which the question came in.
         local_port, set_local_port: u8 = 288 + 8;
-        /// Which vendor.
+        /// The vendor ID.
         vendor, set_vendor: u32 = 296 + 24;
     }
 
@@ -230,7 +230,7 @@ layout! {
         guid_capacity, set_guid_capacity: u8 = 400 + 8;
         /// Its clients have to register anew.
         client_reregister, set_client_reregister: bool = 408 + 1;
-        /// Which traps about multicast are not to be sent.
+        /// A bit mask of the multicast traps that are suppressed.
         multicast_trap_suppression, set_multicast_trap_suppression: u8 = 409 + 2;
         /// Longest way through the subnet: 4.096 µs times two to this power.
         subnet_timeout, set_subnet_timeout: u8 = 411 + 5;
@@ -262,7 +262,7 @@ layout! {
 
     /// Error correction of a port.
     struct PortInfoExtended: 64 {
-        /// Which of the further fields are valid.
+        /// A bit mask of the further fields that are valid.
         capability_mask, set_capability_mask: u32 = 0 + 32;
         /// The correction that is used.
         fec_active, set_fec_active: u16 = 32 + 16;
@@ -362,7 +362,7 @@ layout! {
 
     /// A vendor's additions to the speeds of a port.
     struct VendorPortInfo: 64 {
-        /// Which of the fields are to be set.
+        /// A bit mask of the fields that are to be set.
         change_enable, set_change_enable: u8 = 24 + 8;
         /// 1: 10.3125 Gb/s a lane (FDR10).
         speed_supported, set_speed_supported: u8 = 56 + 8;

@@ -38,9 +38,9 @@ impl Address {
 /// A datagram that came.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
-    /// From whom.
+    /// The sender.
     pub from: Address,
-    /// What.
+    /// The datagram.
     pub mad: Mad,
     /// It is the asker's own datagram, which could not be delivered.
     pub undelivered: bool,

@@ -62,9 +62,9 @@ pub enum PlanError {
         "the copy plan {path} cannot be read: {source}: write one with `tieline tune --renew`, or unset {ENV_COPY_PLAN}"
     )]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
     /// It is another file.
@@ -72,7 +72,7 @@ pub enum PlanError {
         "{path}, line {line}: {what}: write a copy plan with `tieline tune --renew`, or unset {ENV_COPY_PLAN}"
     )]
     Malformed {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// From 1.
         line: usize,

@@ -20,7 +20,7 @@ pub enum ClientError {
          TIELINE_RUNTIME_DIR"
     )]
     NoManager {
-        /// Which cluster.
+        /// The cluster.
         cluster: ClusterName,
         /// Where its managers would be found.
         dir: PathBuf,
@@ -30,7 +30,7 @@ pub enum ClientError {
         "cluster `{cluster}` has several nodes here ({}): say which with --node or TIELINE_NODE", list(.nodes)
     )]
     SeveralNodes {
-        /// Which cluster.
+        /// The cluster.
         cluster: ClusterName,
         /// Its nodes on this machine.
         nodes: Vec<NodeId>,
@@ -39,9 +39,9 @@ pub enum ClientError {
     #[error("cluster `{cluster}` has no node {node} here (there are: {}): choose one of these, or start it with \
              `tieline node start --node {node}`", list(.nodes))]
     NoSuchNode {
-        /// Which cluster.
+        /// The cluster.
         cluster: ClusterName,
-        /// Which was wanted.
+        /// The node.
         node: NodeId,
         /// Its nodes on this machine.
         nodes: Vec<NodeId>,
@@ -58,7 +58,7 @@ pub enum ClientError {
              administrator add the user under [access] in the configuration"
     )]
     Denied {
-        /// Which node.
+        /// The node.
         node: NodeId,
         /// In the refuser's words.
         why: String,
@@ -105,7 +105,7 @@ pub enum ClientError {
              start it again with `tieline node start --node {node}`, the program re-attaches by itself"
     )]
     ManagerGone {
-        /// Which node.
+        /// The node.
         node: NodeId,
         /// As far as known.
         why: String,
@@ -121,7 +121,7 @@ pub enum ClientError {
     /// The attachment has been closed.
     #[error("the attachment to node {node} is closed: attach again")]
     Closed {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
     /// The manager said something that makes no sense here.
@@ -129,7 +129,7 @@ pub enum ClientError {
         "the manager of node {node} broke the protocol ({what}): is another program listening in its place?"
     )]
     Protocol {
-        /// Which node.
+        /// The node.
         node: NodeId,
         /// What it did.
         what: String,
@@ -140,9 +140,9 @@ pub enum ClientError {
     /// The manager's state page is not usable.
     #[error("state page of node {node}: {source}")]
     Page {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Why.
+        /// The error.
         source: link::LinkError,
     },
     /// The system refused something.
@@ -150,7 +150,7 @@ pub enum ClientError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Why not.
+        /// The error.
         errno: Errno,
     },
 }

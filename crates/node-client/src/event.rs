@@ -23,7 +23,7 @@ pub enum Sender {
 pub enum ClientEvent {
     /// Somebody connected to one of this program's objects.
     Connected {
-        /// Which object.
+        /// The segment or interrupt.
         what: Imported,
         /// From which node.
         node: NodeId,
@@ -36,7 +36,7 @@ pub enum ClientEvent {
     },
     /// Somebody went away again.
     Disconnected {
-        /// Which object.
+        /// The segment or interrupt.
         what: Imported,
         /// From which node.
         node: NodeId,
@@ -47,21 +47,21 @@ pub enum ClientEvent {
     },
     /// An import has ended; [`Import::state`](crate::Import::state) shows it already.
     Lost {
-        /// Which.
+        /// The import.
         import: ImportId,
-        /// Why.
+        /// The reason.
         reason: LossReason,
     },
     /// A session with another node came up or went down.
     Link {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Now.
+        /// Whether it is up now.
         up: bool,
     },
     /// A watched group gained or lost a member.
     Member {
-        /// Which group.
+        /// The group.
         group: GroupId,
         /// Whose copy.
         node: NodeId,
@@ -80,7 +80,7 @@ pub enum ClientEvent {
     },
     /// The restarted manager did not take this object back: it no longer exists for others.
     ExportRefused {
-        /// Which.
+        /// The segment or interrupt.
         what: Imported,
         /// In its words.
         refusal: Refusal,

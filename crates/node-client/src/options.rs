@@ -13,7 +13,7 @@ use crate::runtime_dir::{ClusterDir, ENV_NODE};
 pub struct AttachOptions {
     /// Where the managers' sockets are.
     pub runtime_dir: Option<PathBuf>,
-    /// Which cluster.
+    /// The cluster.
     pub cluster: Option<String>,
     /// Which node; by default the only one there is.
     pub node: Option<NodeId>,

@@ -43,7 +43,7 @@ pub enum RuntimeDirError {
     /// Something else stands in the place.
     #[error("{path} is not a directory: name one with --runtime-dir or TIELINE_RUNTIME_DIR")]
     NotADirectory {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
     /// It belongs to somebody whom this user has no reason to trust.
@@ -52,9 +52,9 @@ pub enum RuntimeDirError {
          --runtime-dir or TIELINE_RUNTIME_DIR"
     )]
     ForeignOwner {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Whose.
+        /// The user ID of the owner.
         owner: u32,
         /// Ours.
         uid: u32,
@@ -65,9 +65,9 @@ pub enum RuntimeDirError {
          another directory with --runtime-dir or TIELINE_RUNTIME_DIR"
     )]
     Foreign {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Whose.
+        /// The user ID of the owner.
         owner: u32,
         /// Ours.
         uid: u32,
@@ -77,7 +77,7 @@ pub enum RuntimeDirError {
         "{path} has mode {mode:04o}, so that others may {others_may}: set it with `chmod {wanted:04o} {path}`"
     )]
     WrongMode {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// As found.
         mode: u32,
@@ -92,9 +92,9 @@ pub enum RuntimeDirError {
          directory (--runtime-dir, TIELINE_RUNTIME_DIR) or cluster name"
     )]
     PathTooLong {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// How long.
+        /// Its length in bytes.
         len: usize,
     },
     /// The system refused.
@@ -102,9 +102,9 @@ pub enum RuntimeDirError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
 }
@@ -162,7 +162,7 @@ impl fmt::Display for ClusterName {
 /// A runtime directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeRoot {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
     /// The user has named it: by the option or the environment. One that was not is believed only if it is the user's own or root's.
     pub named: bool,

@@ -33,7 +33,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(5);
 /// What is to be brought up.
 #[derive(Debug, Clone)]
 pub struct UpOptions {
-    /// Which cluster.
+    /// The directory of the cluster.
     pub dir: ClusterDir,
     /// Which nodes; see [`node_ids`].
     pub nodes: Vec<NodeId>,
@@ -54,21 +54,21 @@ pub struct UpOptions {
 pub enum UpProgress {
     /// It runs already.
     AlreadyRunning {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// Its process.
+        /// The process ID of its manager, if known.
         pid: Option<u32>,
     },
     /// Its process was started.
     Started {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// Its process.
+        /// The process ID of its manager.
         pid: u32,
     },
     /// So many nodes have valid sessions with all others.
     Ready {
-        /// How many.
+        /// The number of nodes that are ready.
         ready: usize,
         /// Of how many.
         of: usize,

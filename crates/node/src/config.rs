@@ -34,16 +34,16 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error("configuration {path} cannot be read: {source}: name another with --config or TIELINE_CONFIG")]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
     /// It is not TOML, has an unknown key, or a value of the wrong kind.
     #[error("{path}, line {line}{}: {message}: correct it, or name another configuration with --config",
             key.as_ref().map(|key| format!(", {key}")).unwrap_or_default())]
     Malformed {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
         /// Where in it, from 1.
         line: usize,
@@ -55,7 +55,7 @@ pub enum ConfigError {
     /// A value that cannot be.
     #[error("{path}{}, {key}: {message}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
     Value {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
         /// Where in it, from 1, where the key is found.
         line: Option<usize>,

@@ -34,9 +34,9 @@ pub enum NodeError {
     /// The state page cannot be made.
     #[error("state page of node {node} cannot be made: {source}")]
     Page {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Why not.
+        /// The error.
         source: link::LinkError,
     },
     /// No id was given.
@@ -47,7 +47,7 @@ pub enum NodeError {
     Ids {
         /// How many were wanted.
         count: usize,
-        /// The first.
+        /// The first node.
         first: NodeId,
         /// What is wrong.
         why: String,
@@ -59,13 +59,13 @@ pub enum NodeError {
         what: &'static str,
         /// With what.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
     /// A manager that was just started has ended.
     #[error("the manager of node {node} ended at its start ({status}). It said last:\n{log}")]
     DiedAtStart {
-        /// Which node.
+        /// The node.
         node: NodeId,
         /// Exit status or signal.
         status: String,
@@ -96,9 +96,9 @@ pub enum NodeError {
         .pid.map(|pid| format!(" or `kill -KILL {pid}`")).unwrap_or_default()
     )]
     NotAnswering {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Its process.
+        /// The process ID of its manager, if known.
         pid: Option<u32>,
     },
     /// What a manager's life depends on is not understood.
@@ -121,11 +121,11 @@ pub enum NodeError {
     /// A manager could not be ended.
     #[error("the manager of node {node} (process {pid}) cannot be ended: {why}")]
     NotStopped {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Its process.
+        /// The process ID of its manager.
         pid: u32,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }

@@ -26,7 +26,7 @@ pub enum LockError {
          choose another id or cluster", holder(.pid)
     )]
     InUse {
-        /// Which node.
+        /// The node.
         node: NodeId,
         /// Of which cluster.
         cluster: ClusterName,
@@ -36,9 +36,9 @@ pub enum LockError {
     /// The system refused.
     #[error("cannot lock {path}: {source}")]
     Io {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
 }

@@ -20,7 +20,7 @@ pub struct MemoryCard {
     pub token: u64,
     /// The provider's address of its first byte.
     pub base: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
 }
 

@@ -49,9 +49,9 @@ pub enum OfiError {
         "{what} to {peer} failed: {reason} (error {errno}; provider {provider} says: {detail}); if the peer was restarted, connect again"
     )]
     Completion {
-        /// Which operation.
+        /// The operation that failed.
         what: &'static str,
-        /// Whose memory.
+        /// The peer that has the memory.
         peer: String,
         /// The provider.
         provider: String,
@@ -67,9 +67,9 @@ pub enum OfiError {
         "{what} to {peer} was not done after {limit_ms} ms ({state}): see whether the peer and the network between still live"
     )]
     TimedOut {
-        /// Which operation.
+        /// The operation that failed.
         what: &'static str,
-        /// Whose memory.
+        /// The peer that has the memory.
         peer: String,
         /// How long it was waited for.
         limit_ms: u64,
@@ -87,11 +87,11 @@ pub enum OfiError {
     /// The owner refused an operation.
     #[error("{peer} refused {what}: {reason}")]
     Refused {
-        /// Which operation.
+        /// The operation that failed.
         what: &'static str,
         /// The owner.
         peer: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// A card that came from a peer cannot be read.
@@ -99,7 +99,7 @@ pub enum OfiError {
     BadCard {
         /// How long it is.
         len: usize,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// Memory of this side.
@@ -108,7 +108,7 @@ pub enum OfiError {
     /// A system call of this side.
     #[error("{call} failed: {reason}; see the limits of this process (`ulimit -a`)")]
     System {
-        /// Which call.
+        /// The call that failed.
         call: &'static str,
         /// The kernel's reason.
         reason: String,

@@ -79,7 +79,7 @@ impl KernelId {
 /// One way to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// Which one.
+    /// Its ID.
     pub id: KernelId,
     /// Its name in reports.
     pub name: &'static str,

@@ -34,7 +34,7 @@ pub enum Error {
         size_bytes: usize,
         /// What could have been had.
         available_bytes: usize,
-        /// Which limit it was.
+        /// The limit that was exceeded.
         limit: &'static str,
     },
     /// There are not enough free huge pages.
@@ -170,9 +170,9 @@ pub enum Error {
         "the memory at {address:#x} cannot be shared: {why}; give private memory of the program, as malloc or mmap make it"
     )]
     NotAdoptable {
-        /// Where.
+        /// The address.
         address: usize,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// The content of shared memory makes no sense: the other side is wrong or hostile.

@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         match self {
             Self::Segment { segment, .. } => segment.size_bytes(),

@@ -172,7 +172,7 @@ pub enum Local {
     Memory {
         /// First byte.
         address: usize,
-        /// How many.
+        /// The number of bytes.
         size_bytes: usize,
     },
 }
@@ -201,7 +201,7 @@ impl Local {
 pub struct Transfer<'a> {
     /// One end.
     pub local: Local,
-    /// The other.
+    /// The remote segment.
     pub remote: Handle<RemoteSegment>,
     /// What of them.
     pub vector: &'a [DmaEntry],

@@ -41,7 +41,7 @@ pub struct GroupConnection {
     group: Arc<Group>,
     size_bytes: usize,
     view: View,
-    /// Which generation of the members the view leads to.
+    /// The generation of the members the view leads to.
     followed: Mutex<Option<u64>>,
     worker: Worker,
 }
@@ -65,7 +65,7 @@ impl GroupConnection {
         Ok(connection)
     }
 
-    /// Which group.
+    /// The group.
     pub fn id(&self) -> u32 {
         self.id
     }

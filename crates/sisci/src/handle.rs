@@ -47,7 +47,7 @@ pub enum Kind {
 
 /// A thing that has handles.
 pub trait Handled: Send + Sync + 'static {
-    /// Which.
+    /// The kind of the handle.
     const KIND: Kind;
 }
 

@@ -136,7 +136,7 @@ fn bit(adapter: u32) -> u32 {
 pub struct Wanted {
     /// The id, or with `AUTO_ID` the first to try.
     pub id: u32,
-    /// Bytes.
+    /// The size in bytes.
     pub size_bytes: usize,
     /// Who is told of events.
     pub callback: Option<Callback<LocalSegmentFn>>,

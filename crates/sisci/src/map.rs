@@ -166,7 +166,7 @@ impl Map {
         }
     }
 
-    /// Whose memory.
+    /// The memory that is mapped.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -176,7 +176,7 @@ impl Map {
         self.offset
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
@@ -229,7 +229,7 @@ impl Drop for Map {
 pub struct Wanted {
     /// Where it begins in the segment.
     pub offset: usize,
-    /// Bytes.
+    /// The size in bytes.
     pub size_bytes: usize,
     /// Where it should begin in the program, with `FIXED_MAP_ADDR`.
     pub address: usize,

@@ -138,7 +138,7 @@ impl RemoteSegment {
 pub struct Wanted {
     /// Of which node.
     pub node: u32,
-    /// Which.
+    /// The ID.
     pub id: u32,
     /// Through which adapter.
     pub adapter: u32,

@@ -38,7 +38,7 @@ pub struct Counted {
     pub open: Vec<Connection>,
 }
 
-/// Bytes.
+/// Bytes that a connection has moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Moved {
     /// Bytes that came.

@@ -29,18 +29,18 @@ pub struct Report {
 /// A number of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Of what.
+    /// The event that is counted.
     pub what: &'static str,
-    /// How many.
+    /// The number of them.
     pub count: u64,
 }
 
 /// Bytes that went through the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Through {
-    /// Why.
+    /// The reason.
     pub what: &'static str,
-    /// How many.
+    /// The bytes.
     #[serde(flatten)]
     pub moved: Moved,
 }

@@ -59,7 +59,7 @@ impl AttachedSegment {
         self.id
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.memory.size_bytes()
     }

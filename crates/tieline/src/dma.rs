@@ -29,7 +29,7 @@ const MAX_ENTRIES: usize = 1 << 20;
 /// Room for so many is made with the queue; for more when they come.
 const ENTRIES_AT_ONCE: usize = 4096;
 
-/// Which way the bytes go.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Local to remote.

@@ -23,19 +23,19 @@ pub enum Error {
     /// The other end is gone; what was mapped stays readable, but nobody is there.
     #[error("{what} of node {node} is gone: {}; connect again", why(*reason))]
     Lost {
-        /// What.
+        /// The object, in words.
         what: String,
         /// Of which node.
         node: NodeId,
-        /// Why.
+        /// The reason.
         reason: LossReason,
     },
     /// The life cycle does not allow this now.
     #[error("{what} is {state}: {next_step}")]
     WrongState {
-        /// What.
+        /// The object, in words.
         what: String,
-        /// How it is.
+        /// The state.
         state: &'static str,
         /// What to do first.
         next_step: &'static str,
@@ -43,13 +43,13 @@ pub enum Error {
     /// In use right now.
     #[error("{what} is in use: wait until it is done, or abort it")]
     Busy {
-        /// What.
+        /// The object, in words.
         what: String,
     },
     /// No room.
     #[error("{what}: the limit of {limit} is reached")]
     Limit {
-        /// Of what.
+        /// The resource that is limited.
         what: String,
         /// How many there may be.
         limit: u64,
@@ -57,13 +57,13 @@ pub enum Error {
     /// The receiver does not keep up.
     #[error("{what} is full: its owner has not taken the earlier messages yet; try again later")]
     Full {
-        /// What.
+        /// The object, in words.
         what: String,
     },
     /// A message is longer than what it is for.
     #[error("a message of {len} bytes is longer than the {limit} bytes that {what} takes")]
     TooLong {
-        /// What.
+        /// The object, in words.
         what: String,
         /// The message.
         len: usize,
@@ -85,13 +85,13 @@ pub enum Error {
     /// Used in a forked child.
     #[error("{what} belongs to the parent process: attach again in the child")]
     Forked {
-        /// What.
+        /// The object, in words.
         what: String,
     },
     /// A thread could not be started.
     #[error("no thread for the {what} could be started ({source}): check the limits on processes and memory")]
     Thread {
-        /// For what.
+        /// The purpose of the thread.
         what: &'static str,
         /// From the kernel.
         source: std::io::Error,
@@ -99,7 +99,7 @@ pub enum Error {
     /// The kernel refused.
     #[error("{what} failed: {source}")]
     System {
-        /// What.
+        /// The object, in words.
         what: &'static str,
         /// From the kernel.
         source: std::io::Error,
@@ -110,17 +110,17 @@ pub enum Error {
     /// The other side broke a rule of shared memory.
     #[error("{what} of node {node} broke a rule of shared memory and is not used any more: {detail}")]
     Corrupt {
-        /// What.
+        /// The object, in words.
         what: String,
         /// Of which node.
         node: NodeId,
-        /// Which rule.
+        /// The rule that was broken.
         detail: String,
     },
     /// Stopped for a reason that was told once already.
     #[error("{what} failed earlier; its error has been returned already")]
     Failed {
-        /// What.
+        /// The object, in words.
         what: String,
     },
 }

@@ -44,7 +44,7 @@ impl GroupMember {
         Ok(Self { group, copy: Segment::create_group_copy(node, group, size_bytes)? })
     }
 
-    /// Which group.
+    /// The group.
     pub fn group(&self) -> GroupId {
         self.group
     }
@@ -59,7 +59,7 @@ impl GroupMember {
         self.copy.window()
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.copy.size_bytes()
     }
@@ -198,7 +198,7 @@ impl Group {
         }
     }
 
-    /// Which group.
+    /// The group.
     pub fn group(&self) -> GroupId {
         self.group
     }

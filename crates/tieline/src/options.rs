@@ -10,9 +10,9 @@ use shm::region::{PageSize, Reserve};
 /// `TIELINE_RUNTIME_DIR` say.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
-    /// Which node of this machine.
+    /// The node on this machine.
     pub node: Option<NodeId>,
-    /// Which cluster.
+    /// The cluster.
     pub cluster: Option<String>,
     /// Where its sockets are.
     pub runtime_dir: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub struct NodeOptions {
 pub struct SegmentOptions {
     /// Its id, or `None` for any free one.
     pub id: Option<SegmentId>,
-    /// Bytes.
+    /// The size in bytes.
     pub size_bytes: usize,
     /// Size of the pages that back it.
     pub pages: PageSize,

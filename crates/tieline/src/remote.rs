@@ -175,7 +175,7 @@ impl RemoteSegment {
         self.inner.peer
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.inner.memory.size_bytes()
     }
@@ -310,7 +310,7 @@ impl RemoteMap {
         Ok(self.window()?.as_ptr())
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.inner.memory.size_bytes()
     }

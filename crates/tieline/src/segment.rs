@@ -91,7 +91,7 @@ impl SegmentMemory {
         Ok(Self { region, size_bytes })
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
@@ -209,7 +209,7 @@ impl Segment {
         }
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn size_bytes(&self) -> usize {
         self.memory.size_bytes
     }

@@ -28,7 +28,7 @@ pub struct Sequence {
 /// What the state page said when it was looked at last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
-    /// Which manager wrote the page.
+    /// The incarnation of the manager that wrote the page.
     incarnation: u64,
     generation: u64,
     up: bool,

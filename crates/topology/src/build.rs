@@ -47,7 +47,7 @@ pub enum BuildError {
         shape: &'static str,
         /// How many there would be; more than fits is shown as the largest number.
         count: u64,
-        /// Of what.
+        /// The resource that is limited.
         what: &'static str,
         /// How many there may be.
         most: u64,

@@ -140,7 +140,7 @@ pub enum ReadError {
     /// Its syntax is broken so that nothing after it can be read.
     #[error("line {line}: {cause}")]
     Syntax {
-        /// Where.
+        /// The line number.
         line: usize,
         /// What is wrong.
         cause: String,

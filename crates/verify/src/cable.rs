@@ -102,7 +102,7 @@ pub struct Request {
 pub struct CableReport {
     /// As planned, not as planned, or in doubt because of a measurement.
     pub verdict: Verdict,
-    /// Which cluster.
+    /// The cluster.
     pub cluster: String,
     /// Against what it was judged.
     pub plan: Plan,

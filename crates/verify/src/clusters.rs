@@ -45,7 +45,7 @@ pub struct ClusterSummary {
 /// A node whose manager runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RunningNode {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// Its manager; unknown to users who may not read the lock file.
     pub pid: Option<u32>,
@@ -54,7 +54,7 @@ pub struct RunningNode {
 /// The process that started a cluster for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct OwnerOfTest {
-    /// Its process.
+    /// The process ID of its manager.
     pub pid: u32,
     /// Whether that runs.
     pub running: bool,

@@ -42,7 +42,7 @@ pub const SCHEMA: &str = "tieline.diag/1";
 /// How long a manager may take to clear its counters.
 const CLEAR_LIMIT: Duration = Duration::from_secs(5);
 
-/// Which nodes should be there.
+/// The nodes that should be there.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     /// All of them, ascending.
@@ -91,7 +91,7 @@ pub struct Finding {
 /// The static test of one node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeDiag {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// Facts, if its manager answers.
     pub info: Option<NodeInfo>,

@@ -23,7 +23,7 @@ pub(crate) const fn is_only_late_there(error: &BenchError) -> bool {
 /// Why a part of a test did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// In words.
+    /// The error as text.
     pub(crate) text: String,
     /// It was only late.
     pub(crate) late: bool,

@@ -60,7 +60,7 @@ pub struct Options {
     pub start: Start,
     /// Seed of the exchanged data.
     pub seed: u64,
-    /// How much.
+    /// The depth of the test.
     pub depth: Depth,
     /// Who should be linked with whom; `None`: every node with every other.
     pub plan: Option<cable::Plan>,
@@ -102,7 +102,7 @@ pub struct Report {
     pub schema: &'static str,
     /// The worst of the steps.
     pub verdict: Verdict,
-    /// Which cluster.
+    /// The cluster.
     pub cluster: String,
     /// How much was done.
     pub depth: Depth,

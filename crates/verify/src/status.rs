@@ -19,7 +19,7 @@ use crate::verdict::Verdict;
 /// One node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// What its manager says, if it answers.
     pub status: Option<NodeStatus>,
@@ -75,7 +75,7 @@ impl ManagerState {
 pub struct Service {
     /// `node manager`, `adapter 0 (shm)`, `segment service`.
     pub name: String,
-    /// How it is.
+    /// The state of the service.
     pub state: ServiceState,
     /// What it does, or why it does not.
     pub detail: String,

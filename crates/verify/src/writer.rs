@@ -20,9 +20,9 @@ pub enum WriteError {
     Unwritable {
         /// What should be in it.
         kind: &'static Kind,
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// There is another file, which somebody may still want.
@@ -35,7 +35,7 @@ pub enum WriteError {
     Foreign {
         /// What should be in it.
         kind: &'static Kind,
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
     },
 }

@@ -71,7 +71,7 @@ pub struct Named {
 /// One figure of both builds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Compared {
-    /// Which.
+    /// The ID.
     pub id: String,
     /// Unit of the values.
     pub unit: String,
@@ -141,7 +141,7 @@ impl Plan {
     }
 }
 
-/// Which figures would be compared.
+/// The plan: the figures that would be compared.
 pub fn plan(options: &Options) -> Result<Plan> {
     // Before any program is looked at: a name that nothing has is wrong whatever they say.
     catalogue::select(&options.only)?;
@@ -243,7 +243,7 @@ impl Comparison {
         self.figures.iter().filter(|figure| figure.outcome == outcome).count()
     }
 
-    /// For people.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         render::text(self)
     }

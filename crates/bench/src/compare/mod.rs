@@ -76,7 +76,7 @@ impl Judgement {
 /// One figure before and after.
 #[derive(Debug, Clone, Serialize)]
 pub struct Change {
-    /// Which.
+    /// The ID.
     pub id: String,
     /// Unit of the values and of the difference.
     pub unit: String,
@@ -109,18 +109,18 @@ pub struct Change {
 /// A circumstance that is not the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Which.
+    /// The name of the value.
     pub what: String,
-    /// Before.
+    /// The old value.
     pub old: String,
-    /// Now.
+    /// The new value.
     pub new: String,
 }
 
 /// A figure of only one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OneSided {
-    /// Which.
+    /// The ID.
     pub id: String,
     /// Why it is not on the other side, where that is known.
     pub reason: Option<String>,
@@ -146,9 +146,9 @@ pub struct Comparison {
     pub schema: &'static str,
     /// Form of the two documents.
     pub of: String,
-    /// Before.
+    /// The old build or result.
     pub old: Source,
-    /// Now.
+    /// The new build or result.
     pub new: Source,
     /// What difference counts.
     pub tolerance: Tolerance,
@@ -259,7 +259,7 @@ impl Comparison {
         self.figures.iter().filter(|change| change.judgement == judgement).count()
     }
 
-    /// For people.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         render::text(self)
     }

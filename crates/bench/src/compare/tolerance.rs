@@ -76,7 +76,7 @@ impl Tolerance {
         self.absolute.iter().find_map(in_unit).unwrap_or(0.0)
     }
 
-    /// For people.
+    /// The tolerance as text.
     pub fn describe(&self) -> String {
         let all: Vec<String> =
             self.absolute.iter().map(|absolute| format!("{} {}", absolute.value, absolute.unit)).collect();

@@ -27,9 +27,9 @@ const OTHERS: &str = "the other pairs";
 pub struct Sections {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// Before.
+    /// The old value.
     pub old: String,
-    /// Now.
+    /// The new value.
     pub new: String,
     /// By section.
     pub sections: Vec<Section>,
@@ -40,7 +40,7 @@ pub struct Sections {
 /// One section.
 #[derive(Debug, Clone, Serialize)]
 pub struct Section {
-    /// Which.
+    /// The name.
     pub name: String,
     /// What came of it; `null` if it could not be compared.
     pub comparison: Option<Comparison>,
@@ -215,7 +215,7 @@ fn of_pair(pair: &Value) -> Vec<Item> {
 }
 
 impl Sections {
-    /// For people.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for section in &self.sections {

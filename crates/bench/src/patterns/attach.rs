@@ -10,7 +10,7 @@ use crate::error::{BenchError, Result};
 /// How long connecting may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which nodes are measured.
+/// The nodes that are measured.
 #[derive(Debug, Clone, Default)]
 pub struct Where {
     /// Where the managers' sockets are; `None`: the default of this user.

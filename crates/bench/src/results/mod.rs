@@ -24,9 +24,9 @@ pub enum DocumentError {
     /// It cannot be read.
     #[error("{path} cannot be read: {source}: name a file that a benchmark left with --json or --json-file")]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// It is no JSON.
@@ -34,7 +34,7 @@ pub enum DocumentError {
         "{path}, line {line}, column {column}: no JSON ({reason}): was the benchmark that wrote it interrupted?"
     )]
     NotJson {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// From 1.
         line: usize,
@@ -48,7 +48,7 @@ pub enum DocumentError {
         "{name}: `schema` is {schema}, not one of {known}: give the --json of a benchmark, of acceptance or of verify"
     )]
     WrongSchema {
-        /// Which document.
+        /// The document's name.
         name: String,
         /// What it has instead.
         schema: String,
@@ -58,7 +58,7 @@ pub enum DocumentError {
     /// A field is missing or of the wrong kind.
     #[error("{name}: {schema}: {reason}")]
     Malformed {
-        /// Which document.
+        /// The document's name.
         name: String,
         /// What it says it is.
         schema: String,
@@ -68,7 +68,7 @@ pub enum DocumentError {
     /// There is nothing in it.
     #[error("{name}: {schema} without a single figure: there is nothing to compare or judge")]
     Empty {
-        /// Which document.
+        /// The document's name.
         name: String,
         /// What it says it is.
         schema: String,

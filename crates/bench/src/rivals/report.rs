@@ -141,7 +141,7 @@ impl Report {
         text
     }
 
-    /// For people.
+    /// The report as text.
     pub fn to_text(&self) -> String {
         let [near, far] = self.cpus;
         let place = match self.sharing {

@@ -16,7 +16,7 @@ use crate::{
 /// One figure and what was asked of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// Which.
+    /// The ID.
     pub id: String,
     /// The entry that judged it.
     pub by: String,

@@ -40,15 +40,15 @@ pub enum ThresholdsError {
         "thresholds {path} cannot be read: {source}: `tieline bench thresholds` prints a file to begin with"
     )]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// Something in it is wrong.
     #[error("{source_name}:{line}: {message}")]
     Malformed {
-        /// Which file.
+        /// The name of the file.
         source_name: String,
         /// From 1.
         line: usize,
@@ -58,7 +58,7 @@ pub enum ThresholdsError {
     /// Nothing in it is for what is to be measured.
     #[error("{source_name} has no threshold for {what}: its names are {names}")]
     Nothing {
-        /// Which file.
+        /// The name of the file.
         source_name: String,
         /// What is to be measured.
         what: String,

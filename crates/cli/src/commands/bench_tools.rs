@@ -16,7 +16,7 @@ use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
 use ::verify::own::Removal;
 
-/// Which end this process is.
+/// The role of this process.
 enum Role {
     Server(ServeOptions),
     Client(Where),

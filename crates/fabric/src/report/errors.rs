@@ -120,7 +120,7 @@ impl Category {
 /// Ports with most of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Worst {
-    /// Of what.
+    /// The category of the counter.
     pub category: &'static str,
     /// Counted since an earlier snapshot, not since the counters were last cleared.
     pub since: bool,

@@ -17,7 +17,7 @@ const USUAL: f64 = 0.75;
 pub struct LinkLine {
     /// The one end.
     pub a: String,
-    /// The other.
+    /// The other port.
     pub b: String,
     /// Width and speed.
     pub rate: String,

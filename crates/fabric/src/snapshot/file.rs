@@ -24,15 +24,15 @@ pub enum OpenError {
     /// It can't be read.
     #[error("{} cannot be read: {cause}: name a topology file or a snapshot", path.display())]
     Io {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         cause: io::Error,
     },
     /// Nothing in it is a fabric.
     #[error("{}: {why}", path.display())]
     Content {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong.
         why: String,

@@ -21,9 +21,9 @@ pub enum NodeState {
 /// One node of a cluster on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeEntry {
-    /// Which.
+    /// The node.
     pub node: NodeId,
-    /// How it is.
+    /// The state of the node.
     pub state: NodeState,
 }
 

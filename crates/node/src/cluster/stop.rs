@@ -27,19 +27,19 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(3);
 pub enum StopProgress {
     /// Ended in an orderly way.
     Stopped {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// Did not obey in time and was ended by a signal.
     Killed {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// Its process.
+        /// The process ID of its manager.
         pid: u32,
     },
     /// Was dead before; its files are removed.
     Removed {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
 }

@@ -85,16 +85,16 @@ pub enum Input {
     },
     /// It said something (already decoded).
     ProgramMessage {
-        /// Who.
+        /// The connection of the program.
         program: ProgramConn,
-        /// What.
+        /// The message.
         message: ToManager,
         /// What came beside it.
         descriptors: Vec<Descriptor>,
     },
     /// It said something that is no message; the text says why.
     ProgramGarbage {
-        /// Who.
+        /// The connection of the program.
         program: ProgramConn,
         /// What is wrong with it.
         error: CodecError,
@@ -103,12 +103,12 @@ pub enum Input {
     },
     /// Its socket closed.
     ProgramGone {
-        /// Whose.
+        /// The connection of the program.
         program: ProgramConn,
     },
     /// It does not read what it is told (it is stopped, or slow), and much waits for it; or it has caught up.
     ProgramCrowded {
-        /// Who.
+        /// The connection of the program.
         program: ProgramConn,
         /// Much waits.
         crowded: bool,
@@ -120,7 +120,7 @@ pub enum Input {
     },
     /// Another manager's socket exists in the runtime directory (seen at start, or made later).
     PeerSeen {
-        /// Whose.
+        /// The node.
         node: NodeId,
     },
     /// A connection with another manager stands: dialled by us ([`Output::Dial`], then `dialled` names whom), or accepted.
@@ -141,16 +141,16 @@ pub enum Input {
     },
     /// It said something.
     PeerMessage {
-        /// Who.
+        /// The connection of the peer.
         peer: PeerConn,
-        /// What.
+        /// The message.
         message: PeerMessage,
         /// What came beside it.
         descriptors: Vec<Descriptor>,
     },
     /// It said something that is no message.
     PeerGarbage {
-        /// Who.
+        /// The connection of the peer.
         peer: PeerConn,
         /// What is wrong with it.
         error: CodecError,
@@ -159,7 +159,7 @@ pub enum Input {
     },
     /// Its socket closed.
     PeerGone {
-        /// Whose.
+        /// The connection of the peer.
         peer: PeerConn,
     },
     /// The administrator asks for an orderly end (SIGTERM).
@@ -171,18 +171,18 @@ pub enum Input {
 pub enum Output {
     /// Send to a program. `descriptors` are duplicated by the send.
     ToProgram {
-        /// To whom.
+        /// The connection of the program.
         program: ProgramConn,
-        /// What.
+        /// The message.
         message: ToProgram,
         /// What goes beside it.
         descriptors: Vec<FdToken>,
     },
     /// Send the state page beside this message (only [`ToProgram::Welcome`]).
     Welcome {
-        /// To whom.
+        /// The connection of the program.
         program: ProgramConn,
-        /// What.
+        /// The message.
         message: ToProgram,
     },
     /// Close a program's socket, after what was sent.
@@ -192,9 +192,9 @@ pub enum Output {
     },
     /// Send to another manager.
     ToPeer {
-        /// To whom.
+        /// The connection of the peer.
         peer: PeerConn,
-        /// What.
+        /// The message.
         message: PeerMessage,
         /// What goes beside it.
         descriptors: Vec<FdToken>,
@@ -207,7 +207,7 @@ pub enum Output {
     /// Connect to the manager of this node (its socket in the runtime directory). Answered by exactly one
     /// [`Input::PeerConnected`] or [`Input::DialFailed`].
     Dial {
-        /// To whom.
+        /// The node.
         node: NodeId,
     },
     /// See whether this process lives. If it certainly does not: [`Input::ProcessGone`]; in doubt, nothing.
@@ -217,35 +217,35 @@ pub enum Output {
     },
     /// Write the link word of this node in the state page: bumps the generation.
     SetLink {
-        /// Whose.
+        /// The node.
         node: NodeId,
         /// Its session has come; it stays up until its manager says goodbye.
         up: bool,
     },
     /// Write an import's word. `None`: alive (a slot is handed out); `Some`: ended.
     SetImport {
-        /// Which.
+        /// The import.
         import: ImportSlot,
         /// Why it ended.
         ended: Option<LossReason>,
     },
     /// Write an import's word: its exporter lives, but the link was taken down (or stands again).
     SuspendImport {
-        /// Which.
+        /// The import.
         import: ImportSlot,
         /// Down, or up again.
         suspended: bool,
     },
     /// Write the fault record of this node in the state page.
     SetFaults {
-        /// Whose.
+        /// The node.
         node: NodeId,
         /// What is done to what is sent there.
         faults: LinkFaults,
     },
     /// Close a descriptor.
     CloseDescriptor {
-        /// Which.
+        /// The descriptor.
         token: FdToken,
     },
     /// Something an administrator should read in the log.

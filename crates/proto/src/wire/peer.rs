@@ -68,7 +68,7 @@ pub enum PeerMessage {
     Lost {
         /// As the sender counts.
         connection: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: LossReason,
     },
     /// The importer ends a connection.
@@ -85,7 +85,7 @@ pub enum PeerMessage {
     },
     /// The sender's node holds a copy of the group, or no longer.
     Member {
-        /// Which.
+        /// The group.
         group: GroupId,
         /// Joined or left.
         joined: bool,
@@ -97,16 +97,16 @@ pub enum PeerMessage {
 pub enum PeerRequest {
     /// The descriptor of a segment.
     ConnectSegment {
-        /// Which.
+        /// The segment.
         key: SegmentKey,
-        /// For whom.
+        /// The user on whose behalf.
         requester: Requester,
     },
     /// The descriptors of an interrupt. Descriptors: the producer's pidfd.
     ConnectInterrupt {
-        /// Which.
+        /// The interrupt.
         number: InterruptNo,
-        /// For whom.
+        /// The user on whose behalf.
         requester: Requester,
     },
     /// After a restart of a manager, or a lost session: the connection is still wanted.
@@ -118,7 +118,7 @@ pub enum PeerRequest {
         incarnation: Incarnation,
         /// What it is.
         what: Imported,
-        /// For whom.
+        /// The user on whose behalf.
         requester: Requester,
     },
 }
@@ -130,7 +130,7 @@ pub enum PeerReply {
     Segment {
         /// As the sender counts.
         connection: ConnectionId,
-        /// Bytes.
+        /// The size in bytes.
         size_bytes: u64,
         /// Of the object.
         incarnation: Incarnation,

@@ -78,7 +78,7 @@ pub enum Request {
     CreateSegment {
         /// What it is called.
         key: SegmentKey,
-        /// Bytes.
+        /// The size in bytes.
         size_bytes: u64,
         /// Who may connect.
         access: Access,
@@ -92,7 +92,7 @@ pub enum Request {
     /// Opens the segment to connections, or closes it to new ones. Of a shared segment programs that are attached to it
     /// may do so too; closing one that is closed is [`Refusal::NotAvailable`] then. Reply: [`Reply::Done`].
     SetAvailable {
-        /// Which.
+        /// The segment.
         key: SegmentKey,
         /// Open or closed.
         available: bool,
@@ -102,7 +102,7 @@ pub enum Request {
     },
     /// Forgets the segment. Reply: `Done`, or [`Refusal::Busy`] while it is connected and `force` is false.
     RemoveSegment {
-        /// Which.
+        /// The segment.
         key: SegmentKey,
         /// Even while connected; importers see `Removed`.
         force: bool,
@@ -111,7 +111,7 @@ pub enum Request {
     ConnectSegment {
         /// On which node.
         node: NodeId,
-        /// Which.
+        /// The segment.
         key: SegmentKey,
     },
     /// Deposits an interrupt. Descriptors: trigger region (shared for writing) and waiter region (sealed, for reading). The
@@ -132,19 +132,19 @@ pub enum Request {
     },
     /// Forgets the interrupt; importers see `Removed`. Reply: `Done`.
     RemoveInterrupt {
-        /// Which.
+        /// The interrupt.
         number: InterruptNo,
     },
     /// Asks for an interrupt of any node. Reply: [`Reply::Interrupt`] with its descriptors.
     ConnectInterrupt {
         /// On which node.
         node: NodeId,
-        /// Which.
+        /// The interrupt.
         number: InterruptNo,
     },
     /// Gives up an import. Reply: `Done`.
     Disconnect {
-        /// Which.
+        /// The import.
         import: ImportSlot,
     },
     /// A program that outlived its manager shows an import again. Reply: [`Reply::Resumed`], or
@@ -161,17 +161,17 @@ pub enum Request {
     },
     /// Is this node there? Reply: [`Reply::Probed`].
     Probe {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// From now on events name joins and departures of the group's members. Reply: [`Reply::Members`].
     WatchGroup {
-        /// Which.
+        /// The group.
         group: GroupId,
     },
     /// No more events for this group. Reply: `Done`.
     UnwatchGroup {
-        /// Which.
+        /// The group.
         group: GroupId,
     },
     /// Reply: [`Reply::Info`].
@@ -182,9 +182,9 @@ pub enum Request {
     ClearCounters,
     /// Does something to the link to a node, at this end (same uid as the manager, or root). Reply: `Done`.
     ChangeLink {
-        /// Which.
+        /// The node at the other end.
         peer: NodeId,
-        /// What.
+        /// The change.
         change: LinkChange,
     },
     /// Ends the manager (same uid as the manager, or root). Reply: `Done`, then the socket closes.
@@ -193,7 +193,7 @@ pub enum Request {
     /// Reply: [`Reply::Done`]: it is kept, and if its importer does not show up within the manager's grace time, an
     /// [`Event::Disconnected`] follows. [`Refusal::NotFound`]: the importer is gone already.
     ResumeExport {
-        /// Which object.
+        /// The segment or interrupt.
         what: Imported,
         /// Who had connected.
         node: NodeId,
@@ -205,13 +205,13 @@ pub enum Request {
     /// Lets programs of this node and of the owner's user attach to the segment, whether it is available or not.
     /// Reply: [`Reply::Done`].
     ShareSegment {
-        /// Which.
+        /// The segment.
         key: SegmentKey,
     },
     /// Attaches to a shared segment of this node: a connection that does not depend on availability. Reply:
     /// [`Reply::Segment`] with the memfd.
     AttachSegment {
-        /// Which.
+        /// The segment.
         key: SegmentKey,
     },
 }
@@ -266,7 +266,7 @@ pub enum Reply {
         import: ImportSlot,
         /// For `ResumeImport`.
         connection: ConnectionId,
-        /// Bytes.
+        /// The size in bytes.
         size_bytes: u64,
         /// Of the object.
         incarnation: Incarnation,
@@ -329,7 +329,7 @@ pub enum Event {
     /// Somebody connected to one of this program's objects. Descriptors: for a data interrupt, the producer's pidfd.
     /// When this node's manager was restarted, connections from before are announced again, under the same number.
     Connected {
-        /// Which.
+        /// The segment or interrupt.
         what: Imported,
         /// From which node.
         node: NodeId,
@@ -342,7 +342,7 @@ pub enum Event {
     },
     /// Somebody went away again (or died).
     Disconnected {
-        /// Which.
+        /// The segment or interrupt.
         what: Imported,
         /// From which node.
         node: NodeId,
@@ -353,9 +353,9 @@ pub enum Event {
     },
     /// An import has ended. The state page showed it before this event was sent.
     Lost {
-        /// Which.
+        /// The import.
         import: ImportSlot,
-        /// Why.
+        /// The reason.
         reason: LossReason,
     },
     /// The session with a node came up for the first time (or again after a goodbye), or its manager was stopped.
@@ -363,12 +363,12 @@ pub enum Event {
     Link {
         /// To which node.
         node: NodeId,
-        /// Now.
+        /// Whether it is up now.
         up: bool,
     },
     /// A watched group gained or lost a member.
     Member {
-        /// Which group.
+        /// The group.
         group: GroupId,
         /// Which node's copy.
         node: NodeId,
@@ -377,7 +377,7 @@ pub enum Event {
     },
     /// A program that is attached to this program's segment has opened or closed it: what a restarted manager is to be told.
     Availability {
-        /// Which.
+        /// The segment.
         key: SegmentKey,
         /// Open or closed.
         available: bool,
@@ -390,7 +390,7 @@ pub enum Refusal {
     /// The id is taken.
     #[error("{what} exists already on this node (owner: {owner}): choose another id or remove it first")]
     InUse {
-        /// What.
+        /// The object, in words.
         what: String,
         /// Name and pid of its owner.
         owner: String,
@@ -398,7 +398,7 @@ pub enum Refusal {
     /// Nothing of this name.
     #[error("no {what} on node {node}: create it and make it available there first")]
     NotFound {
-        /// What.
+        /// The object, in words.
         what: String,
         /// Where it was looked for.
         node: NodeId,
@@ -408,9 +408,9 @@ pub enum Refusal {
         "{what} on node {node} is not available: its owner has not made it available, or has withdrawn it"
     )]
     NotAvailable {
-        /// What.
+        /// The object, in words.
         what: String,
-        /// Where.
+        /// The node.
         node: NodeId,
     },
     /// It exists, but its owner keeps it to itself.
@@ -418,9 +418,9 @@ pub enum Refusal {
         "{what} of node {node} is not shared with other programs of the node: its owner has to share it first"
     )]
     NotShared {
-        /// What.
+        /// The object, in words.
         what: String,
-        /// Where.
+        /// The node.
         node: NodeId,
     },
     /// The uid may not.
@@ -428,13 +428,13 @@ pub enum Refusal {
     Denied {
         /// What was tried.
         what: String,
-        /// Who tried.
+        /// The user ID.
         uid: u32,
     },
     /// No session.
     #[error("node {node} is not reachable ({why}): check it with `tieline status`")]
     Unreachable {
-        /// Which.
+        /// The node.
         node: NodeId,
         /// Why, as far as known.
         why: String,
@@ -442,15 +442,15 @@ pub enum Refusal {
     /// Still connected.
     #[error("{what} is still in use by {connections} connection(s): unmap or disconnect first, or force")]
     Busy {
-        /// What.
+        /// The object, in words.
         what: String,
-        /// How often.
+        /// The number of connections.
         connections: u32,
     },
     /// A limit of this node.
     #[error("{what}: the limit of {limit} is reached: raise it in the configuration, or release some")]
     Limit {
-        /// Of what.
+        /// The resource that is limited.
         what: String,
         /// How many there may be.
         limit: u64,
@@ -476,7 +476,7 @@ pub enum Refusal {
     OwnerBusy {
         /// What was to be connected.
         what: String,
-        /// Where.
+        /// The node.
         node: NodeId,
     },
     /// The manager's process may not open more files.

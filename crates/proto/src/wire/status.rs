@@ -56,7 +56,7 @@ pub enum SessionState {
 /// One link, as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
-    /// Which adapter.
+    /// The number of the adapter.
     pub adapter: AdapterNo,
     /// Who is at the other end.
     pub peer: NodeId,
@@ -125,7 +125,7 @@ pub struct ProgramStatus {
 pub struct SegmentStatus {
     /// `segment 7` or `copy of group 1`.
     pub what: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
     /// Open to connections.
     pub available: bool,

@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::{Error, Result};
 
-/// Which file a mapping is of.
+/// The identity of a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
     major: u32,

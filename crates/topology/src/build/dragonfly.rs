@@ -139,7 +139,7 @@ fn hosts_at<'a>(
     Ok(())
 }
 
-/// Which cables run between groups.
+/// The cables between groups.
 struct Plan {
     groups: u32,
     /// Global ports of a switch.

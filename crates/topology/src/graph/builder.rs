@@ -283,7 +283,7 @@ impl From<PortIx> for usize {
     }
 }
 
-/// Which nodes have a description that others have too.
+/// For each node whether another one has the same description.
 fn shared_names(graph: &Graph) -> Vec<bool> {
     let mut order: Vec<NodeIx> = graph.nodes().collect();
     order.sort_unstable_by_key(|node| graph.name(*node));

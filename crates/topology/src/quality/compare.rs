@@ -38,9 +38,9 @@ pub fn quality(graph: &Graph, tables: &Tables, seed: u64) -> Quality {
 /// Two of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The first.
+    /// The quality of the first fabric.
     pub before: Quality,
-    /// The second.
+    /// The quality of the second fabric.
     pub after: Quality,
     /// Entries that differ, and switches whose tables do.
     pub changed: (usize, usize),

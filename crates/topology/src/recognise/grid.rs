@@ -36,7 +36,7 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
     weigh(switches, layers)
 }
 
-/// Which cables are parallel.
+/// Classes of parallel cables.
 struct Classes {
     cables: Vec<Cable>,
     index: HashMap<Cable, usize>,

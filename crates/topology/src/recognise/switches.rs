@@ -5,7 +5,7 @@ use crate::graph::{Graph, Kind, NodeIx};
 /// The largest connected part of the switches.
 pub(super) struct Switches<'a> {
     pub(super) graph: &'a Graph,
-    /// Which nodes they are.
+    /// The nodes of the graph.
     pub(super) nodes: Vec<NodeIx>,
     /// The others that each is wired to, each once, in growing order.
     pub(super) beside: Vec<Vec<u32>>,

@@ -39,7 +39,7 @@ pub enum Fault {
 /// Something wrong: at which switch, for which LID, by which port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Finding {
-    /// What.
+    /// The fault.
     pub fault: Fault,
     /// The switch whose entry it is.
     pub switch: NodeIx,

@@ -172,7 +172,7 @@ impl Plan {
         usize::from(self.class[usize::from(lid)])
     }
 
-    /// Which direction is up.
+    /// The ranks, which define up and down.
     #[must_use]
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
@@ -234,7 +234,7 @@ impl Plan {
         (label + among - digit) % among
     }
 
-    /// Which of several cables between two switches a number takes.
+    /// The one of several cables between two switches that a number takes.
     #[inline]
     pub(crate) fn cable(&self, a: usize, b: usize, one: &Destination, cables: u32) -> u32 {
         let rank = usize::from(self.ranks.rank(a).min(self.ranks.rank(b)));

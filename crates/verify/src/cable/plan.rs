@@ -26,15 +26,15 @@ pub enum PlanError {
         "plan {path} cannot be read: {source}: name another, or make one with `tieline cable --generate`"
     )]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
     /// It is not TOML, has an unknown key, a value of the wrong kind, or one that cannot be.
     #[error("{path}, line {line}: {message}: correct it (`tieline cable --generate` prints an example)")]
     Malformed {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// Where in it, from 1.
         line: usize,
@@ -48,11 +48,11 @@ pub enum PlanError {
         list(.unknown), list(.known)
     )]
     NotInCluster {
-        /// Which plan.
+        /// The plan's path.
         path: PathBuf,
         /// Where the first of them stands, from 1.
         line: usize,
-        /// Which cluster.
+        /// The cluster.
         cluster: String,
         /// Those that it names.
         unknown: Vec<NodeId>,
@@ -62,15 +62,15 @@ pub enum PlanError {
     /// There is a file already.
     #[error("{path} is there already and was left as it is: --force replaces it, or give another name")]
     Exists {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
     },
     /// It cannot be written.
     #[error("plan {path} cannot be written: {source}; what was there before is unchanged")]
     Unwritable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
 }
@@ -147,7 +147,7 @@ impl PlannedLink {
     }
 }
 
-/// Which links there should be.
+/// The links that there should be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The file it comes from; `None`: all nodes linked with all others.

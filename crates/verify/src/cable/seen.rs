@@ -55,7 +55,7 @@ impl LinkState {
 /// One link, as one of its ends sees it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkReport {
-    /// Which adapter of this node.
+    /// The adapter of this node.
     pub adapter: AdapterNo,
     /// The link by its ends, ascending.
     pub link: [NodeId; 2],
@@ -84,7 +84,7 @@ pub struct LinkReport {
 /// One node and its links.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeCables {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// Why it does not answer; `None` if it does.
     pub error: Option<String>,

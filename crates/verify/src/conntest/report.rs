@@ -29,7 +29,7 @@ pub struct Presence {
 /// One peer, as one instance sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PeerReport {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// It answered at least once.
     pub found: bool,
@@ -47,7 +47,7 @@ pub struct PeerReport {
 /// One node's instance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InstanceReport {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
     /// Its peers, ascending.
     pub peers: Vec<PeerReport>,

@@ -17,9 +17,9 @@ pub enum HostsError {
     /// It cannot be read.
     #[error("host file {path} cannot be read: {source}: name another with --hosts")]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
     /// A line of it cannot be understood.
@@ -27,7 +27,7 @@ pub enum HostsError {
         "{path}, line {line}: {message}: expected `NODE-ID HOST`, or the classic `HOSTNAME: …` and `ADAPTER: NAME NODE-ID …`"
     )]
     Malformed {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// Where in it, from 1.
         line: usize,
@@ -39,7 +39,7 @@ pub enum HostsError {
 /// A node that a host file lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntry {
-    /// Which.
+    /// The node.
     pub node: NodeId,
     /// On which host.
     pub host: String,

@@ -6,7 +6,7 @@ use tieline::NodeId;
 use super::{HostFile, Level, LinkTest, NodeDiag};
 use crate::status::{Misled, carries, session_name};
 
-/// Which other nodes there should be.
+/// The other nodes that there should be.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Others<'a> {
     /// Those that run here.

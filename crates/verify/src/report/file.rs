@@ -26,21 +26,21 @@ pub enum ReportError {
         super::MAX_BYTES
     )]
     TooLarge {
-        /// How long.
+        /// Its length in bytes.
         length_bytes: usize,
     },
     /// A saved document cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// It is no text, so no JSON either.
     #[error("{} is no text (its byte {at_byte} is not UTF-8): give a file that `tieline verify --json` has written", path.display())]
     NoText {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// The first that is wrong, from 0.
         at_byte: usize,
@@ -52,7 +52,7 @@ pub enum ReportError {
         path.display()
     )]
     TooLong {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// The limit.
         most_bytes: u64,
@@ -60,7 +60,7 @@ pub enum ReportError {
     /// It is no JSON.
     #[error("{} is no JSON ({why}): give a file that `tieline verify --json` has written", path.display())]
     NoJson {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
         /// Where and why.
         why: serde_json::Error,

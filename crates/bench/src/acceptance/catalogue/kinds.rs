@@ -29,7 +29,7 @@ pub struct Entry {
     pub needs: Needs,
     /// What it is.
     pub what: &'static str,
-    /// How.
+    /// The kind of measurement.
     pub kind: Kind,
 }
 
@@ -106,21 +106,21 @@ pub enum Sockets {
     },
     /// A program of others with rings, beside the same on the plain kernel.
     Beside {
-        /// Which.
+        /// The load.
         load: Load,
         /// Of the ratio.
         goal: Goal,
     },
     /// A program of others with rings, whose result is a time, beside the one-line baseline.
     AboveBaseline {
-        /// Which.
+        /// The load.
         load: Load,
         /// Of the ratio.
         goal: Goal,
     },
     /// A program of others with rings, which is to do so much a second at least.
     Reaches {
-        /// Which.
+        /// The load.
         load: Load,
         /// In the unit of its result.
         at_least: f64,

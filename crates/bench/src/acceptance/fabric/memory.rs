@@ -36,7 +36,7 @@ pub(super) fn measure(
     figure(spec, vec![Block { ours: peak? / 1e6, reference: at_most }], context.options.seed)
 }
 
-/// Bytes.
+/// The peak memory of an engine in bytes.
 fn peak(context: &Context<'_>, path: &std::path::Path, engine: &str) -> Result<f64> {
     let exe = std::env::current_exe()
         .map_err(|source| BenchError::Io { what: "own program".to_owned(), source })?;

@@ -39,7 +39,7 @@ impl Cause {
     pub const ALL: [Self; 5] =
         [Self::ContextSwitch, Self::Steal, Self::Interrupt, Self::IdleMachine, Self::Unexplained];
 
-    /// For people.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ContextSwitch => "another thread got the processor",
@@ -56,7 +56,7 @@ impl Cause {
 pub struct CauseCount {
     /// From what.
     pub cause: Cause,
-    /// How many.
+    /// The number of spikes.
     pub spikes: u64,
     /// Time beyond the median in them, in ns.
     pub lost_ns: f64,

@@ -168,7 +168,7 @@ impl Report {
     /// Name of the form.
     pub const SCHEMA: &'static str = "tieline.jitter/1";
 
-    /// For people.
+    /// The report as text.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "jitter, nodes {} and {} over {}, processors {} and {}: {} round trips in {}\n",

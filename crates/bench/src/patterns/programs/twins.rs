@@ -63,7 +63,7 @@ pub enum Twin {
     },
     /// Connections a second on which the other end sends some messages.
     Short {
-        /// How many.
+        /// The number of messages.
         messages: u32,
         /// Bytes of each.
         size_bytes: u32,
@@ -262,7 +262,7 @@ impl Sides for Tails {
 /// Connections on which nothing happens, and both processes that have them.
 pub struct Idle {
     processes: [u32; 2],
-    /// How many.
+    /// The number of connections.
     pub connections: u32,
     measure: Measure,
 }

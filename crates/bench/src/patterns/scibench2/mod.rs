@@ -67,7 +67,7 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// Sizes.
     pub sizes_bytes: Vec<usize>,
-    /// How.
+    /// The method.
     pub way: Way,
     /// Blocks of each size.
     pub blocks: usize,

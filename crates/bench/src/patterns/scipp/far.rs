@@ -40,7 +40,7 @@ pub enum Task {
 /// One order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// What.
+    /// The task.
     pub task: Task,
     /// How to wait.
     pub poll: Poll,
@@ -105,9 +105,9 @@ impl Far for FarThread<'_, '_> {
 
 /// Any far side bounces words at a place: the baseline is probed where the messages go.
 pub struct AtPlace<'a> {
-    /// Who.
+    /// The other side.
     pub far: &'a mut dyn Far,
-    /// Where.
+    /// The offset.
     pub place: usize,
 }
 

@@ -275,7 +275,7 @@ impl Piece {
     }
 }
 
-/// Which bits of which general register a name means.
+/// The bits of a general register that a name means.
 struct Place {
     number: usize,
     bits: u32,

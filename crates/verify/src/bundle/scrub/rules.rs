@@ -28,7 +28,7 @@ const FORMS: [&str; 7] = [
     r"sk-[A-Za-z0-9_\-]{20,}",
 ];
 
-/// Which number goes up.
+/// Selects the counter of a rule.
 type Counts = fn(&mut Removed) -> &mut u64;
 
 /// A pattern, and what is counted where it is found.
