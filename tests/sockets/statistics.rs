@@ -1,4 +1,4 @@
-//! `tieline sockets`: who does what with his connections.
+//! `tieline sockets`: what processes do with their connections.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

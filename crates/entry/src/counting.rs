@@ -31,7 +31,7 @@ pub enum StatisticsError {
         /// Why not.
         errno: Errno,
     },
-    /// Somebody may want it for himself for a while, and nobody waits for that here.
+    /// Another process may hold it for a while; this one does not wait for that.
     #[error("cannot read {}: another process holds a lease on it (fcntl(2), F_SETLEASE)", shown(.0))]
     Leased(Text),
     /// It is of another version of this program.

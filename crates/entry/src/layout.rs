@@ -1,8 +1,8 @@
 //! The layout of the file of statistics.
 //!
-//! The file is an array of little words of 64 bits: a page that says who has which slot, then the slots, one a process. A slot is a head of
-//! counters and a record a connection. Each slot is written by the process that has it, by stores that nobody waits for; a reader
-//! gets what he gets. There is nothing in it that anybody follows: numbers only.
+//! The file is an array of little-endian words of 64 bits: a page that says which process has which slot, then the slots, one for
+//! each process. A slot is a head of counters and a record for each connection. Only the process that has a slot writes it, without
+//! locks; a reader sees the values of the moment. The file holds numbers only, and no number is used as an address or an index.
 //!
 //! Counters of bytes only grow. Those of a record go on growing when another connection gets it, so nothing is ever moved from one place to
 //! another while somebody counts there: what a process has moved is the sum over its head and all its records, free ones too.

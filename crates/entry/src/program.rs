@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn what_runs_as_somebody_else_is_barred() {
         let (_folder, path) = file("su", &elf(2, 62, &[(3, b"/lib64/ld-linux-x86-64.so.2\0")]), 0o6755);
-        // Its owner is the one who runs the test: nothing changes for him.
+        // Its owner runs the test, so nothing changes for that user.
         assert_eq!(look_at(&path, &[]).barred, None);
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();

@@ -108,7 +108,7 @@ pub fn text(graph: &Graph, node: NodeIx) -> String {
     plain(name.trim_matches(|c: char| c.is_whitespace() || c.is_control()))
 }
 
-/// The node or port of a name. GUIDs (`0x…`) and `lid N` go before descriptions, which anybody may choose for himself; what
+/// The node or port of a name. GUIDs (`0x…`) and `lid N` go before descriptions, which any node may choose for itself; what
 /// could be a number or a port as well as somebody's description is an error that names both.
 ///
 /// # Errors
@@ -173,7 +173,7 @@ fn node_of(graph: &Graph, name: &str) -> Result<Named, NameError> {
     match (found.as_slice(), of_lid) {
         ([], Some(named)) => Ok(named),
         ([node], None) => Ok(Named::Node(*node)),
-        // Who is called by his own LID.
+        // A node whose description is its own LID.
         ([node], Some(named)) if owner(graph, named) == *node => Ok(named),
         ([node, ..], Some(named)) => Err(either(graph, name, Named::Node(*node), named)),
         ([], None) => Err(NameError::Unknown { name: name.to_owned(), near: near(graph, name) }),
@@ -311,7 +311,7 @@ mod tests {
         assert!(matches!(find(&graph, "0x6"), Ok(Named::Node(NodeIx(1)))));
     }
 
-    /// Anybody may call himself by another one's GUID, LID or port.
+    /// A node's description may be another one's GUID, LID or port.
     #[test]
     fn a_description_does_not_take_over_guids_lids_and_ports() {
         let mut builder = GraphBuilder::new();

@@ -169,7 +169,7 @@ fn attack_slowly(place: &Place) -> impl Sized {
     raws
 }
 
-/// One who is admitted has as many descriptors sent as he can, and reads none.
+/// A user who is admitted has as many descriptors sent as possible, and reads none.
 fn attack_unread(place: &Place) -> impl Sized {
     let owner = Raw::hello(place, 4);
     let body = Request::CreateSegment {

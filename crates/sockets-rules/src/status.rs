@@ -202,8 +202,8 @@ fn process(
     }
 }
 
-/// Whether a process of this number runs and has the file mapped. The number alone may belong to somebody else by now; one who
-/// lets nobody look at his memory is believed, and so is everybody where the kernel shows no memory at all.
+/// Whether a process of this number runs and has the file mapped. The number alone may be another process's by now.
+/// A process whose memory may not be looked at is believed, and so is each one where the kernel shows no memory at all.
 fn is_running(pid: u32, inode: u64) -> bool {
     match std::fs::read(format!("/proc/{pid}/maps")) {
         // Names in it may be of any bytes.

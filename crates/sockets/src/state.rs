@@ -5,7 +5,7 @@
 //! (`forkpty`, a system call in assembly), so a child finds 0 there and begins anew.
 //!
 //! The child of a `vfork` runs in its parent's memory with descriptors of its own: what it closes its parent keeps. It must
-//! change nothing here. While somebody is between `vfork` and his return from it, each interposer asks the kernel who it is.
+//! change nothing here. While a thread is between `vfork` and its return from it, each interposer asks the kernel which process it is in.
 
 use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -280,7 +280,7 @@ fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
         _ => NO_CONNECTION,
     };
     brief.store(value, Ordering::Relaxed);
-    // Who closes it changes the word first, and then looks at the byte: but for his moment in between, one of the two sees the other,
+    // A thread that closes it changes the word first, and then looks at the byte: but for the moment in between, one of the two sees the other,
     // and then what the number is next is not noticed until it is used for something new.
     fence(Ordering::SeqCst);
     if entry.word.load(Ordering::Relaxed) != word || !holds(Word::unpack(word)) {

@@ -32,7 +32,7 @@ impl Daemon {
         self.look_at_users_at.get_or_insert(Instant::now() + PAUSE);
     }
 
-    /// Whether a message of this user may be taken in: there is not much of his to be closed, and room for all that it may carry.
+    /// Whether a message of this user may be taken in: not many of its descriptors are still to be closed, and room for all that it may carry.
     fn may_take_from(&mut self, uid: u32) -> bool {
         self.closer.load_of(uid) == Load::Light && self.is_there_room()
     }

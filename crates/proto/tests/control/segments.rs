@@ -80,7 +80,7 @@ fn only_the_owner_changes_its_segment() {
         Request::SetAvailable { key: segment(1), available: false, disconnect: true },
         Request::RemoveSegment { key: segment(1), force: true },
     ] {
-        let refusal = world.ask(other, body).expect_err("not his");
+        let refusal = world.ask(other, body).expect_err("another program's");
         assert_eq!(
             refusal.to_string(),
             "request refused: segment 1 belongs to program `program1000` (pid 1000): only its owner may change it"
@@ -340,7 +340,7 @@ fn a_slot_of_another_program_cannot_be_given_up() {
     let (owner, importer, other) = (world.attach(0), world.attach(1), world.attach(1));
     offer(&mut world, owner, segment(1));
     let (import, _) = connect(&mut world, importer, 4, segment(1));
-    let refusal = world.ask(other, Request::Disconnect { import }).expect_err("not his");
+    let refusal = world.ask(other, Request::Disconnect { import }).expect_err("another program's");
     assert_eq!(
         refusal.to_string(),
         "request refused: this program does not hold import 0: it was disconnected before"

@@ -78,7 +78,7 @@ fn what_is_not_shared_or_is_of_another_node_is_refused() {
         refusal.to_string(),
         "segment 1 of node 4 is not shared with other programs of the node: its owner has to share it first"
     );
-    let refusal = world.ask(other, Request::ShareSegment { key: segment(1) }).expect_err("not his");
+    let refusal = world.ask(other, Request::ShareSegment { key: segment(1) }).expect_err("another program's");
     assert!(refusal.to_string().contains("only its owner"), "{refusal}");
     share(&mut world, owner);
     assert!(matches!(attach_to(&mut world, far, 1), Err(Refusal::NotFound { .. })), "another node");

@@ -17,7 +17,7 @@ type Object = (NodeId, Imported, Incarnation);
 pub struct Truth {
     /// All connections were ended at some time.
     pub severed: BTreeSet<Object>,
-    /// When somebody tried to create an object under this name. While its owner has yet to re-attach, he succeeds.
+    /// When somebody tried to create an object under this name. While its owner has yet to re-attach, that succeeds.
     pub contested: BTreeMap<(NodeId, Imported), Vec<Instant>>,
 }
 

@@ -367,7 +367,7 @@ impl RemoteDataInterrupt {
         }
         check_link(&self.import, self.peer)?;
         let sent = match self.ring.send(message) {
-            // Somebody died who had this producer's number before, and this claim was taken for one of his. It was not
+            // A program that had this producer's number before has died, and this claim was taken for one of its own. It was not
             // sent, so it is sent now.
             Err(ClaimError::Lost) => self.ring.send(message),
             other => other,

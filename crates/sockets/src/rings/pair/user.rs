@@ -41,7 +41,7 @@ pub(super) fn directories(user: u32) -> [Text; 3] {
     [private, shared, temporary]
 }
 
-/// Whether this process is in a user namespace in which each user is who he is: the first, as a rule.
+/// Whether this process is in a user namespace in which each user keeps its number: the first, as a rule.
 fn maps_everybody() -> bool {
     let mut words = Numbers::of(c"/proc/self/uid_map");
     words.next() == Some(0) && words.next() == Some(0) && words.next() == Some(u64::from(u32::MAX))
