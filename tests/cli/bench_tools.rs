@@ -253,7 +253,7 @@ fn a_client_whose_server_is_killed_ends_with_the_reason() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(
-        ["gone", "ended", "no server", "did not answer"].iter().any(|words| said.contains(words)),
+        ["gone", "ended", "no server", "did not respond"].iter().any(|words| said.contains(words)),
         "{said}"
     );
 }

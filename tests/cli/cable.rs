@@ -129,7 +129,7 @@ fn a_killed_node_is_one_fault_and_what_is_not_planned_is_extra() {
         (1, one("missing", json!([[4, 12], [8, 12], [12, 16]]))),
         "{report:#}"
     );
-    assert!(text(&report).starts_with("node 12 does not answer"), "{report:#}");
+    assert!(text(&report).starts_with("node 12 does not respond"), "{report:#}");
     // Stopped in an orderly way it leaves no files, but the others have heard of it.
     done(&cluster, &["cable", "--generate"]);
     std::fs::write(&plan, done(&cluster, &["cable", "--generate", "--nodes", "4"])).unwrap();
@@ -204,7 +204,7 @@ fn a_plan_that_cannot_be_is_refused_with_its_line() {
     for (content, words) in [
         ("[[link]\n", "line 1"),
         ("[[link]]\nends = [4, 8]\ncolour = 1\n", "line 3: unknown field `colour`"),
-        ("[[link]]\nends = [4, 8]\n\n[[link]]\nends = [8, 4]\n", "line 5: link 4-8 stands on line 2 already"),
+        ("[[link]]\nends = [4, 8]\n\n[[link]]\nends = [8, 4]\n", "line 5: link 4-8 is on line 2 already"),
         (
             "nodes = [4, 8]\n[[link]]\nends = [4, 40]\n",
             "line 3: node 40 is not in cluster `test`, which has nodes 4, 8",

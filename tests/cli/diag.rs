@@ -215,7 +215,7 @@ fn a_host_file_is_compared_with_what_is_there() {
         nodes(&warnings) == [4, 12] && warnings[0].1.contains("Node 8 not reachable, but is an entry"),
         "{warnings:?}"
     );
-    for (content, words) in [("4\n", "line 1"), ("4 a\n4 b\n", "line 2: node 4 stands on line 1 already")] {
+    for (content, words) in [("4\n", "line 1"), ("4 a\n4 b\n", "line 2: node 4 is on line 1 already")] {
         std::fs::write(&file, content).unwrap();
         let (status, out, err) = cluster.run(&["diag", "--hosts", &file]).unwrap();
         assert!(status == 2 && out.is_empty() && err.contains(words), "{status} {out}{err}");

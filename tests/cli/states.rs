@@ -263,7 +263,7 @@ const STATES: [State; 13] = [
         words: &[
             "     8  not running",
             "\"manager\": \"not-running\"",
-            ": node 8: its manager does not answer",
+            ": node 8: its manager does not respond",
         ],
         ..USUAL
     },

@@ -67,7 +67,7 @@ fn a_node_that_hangs_is_named_and_fails() {
     kill_process(pid, Signal::CONT).unwrap();
     let (status, out, err) = outcome.unwrap();
     assert_eq!(status, 1, "{out}{err}");
-    assert!(out.contains("node 8: its manager does not answer") && out.contains("VERDICT: FAIL"), "{out}");
+    assert!(out.contains("node 8: its manager does not respond") && out.contains("VERDICT: FAIL"), "{out}");
     let diag = out.lines().find(|line| line.starts_with("diag ")).unwrap();
     assert!(
         diag.contains("FAIL") && diag.contains("2 of 3 nodes tested") && diag.contains("node 8"),

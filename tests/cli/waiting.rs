@@ -82,7 +82,7 @@ fn a_server_that_is_stopped_is_given_up_and_named() {
         server.kill().unwrap();
         server.wait().unwrap();
         assert_eq!((code, out.as_str()), (Some(4), ""), "{tool}: {rest}");
-        for said in ["waiting for the server on node 4", "the server on node 4 has not answered for 10 s"] {
+        for said in ["waiting for the server on node 4", "the server on node 4 has not responded for 10 s"] {
             assert!(rest.contains(said), "{tool}: {rest}");
         }
     }

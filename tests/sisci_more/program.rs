@@ -75,7 +75,7 @@ impl Running {
     pub(crate) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.said.read_line(&mut line)? == 0 {
-            bail!("it said nothing more, and ended with {}", self.child.wait()?);
+            bail!("it printed nothing more, and ended with {}", self.child.wait()?);
         }
         Ok(line.trim_end().to_owned())
     }

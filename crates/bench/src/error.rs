@@ -59,7 +59,7 @@ pub enum BenchError {
     },
     /// The other end did not answer in time.
     #[error(
-        "{what}: the other end did not answer within {seconds} s: is it running, and not on the same processor?"
+        "{what}: the other end did not respond within {seconds} s: is it running, and not on the same processor?"
     )]
     NoAnswer {
         /// What was waited for.
@@ -69,7 +69,7 @@ pub enum BenchError {
     },
     /// The server of a client has stopped answering.
     #[error(
-        "{what}: the server on node {node} has not answered for {seconds} s: its process is stopped, or others have its \
+        "{what}: the server on node {node} has not responded for {seconds} s: its process is stopped, or others have its \
          processor; end it and start one anew there with `tieline bench {what} --server --node {node} --rn {here}`"
     )]
     Silent {
@@ -83,7 +83,7 @@ pub enum BenchError {
         seconds: u64,
     },
     /// The caller wanted to end while there was nothing to end with.
-    #[error("{what}: ended by a signal while the server on node {node} did not answer: there is no result")]
+    #[error("{what}: ended by a signal while the server on node {node} did not respond: there is no result")]
     Interrupted {
         /// What was to be measured.
         what: &'static str,

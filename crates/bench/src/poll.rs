@@ -194,7 +194,7 @@ mod tests {
         watch("first", 2 * POLLS_PER_LOOK).unwrap();
         watch("second", POLLS_PER_LOOK).unwrap();
         assert!(
-            no_answer("second").to_string().starts_with("second: the other end did not answer within 10 s")
+            no_answer("second").to_string().starts_with("second: the other end did not respond within 10 s")
         );
     }
 }

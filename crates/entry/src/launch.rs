@@ -59,7 +59,7 @@ pub enum LaunchError {
     },
     /// The library is not where it is looked for.
     #[error(
-        "the library {LIBRARY} is not there, or is no library (looked at {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
+        "the library {LIBRARY} is not there, or is no library (searched {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
     )]
     NoLibrary {
         /// Where.

@@ -168,7 +168,7 @@ impl Client {
     }
 
     pub(crate) fn unexpected(&self, reply: &Reply) -> ClientError {
-        let what = format!("it gave the wrong kind of answer, {reply:?}");
+        let what = format!("it sent the wrong kind of reply, {reply:?}");
         ClientError::Protocol { node: self.node(), what: what.chars().take(200).collect() }
     }
 

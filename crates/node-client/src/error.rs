@@ -15,7 +15,7 @@ use crate::runtime_dir::{ClusterName, RuntimeDirError};
 pub enum ClientError {
     /// The cluster is not running.
     #[error(
-        "no node manager of cluster `{cluster}` runs here (looked in {dir}): start one with `tieline up`, or name another \
+        "no node manager of cluster `{cluster}` runs here (searched {dir}): start one with `tieline up`, or name another \
          cluster (`tieline clusters` lists them) with --cluster or TIELINE_CLUSTER, or another directory with --runtime-dir or \
          TIELINE_RUNTIME_DIR"
     )]
@@ -27,7 +27,7 @@ pub enum ClientError {
     },
     /// The program did not say which node it belongs to.
     #[error(
-        "cluster `{cluster}` has several nodes here ({}): say which with --node or TIELINE_NODE", list(.nodes)
+        "cluster `{cluster}` has several nodes here ({}): select one with --node or TIELINE_NODE", list(.nodes)
     )]
     SeveralNodes {
         /// The cluster.
@@ -89,7 +89,7 @@ pub enum ClientError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No answer in time.
-    #[error("no answer of node {node} to {what} within {} ms: is its manager stopped or overloaded? Try `tieline status`",
+    #[error("no response from node {node} to {what} within {} ms: is its manager stopped or overloaded? Try `tieline status`",
             .limit.as_millis())]
     TimedOut {
         /// Whose manager.

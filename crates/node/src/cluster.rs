@@ -152,7 +152,7 @@ fn status_of(client: &mut BlockingClient, limit: Duration) -> Result<NodeStatus>
     match client.ask(Request::Status, &[], limit)?.0 {
         Reply::Status(status) => Ok(status),
         other => {
-            let what = format!("it answered the question for its state with {other:?}");
+            let what = format!("it replied to the status request with {other:?}");
             let what = what.chars().take(200).collect();
             Err(node_client::ClientError::Protocol { node: client.info().node, what }.into())
         }

@@ -63,7 +63,7 @@ pub enum NodeError {
         source: std::io::Error,
     },
     /// A manager that was just started has ended.
-    #[error("the manager of node {node} ended at its start ({status}). It said last:\n{log}")]
+    #[error("the manager of node {node} ended at its start ({status}). Its last output:\n{log}")]
     DiedAtStart {
         /// The node.
         node: NodeId,
@@ -80,7 +80,7 @@ pub enum NodeError {
     NotReady {
         /// How long was waited.
         seconds: u64,
-        /// Who waits, and for whom (empty: does not answer yet).
+        /// Who waits, and for whom (empty: does not respond yet).
         nodes: Vec<(NodeId, Vec<NodeId>)>,
         /// Where the logs are.
         dir: PathBuf,
@@ -88,9 +88,9 @@ pub enum NodeError {
     /// The caller has said so.
     #[error("stopped before the cluster was up; what was started is stopped again")]
     Stopped,
-    /// A manager that runs does not answer.
+    /// A manager that runs does not respond.
     #[error(
-        "the manager of node {node}{} holds its lock but does not answer (is it stopped?): let it go on, or end it with \
+        "the manager of node {node}{} holds its lock but does not respond (is it stopped?): let it go on, or end it with \
          `tieline node stop --node {node}`{}",
         .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
         .pid.map(|pid| format!(" or `kill -KILL {pid}`")).unwrap_or_default()
@@ -156,7 +156,7 @@ fn hint(source: &std::io::Error) -> &'static str {
 fn waiting(nodes: &[(NodeId, Vec<NodeId>)]) -> String {
     let one = |(node, missing): &(NodeId, Vec<NodeId>)| {
         if missing.is_empty() {
-            return format!("{node} (does not answer)");
+            return format!("{node} (does not respond)");
         }
         let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
         format!("{node} (for {})", names.join(" "))
@@ -195,7 +195,7 @@ mod tests {
             dir: "/run/x".into(),
         };
         let text = error.to_string();
-        for part in ["5 s", "4 (for 8 12)", "8 (does not answer)", "/run/x"] {
+        for part in ["5 s", "4 (for 8 12)", "8 (does not respond)", "/run/x"] {
             assert!(text.contains(part), "`{text}` lacks `{part}`");
         }
     }

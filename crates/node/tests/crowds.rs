@@ -165,7 +165,7 @@ fn silent_connections_leave_room_for_programs() {
     assert!(client.probe(node(4)).unwrap());
     // The first have been told why they had to go.
     let Some(ToProgram::Rejected(refusal)) = silent[0].receive() else { panic!("no word") };
-    assert!(refusal.to_string().contains("have not said hello"), "{refusal}");
+    assert!(refusal.to_string().contains("have not sent a hello"), "{refusal}");
     // One process does not get all places either.
     let many: Vec<_> = (0..8)
         .map(|_| node_client::Client::attach(&place.attach_options(4), |_| ()))

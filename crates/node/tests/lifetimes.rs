@@ -128,7 +128,7 @@ fn a_failed_up_is_undone() {
     options.launcher = launcher("case \"$*\" in *'--id 8 '*) exec cat;; esac;");
     options.limit = Duration::from_millis(500);
     let error = up(&options, &mut |_| {}).unwrap_err().to_string();
-    assert!(error.contains("8 (does not answer)") && error.contains("stopped again"), "{error}");
+    assert!(error.contains("8 (does not respond)") && error.contains("stopped again"), "{error}");
     assert!(!place.dir().path().exists());
     // A log that cannot be made: something else stands in its place.
     std::fs::create_dir(place.dir().path()).unwrap();
@@ -176,7 +176,8 @@ fn a_manager_that_hangs_is_named_soon_and_ended_by_force() {
     let number = pid.as_raw_pid().unsigned_abs();
     assert!(matches!(&error, NodeError::NotAnswering { pid, .. } if *pid == Some(number)), "{error}");
     let text = error.to_string();
-    for part in ["node 4", "does not answer", "tieline node stop --node 4", &format!("kill -KILL {}", number)]
+    for part in
+        ["node 4", "does not respond", "tieline node stop --node 4", &format!("kill -KILL {}", number)]
     {
         assert!(text.contains(part), "`{text}` lacks `{part}`");
     }

@@ -225,7 +225,7 @@ impl Engine {
         }
         self.slots.let_go(slot);
         peer.check()?;
-        Err(peer.failed_by(timed_out(peer, kind, self.limit_ms(), "the peer did not answer")))
+        Err(peer.failed_by(timed_out(peer, kind, self.limit_ms(), "the peer did not respond")))
     }
 
     /// Waits until all that was begun for a peer has ended.

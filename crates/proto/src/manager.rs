@@ -107,7 +107,7 @@ enum Timer {
     Sweep(NodeId),
     /// A node that a program named was never seen.
     Unseen(NodeId),
-    /// A peer does not answer.
+    /// A peer does not respond.
     Pending(RequestId),
     /// Re-attaching programs are not waited for any longer.
     Grace,

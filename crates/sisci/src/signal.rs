@@ -61,7 +61,7 @@ impl<I: Cancel> Local<I> {
     /// A wait of the program: not while there are callbacks.
     pub(crate) fn during<R>(&self, wait: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.worker.is_there() {
-            return Err(Code::ILLEGAL_OPERATION.because("it calls back: nobody can wait for it"));
+            return Err(Code::ILLEGAL_OPERATION.because("it has a callback: no thread can wait for it"));
         }
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let result = wait();

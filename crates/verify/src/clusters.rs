@@ -107,12 +107,12 @@ impl ClustersReport {
         for name in &self.shut {
             let _ = writeln!(
                 shut,
-                "{dir}/{name}: this user may not look into it, so that a cluster in it is not seen: ask its owner, or run as that user"
+                "{dir}/{name}: this user has no permission to read it, so a cluster in it is not listed: ask its owner, or run as that user"
             );
         }
         if self.clusters.is_empty() {
             let of_this_user = if shut.is_empty() { "" } else { " of this user" };
-            return format!("no cluster{of_this_user} runs here (looked in {dir})\n{shut}");
+            return format!("no cluster{of_this_user} runs here (searched {dir})\n{shut}");
         }
         let widest = self.clusters.iter().map(|cluster| cluster.cluster.len()).max().unwrap_or(0).max(7);
         let mut text = format!("{:<widest$}  {:>7}  {:>4}  nodes (pid)\n", "cluster", "running", "dead");

@@ -77,7 +77,7 @@ impl LatencyReport {
         };
         if self.looks.len() > 1 {
             let looks: Vec<String> = self.looks.iter().map(ToString::to_string).collect();
-            text.push_str(&format!(", looked at {} times ({})", looks.len(), looks.join(", ")));
+            text.push_str(&format!(", measured {} times ({})", looks.len(), looks.join(", ")));
         }
         text
     }
@@ -123,7 +123,7 @@ impl NotMeasured {
                 "latency is measured between two processors, and this process may use {allowed:?} only: \
                  run it with more (taskset, cpuset)"
             )),
-            // Who has no processor does not answer.
+            // Who has no processor does not respond.
             (error, Some(reason))
                 if is_only_late_there(&error) || matches!(error, BenchError::Stopped { .. }) =>
             {

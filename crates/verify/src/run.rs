@@ -158,9 +158,9 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let mut steps = Steps::new(control);
     let (target, _removal) = steps.reach(&options.start)?;
     let status = steps.status(&target)?;
-    // Who does not answer has failed already; asking again and again would only take time.
+    // Who does not respond has failed already; asking again and again would only take time.
     // Why has been said by the step before.
-    let silent = status.silent().into_iter().map(|node| (node, "its manager does not answer".to_owned()));
+    let silent = status.silent().into_iter().map(|node| (node, "its manager does not respond".to_owned()));
     let expected = diag::Expected { nodes: target.nodes.clone(), silent: silent.collect() };
     let target = Target { nodes: status.answering(), ..target };
     steps.leave_out(&expected.silent);

@@ -232,7 +232,7 @@ fn ask(dir: &ClusterDir, node: NodeId) -> Result<NodeReport, NodeError> {
 fn why_no_answer(error: &NodeError) -> String {
     match error {
         NodeError::Client(ClientError::TimedOut { what, limit, .. }) => {
-            format!("no answer to {what} within {} ms: it is stopped or overloaded", limit.as_millis())
+            format!("no response to {what} within {} ms: it is stopped or overloaded", limit.as_millis())
         }
         other => other.to_string(),
     }
@@ -317,14 +317,14 @@ fn leads_elsewhere(node: NodeId, peer: NodeId, partner: NodeId) -> String {
 }
 
 fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
-    // The cause before what follows from it: others have lost their sessions with who does not answer.
+    // The cause before what follows from it: others have lost their sessions with who does not respond.
     let silent = nodes.iter().filter(|report| report.status.is_none());
     let mut problems: Vec<String> = silent
         .map(|report| {
-            let why = report.error.as_deref().unwrap_or("no answer");
+            let why = report.error.as_deref().unwrap_or("no response");
             let log =
                 report.log.as_ref().map(|log| format!("; its log: {}", log.display())).unwrap_or_default();
-            format!("node {}: its manager does not answer: {why}{log}", report.node)
+            format!("node {}: its manager does not respond: {why}{log}", report.node)
         })
         .collect();
     for report in nodes {
@@ -416,7 +416,7 @@ impl ClusterReport {
             for service in &report.services {
                 let state = match service.state {
                     ServiceState::Running => "running",
-                    // The only service of a node whose manager does not answer is that manager.
+                    // The only service of a node whose manager does not respond is that manager.
                     ServiceState::Stopped => report.manager.text(),
                 };
                 let _ = writeln!(

@@ -87,7 +87,7 @@ fn tail(err: &str, out: &str) -> String {
     let from = text.len().saturating_sub(COMPLAINT_BYTES);
     text.char_indices()
         .find(|(at, _)| *at >= from)
-        .map_or("it said nothing", |(at, _)| &text[at..])
+        .map_or("it printed nothing", |(at, _)| &text[at..])
         .to_owned()
 }
 

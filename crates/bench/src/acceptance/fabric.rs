@@ -167,7 +167,7 @@ fn reroute(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
         let after = routed(&hurt, &lids, &request)?;
         let took = begun.elapsed().as_secs_f64();
         if !check(&hurt, &after.tables).is_good() {
-            return Err(BenchError::Fabric("the mended tables are bad".to_owned()));
+            return Err(BenchError::Fabric("the repaired tables are bad".to_owned()));
         }
         changed = unaffected(&hurt, &before.tables, &after.tables);
         Ok(took)

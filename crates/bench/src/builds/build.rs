@@ -147,8 +147,8 @@ impl NoReading {
 
 /// The figure in a document of `bench acceptance`.
 pub(super) fn reading(id: &str, text: &str) -> std::result::Result<Reading, String> {
-    let value = serde_json::from_str(text).map_err(|error| format!("its answer is no JSON: {error}"))?;
-    let document = Document::of("its answer", &value).map_err(|error| error.to_string())?;
+    let value = serde_json::from_str(text).map_err(|error| format!("its output is not JSON: {error}"))?;
+    let document = Document::of("its output", &value).map_err(|error| error.to_string())?;
     if let Some(item) = document.items.into_iter().find(|item| item.id == id) {
         let is_disturbed = item.disturbed > 0 && item.blocks.len() <= item.disturbed;
         return Ok(Reading {
@@ -160,7 +160,7 @@ pub(super) fn reading(id: &str, text: &str) -> std::result::Result<Reading, Stri
         });
     }
     let missing = document.missing.into_iter().find(|missing| missing.id == id);
-    Err(missing.map_or_else(|| format!("its answer does not name {id}"), |missing| missing.reason))
+    Err(missing.map_or_else(|| format!("its output does not name {id}"), |missing| missing.reason))
 }
 
 /// A run of a build's program. It ends with its handle.
@@ -244,7 +244,7 @@ impl Printed {
     /// Its last line on standard error.
     fn complaint(&self, status: ExitStatus) -> String {
         let last = self.err.lines().rev().find(|line| !line.trim().is_empty());
-        let line: String = last.unwrap_or("it said nothing").chars().take(300).collect();
+        let line: String = last.unwrap_or("it printed nothing").chars().take(300).collect();
         format!("it ended with {status}: {line}")
     }
 }

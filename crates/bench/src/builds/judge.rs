@@ -157,7 +157,7 @@ fn reference_moved(series: &Series) -> Option<String> {
     let moved = interval.high < LEAST || interval.low > 1.0 / LEAST;
     moved.then(|| {
         format!(
-            "what stands beside it differs as well, {:.3} … {:.3} of before: look at the values",
+            "the value that it is compared with differs as well, {:.3} … {:.3} of before: compare the values",
             interval.low, interval.high
         )
     })

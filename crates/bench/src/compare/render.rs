@@ -25,7 +25,7 @@ pub(super) fn text(all: &Comparison) -> String {
     for missing in &all.missing {
         let consequence = match (all.missing_ok, missing.disturbed) {
             (true, _) => "allowed",
-            (false, true) => "nothing can be said of it",
+            (false, true) => "inconclusive",
             (false, false) => "counts as a failure",
         };
         let _ = writeln!(
@@ -68,7 +68,7 @@ fn head(all: &Comparison) -> String {
     }
     let _ = writeln!(
         text,
-        "a change counts beyond {}; new by old, of the ratio to what stands beside it in both runs, else of the value",
+        "a change counts beyond {}; new by old, of the ratio to the value beside it in both runs, else of the value",
         all.tolerance.describe()
     );
     text

@@ -63,7 +63,7 @@ impl ChildDriver {
         let mut line = String::new();
         self.answers.read_line(&mut line).map_err(BenchError::io(self.program))?;
         match line.trim() {
-            "" => Err(self.ended("it said nothing")),
+            "" => Err(self.ended("it printed nothing")),
             line if line.starts_with("error") => Err(self.ended(line)),
             line => Ok(line.to_owned()),
         }
@@ -85,7 +85,7 @@ impl ChildDriver {
                 return Err(BenchError::Stopped { what: self.what });
             }
             if began.elapsed() > at_most {
-                return Err(self.ended(&format!("it has not answered for {} s", at_most.as_secs())));
+                return Err(self.ended(&format!("it has not responded for {} s", at_most.as_secs())));
             }
         }
         self.line()
@@ -162,6 +162,6 @@ mod tests {
         let next =
             |child_driver: &mut ChildDriver| child_driver.line_within(Duration::from_secs(60), &waiter);
         assert_eq!([next(&mut child_driver).unwrap(), next(&mut child_driver).unwrap()], ["1", "2"]);
-        assert!(next(&mut child_driver).unwrap_err().to_string().contains("said nothing"));
+        assert!(next(&mut child_driver).unwrap_err().to_string().contains("printed nothing"));
     }
 }

@@ -100,7 +100,7 @@ impl Server {
         // Relaxed: nothing is published with it.
         if waited >= WORTH_A_WORD && !self.told.swap(true, Ordering::Relaxed) {
             self.waiter.tell(&format!(
-                "waiting for the server on node {node}, which has not answered for {} s",
+                "waiting for the server on node {node}, which has not responded for {} s",
                 WORTH_A_WORD.as_secs()
             ));
         }

@@ -88,7 +88,7 @@ impl Threshold {
             Some((_, ci95)) if self.ratio.judges() => verdicts.push(self.ratio.verdict(ci95)),
             None if self.ratio.judges() => {
                 why = Some(
-                    "nothing stands beside it, so there is no ratio: give lower or upper with a unit"
+                    "it is compared with nothing, so there is no ratio: give lower or upper with a unit"
                         .to_owned(),
                 );
                 verdicts.push(Verdict::Fail);

@@ -57,7 +57,7 @@ fn generate(common: &Common, nodes: Option<u32>, output: Output) -> Outcome {
 fn save(report: &CableReport, path: &Path, force: bool, output: Output) -> Result<(), Failure> {
     if report.verdict != Verdict::Pass {
         output.note(&format!(
-            "{} was not written: what stands now is not as it should be, and would become the plan",
+            "{} was not written: the present state has faults, which would become part of the plan",
             path.display()
         ));
         return Ok(());

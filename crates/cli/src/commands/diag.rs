@@ -27,7 +27,7 @@ pub(super) fn run(common: &Common, arguments: &Diag, output: Output) -> Outcome 
     Ok(report.verdict.exit_status())
 }
 
-/// After the report, so that it still shows what is cleared. A node that does not answer has failed already.
+/// After the report, so that it still shows what is cleared. A node that does not respond has failed already.
 fn clear(target: &Target, output: Output) {
     for (node, error) in diag::clear_counters(target) {
         output.note(&format!("the counters of node {node} could not be cleared: {error}"));

@@ -125,7 +125,7 @@ impl Cluster {
         let callers: Vec<NodeId> =
             self.target.nodes.iter().copied().filter(|node| *node != a && *node != b).collect();
         if callers.is_empty() {
-            return Err(usage("a cluster of two nodes has nobody to whom a swap would show: start three"));
+            return Err(usage("in a cluster of two nodes a swap has no effect: start three"));
         }
         for caller in callers {
             let swapped =

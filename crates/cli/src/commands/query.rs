@@ -76,7 +76,7 @@ fn none_or_several(host: &str, nodes: &[NodeId]) -> Failure {
         .into();
     }
     usage(format!(
-        "several nodes are on host `{host}` ({}): say which with --node or TIELINE_NODE",
+        "several nodes are on host `{host}` ({}): select one with --node or TIELINE_NODE",
         list(nodes)
     ))
 }

@@ -30,7 +30,7 @@ pub(super) fn snapshot() -> Snapshot {
         graph,
         ports,
         counters: Some(counters),
-        uncounted: vec![(silent, "does not answer".into())],
+        uncounted: vec![(silent, "does not respond".into())],
         tables: Some(tables),
         vl_maps: [((PortIx(1), PortIx(2)), [7; 16])].into(),
         concerns: vec![Concern { grave: true, text: "a doubt".into() }],

@@ -298,7 +298,7 @@ impl Explorer {
         self.other_way(node);
     }
 
-    /// A node that does not answer any more is asked by another way, if one is known.
+    /// A node that does not respond any more is asked by another way, if one is known.
     fn other_way(&mut self, node: usize) {
         let it = &mut self.nodes[node];
         if it.unanswered_in_a_row < MAX_UNANSWERED || it.way as usize >= OTHER_WAYS {

@@ -57,7 +57,7 @@ impl IbsimTransport {
     /// Connects to the server at `base`, at the node of that name (empty: wherever the server puts it).
     ///
     /// # Errors
-    /// When there is no server, it refuses, or does not answer in time.
+    /// When there is no server, it refuses, or does not respond in time.
     pub fn connect(base: &str, node: &str) -> Result<Self, TransportError> {
         let opening = |what: &str, error: Errno| TransportError::io(what, error, SERVE);
         let (name, control) = named(base).map_err(|e| opening("open a control socket", e))?;
@@ -120,7 +120,7 @@ impl IbsimTransport {
     /// Asks the server for the port's LID and those of its manager anew: they are told once, and may have changed since.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the server does not respond.
     pub fn refresh(&mut self) -> Result<(), TransportError> {
         let data = self.ask(control::PORT_INFO, [0; CONTROL_DATA])?;
         if let Ok(port) = PortInfo::view(&data) {
@@ -138,7 +138,7 @@ impl IbsimTransport {
     /// The node that it is at.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the server does not respond.
     pub fn node_info(&mut self) -> Result<NodeInfo, TransportError> {
         let data = self.ask(control::NODE_INFO, [0; CONTROL_DATA])?;
         Ok(NodeInfo::view(&data).copied().unwrap_or_default())
@@ -147,7 +147,7 @@ impl IbsimTransport {
     /// Tells the server that a subnet manager begins or ends here, which then gets what is sent to one.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the server does not respond.
     pub fn set_is_sm(&mut self, is: bool) -> Result<(), TransportError> {
         let mut data = [0; CONTROL_DATA];
         data[..4].copy_from_slice(&u32::from(is).to_ne_bytes());

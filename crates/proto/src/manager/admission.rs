@@ -69,7 +69,7 @@ impl Manager {
         if self.shares.strangers.len() as u64 > most
             && let Some(one) = self.stranger_to_go()
         {
-            self.reject(one, limit("connections of this node that have not said hello", most));
+            self.reject(one, limit("connections of this node that have not sent a hello", most));
         }
     }
 

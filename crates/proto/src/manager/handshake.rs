@@ -8,7 +8,7 @@ use crate::wire::peer::PeerMessage;
 use crate::wire::program::{Incarnation, Refusal};
 use crate::wire::{CodecError, PROTOCOL_VERSION};
 
-/// Accepted connections that have not said hello.
+/// Accepted connections that have not sent a hello.
 const MAX_STRANGERS: usize = 4096;
 
 impl Manager {

@@ -96,7 +96,7 @@ impl Manager {
         let Some(pending) = self.pending.get(&id) else { return };
         let (node, aim) = (pending.node, pending.aim);
         self.abandon(id);
-        let why = format!("its manager did not answer within {} ms", self.answer_limit().as_millis());
+        let why = format!("its manager did not respond within {} ms", self.answer_limit().as_millis());
         if let Aim::Connect { program, id, .. } | Aim::Resume { program, id, .. } = aim {
             self.reply(program, id, Err(Refusal::Unreachable { node, why }), Vec::new());
         }
@@ -199,7 +199,7 @@ impl Manager {
             }
             _ => {
                 return Err(Refusal::Invalid(format!(
-                    "the manager of node {node} answered something else than was asked"
+                    "the manager of node {node} sent a reply of another kind"
                 )));
             }
         };

@@ -84,11 +84,11 @@ impl Manager {
             (true, ToManager::Request { id, body }) => self.request(program, id, body, descriptors),
             (true, ToManager::Hello { .. }) => {
                 self.close_tokens(descriptors);
-                self.violation(program, "it said hello a second time");
+                self.violation(program, "it sent a second hello");
             }
             (false, ToManager::Request { .. }) => {
                 self.close_tokens(descriptors);
-                self.violation(program, "it did not say hello first");
+                self.violation(program, "it did not send a hello first");
             }
         }
     }

@@ -105,7 +105,7 @@ fn a_name_has_a_bound() {
 #[test]
 fn hello_comes_first_and_once() {
     let (world, text) = first_words(&ToManager::Request { id: 1, body: Request::Status }, vec![]);
-    assert_eq!(text, "request refused: the connection is closed, because it did not say hello first");
+    assert_eq!(text, "request refused: the connection is closed, because it did not send a hello first");
     assert_eq!(world.status(0).counters.protocol_errors, 1);
 
     let mut world = World::up(1, 1);

@@ -14,7 +14,7 @@ use crate::Graph;
 /// Changed entries by the first reason that applies to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
-    /// The port led over a cable that is gone, or to an end that does not answer to the LID (any more).
+    /// The port led over a cable that is gone, or to an end that does not respond to the LID (any more).
     pub dead: usize,
     /// The port still leads to a switch, but no legal route of the least hops goes on from there.
     pub no_route: usize,

@@ -26,9 +26,9 @@ pub enum Fault {
     NoEntry,
     /// The port that the table names does not exist, or no cable is in it.
     DeadPort,
-    /// The port leads to a host that does not answer to it.
+    /// The port leads to a host that does not respond to it.
     WrongEnd,
-    /// The switch keeps it for itself and does not answer to it.
+    /// The switch keeps it for itself and does not respond to it.
     WrongSwitch,
     /// The route comes back to this switch.
     Loop,

@@ -48,7 +48,7 @@ fn put_state(target: &Target, shelf: &mut Shelf) {
     };
     shelf.text("status.txt", &status.render());
     shelf.report("status.json", &status);
-    let why = |node: &NodeId| (*node, "its manager does not answer".to_owned());
+    let why = |node: &NodeId| (*node, "its manager does not respond".to_owned());
     let silent = status.silent().iter().map(why).collect();
     let expected = Expected { nodes: target.nodes.clone(), silent };
     let answering = Target { nodes: status.answering(), ..target.clone() };

@@ -40,7 +40,7 @@ fn names(links: &[[NodeId; 2]]) -> String {
     links.iter().map(|link| name(*link)).collect::<Vec<_>>().join(", ")
 }
 
-/// A planned node that does not answer, with all its links.
+/// A planned node that does not respond, with all its links.
 fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
     let why = node.error.as_ref()?;
     let id = node.node;
@@ -58,9 +58,9 @@ fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
         partner: None,
         found: None,
         links,
-        text: format!("node {id} does not answer: {why}{lost}"),
+        text: format!("node {id} does not respond: {why}{lost}"),
         next_step: format!(
-            "look with `tieline node status --node {id}`, then start it anew with `tieline node restart --node {id}`"
+            "check it with `tieline node status --node {id}`, then restart it with `tieline node restart --node {id}`"
         ),
     })
 }
@@ -81,7 +81,7 @@ fn missing(nodes: &Nodes<'_>, link: &PlannedLink) -> Option<Deviation> {
     let next_step = match first.map(|link| link.state) {
         Some(LinkState::TakenDown) => format!("bring it up with `tieline link up {a} {b}`"),
         _ => format!(
-            "look at both ends with `tieline status --node {a}` and `tieline status --node {b}`, and at their logs"
+            "check both ends with `tieline status --node {a}` and `tieline status --node {b}`, and read their logs"
         ),
     };
     Some(Deviation {
@@ -158,7 +158,7 @@ fn swapped(nodes: &Nodes<'_>, [a, b]: [NodeId; 2], observers: &[NodeId]) -> Devi
             name([*only.min(&b), *only.max(&b)])
         ),
         (_, []) => format!(
-            "nodes {a} and {b} are swapped: who calls one of them reaches the other (seen from nodes {})",
+            "nodes {a} and {b} are swapped: a connection to one of them reaches the other (seen from nodes {})",
             list(observers)
         ),
         _ => format!(

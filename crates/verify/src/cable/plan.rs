@@ -279,7 +279,7 @@ impl Plan {
             let (line, node) = (source.line(entry.span().start), entry.into_inner());
             if let Some(first) = lines.insert(node, line) {
                 // Most likely another node was meant.
-                return Err(source.wrong(line, format!("node {node} stands on line {first} already")));
+                return Err(source.wrong(line, format!("node {node} is on line {first} already")));
             }
         }
         let general = source.rates(document.rates)?;
@@ -288,7 +288,7 @@ impl Plan {
             let (line, link) = planned(&source, entry, general)?;
             if let Some((first, _)) = links.iter().find(|(_, other)| other.ends == link.ends) {
                 let [a, b] = link.ends;
-                return Err(source.wrong(line, format!("link {a}-{b} stands on line {first} already")));
+                return Err(source.wrong(line, format!("link {a}-{b} is on line {first} already")));
             }
             for node in link.ends {
                 lines.entry(node).or_insert(line);
@@ -413,11 +413,7 @@ mod tests {
             ("[[link]]\nends = [4, 6]\n", "p.toml, line 2: ", "6 is not a node id"),
             ("\n[[link]]\nends = [4, 8]\nspeed = 3\n", "p.toml, line 4: ", "unknown field `speed`"),
             ("[[link]]\nends = [8, 8]\n", "p.toml, line 2: ", "node 8 to itself"),
-            (
-                "[[link]]\nends = [4, 8]\n[[link]]\nends = [8, 4]\n",
-                "p.toml, line 4: ",
-                "4-8 stands on line 2",
-            ),
+            ("[[link]]\nends = [4, 8]\n[[link]]\nends = [8, 4]\n", "p.toml, line 4: ", "4-8 is on line 2"),
             ("[[link]]\nends = [4, 8]\nmin_copy_percent = 101\n", "p.toml, line 3: ", "at most 100"),
             ("[rates]\nmax_half_rtt_ns = -1\n", "p.toml, line 2: ", "above 0"),
             ("[rates]\nmax_half_rtt_ns = nan\n", "p.toml, line 2: ", "above 0"),
@@ -426,8 +422,8 @@ mod tests {
             ("links = []\n", "p.toml, line 1: ", "expected one of `version`, `nodes`, `rates`, `link`"),
             ("[[link]]\nadapters = [0, 0]\n", "p.toml, line 1: ", "missing field `ends`"),
             ("nodes = [4,\n", "p.toml, line ", ""),
-            ("nodes = [4, 4, 8]\n", "p.toml, line 1: ", "node 4 stands on line 1 already"),
-            ("nodes = [\n4,\n8,\n4]\n", "p.toml, line 4: ", "node 4 stands on line 2 already"),
+            ("nodes = [4, 4, 8]\n", "p.toml, line 1: ", "node 4 is on line 1 already"),
+            ("nodes = [\n4,\n8,\n4]\n", "p.toml, line 4: ", "node 4 is on line 2 already"),
             ("", "p.toml, line 1: ", "names no node"),
         ] {
             let error = parse(text).unwrap_err();

@@ -317,7 +317,7 @@ pub(super) fn judge(
         if let Some(why) = of_it.iter().find_map(|one| one.error.as_ref()) {
             let text = format!("link {a}-{b} should have been measured and was not: {why}");
             let next = format!(
-                "run it again; look at both ends with `tieline diag --node {a}` and `tieline diag --node {b}`"
+                "run it again; check both ends with `tieline diag --node {a}` and `tieline diag --node {b}`"
             );
             blamed.push(deviation(Kind::Unmeasured, text, next));
             continue;

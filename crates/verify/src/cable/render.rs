@@ -25,7 +25,7 @@ impl CableReport {
         );
         for node in &self.nodes {
             if let Some(why) = &node.error {
-                let _ = writeln!(text, "{:>6}  does not answer: {why}", node.node.get());
+                let _ = writeln!(text, "{:>6}  does not respond: {why}", node.node.get());
             }
             for link in &node.links {
                 text.push_str(&line(node.node.get(), link));
@@ -129,7 +129,7 @@ fn measured(all: &[Measured]) -> String {
             show(one.bandwidth_mb_s),
             show(one.copy_percent),
             show(one.half_rtt_ns),
-            if one.twice { ", looked at twice" } else { "" }
+            if one.twice { ", measured twice" } else { "" }
         );
     }
     text

@@ -86,7 +86,7 @@ pub struct LinkReport {
 pub struct NodeCables {
     /// The node.
     pub node: NodeId,
-    /// Why it does not answer; `None` if it does.
+    /// Why it does not respond; `None` if it does.
     pub error: Option<String>,
     /// By peer.
     pub links: Vec<LinkReport>,

@@ -385,7 +385,7 @@ mod tests {
             report.judge();
             (report.verdict, report.suspects.len())
         };
-        assert_eq!(of_peer(&|peer| peer.found = false), (Verdict::Inconclusive, 0), "it did not answer");
+        assert_eq!(of_peer(&|peer| peer.found = false), (Verdict::Inconclusive, 0), "it did not respond");
         let down = Some("the link is down".to_owned());
         assert_eq!(
             of_peer(&|peer| (peer.found, peer.unreachable) = (false, down.clone())),

@@ -91,7 +91,7 @@ impl HostFile {
             };
             let node: NodeId = entry.0.parse().map_err(wrong)?;
             if let Some(first) = entries.iter().find(|first| first.node == node) {
-                return Err(wrong(format!("node {node} stands on line {} already", first.line)));
+                return Err(wrong(format!("node {node} is on line {} already", first.line)));
             }
             entries.push(HostEntry { node, host: entry.1, line: number });
         }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn errors_name_file_and_line() {
         for (text, expected) in [
-            ("4 a\n4 b\n", "h.conf, line 2: node 4 stands on line 1 already"),
+            ("4 a\n4 b\n", "h.conf, line 2: node 4 is on line 1 already"),
             ("5 a\n", "h.conf, line 1: 5 is not a node id"),
             ("ADAPTER: a 4 0\n", "h.conf, line 1: an ADAPTER before the first HOSTNAME"),
             ("HOSTNAME: a\nADAPTOR: a 4 0\n", "h.conf, line 2: `ADAPTOR: a 4 0`"),

@@ -28,7 +28,7 @@ pub(super) fn all(
         let id = node.count("node");
         let log = node.text("log").map_or(String::new(), |log| format!(" Its log is {log}."));
         advice.push(format!(
-            "Node {id} does not answer: look at its machine, then restart its manager with `tieline node restart --node {id}`.{log}"
+            "Node {id} does not respond: check its machine, then restart its manager with `tieline node restart --node {id}`.{log}"
         ));
     }
     let verdict = document.verdict();
@@ -133,7 +133,7 @@ fn about_other(suspect: &Suspect) -> Option<String> {
     match suspect {
         Suspect::Link(..) => None,
         Suspect::Node(node) => Some(format!(
-            "{name}: most of its links are bad and no link without it is, so look at the node, not at cables: its load, its memory, its log, `tieline diag --node {node}`."
+            "{name}: most of its links are bad and no link without it is, so check the node, not the cables: its load, its memory, its log, `tieline diag --node {node}`."
         )),
         Suspect::Swapped(a, b) => Some(format!(
             "{name}: exchange their cables, or correct the plan; connections to node {a} reach node {b}."

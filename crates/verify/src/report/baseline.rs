@@ -21,12 +21,8 @@ struct Row {
 }
 
 /// Kinds of rows, the most important first, and what each means.
-const KINDS: [(&str, &str); 4] = [
-    ("worse", "Worse"),
-    ("missing", "Missing now"),
-    ("inconclusive", "Cannot be said"),
-    ("better", "Better"),
-];
+const KINDS: [(&str, &str); 4] =
+    [("worse", "Worse"), ("missing", "Missing now"), ("inconclusive", "Inconclusive"), ("better", "Better")];
 
 /// The section.
 pub(super) fn section(document: &Value, detail: Detail) -> Option<Markup> {

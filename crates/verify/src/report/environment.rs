@@ -143,7 +143,7 @@ pub(super) fn section(document: &Value) -> Option<Markup> {
     Some(html! {
         dl.facts { @for (name, value) in facts(env) { div { dt { (name) } dd { (value) } } } }
         @if !moved.is_empty() {
-            h3 { "Did the machine stand still?" }
+            h3 { "Did the machine pause?" }
             ul { @for text in &moved { li { (text) } } }
         }
         @if !mitigations.is_empty() {

@@ -164,7 +164,7 @@ fn metrics(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
         metrics.push(Metric {
             id: "matrix-data",
             title: "Checked data",
-            said: format!("In {unit}, generated, moved and compared byte by byte. A cell with {} lost, changed or reordered something, or reached nobody.", Judged::Fail.symbol()),
+            said: format!("In {unit}, generated, moved and compared byte by byte. A cell with {} lost, changed or reordered something, or was not delivered.", Judged::Fail.symbol()),
             more_is_better: true,
             value: checked,
             judged: |pair| (!pair.wrong.is_empty()).then_some(Judged::Fail),
@@ -319,10 +319,10 @@ pub(super) fn section(document: &Value, facts: &Facts, detail: Detail) -> Option
     }
     let wide = nodes.len() >= MANY_NODES;
     Some(html! {
-        p.lead { "Rows write, columns own the memory. Each pair is judged beside all other pairs of the same run, so what slows the whole machine blames nobody." }
+        p.lead { "Rows write, columns own the memory. Each pair is judged beside all other pairs of the same run, so a slow machine makes no pair suspect." }
         @if hidden > 0 { p { "Shown are the " (nodes.len()) " nodes with the most bad pairs; " (hidden) " others are left out." } }
         (legend())
-        p.said { "Shades are of one reading each. Only what is marked " (Judged::Fail.symbol()) " was confirmed by a further look." }
+        p.said { "Shades are of one reading each. Only what is marked " (Judged::Fail.symbol()) " was confirmed by a further measurement." }
         div.matrices.wide[wide] { @for metric in &metrics { (table(metric, facts, &nodes)) } }
         (bad_pairs(facts))
     })

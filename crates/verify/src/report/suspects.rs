@@ -124,7 +124,7 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     let worst = |first: &dyn Fn(&PairFacts) -> Option<f64>, again: &dyn Fn(&PairFacts) -> Vec<f64>| {
         of_pairs().flat_map(|pair| first(pair).into_iter().chain(again(pair))).reduce(f64::max)
     };
-    if says(&["not found", "cannot be reached", "not answer", "is down", "not connected"]) {
+    if says(&["not found", "cannot be reached", "not respond", "is down", "not connected"]) {
         found.push("cannot be reached".to_owned());
     }
     // What is not sure is evidence, but no headline.
@@ -135,8 +135,8 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     if says(&["latency:", "half round trip"]) && sure(&|pair| pair.latency) {
         let by = worst(&|pair| pair.latency_ratio, &|pair| pair.latency_again.clone())
             .filter(|ratio| *ratio > 1.05);
-        let times = |by| format!("takes {} as long as the others to answer", number::times(by));
-        found.push(by.map_or_else(|| "answers late".into(), times));
+        let times = |by| format!("takes {} as long as the others to respond", number::times(by));
+        found.push(by.map_or_else(|| "responds late".into(), times));
     }
     if says(&["bandwidth:", "block of"]) && sure(&|pair| pair.block) {
         let by =
@@ -145,7 +145,7 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
         found.push(by.map_or_else(|| "is slow".into(), share));
     }
     if says(&["stalls of", "stall"]) {
-        found.push("stands still now and then".into());
+        found.push("pauses now and then".into());
     }
     if says(&[" lost"]) {
         found.push("loses data".into());

@@ -300,7 +300,7 @@ fn evidence_stands_once_and_figures_without_a_limit_say_so() {
     let page = render(&document).unwrap();
     assert_eq!(page.matches("seen once: <code>tieline link up 4 8</code>").count(), 1);
     assert_eq!(page.matches("(not judged)").count(), 2);
-    assert!(page.contains("Who answers for whom") && page.contains("Only what is marked"));
+    assert!(page.contains("Names of the nodes") && page.contains("Only what is marked"));
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(super) fn all(document: &Value) -> Vec<Trouble> {
             let missing = section.items("comparison.missing").len();
             let why = section.text("error").map_or(String::new(), |why| format!("; {why}"));
             let said = format!(
-                "{name}: {} worse, {missing} missing, {} cannot be said{why}",
+                "{name}: {} worse, {missing} missing, {} inconclusive{why}",
                 of("worse"),
                 of("inconclusive")
             );

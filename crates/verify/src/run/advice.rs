@@ -39,7 +39,7 @@ pub(super) fn advice(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
     if !unsure.is_empty() && partial.is_none() {
         let what = unsure.join(", ");
         advice.push(format!(
-            "{what}: too close to the limit to say; measure longer with `tieline verify --thorough`"
+            "{what}: too close to the limit to judge; measure longer with `tieline verify --thorough`"
         ));
     }
     // Each step says the same.

@@ -99,7 +99,7 @@ mod tests {
         let id = |number| NodeId::new(number).unwrap();
         let pair = [Suspected {
             suspect: Suspect::Link([id(4), id(8)]),
-            evidence: vec!["latency: it did not answer".into()],
+            evidence: vec!["latency: it did not respond".into()],
         }];
         let names = NamesReport::of_nobody();
         let exchange = ExchangeReport::of_nothing();

@@ -107,7 +107,7 @@ impl<'a, 'b> Steps<'a, 'b> {
     pub(super) fn leave_out(&mut self, silent: &[(NodeId, String)]) {
         let ids: Vec<String> = silent.iter().map(|(node, _)| node.to_string()).collect();
         if !ids.is_empty() {
-            self.left_out = format!("; node {} does not answer", ids.join(", "));
+            self.left_out = format!("; node {} does not respond", ids.join(", "));
         }
     }
 

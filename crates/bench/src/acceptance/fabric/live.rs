@@ -233,7 +233,7 @@ fn questions(transport: &mut IbsimTransport) -> Result<f64> {
         }
         client.drive(transport, Duration::from_millis(100), &mut done).map_err(failed)?;
         if let Some(bad) = done.iter().find(|one| one.outcome.answer().is_none()) {
-            return Err(failed(format!("a question was not answered: {:?}", bad.outcome)));
+            return Err(failed(format!("a request got no response: {:?}", bad.outcome)));
         }
         answered += done.drain(..).count() as u64;
     }

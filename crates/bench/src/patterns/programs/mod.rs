@@ -114,7 +114,7 @@ impl Pair {
             "the server that was not measured used at most {:.1} % of a processor meanwhile",
             self.idle * 100.0
         );
-        let repeated = format!("{} clients said nothing that is a result, and were repeated", self.repeated);
+        let repeated = format!("{} clients printed no result, and were repeated", self.repeated);
         self.reference
             .is_some()
             .then_some(idle)
@@ -196,7 +196,7 @@ impl Side {
             if *repeated > REPEATED_MOST || load == Load::Http {
                 return Err(BenchError::OtherEnd {
                     what: WHAT,
-                    reason: format!("{name} said nothing that is a result: {}", running::tail(&said)),
+                    reason: format!("{name} printed no result: {}", running::tail(&said)),
                 });
             }
         }

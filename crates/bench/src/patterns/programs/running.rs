@@ -146,7 +146,7 @@ pub(super) fn tail(text: &str) -> String {
     let text = text.trim();
     let from = text.len().saturating_sub(COMPLAINT_BYTES);
     let at = text.char_indices().map(|(at, _)| at).find(|at| *at >= from);
-    at.and_then(|at| text.get(at..)).unwrap_or("it said nothing").to_owned()
+    at.and_then(|at| text.get(at..)).unwrap_or("it printed nothing").to_owned()
 }
 
 /// Does something while this thread is on one processor: a process that it starts then is there too, and stays.
@@ -204,7 +204,7 @@ mod tests {
         let bad = run("echo no more room >&2; exit 3", Duration::from_secs(20)).unwrap_err().to_string();
         assert!(bad.contains("sh ended with") && bad.contains("no more room"), "{bad}");
         let late = run("sleep 60", Duration::ZERO).unwrap_err().to_string();
-        assert!(late.contains("has not ended") && late.contains("it said nothing"), "{late}");
+        assert!(late.contains("has not ended") && late.contains("it printed nothing"), "{late}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         fs::remove_dir_all(folder).unwrap();
     }

@@ -162,7 +162,7 @@ fn read_tables(graph: &Graph, path: &Path) -> Result<Tables, Failure> {
     }
     if known.is_empty() {
         return Err(usage(format!(
-            "{}: tables go by LIDs, and the fabric's file has none: give a file of the fabric that has them, such as the opensm-subnet.lst that stands beside the tables",
+            "{}: tables go by LIDs, and the fabric's file has none: give a file of the fabric that has them, such as the opensm-subnet.lst beside the tables",
             path.display()
         )));
     }
